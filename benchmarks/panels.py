@@ -53,7 +53,7 @@ class Panel:
         return f"{self.name} {size}, {len(self.metrics)} metrics"
 
     def draw(self) -> Batches:
-        """Make logits that favour the target, cut into batches; the same ones every time."""
+        """Make logits that favor the target, cut into batches; the same ones every time."""
         random = torch.Generator().manual_seed(7)
         if isinstance(self.output, Category):
             target = torch.randint(self.columns, (self.rows,), generator=random)

@@ -69,7 +69,7 @@ def bare_topk(task: Evaluation) -> None:
 
 
 def bare_sort(task: Evaluation) -> None:
-    """One vectorised sort of scores that are masked already."""
+    """One vectorized sort of scores that are masked already."""
     for first, last in task.parts:
         np.sort(task.masked[first:last].numpy(), axis=1)
 

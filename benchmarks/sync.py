@@ -36,7 +36,7 @@ Answer = tuple[Mapping[str, float], Counter[str], float]
 
 
 def ours(panel: Panel, batches: Batches) -> Callable[[], Mapping[str, float]]:
-    """Measure a share; what is returned synchronises and computes."""
+    """Measure a share; what is returned synchronizes and computes."""
     metrics = MetricCollection(panel.metrics, panel.output)
     for logits, target in batches:
         metrics.update(logits=logits, target=target)

@@ -29,7 +29,7 @@ from torchmetrics.text import WordErrorRate
 from hpometrics import MetricCollection, Text
 from hpometrics.metrics.catalogue.text.bleu import bleus_of
 from hpometrics.metrics.statistics.ngrams import NgramMatches
-from hpometrics.metrics.statistics.text_counts import normalised, normalised_words
+from hpometrics.metrics.statistics.text_counts import normalized, normalized_words
 
 Texts = list[str]
 Measure = Callable[[Texts, Texts], list[float]]
@@ -74,13 +74,13 @@ def ours(names: list[str], batch: int) -> Measure:
 
 
 def nltk(orders: tuple[int, ...]) -> Measure:
-    """Mean sentence BLEU as ParlAI calls NLTK: each order normalises and counts for itself."""
+    """Mean sentence BLEU as ParlAI calls NLTK: each order normalizes and counts for itself."""
 
     def measure(texts: Texts, right: Texts) -> list[float]:
         totals = [0.0] * len(orders)
         for text, one in zip(texts, right, strict=True):
             for place, k in enumerate(orders):
-                said, wanted = normalised(text).split(" "), normalised(one).split(" ")
+                said, wanted = normalized(text).split(" "), normalized(one).split(" ")
                 totals[place] += sentence_bleu([wanted], said, [1 / k] * k, SMOOTHING)
         return [total / len(texts) for total in totals]
 
@@ -173,7 +173,7 @@ def distinct_of_parlai(texts: Texts) -> None:
     """Add a counter per text to the one of all, which makes a new one each time."""
     total: Counter[tuple[str, ...]] = Counter()
     for text in texts:
-        words = normalised_words(text)
+        words = normalized_words(text)
         total = total + Counter(pairwise(words))
 
 

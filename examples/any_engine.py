@@ -19,7 +19,7 @@ WINES = load_wine(return_X_y=True)  # 178 wines, 13 measurements of each, three 
 Rows = tuple[np.ndarray, np.ndarray]
 
 
-def neighbours(k: int) -> Any:
+def neighbors(k: int) -> Any:
     """An estimator of scikit-learn."""
     return make_pipeline(StandardScaler(), KNeighborsClassifier(k))
 
@@ -51,7 +51,7 @@ def nearest_mean(training: Rows, queries: np.ndarray, params: Mapping[str, Any])
 
 
 ENGINES: dict[str, tuple[Engine, list[dict[str, Any]]]] = {
-    "an estimator": (as_engine(WINES, estimator=neighbours), [{"k": 1}, {"k": 9}]),
+    "an estimator": (as_engine(WINES, estimator=neighbors), [{"k": 1}, {"k": 9}]),
     "a training function": (as_engine(WINES, train=fit), [{"lr": 0.001}, {"lr": 0.1}]),
     "a plain function": (as_engine(WINES, function=nearest_mean), [{"power": 0.0}, {"power": 1.0}]),
 }

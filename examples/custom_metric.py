@@ -56,7 +56,7 @@ def train(params: dict[str, float], run: Run) -> None:
 
 
 def main(trials: int = 20) -> None:
-    """Measure it in a collection, then optimise it."""
+    """Measure it in a collection, then optimize it."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     panel = MetricCollection(["padded_token_accuracy", "token_accuracy"], output=Sequence())
     panel.update(predictions=torch.tensor([[1, 2, 3]]), target=torch.tensor([[1, 2, -100]]))

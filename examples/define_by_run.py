@@ -34,7 +34,7 @@ def objective(trial: optuna.Trial) -> float:
 
 
 def main(trials: int = 10) -> None:
-    """Optimise it."""
+    """Optimize it."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     sampler, pruner = optuna.samplers.TPESampler(seed=7), optuna.pruners.MedianPruner(n_startup_trials=3)
     study = optuna.create_study(direction="maximize", sampler=sampler, pruner=pruner)

@@ -1,4 +1,4 @@
-"""Engine params as in PredictionIO: naive Bayes on digits, and texts by vectoriser, classifier and vote.
+"""Engine params as in PredictionIO: naive Bayes on digits, and texts by vectorizer, classifier and vote.
 
 hpometrics eval examples.engine_params:PrecisionEvaluation examples.engine_params:LAMBDAS
 hpometrics eval examples.engine_params:TextEvaluation
@@ -101,16 +101,16 @@ class Docstrings:
         return fold_columns(texts, packages, self.folds, seed=0, stratify=packages)
 
 
-class Vectoriser:
+class Vectorizer:
     """A preparator: weights of words or of pieces of words, learned on the training texts of a fold."""
 
     def __init__(self, analyzer: str, params: Mapping[str, Any]) -> None:
-        self.vectoriser = TfidfVectorizer(analyzer=analyzer, ngram_range=(1, params["longest"]))
+        self.vectorizer = TfidfVectorizer(analyzer=analyzer, ngram_range=(1, params["longest"]))
 
     def prepare(self, training: tuple[list[str], list[int]]) -> tuple[Any, list[int], TfidfVectorizer]:
         """Give the weights, the packages, and what does the same to a query."""
         texts, packages = training
-        return self.vectoriser.fit_transform(texts), packages, self.vectoriser
+        return self.vectorizer.fit_transform(texts), packages, self.vectorizer
 
 
 class Classifier:
@@ -121,13 +121,13 @@ class Classifier:
 
     def train(self, prepared: tuple[Any, list[int], TfidfVectorizer]) -> TfidfVectorizer:
         """Learn from the weights of a fold."""
-        weights, packages, vectoriser = prepared
+        weights, packages, vectorizer = prepared
         self.classifier.fit(weights, packages)
-        return vectoriser
+        return vectorizer
 
-    def predict(self, vectoriser: TfidfVectorizer, texts: Sequence[str]) -> list[int]:
+    def predict(self, vectorizer: TfidfVectorizer, texts: Sequence[str]) -> list[int]:
         """Predict the package of each text."""
-        predicted: list[int] = self.classifier.predict(vectoriser.transform(texts)).tolist()
+        predicted: list[int] = self.classifier.predict(vectorizer.transform(texts)).tolist()
         return predicted
 
 
@@ -146,7 +146,7 @@ class TextEngine(Engine):
     """Which package a docstring is from."""
 
     data_sources = {"": Docstrings}
-    preparators = {"words": partial(Vectoriser, "word"), "pieces": partial(Vectoriser, "char_wb")}
+    preparators = {"words": partial(Vectorizer, "word"), "pieces": partial(Vectorizer, "char_wb")}
     algorithms = {
         "naive": partial(Classifier, MultinomialNB),
         "margin": partial(Classifier, LinearSVC),
@@ -159,12 +159,12 @@ NAIVE, MARGIN, NEAREST = ("naive", {"alpha": 0.1}), ("margin", {"C": 1.0}), ("ne
 
 
 class TextEvaluation(Evaluation):
-    """Two vectorisers by three classifiers, and all three by vote, which takes no further training."""
+    """Two vectorizers by three classifiers, and all three by vote, which takes no further training."""
 
     engine_metrics = (TextEngine, "f1(average=macro)", ("accuracy",))
     output = Category(len(PACKAGES))
     engine_params_list = tuple(
-        EngineParams({"folds": 3}, vectoriser, algorithms)
-        for vectoriser in (("words", {"longest": 1}), ("pieces", {"longest": 3}))
+        EngineParams({"folds": 3}, vectorizer, algorithms)
+        for vectorizer in (("words", {"longest": 1}), ("pieces", {"longest": 3}))
         for algorithms in ([NAIVE], [MARGIN], [NEAREST], [NAIVE, MARGIN, NEAREST])
     )

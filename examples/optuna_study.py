@@ -16,7 +16,7 @@ space = {
 
 
 def main(trials: int = 8, epochs: int = 5) -> None:
-    """Optimise the macro F1 of the digits network."""
+    """Optimize the macro F1 of the digits network."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     objective = OptunaObjective(
         train, space, metric="f1(average=macro)", epochs=epochs, checkpoints="none", seed=7

@@ -9,7 +9,7 @@ from hpometrics import RayObjective
 
 
 def main(trials: int = 6, epochs: int = 6) -> None:
-    """Optimise the macro F1 of the digits network with two workers."""
+    """Optimize the macro F1 of the digits network with two workers."""
     objective = RayObjective(train, space, metric="f1(average=macro)", epochs=epochs, seed=7)
     results = objective.tuner(num_samples=trials, scheduler="asha").fit()
     best = objective.best(results)

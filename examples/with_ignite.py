@@ -36,7 +36,7 @@ def objective(trial: optuna.Trial) -> float:
 
 
 def main(trials: int = 5) -> None:
-    """Optimise it."""
+    """Optimize it."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     logging.getLogger("ignite").setLevel(logging.CRITICAL)  # it calls a pruned trial an error
     sampler, pruner = optuna.samplers.TPESampler(seed=7), optuna.pruners.MedianPruner(n_startup_trials=2)

@@ -64,7 +64,7 @@ def objective(trial: optuna.Trial) -> float:
 
 
 def main(trials: int = 5) -> None:
-    """Optimise it."""
+    """Optimize it."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", ".*does not have many workers")

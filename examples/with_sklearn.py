@@ -28,7 +28,7 @@ def objective(trial: optuna.Trial) -> float:
 
 
 def main(trials: int = 8) -> None:
-    """Optimise it; then let scikit-learn search by the same metric."""
+    """Optimize it; then let scikit-learn search by the same metric."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     sampler, pruner = optuna.samplers.TPESampler(seed=7), optuna.pruners.MedianPruner(n_startup_trials=3)
     study = optuna.create_study(direction="maximize", sampler=sampler, pruner=pruner)

@@ -1,4 +1,4 @@
-"""hpometrics: any metric by name, measured exactly, optimised in its own direction under Optuna and Ray Tune.
+"""hpometrics: any metric by name, measured exactly, optimized in its own direction under Optuna and Ray Tune.
 
 Names are loaded when they are first used: importing the package loads neither torch nor optuna nor ray.
 `__init__.pyi` lists them.

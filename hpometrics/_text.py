@@ -40,7 +40,7 @@ def unencodable(error: UnicodeEncodeError) -> str:
 
 
 def printable(text: str) -> str:
-    """Escape what would move the cursor, change colours or turn the reading direction."""
+    """Escape what would move the cursor, change colors or turn the reading direction."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -69,7 +69,7 @@ def test_the_backends_differ_in_two_words(name):
 
 
 def test_a_metric_at_k_keeps_its_name(tmp_path, monkeypatch):
-    """`ndcg@10` is optimised and written as it is: in the table, in the results, in the record."""
+    """`ndcg@10` is optimized and written as it is: in the table, in the results, in the record."""
     monkeypatch.chdir(ROOT)
     recommender = ROOT / "configs" / "recommender.yaml"
     ran = run_here(recommender, "budget.trials=1", "budget.epochs=1", f"results.dir={tmp_path}")

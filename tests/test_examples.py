@@ -146,7 +146,7 @@ def test_the_documents_run_on_real_digits(name, generator, tmp_path):
 
 @EXHAUSTIVE
 def test_a_grid_of_texts_shares_its_stages(tmp_path):
-    """Texts are read once, vectorised twice, six classifiers trained; the votes cost no training."""
+    """Texts are read once, vectorized twice, six classifiers trained; the votes cost no training."""
     printed = evaluated("TextEvaluation", 8, tmp_path)
     stages = "data_source 1/8, preparator 2/8, algorithms 6/12, serving 8/8"
     assert f"Stages: 17 of 36 stages carried out ({stages})" in printed

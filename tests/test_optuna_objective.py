@@ -235,7 +235,7 @@ def test_what_the_engine_says_of_itself_need_not_be_said_again():
     assert objective_of(train, metric="f1").trials.spec.output == Binary(threshold=0.3)
     assert objective_of(train, metric="f1", output=Binary()).trials.spec.output == Binary()
     assert objective_of(train, metric="f1").trials.spec.epochs == 2
-    with pytest.raises(RunError, match="what is optimised"):
+    with pytest.raises(RunError, match="what is optimized"):
         OptunaObjective(train, SPACE)
 
 
@@ -296,7 +296,7 @@ class Mute(Exception):
 
 @pytest.mark.parametrize(
     "error",
-    [asyncio.CancelledError(), BaseExceptionGroup("many", [GeneratorExit()]), Mute(), ValueError("\ud800")],
+    [asyncio.CanceledError(), BaseExceptionGroup("many", [GeneratorExit()]), Mute(), ValueError("\ud800")],
 )
 def test_whatever_train_raises_fails_its_trial_alone(tmp_path, error):
     """Beside Ctrl-C, which asks to stop; its reason and its traceback can be written and printed."""

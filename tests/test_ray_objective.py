@@ -443,7 +443,7 @@ def test_schedulers_get_a_number_for_a_nan(objective, worst, monkeypatch):
 
 
 def test_a_report_tells_what_holds_and_nothing_twice(monkeypatch):
-    """What is optimised goes under its own name, the rest under `values`; the searcher has all of it."""
+    """What is optimized goes under its own name, the rest under `values`; the searcher has all of it."""
     reports = []
     monkeypatch.setattr(tune, "report", lambda report, checkpoint: reports.append(report))
     run = Run(TuneReporter(), metric=LOSS)

@@ -49,7 +49,7 @@ def search(trials: int = TRIALS, **arguments: Any) -> tuple[OptunaObjective, opt
 
 def outcome(objective: OptunaObjective, study: optuna.Study) -> list[Any]:
     """What is recorded of each trial."""
-    return [(r.number, r.params, r.state, r.scores(objective.optimised)) for r in objective.records(study)]
+    return [(r.number, r.params, r.state, r.scores(objective.optimized)) for r in objective.records(study)]
 
 
 @pytest.mark.parametrize("asked", ASKED)

@@ -46,14 +46,14 @@ class Outcome:
         )
 
     @property
-    def optimised(self) -> Mapping[str, Objective]:
-        """The direction of each metric that is optimised, by name."""
-        return self.trials.spec.optimised
+    def optimized(self) -> Mapping[str, Objective]:
+        """The direction of each metric that is optimized, by name."""
+        return self.trials.spec.optimized
 
     @property
     def directions(self) -> list[Objective]:
-        """The direction of each metric that is optimised, in their order."""
-        return list(self.optimised.values())
+        """The direction of each metric that is optimized, in their order."""
+        return list(self.optimized.values())
 
     @property
     def direction(self) -> Objective:
@@ -62,8 +62,8 @@ class Outcome:
         Raises:
             ObjectiveError: there are several metrics, so that `directions` has theirs.
         """
-        if len(self.optimised) > 1:
-            told = ", ".join(f"{name} is to {objective.value}" for name, objective in self.optimised.items())
+        if len(self.optimized) > 1:
+            told = ", ".join(f"{name} is to {objective.value}" for name, objective in self.optimized.items())
             raise ObjectiveError(f"several objectives have no one direction: {told}; ask for directions")
         return self.trials.spec.objective
 
@@ -87,7 +87,7 @@ class Outcome:
             NoFiniteValueError: none is complete, or `one_se` finds no repeats.
             ConfigError: there are several objectives, and it is not said how to pick; or no such way.
         """
-        return best_by(self.records(of), self.optimised, pick)
+        return best_by(self.records(of), self.optimized, pick)
 
     def front(self, of: Any = None) -> list[Best]:
         """Return the feasible trials that no other one dominates, best first by the first objective.
@@ -98,7 +98,7 @@ class Outcome:
         Raises:
             NoFiniteValueError: none is complete.
         """
-        return [Best.of(record, self.optimised) for record in pareto_front(self.records(of), self.optimised)]
+        return [Best.of(record, self.optimized) for record in pareto_front(self.records(of), self.optimized)]
 
     def _values(self) -> Mapping[str, Sequence[Any]]:
         """Each param that a trial may be given, with the values that it can have."""

@@ -103,12 +103,12 @@ _NO_PRUNING = ("none", "NopPruner", "FIFOScheduler")
 
 
 def check_several(
-    optimised: Collection[str], sampler: object = None, pruner: object = None, what: str = "pruner"
+    optimized: Collection[str], sampler: object = None, pruner: object = None, what: str = "pruner"
 ) -> None:
     """Refuse what knows one objective where there are several.
 
     Args:
-        optimised: the names of what is optimised.
+        optimized: the names of what is optimized.
         sampler: a name, `{name: {argument: value}}`, `module:Class` or an object; None for none.
         pruner: likewise, or a scheduler.
         what: `pruner` or `scheduler`.
@@ -116,9 +116,9 @@ def check_several(
     Raises:
         ConfigError: there are several, and one of the two is for one.
     """
-    if len(optimised) < 2:
+    if len(optimized) < 2:
         return
-    told = f"{', '.join(optimised)} are {len(optimised)} objectives"
+    told = f"{', '.join(optimized)} are {len(optimized)} objectives"
     if searches_for_one(sampler):
         name = _name_of(sampler)
         raise ConfigError(f"the sampler {name} searches for one objective; {told}. Choose tpe, gp or nsga2")

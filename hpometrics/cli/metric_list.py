@@ -259,7 +259,7 @@ def _count(chosen: Sequence[MetricEntry]) -> str:
     rest = len(chosen) - directed
     return (
         f"{_number(names, 'name')}, {_number(len(chosen), 'metric')} (a name of one output feature each): "
-        f"{directed} can be optimised, {rest} tracked only. `hpometrics metrics show NAME` tells more"
+        f"{directed} can be optimized, {rest} tracked only. `hpometrics metrics show NAME` tells more"
     )
 
 

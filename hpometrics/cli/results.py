@@ -210,7 +210,7 @@ def _tells(stdout: TextIO, as_json: bool) -> tuple[Tell, TellFacts | None]:
 @click.command()
 @click.argument("path")
 @click.option("--study", metavar="NAME", help="Only this study of a storage.")
-@click.option("--metric", metavar="NAME", type=METRIC, help="What was optimised.  [as the files say]")
+@click.option("--metric", metavar="NAME", type=METRIC, help="What was optimized.  [as the files say]")
 @click.option(
     "--direction",
     type=click.Choice(["minimize", "maximize"]),

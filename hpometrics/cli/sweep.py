@@ -27,7 +27,7 @@ SET = click.option(
 @click.command()
 @click.argument("directory", type=RUN_DIRECTORY, default=Path())
 @click.option(
-    "--metric", metavar="NAME", type=METRIC, help="What it optimises, of a binary output.  [roc_auc]"
+    "--metric", metavar="NAME", type=METRIC, help="What it optimizes, of a binary output.  [roc_auc]"
 )
 @click.option("--backend", type=click.Choice(["optuna", "ray"]), help="Where it runs.  [optuna]")
 @click.option("--from", "source", type=FILE, metavar="FILE", help="A W&B sweep, or a config of Ludwig.")

@@ -266,7 +266,7 @@ def _program(sweep: Draft) -> Iterator[tuple[Path, str]]:
     if sweep.metrics.track_examples is not None:
         yield ("metrics", "track_examples"), "a program tells values, no examples; leave it out"
     if not sweep.metrics.optimize:
-        yield ("metrics",), "does not say what is optimised; a program has no metric of its own"
+        yield ("metrics",), "does not say what is optimized; a program has no metric of its own"
 
 
 def _list_backend(sweep: Draft) -> Iterator[tuple[Path, str]]:

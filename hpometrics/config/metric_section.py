@@ -75,7 +75,7 @@ def anything(name: str) -> bool:
 
 
 OWN = Measure("as the engine says", None, "run")
-"""What a file optimises that leaves it to its engine, an evaluation."""
+"""What a file optimizes that leaves it to its engine, an evaluation."""
 
 
 def read_measures(
@@ -93,7 +93,7 @@ def read_measures(
     Args:
         form: what the file names.
         types: see `place`.
-        steers: it is to be optimised, so it needs a direction and one number of validation values.
+        steers: it is to be optimized, so it needs a direction and one number of validation values.
         settle: import a metric that is named by path, and leave nothing open.
         registers: which unknown names to accept until `settle`.
 
@@ -108,7 +108,7 @@ def read_measures(
     if group is None:
         return [_measure(form, types, steers, settle, registers)]
     if steers or form.direction is not None:
-        raise MeasureError(f"{group} is a group of metrics; it can be tracked, one metric is optimised")
+        raise MeasureError(f"{group} is a group of metrics; it can be tracked, one metric is optimized")
     if types is None:
         return [Measure(str(group), None, "run", group=True)]
     return [_measure(Metric(name=str(name)), types, False, settle) for name in _members(group, types)]
@@ -238,7 +238,7 @@ def _check_steers(name: MetricName) -> None:
         raise MeasureError(f"only validation values steer a search; {name} can be tracked")
     if dict(name.params).get("average") == "none":
         raise MeasureError(
-            f"{name} has one value per class, and a search optimises one number; choose average=micro, "
+            f"{name} has one value per class, and a search optimizes one number; choose average=micro, "
             "macro or weighted, and track this one"
         )
 

@@ -191,7 +191,7 @@ class ExampleCounts(Strict):
     best: Annotated[int, Field(ge=0)] | None = None
     """How many of the best; 20 unless given."""
     metric: str | None = None
-    """A measured metric that has a value per example; the one that is optimised unless given."""
+    """A measured metric that has a value per example; the one that is optimized unless given."""
 
     @model_validator(mode="after")
     def _some(self) -> Self:
@@ -241,7 +241,7 @@ class Metrics(Strict):
         BeforeValidator(_one_or_more, json_schema_input_type=MetricForm | list[MetricForm]),
         Field(min_length=1),
     ] = Field(default_factory=nothing_listed)
-    """The metric to optimise; its direction is the metric's own. An evaluation of engine params has one. Of a
+    """The metric to optimize; its direction is the metric's own. An evaluation of engine params has one. Of a
     list of several the Pareto front is searched for."""
     constraints: Annotated[list[str], Field(max_length=100)] = Field(default_factory=nothing_listed)
     """Conditions such as `ece <= 0.05`."""

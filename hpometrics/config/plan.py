@@ -153,7 +153,7 @@ class Plan:
 
     @property
     def optimize(self) -> Measure:
-        """What is optimised; of several objectives the first."""
+        """What is optimized; of several objectives the first."""
         return self.objectives[0]
 
     @property
@@ -283,11 +283,11 @@ def _check_budget(config: Draft, document: Document) -> None:
 def _measures(
     config: Draft, output: Outputs | None, settle: bool, document: Document, registers: Registers
 ) -> list[Measure]:
-    """Look up what is optimised, then what is tracked; a metric that stands twice counts once."""
+    """Look up what is optimized, then what is tracked; a metric that stands twice counts once."""
     if config.metrics is None:
         return []
     if settle and not config.metrics.optimize:
-        document.add(("metrics",), "does not say what is optimised; say it as in optimize: accuracy")
+        document.add(("metrics",), "does not say what is optimized; say it as in optimize: accuracy")
     places: list[tuple[Path, Metric, bool]]
     unsure = config.engine is None or ("engine", "output") in document.broken
     steers = not unsure  # else its output is unknown for another reason

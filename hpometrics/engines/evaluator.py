@@ -35,7 +35,7 @@ class Panel:
     """Measures the tuples of engine params by all metrics.
 
     Args:
-        metric: what is optimised, a metric of tuples or the name of a registered one.
+        metric: what is optimized, a metric of tuples or the name of a registered one.
         other_metrics: what is measured beside it; groups of names too. The same metric twice is one.
         output: what the engine predicts, for those given by name.
 
@@ -46,7 +46,7 @@ class Panel:
     """
 
     def __init__(self, metric: Any, other_metrics: Iterable[Any] = (), output: Any = None) -> None:
-        self.metric = _optimised(metric, output)
+        self.metric = _optimized(metric, output)
         self.objective = _direction(self.metric)
         found = {self.metric.header: self.metric}
         for other in (other for given in other_metrics for other in _others(given, output)):
@@ -93,7 +93,7 @@ class Panel:
             return [Score.undefined(str(Failure.of(err)))]
 
 
-def _optimised(metric: Any, output: Any) -> TupleMetric:
+def _optimized(metric: Any, output: Any) -> TupleMetric:
     made = _made(metric)
     if isinstance(made, TupleMetric):
         return made

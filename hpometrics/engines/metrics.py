@@ -115,7 +115,7 @@ Folds = Sequence[tuple[Any, Tuples]]
 class TupleMetric(ABC):
     """Base class of all metrics of tuples.
 
-    A subclass states its `objective`: MAXIMIZE, MINIMIZE, or None of one that is never optimised. There is
+    A subclass states its `objective`: MAXIMIZE, MINIMIZE, or None of one that is never optimized. There is
     no default. What it measures is one of these:
 
     - a number per tuple, `calculate`: see `AverageMetric` and its kin;
@@ -242,7 +242,7 @@ def objective_of(metric: TupleMetric) -> Objective | None:
         raise ObjectiveError(
             f"{metric.header} does not say which way is better; write objective = MAXIMIZE or "
             f"objective = MINIMIZE in class {type(metric).__name__}, or objective = None if it is never "
-            "optimised"
+            "optimized"
         ) from None
     return None if stated is None else Objective.parse(stated)
 

@@ -53,7 +53,7 @@ class Provenance:
     Args:
         evaluation: its class or the name of its object, `package.module:Name`; nothing where it has none.
         objective: which way the first score is better.
-        scores: by the header of the metric, the optimised one first; None is a number that is not finite.
+        scores: by the header of the metric, the optimized one first; None is a number that is not finite.
         seed: of what the stages draw, see `PrefixCache`.
         versions: of what scores depend on.
         stated: what a sweep file says of the evaluation, see `Origins`.

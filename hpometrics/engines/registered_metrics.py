@@ -175,7 +175,7 @@ def registered(
         title: what it is called; default: its canonical name.
 
     Raises:
-        UnknownMetricError, MetricNameError, ObjectiveError: it is no metric that can be optimised here.
+        UnknownMetricError, MetricNameError, ObjectiveError: it is no metric that can be optimized here.
 
     >>> metric = registered("accuracy", output="category(num_classes=2)", classes=["no", "yes"])
     >>> metric.score([("fold 0", [("q", "yes", "yes")]), ("fold 1", [("q", "no", "yes"), ("q", "no", "no")])])
@@ -194,7 +194,7 @@ def registered(
 
 
 def others_registered(metric: Any, output: Output) -> Iterator[RegisteredMetric]:
-    """Make a metric that is not optimised, or a group of them, metrics of tuples."""
+    """Make a metric that is not optimized, or a group of them, metrics of tuples."""
     reader = TupleReader(parse_feature(output))
     for asked in tracked([metric], {None: reader.output}):
         yield RegisteredMetric(asked, reader)

@@ -66,7 +66,7 @@ class MetricScores:
     """The scores of one engine params.
 
     Args:
-        primary: by the metric that is optimised.
+        primary: by the metric that is optimized.
         others: by the other metrics, in their order.
         failure: why there are none.
         seconds: what it took, of stages from the cache next to nothing.
@@ -82,7 +82,7 @@ class MetricScores:
 
     @property
     def score(self) -> Number:
-        """The value that is optimised; nan where it is undefined and of engine params that failed."""
+        """The value that is optimized; nan where it is undefined and of engine params that failed."""
         return self.primary.value
 
     @property

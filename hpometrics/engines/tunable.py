@@ -128,7 +128,7 @@ class Varied:
 
     @property
     def measured(self) -> tuple[tuple[MetricName, TupleMetric], ...]:
-        """The metrics, each with the name of its value, the optimised one first."""
+        """The metrics, each with the name of its value, the optimized one first."""
         return tuple(zip(self._names, self._panel.all, strict=True))
 
     def engine_params(self, params: Mapping[str, Any]) -> EngineParams:
@@ -177,7 +177,7 @@ class Varied:
             params: each param that a trial may be given, with the values it can have; none of a range.
 
         Raises:
-            RunError: another metric is to be optimised or measured than the evaluation's.
+            RunError: another metric is to be optimized or measured than the evaluation's.
             EngineParamsError: a path leads nowhere; the message has those there are.
             EngineError: the engine knows no stage of a name.
         """

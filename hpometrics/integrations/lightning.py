@@ -27,7 +27,7 @@ class RunCallback(Callback):
     values are in `trainer.callback_metrics` under the names of the record, where other callbacks
     find them:
     `EarlyStopping("accuracy", mode="max")`, `ModelCheckpoint(monitor="accuracy", mode="max")`. What the step
-    logs by `self.log`, and `training_step` too, is recorded with the epoch and can be what is optimised:
+    logs by `self.log`, and `training_step` too, is recorded with the epoch and can be what is optimized:
     `Run(trial, metric=Reported("val_loss", "minimize"))`. An epoch closes at its end, after its validation
     and before the module's own `on_train_epoch_end`. The host's stop leaves `fit` as an exception; patience,
     the target and the spec's `epochs` end it.

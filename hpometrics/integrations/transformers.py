@@ -30,7 +30,7 @@ class RunCallback(TrainerCallback):
     `Trainer(callbacks=[callback], compute_metrics=callback.compute_metrics, ...)`, with arguments that say
     `eval_strategy="epoch"`. All predictions of a pass update the run at once, or batch by batch with
     `batch_eval_metrics=True`: the values are the same. What the trainer logs (`loss`, `eval_loss`) is
-    recorded with the epoch and can be what is optimised:
+    recorded with the epoch and can be what is optimized:
     `Run(trial, metric=Reported("eval_loss", "minimize"))`. The trainer gets the values of the pass, so that
     `metric_for_best_model="accuracy"`, `EarlyStoppingCallback` and `hyperparameter_search` find them. The
     host's stop leaves `train` as an exception; patience, the target and the spec's `epochs` end it. An

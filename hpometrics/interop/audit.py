@@ -263,7 +263,7 @@ class Request:
     Args:
         path: an Optuna storage, a folder of Ray's results, a W&B sweep, a Ludwig config.
         study: the one of this name in a storage.
-        metric: what is optimised, where the tool does not keep it.
+        metric: what is optimized, where the tool does not keep it.
         direction: what the search was told, where the tool does not keep it.
         budget: how many trials were asked for.
         ignore: codes of findings to leave out.

@@ -42,7 +42,7 @@ def read_storage(path: Path, study: str | None = None, metric: str | None = None
     Args:
         path: an SQLite file or a journal.
         study: only the one of this name.
-        metric: what is optimised; unless given, what the study says.
+        metric: what is optimized; unless given, what the study says.
 
     Raises:
         RecordError: it cannot be read.

@@ -41,7 +41,7 @@ def read_results(path: Path, metric: str | None = None, told: Objective | None =
 
     Args:
         path: it holds a folder per trial.
-        metric: what is optimised; unless given, what the experiment's state names.
+        metric: what is optimized; unless given, what the experiment's state names.
         told: the direction that the tuner was given; the folder does not keep it.
 
     Raises:

@@ -55,7 +55,7 @@ class Search:
         tool: in words, as in `Optuna study 'cnn'`.
         path: where it is.
         trials: in order.
-        metric: what is optimised, if the tool or the user says it.
+        metric: what is optimized, if the tool or the user says it.
         metric_from: who says it.
         stated: the direction that the tool searched in, if it is kept.
         silence: seconds since anything was written.

@@ -18,7 +18,7 @@ class Standing:
     """How a run stands: all that its loggers are told. The sequences grow with the run; copy what is kept.
 
     Attributes:
-        metric: the name of what is optimised.
+        metric: the name of what is optimized.
         given: the params of the run itself; a logger reads `params`.
         directory: the trial's own; None if the run keeps nothing on disk.
         history: every closed epoch in order, those before a restart included.

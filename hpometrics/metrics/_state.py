@@ -1,4 +1,4 @@
-"""Keeper: a torchmetrics.Metric with its state in statistics, which it moves, saves, merges, synchronises."""
+"""Keeper: a torchmetrics.Metric with its state in statistics, which it moves, saves, merges, synchronizes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REGISTERED = (Tensor, torch.nn.Module)
 class Keeper(torchmetrics.Metric):
     """The state of a metric: statistics, its own or shared in a collection, and what `add_state` holds.
 
-    Whatever torchmetrics does to a state (device moves, `state_dict`, pickling, `reset`, synchronisation
+    Whatever torchmetrics does to a state (device moves, `state_dict`, pickling, `reset`, synchronization
     over the ranks of a process group) is done to the statistics as well.
     """
 

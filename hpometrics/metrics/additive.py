@@ -19,7 +19,7 @@ from .._redaction import excerpt
 from ..exceptions import AdditionError, MetricInputError
 from ._device import on_host
 from ._numeric import Readable
-from .statistics.text_counts import ngrams, normalised_words
+from .statistics.text_counts import ngrams, normalized_words
 
 Number: TypeAlias = int | float | Tensor
 """An int is exact however large its sum becomes; a tensor is 0-dimensional, int64 or float64, on a device."""
@@ -448,14 +448,14 @@ class DistinctMetric(Additive):
 
     @classmethod
     def of(cls, text: str, n: int) -> Self:
-        """Count one text, normalised as for `accuracy`.
+        """Count one text, normalized as for `accuracy`.
 
         Raises:
             MetricInputError: `n` is no count of words, or the text is none.
         """
         if not isinstance(text, str):
             raise MetricInputError(f"{cls.__name__}.of reads a text, got {text!r} ({type(text).__name__})")
-        return cls(n, normalised_words(text))
+        return cls(n, normalized_words(text))
 
     def plus(self, other: Self) -> Self:
         """Both together, in a set of its own."""

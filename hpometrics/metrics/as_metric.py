@@ -46,7 +46,7 @@ def as_metric(
 
     Args:
         source: what measures.
-        objective: `MINIMIZE`, `MAXIMIZE`, or None for a metric that is measured and never optimised.
+        objective: `MINIMIZE`, `MAXIMIZE`, or None for a metric that is measured and never optimized.
         inputs: `PREDICTIONS`, `PROBABILITIES` or `LOGITS`.
         name: what it is called; the source's own name if not given.
         output: the output feature it serves; a collection gives its own.
@@ -164,7 +164,7 @@ def _checked_name(name: str) -> str:
 def _stated_facts(source: Any, name: str, objective: Any, inputs: Any) -> dict[str, Any]:
     """The facts as they are stated; there is no default, and torchmetrics' own are not asked."""
     if objective is UNSTATED:
-        raise ObjectiveError(f"{name}: say objective=MINIMIZE, MAXIMIZE or None (measured, never optimised)")
+        raise ObjectiveError(f"{name}: say objective=MINIMIZE, MAXIMIZE or None (measured, never optimized)")
     stated = None if objective is None else Objective.parse(objective)
     return {"objective": stated, "inputs": _input_type(inputs, name)}
 

@@ -301,7 +301,7 @@ class TrialRecord:
         return {**picked, **mean_values(self.repeats)}
 
     def scores(self, names: Iterable[str]) -> tuple[float, ...]:
-        """The values of what is optimised, the metric first; nan where the picked epoch has none."""
+        """The values of what is optimized, the metric first; nan where the picked epoch has none."""
         first, others = math.nan if self.value is None else self.value, list(names)[1:]
         values = self.picked_values if others else {}
         return (first, *(number_in(values, name) for name in others))

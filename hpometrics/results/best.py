@@ -46,8 +46,8 @@ def front_text(records: Sequence[TrialRecord], resolved: Resolved, directory: ob
     Raises:
         NoFiniteValueError: no trial is complete.
     """
-    front, knee = pareto_front(records, resolved.optimised), knee_number(records, resolved)
-    lines = [evaluated(records), f"Pareto front of {' and '.join(resolved.optimised)}:"]
+    front, knee = pareto_front(records, resolved.optimized), knee_number(records, resolved)
+    lines = [evaluated(records), f"Pareto front of {' and '.join(resolved.optimized)}:"]
     for record in front:
         mark = "   the knee" if record.number == knee else ""
         lines.append(f"  {front_line(record, resolved)}   {params_line(record.params, resolved)}{mark}")
@@ -56,7 +56,7 @@ def front_text(records: Sequence[TrialRecord], resolved: Resolved, directory: ob
 
 def front_line(record: TrialRecord, resolved: Resolved) -> str:
     """Print a trial of the front on one line, without its params."""
-    scores = zip(resolved.optimised.items(), record.scores(resolved.optimised), strict=True)
+    scores = zip(resolved.optimized.items(), record.scores(resolved.optimized), strict=True)
     told = "  ".join(f"{name} {number(value)}{ARROWS[objective]}" for (name, objective), value in scores)
     return f"trial {record.number}, epoch {record.epoch}: {told}"
 
@@ -68,23 +68,23 @@ def front_facts(records: Sequence[TrialRecord], resolved: Resolved) -> dict[str,
         NoFiniteValueError: no trial is complete.
     """
     return {
-        "objectives": {name: objective.value for name, objective in resolved.optimised.items()},
+        "objectives": {name: objective.value for name, objective in resolved.optimized.items()},
         "knee": knee_number(records, resolved),
         "front": [
             {
                 "trial": record.number,
                 "epoch": record.epoch,
-                "values": dict(zip(resolved.optimised, record.scores(resolved.optimised), strict=True)),
+                "values": dict(zip(resolved.optimized, record.scores(resolved.optimized), strict=True)),
                 "params": resolved.ordered(record.params),
             }
-            for record in pareto_front(records, resolved.optimised)
+            for record in pareto_front(records, resolved.optimized)
         ],
     }
 
 
 def knee_number(records: Sequence[TrialRecord], resolved: Resolved) -> int:
     """The number of the trial at the knee."""
-    return picked_trial(records, resolved.optimised, "knee").number
+    return picked_trial(records, resolved.optimized, "knee").number
 
 
 _TRAINED = (TrialState.COMPLETE, TrialState.INFEASIBLE)
@@ -98,23 +98,23 @@ class MetricPick:
         metric: that picks.
         objective: its direction.
         best: its trial and epoch, with all values there; None where it has no finite value.
-        optimised: the value of the optimised metric there.
+        optimized: the value of the optimized metric there.
         loss: by how much that is worse than the optimum.
     """
 
     metric: str
     objective: Objective
     best: Best | None
-    optimised: float = math.nan
+    optimized: float = math.nan
     loss: float = math.nan
 
 
 def by_metric(resolved: Resolved, metric: str, objective: Objective, at: str | None = None) -> Resolved:
-    """Give the sweep as if this metric had been optimised, and the best trial by it were picked.
+    """Give the sweep as if this metric had been optimized, and the best trial by it were picked.
 
-    What was optimised is tracked.
+    What was optimized is tracked.
     """
-    known = {**resolved.optimised, **resolved.track}
+    known = {**resolved.optimized, **resolved.track}
     track = {name: other for name, other in known.items() if name != metric}
     at = at or resolved.at
     told = replace(resolved, metric=metric, objective=objective, at=at, track=track, others={})
@@ -139,12 +139,12 @@ def picks(records: Sequence[TrialRecord], resolved: Resolved, best: Best) -> lis
     if resolved.others:
         return []
     if best.repeats > 1:
-        best = best_by(repicked(records, resolved), resolved.optimised)
+        best = best_by(repicked(records, resolved), resolved.optimized)
     return [_pick(records, resolved, best, name, objective) for name, objective in _pickers(resolved)]
 
 
-def optimised_at(best: Best, resolved: Resolved, optimum: Best) -> tuple[float, float]:
-    """The value of the optimised metric where another one picked, and by how much it is worse there."""
+def optimized_at(best: Best, resolved: Resolved, optimum: Best) -> tuple[float, float]:
+    """The value of the optimized metric where another one picked, and by how much it is worse there."""
     value = number_in(best.values, resolved.metric)
     return value, resolved.objective.worse_by(value, optimum.value)
 
@@ -153,7 +153,7 @@ def _repicked(record: TrialRecord, resolved: Resolved) -> TrialRecord:
     record, bounds = replace(record, repeats=()), resolved.bounds
     picker = Picker(resolved.objective, At(resolved.at), others=list(resolved.others.values()))
     for epoch in record.epochs:
-        value, *rest = (number_in(epoch.values, name) for name in resolved.optimised)
+        value, *rest = (number_in(epoch.values, name) for name in resolved.optimized)
         picker.add(value, violation_of(bounds, epoch.values), rest)
     if record.state in _TRAINED:
         record = replace(record, state=TrialState.COMPLETE, reason=None, constraints={})
@@ -178,10 +178,10 @@ def _pick(
         return MetricPick(name, objective, optimum, optimum.value, 0.0)
     told = by_metric(resolved, name, objective)
     try:
-        best = best_by(repicked(records, told), told.optimised)
+        best = best_by(repicked(records, told), told.optimized)
     except NoFiniteValueError:
         return MetricPick(name, objective, None)
-    return MetricPick(name, objective, best, *optimised_at(best, resolved, optimum))
+    return MetricPick(name, objective, best, *optimized_at(best, resolved, optimum))
 
 
 FORMS = ("text", "yaml", "json", "args")
@@ -194,7 +194,7 @@ class Chosen:
     Args:
         best: the trial and its epoch.
         records: all trials, each at the epoch that counts.
-        resolved: the sweep as if that metric had been optimised.
+        resolved: the sweep as if that metric had been optimized.
         optimum: what the sweep itself has picked, where that was by another metric or rule.
         verdict: how sure the pick is.
         lacking: trials that have no value of the metric, with the reason.
@@ -246,7 +246,7 @@ def best_text(
     Args:
         directory: of the run.
         form: one of `FORMS`.
-        metric: that picks, in the place of the optimised one: any that was measured, or that follows from the
+        metric: that picks, in the place of the optimized one: any that was measured, or that follows from the
             statistics which were kept of every epoch.
         at: which epoch counts, `best` or `last`; as the sweep says unless given.
         level: of intervals that are drawn of what was kept; unless given they are those of the sweep's end.
@@ -263,10 +263,10 @@ def best_text(
     resolved, records = home.read(), home.records()
     if pick is not None:
         if metric is not None:
-            raise ConfigError(f"--pick {pick} is of what was optimised, and --metric {metric} picks itself")
+            raise ConfigError(f"--pick {pick} is of what was optimized, and --metric {metric} picks itself")
         resolved = resolved.picked_by(pick)
     if resolved.others and level is not None and metric is None:
-        raise ConfigError("intervals are of one metric, and several were optimised; name one by --metric")
+        raise ConfigError("intervals are of one metric, and several were optimized; name one by --metric")
     if resolved.others and count is not None and metric is None:
         raise ConfigError(
             f"trials of several objectives have no order; hpometrics best {directory} names their front, and "
@@ -317,7 +317,7 @@ def _of_several(
         return _written(best_facts(best, record_of(best, records), resolved, home.path), form)
     _best(records, resolved, "knee")  # there is a front
     if form == "args":
-        raise ConfigError("several objectives were optimised; --pick knee|TRIAL says whose params")
+        raise ConfigError("several objectives were optimized; --pick knee|TRIAL says whose params")
     if form != "text":
         return _written(front_facts(records, resolved), form)
     repeats = resolved.config["budget"].get("repeats", 1) if at is not None else 1
@@ -338,7 +338,7 @@ def _best(records: Sequence[TrialRecord], resolved: Resolved, pick: Pick | str =
         HpometricsError: see `best_by`.
     """
     try:
-        return best_by(records, resolved.optimised, pick)
+        return best_by(records, resolved.optimized, pick)
     except NoFeasibleTrialError as err:
         least = least_violating(records, resolved.objective)
         if least is None:
@@ -392,9 +392,9 @@ def _beside(chosen: Chosen, resolved: Resolved) -> Iterator[str]:
         return
     best, optimum = chosen.best, chosen.optimum
     if resolved.others:
-        yield f"Optimized were {' and '.join(resolved.optimised)}; hpometrics best names their front"
+        yield f"Optimized were {' and '.join(resolved.optimized)}; hpometrics best names their front"
         return
-    value, loss = optimised_at(best, resolved, optimum)
+    value, loss = optimized_at(best, resolved, optimum)
     yield "Optimized was:"
     where = f"{number(optimum.value)} (trial {optimum.trial}, epoch {optimum.epoch})"
     same = (best.trial, best.epoch) == (optimum.trial, optimum.epoch)
@@ -411,11 +411,11 @@ def _facts(chosen: Chosen, resolved: Resolved, home: Path) -> dict[str, Any]:
     facts = best_facts(best, record_of(best, chosen.records), chosen.resolved, home, chosen.verdict)
     if optimum is None or resolved.others:
         return facts
-    value, loss = (None if x != x else x for x in optimised_at(best, resolved, optimum))
-    optimised = {"metric": resolved.metric, "objective": resolved.objective.value, "at": resolved.at}
+    value, loss = (None if x != x else x for x in optimized_at(best, resolved, optimum))
+    optimized = {"metric": resolved.metric, "objective": resolved.objective.value, "at": resolved.at}
     there = {"trial": optimum.trial, "epoch": optimum.epoch, "value": optimum.value}
     return {
         **facts,
-        "optimized": {**optimised, **there, "value_here": value, "loss": loss},
+        "optimized": {**optimized, **there, "value_here": value, "loss": loss},
         "left_out": {str(trial): reason for trial, reason in chosen.lacking.items()},
     }

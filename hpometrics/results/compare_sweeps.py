@@ -1,4 +1,4 @@
-"""Rivals: sweeps that have optimised the same metric, side by side, from their records."""
+"""Rivals: sweeps that have optimized the same metric, side by side, from their records."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def rivals(directories: Sequence[Path], level: float | None = None) -> Rivals:
         level: of the intervals that are drawn of the first two picks and of their difference, if any are.
 
     Raises:
-        ConfigError: one is no run directory, or has optimised something else, or several objectives.
+        ConfigError: one is no run directory, or has optimized something else, or several objectives.
         RecordError: a file of one is damaged.
     """
     found = [_read(directory) for directory in directories]
@@ -179,11 +179,11 @@ def _read(directory: Path) -> Rival:
     resolved, records = home.read(), home.records()
     if resolved.others:
         raise ConfigError(
-            f"{directory}: several objectives were optimised, {' and '.join(resolved.optimised)}, and no "
+            f"{directory}: several objectives were optimized, {' and '.join(resolved.optimized)}, and no "
             f"trial of their front is the best; hpometrics best {directory} names the front"
         )
     try:
-        best = best_by(records, resolved.optimised, resolved.pick)
+        best = best_by(records, resolved.optimized, resolved.pick)
     except NoFiniteValueError as err:
         return Rival(directory, resolved, records, None, str(err))
     return Rival(directory, resolved, records, best, verdict=kept_verdict(home, records, resolved))
@@ -192,11 +192,11 @@ def _read(directory: Path) -> Rival:
 def _check_same(first: Rival, other: Rival) -> None:
     one, another = first.resolved, other.resolved
     if (one.metric, one.objective, one.formula) != (another.metric, another.objective, another.formula):
-        told = f"{first.place} has {_optimised(one)}, {other.place} has {_optimised(another)}"
+        told = f"{first.place} has {_optimized(one)}, {other.place} has {_optimized(another)}"
         raise ConfigError(f"only sweeps for the same metric in the same direction are compared: {told}")
 
 
-def _optimised(resolved: Resolved) -> str:
+def _optimized(resolved: Resolved) -> str:
     formula = f" = {resolved.formula}" if resolved.formula else ""
     return f"{resolved.metric}{formula} to {resolved.objective}"
 

@@ -152,7 +152,7 @@ def _chosen(first: PerUser, second: PerUser, metrics: Sequence[str], trials: tup
 
 def _objective(metric: str, resolved: Resolved) -> Objective | None:
     """Give the direction of a metric; on another split or of one task it is that of the metric itself."""
-    objectives = {**resolved.track, **resolved.optimised}
+    objectives = {**resolved.track, **resolved.optimized}
     name = MetricName.parse(metric)
     for near in (name, replace(name, split=None), replace(name, split=None, task=None)):
         if str(near) in objectives:
@@ -179,13 +179,13 @@ def _sentence(what: str, one: Comparison, objective: Objective | None, trials: t
 def _objectives_left_out(
     resolved: Resolved, names: Sequence[str], records: tuple[TrialRecord, TrialRecord]
 ) -> list[str]:
-    """Say what is optimised and has no values by user, and what the trials have of it as a whole."""
-    optimised = resolved.optimised
-    scores = [record.scores(optimised) for record in records]
+    """Say what is optimized and has no values by user, and what the trials have of it as a whole."""
+    optimized = resolved.optimized
+    scores = [record.scores(optimized) for record in records]
     return [
         f"{name}: left out, it has no value of a single user; trial {records[0].number} has {number(one)}, "
         f"trial {records[1].number} has {number(other)} ({objective.value})"
-        for (name, objective), one, other in zip(optimised.items(), *scores, strict=True)
+        for (name, objective), one, other in zip(optimized.items(), *scores, strict=True)
         if name not in names
     ]
 

@@ -29,7 +29,7 @@ _TEST = "test:"
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What the optimised metric is on the test split, where the engine updates one.
+    """What the optimized metric is on the test split, where the engine updates one.
 
     Attributes:
         name: what the record calls it.
@@ -71,7 +71,7 @@ def held_out(
 
 
 def values_shown(records: Iterable[TrialRecord], resolved: Resolved) -> dict[str, Objective | None]:
-    """The values that tables show, each with its direction: optimised, then its test value, then tracked."""
+    """The values that tables show, each with its direction: optimized, then its test value, then tracked."""
     name = f"{_TEST}{resolved.metric}"
     tested = any(name in record.picked_values for record in records)
     beside = {name: resolved.objective} if tested else {}
@@ -182,7 +182,7 @@ def _of_several(best: Best, resolved: Resolved) -> dict[str, Any]:
     """Say how a trial was picked from the front of several objectives, and where it is there."""
     if not resolved.others:
         return {}
-    scores = zip(resolved.optimised.items(), best.scores, strict=True)
+    scores = zip(resolved.optimized.items(), best.scores, strict=True)
     objectives = {name: {"objective": way.value, "value": value} for (name, way), value in scores}
     return {"pick": resolved.pick, "objectives": objectives}
 

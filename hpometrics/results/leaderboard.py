@@ -39,7 +39,7 @@ def spread_of(record: TrialRecord) -> str:
 
 def result_table(records: Sequence[TrialRecord], resolved: Resolved, rows: int = _ROWS) -> str:
     """Print the best trials, best first."""
-    order = ranked_by(records, resolved.optimised)
+    order = ranked_by(records, resolved.optimized)
     more = f"\n ... {len(order) - rows} more in trials.csv" if len(order) > rows else ""
     return aligned(ranked_rows(order[:rows], resolved)) + more
 
@@ -51,7 +51,7 @@ def ranked_rows(order: Sequence[TrialRecord], resolved: Resolved) -> list[list[s
     """
     head, *rows = trial_rows(order, resolved)
     if resolved.others:
-        front = {record.number for record in front_trials(order, resolved.optimised)}
+        front = {record.number for record in front_trials(order, resolved.optimized)}
         marks = ("*" if record.number in front else "" for record in order)
         return [["front", *head], *([mark, *row] for mark, row in zip(marks, rows, strict=True))]
     ranks = (str(n) if record.state is TrialState.COMPLETE else "-" for n, record in enumerate(order, 1))
@@ -113,7 +113,7 @@ def optimal_params(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]
 def optimal_values(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]:
     """Give each metric of the best trial: name, value, and its direction and formula.
 
-    The test value of the optimised one comes second, with what it says of the pick.
+    The test value of the optimized one comes second, with what it says of the pick.
     """
     tested = held_out(best.values, best.metric, best.objective, best.value)
     value = spread(number(best.value), best.deviation, best.repeats)
@@ -161,7 +161,7 @@ def _noted(lines: Sequence[tuple[str, str]]) -> list[str]:
 def leaders(records: Sequence[TrialRecord], resolved: Resolved, count: int) -> list[TrialRecord]:
     """Give so many of the best trials, the feasible ones first; fewer if no more ran to their end."""
     ended = (TrialState.COMPLETE, TrialState.INFEASIBLE)
-    order = ranked_by(records, resolved.optimised)
+    order = ranked_by(records, resolved.optimized)
     ranks = [r for r in order if r.state in ended and r.value is not None and math.isfinite(r.value)]
     return ranks[:count]
 
@@ -177,7 +177,7 @@ def leaders_facts(
 ) -> list[dict[str, Any]]:
     """Give each as plain JSON: all of a feasible one, and of others what they break."""
     return [
-        best_facts(Best.of(record, resolved.optimised), record, resolved, home)
+        best_facts(Best.of(record, resolved.optimized), record, resolved, home)
         if record.state is TrialState.COMPLETE
         else least_facts(record, resolved, record.reason or "")
         for record in leaders(records, resolved, count)
@@ -238,7 +238,7 @@ def trials_text(
         directory: of the run.
         form: one of `FORMS`.
         sort: `trial`, `state`, `epoch`, `epochs`, `seconds` or a param, smallest first; `value`, the metric
-            that is optimised or one that is tracked, best first.
+            that is optimized or one that is tracked, best first.
         states: only trials in one of these, as in `complete`; all, if there are none.
 
     Raises:
@@ -252,7 +252,7 @@ def trials_text(
     if form == "csv":
         return trials_csv(chosen, resolved).rstrip("\n")
     if form == "json":
-        front = front_trials(records, resolved.optimised) if resolved.others else []
+        front = front_trials(records, resolved.optimized) if resolved.others else []
         there = {record.number for record in front}
         told = [_facts(record, directory, resolved, there) for record in chosen]
         return json.dumps(told, indent=1, allow_nan=False)
@@ -261,7 +261,7 @@ def trials_text(
 
 def _sorted(records: Sequence[TrialRecord], resolved: Resolved, by: str) -> list[TrialRecord]:
     if by in (BEST, resolved.metric):
-        return ranked_by(records, resolved.optimised)
+        return ranked_by(records, resolved.optimized)
     if by in resolved.beside:
         return sorted(records, key=lambda record: _goodness(record, by, resolved))
     if by in _FACTS:

@@ -35,7 +35,7 @@ _HEADER = "# Written by hpometrics: the sweep as it was understood, every defaul
 class Resolved:
     """What a sweep is about.
 
-    `metric` is what is optimised; of several objectives it is the first, and `others` are the directions of
+    `metric` is what is optimized; of several objectives it is the first, and `others` are the directions of
     the further ones, in their order. `config` is the sweep file with all defaults; `track` maps each tracked
     metric to its direction or None; `output` is one text, or a text for each output by name; `formulas` say
     how a value is combined of others; `constraints` are bounds under the names of `track`; `file` is the
@@ -85,7 +85,7 @@ class Resolved:
         return str(engine.get("target") or shlex.join(engine["command"]))
 
     @property
-    def optimised(self) -> dict[str, Objective]:
+    def optimized(self) -> dict[str, Objective]:
         """The direction of each objective."""
         return {self.metric: self.objective, **self.others}
 
@@ -171,12 +171,12 @@ def resolve(plan: Plan) -> Resolved:
     _check_folder(plan.file)
     from .._imports import installed_versions  # of which readers of results need none
 
-    optimised = _optimised(plan)
+    optimized = _optimized(plan)
     best = plan.optimize
     return Resolved(
         name=plan.name,
         metric=best.name,
-        objective=optimised[best.name],
+        objective=optimized[best.name],
         objective_from=best.origin,
         reads=best.inputs,
         at=plan.at.value,
@@ -190,7 +190,7 @@ def resolve(plan: Plan) -> Resolved:
         formulas={m.name: m.formula for m in (*plan.objectives, *plan.track) if m.formula is not None},
         constraints=tuple(str(bound.constraint) for bound in plan.bounds),
         file=str(plan.file.absolute()),
-        others={name: objective for name, objective in optimised.items() if name != best.name},
+        others={name: objective for name, objective in optimized.items() if name != best.name},
     )
 
 
@@ -205,7 +205,7 @@ def _check_folder(file: pathlib.Path) -> None:
         ) from err
 
 
-def _optimised(plan: Plan) -> dict[str, Objective]:
+def _optimized(plan: Plan) -> dict[str, Objective]:
     found = {}
     for measure in plan.objectives:
         if measure.objective is None:

@@ -88,7 +88,7 @@ def read_asked(resolved: Resolved, metric: str) -> Asked:
     Raises:
         ConfigError: there is no such metric, it has no direction, or it cannot steer a search.
     """
-    known = {**resolved.optimised, **resolved.track}
+    known = {**resolved.optimized, **resolved.track}
     if metric in known:
         return Asked(metric, _direction(metric, known[metric]), metric)
     if parse_import_path(metric):

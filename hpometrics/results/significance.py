@@ -36,8 +36,8 @@ class Source:
     Args:
         home: of the run.
         records: each at the epoch that counts.
-        resolved: the sweep as if the metric had been optimised.
-        asked: the metric, where it is not the one that the sweep has optimised.
+        resolved: the sweep as if the metric had been optimized.
+        asked: the metric, where it is not the one that the sweep has optimized.
     """
 
     home: RunDirectory
@@ -113,9 +113,9 @@ def draw_verdict(
     Args:
         home: of the run.
         records: each at the epoch that counts; at least one is complete.
-        resolved: the sweep as if the metric had been optimised.
+        resolved: the sweep as if the metric had been optimized.
         level: of the intervals.
-        asked: the metric, where it is not the one that the sweep has optimised.
+        asked: the metric, where it is not the one that the sweep has optimized.
     """
     source = Source(home, records, resolved, asked)
     return draw_between(replace(_undrawn(records, resolved), level=level), source, source)

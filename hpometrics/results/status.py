@@ -52,7 +52,7 @@ def status_facts(directory: Path) -> dict[str, Any]:
     try:
         if resolved.others:
             told |= front_facts(records, resolved)
-        best = best_by(records, resolved.optimised, resolved.pick)
+        best = best_by(records, resolved.optimized, resolved.pick)
     except (NoFiniteValueError, ConfigError) as err:
         return {**told, "best": None, "reason": str(err)}
     verdict = kept_verdict(home, records, resolved)
@@ -78,7 +78,7 @@ def results_text(home: RunDirectory, resolved: Resolved, records: Sequence[Trial
         ConfigError: the trial that the sweep picks is not on the front.
     """
     if resolved.is_picked:
-        best = best_by(records, resolved.optimised, resolved.pick)
+        best = best_by(records, resolved.optimized, resolved.pick)
         verdict = kept_verdict(home, records, resolved)
         block = "\n".join([optimal(best, records, resolved), *verdict_lines(verdict, records)])
     else:
@@ -128,7 +128,7 @@ def counts(records: Sequence[TrialRecord], resolved: Resolved) -> str:
 
 def _best(records: Sequence[TrialRecord], resolved: Resolved) -> str:
     try:
-        best = picked_trial(records, resolved.optimised, resolved.pick)
+        best = picked_trial(records, resolved.optimized, resolved.pick)
     except (NoFiniteValueError, ConfigError) as err:
         return str(err)
     if resolved.others:
@@ -142,7 +142,7 @@ def _best(records: Sequence[TrialRecord], resolved: Resolved) -> str:
 
 def _front(records: Sequence[TrialRecord], resolved: Resolved) -> Iterator[tuple[str, str]]:
     """Name the trials of the front of several objectives, if there is one."""
-    front = front_trials(records, resolved.optimised) if resolved.others else []
+    front = front_trials(records, resolved.optimized) if resolved.others else []
     if front:
         yield "front", f"{len(front)} of {len(records)} trials: {', '.join(str(r.number) for r in front)}"
 

@@ -27,7 +27,7 @@ class Decision:
     """What the first rank has decided at the end of an epoch, for all to do alike.
 
     Attributes:
-        steering: the optimised value, and those that constraints bound, as the first rank has them.
+        steering: the optimized value, and those that constraints bound, as the first rank has them.
         over: no epoch follows.
         ended: the epoch was reported as the final one.
         stop: the host's stop.

@@ -359,7 +359,7 @@ class Panels:
     def _wants(self, name: str) -> bool:
         """Whether a count is to be recorded: examples are not where nothing is that nobody asked for."""
         return (
-            self._spec.defaults or name in self._spec.optimised or MetricName.parse(name).metric != EXAMPLES
+            self._spec.defaults or name in self._spec.optimized or MetricName.parse(name).metric != EXAMPLES
         )
 
     def _read(self, split: str, state: Mapping[str, Report], values: Values, reasons: Reasons) -> None:

@@ -41,18 +41,18 @@ class End(StrEnum):
 
 
 class Progress:
-    """Follows the optimised values from epoch to epoch.
+    """Follows the optimized values from epoch to epoch.
 
     Attributes:
         history: every closed epoch, in order.
         picks: for each of them, the epoch whose value counted by then; None where none had a finite value.
-        impatience: epochs since the last improvement, of any optimised metric, by more than the spec's `tol`.
+        impatience: epochs since the last improvement, of any optimized metric, by more than the spec's `tol`.
         ended_by: what has ended the run, if anything has.
     """
 
     def __init__(self, spec: RunSpec) -> None:
         self._spec = spec
-        directions = list(spec.optimised.values())
+        directions = list(spec.optimized.values())
         self._picker = Picker(spec.objective, At(spec.at), others=directions[1:])
         self._gains = [Picker(direction, tol=spec.tol) for direction in directions]
         self.history: list[EpochRecord] = []
@@ -73,7 +73,7 @@ class Progress:
     def take(self, record: EpochRecord, seconds: float) -> None:
         """Take the next epoch, at whose end the run has taken so many seconds in all."""
         spec = self._spec
-        value, *others = numbers = [record.number(name) for name in spec.optimised]
+        value, *others = numbers = [record.number(name) for name in spec.optimized]
         self.history.append(record)
         exceeds = violation_of(spec.bounds, record.values)
         self._picker.add(value, exceeds, others)
@@ -96,7 +96,7 @@ class Progress:
 
     def why_no_value(self) -> str:
         """Say why the picked epoch has no finite value."""
-        count, names = len(self.history), list(self._spec.optimised)
+        count, names = len(self.history), list(self._spec.optimized)
         name = next((one for one in names if not self._has_value(one)), None)
         if name is None:
             return f"none of {count} epochs has a finite value of each of {', '.join(names)}"
@@ -365,7 +365,7 @@ class Closing(Recording):
         over = final or self.finished
         ended = over or len(self._progress.history) == self.spec.epochs
         numbers = numbers_of(record.values)
-        for name in self.spec.optimised:
+        for name in self.spec.optimized:
             if record.reasons.get(name) == NOTHING_MEASURED:  # no host is to judge an epoch without a batch
                 numbers.pop(name, None)
         stop = None

@@ -195,13 +195,13 @@ class _Asked:
 
 
 def settle_examples(
-    asked: Any, optimised: str, objective: Objective, collection: MetricCollection | None
+    asked: Any, optimized: str, objective: Objective, collection: MetricCollection | None
 ) -> ExamplePlan | None:
     """Settle what `track_examples` asks for; None where it asks for nothing.
 
     Args:
         asked: false, true, how many at either end, or a mapping of `worst`, `best` and `metric`.
-        optimised: the name of the metric that is optimised; it ranks the examples unless `metric` does.
+        optimized: the name of the metric that is optimized; it ranks the examples unless `metric` does.
         objective: its direction.
         collection: what is measured on the validation split; None if nothing is.
 
@@ -220,7 +220,7 @@ def settle_examples(
     wanted = _read(asked)
     if wanted is None:
         return None
-    name = optimised if wanted.metric is None else _measured_name(wanted.metric, collection)
+    name = optimized if wanted.metric is None else _measured_name(wanted.metric, collection)
     if collection is None or name not in collection.names:
         raise RunError(
             f"track_examples ranks examples by {name}, which the engine reports and nobody measures here; "
@@ -229,7 +229,7 @@ def settle_examples(
     found = {name: has_row_values(collection[name]) for name in collection.names}
     if found[name] is False:
         raise RunError(_refusal(name, collection, found))
-    direction = objective if name == optimised else collection.objective_of(name)
+    direction = objective if name == optimized else collection.objective_of(name)
     if direction is None:
         raise RunError(
             f"track_examples cannot rank examples by {name}, which has no direction; name a metric that has"

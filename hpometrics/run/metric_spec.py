@@ -73,7 +73,7 @@ class Asked:
 
 
 def settle_all(metric: Any, features: Features, direction: Objective | str | None) -> tuple[Asked, ...]:
-    """Say what a search is to optimise; of a list each of its metrics.
+    """Say what a search is to optimize; of a list each of its metrics.
 
     Raises:
         ObjectiveError, UnknownMetricError, MetricNameError, RunError: see `RunSpec`.
@@ -88,7 +88,7 @@ def settle_all(metric: Any, features: Features, direction: Objective | str | Non
         )
     found = tuple(settle(one, features, direction) for one in metric)
     if not found:
-        raise RunError("what is optimised? metric= is a list without a metric")
+        raise RunError("what is optimized? metric= is a list without a metric")
     names = [asked.name for asked in found]
     if twice := [name for name in names if names.count(name) > 1]:
         raise RunError(f"{twice[0]} is among the objectives twice; each is there once, got {names}")
@@ -96,7 +96,7 @@ def settle_all(metric: Any, features: Features, direction: Objective | str | Non
 
 
 def settle(metric: Any, features: Features, direction: Objective | str | None) -> Asked:
-    """Say what one metric is that a search is to optimise.
+    """Say what one metric is that a search is to optimize.
 
     Raises:
         ObjectiveError, UnknownMetricError, MetricNameError, RunError: see `RunSpec`.
@@ -241,7 +241,7 @@ def _has_many_values(asked: Asked) -> bool:
 def _check_one_value(asked: Asked) -> None:
     if _has_many_values(asked):
         raise RunError(
-            f"{asked.name} has one value per class, and a search optimises one number; choose average=micro, "
+            f"{asked.name} has one value per class, and a search optimizes one number; choose average=micro, "
             "macro or weighted, and track this one"
         )
 

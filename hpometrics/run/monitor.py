@@ -1,4 +1,4 @@
-"""Watch: gradients, learning rate and speed of an optimizer, without a synchronisation."""
+"""Watch: gradients, learning rate and speed of an optimizer, without a synchronization."""
 
 from __future__ import annotations
 

@@ -46,11 +46,11 @@ class Reporter(Protocol):
     def params(self) -> Mapping[str, Any] | None:
         """See above."""
 
-    def check(self, optimised: Mapping[str, Objective]) -> None:
+    def check(self, optimized: Mapping[str, Objective]) -> None:
         """Refuse a run whose directions are not the host's.
 
         Args:
-            optimised: the direction of each metric that is optimised; values are reported of the first.
+            optimized: the direction of each metric that is optimized; values are reported of the first.
 
         Raises:
             ObjectiveError: they differ; both facts are named.
@@ -136,7 +136,7 @@ class ListReporter:
     reports: list[Report] = field(default_factory=list)
     stops: tuple[type[BaseException], ...] = ()
 
-    def check(self, optimised: Mapping[str, Objective]) -> None:
+    def check(self, optimized: Mapping[str, Objective]) -> None:
         """Accept any direction: a list has none."""
 
     def report(
@@ -168,9 +168,9 @@ class HoldsLast:
         """Those of the host."""
         return self._host.params
 
-    def check(self, optimised: Mapping[str, Objective]) -> None:
+    def check(self, optimized: Mapping[str, Objective]) -> None:
         """Let the host refuse the run; see `Reporter`."""
-        self._host.check(optimised)
+        self._host.check(optimized)
 
     def report(
         self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool

@@ -69,7 +69,7 @@ class Run(Closing):
             raise RunError("a run takes spec=, or the facts of one: metric=, output=, ...; one of the two")
         settled = spec or RunSpec(**facts)
         reporter = as_reporter(host)
-        reporter.check(settled.optimised)
+        reporter.check(settled.optimized)
         if isinstance(reporter, DirectedReporter):
             reporter.check_tracked(settled.directions)
         home = None if directory is None else Path(directory)
@@ -110,12 +110,12 @@ class Run(Closing):
 
     @property
     def scores(self) -> tuple[float, ...]:
-        """The value of each optimised metric at the picked epoch, as Optuna takes several objectives.
+        """The value of each optimized metric at the picked epoch, as Optuna takes several objectives.
 
         Raises:
             NoFiniteValueError: see `value`.
         """
-        others = list(self.spec.optimised)[1:]
+        others = list(self.spec.optimized)[1:]
         return (self.value, *(number_in(self.values, name) for name in others))
 
     @property

@@ -65,7 +65,7 @@ class RunSpec:
     """What all runs of a search have in common.
 
     Args:
-        metric: what is optimised: a name, a metric object or class, `Reported(name, objective)`, or
+        metric: what is optimized: a name, a metric object or class, `Reported(name, objective)`, or
             `{"metric": name, "direction": ..., **params}`, or a combination (`Combined`, `combined.loss`,
             `{"combine": {name: weight, ...}}`). A name that is not registered is reported by the engine if
             its `direction` is given. Of a list of these the Pareto front is searched for.
@@ -123,7 +123,7 @@ class RunSpec:
     statistics: Keeping = "small"
     name: str = field(init=False)
     objective: Objective = field(init=False)
-    optimised: Mapping[str, Objective] = field(init=False)
+    optimized: Mapping[str, Objective] = field(init=False)
     features: Features = field(init=False, repr=False, compare=False)
     objectives: tuple[Asked, ...] = field(init=False, repr=False, compare=False)
     bounds: tuple[Constraint, ...] = field(init=False, repr=False, compare=False)
@@ -143,7 +143,7 @@ class RunSpec:
         self._set(constraints=tuple(map(str, bounded)), bounds=tuple(bounded))
         self._set(output=_named(features), track=tuple(self.track), features=features)
         self._set(objectives=objectives, combined=_combined(every))
-        self._set(optimised={one.name: one.objective for one in objectives})
+        self._set(optimized={one.name: one.objective for one in objectives})
         self._set(name=asked.name, objective=asked.objective)
         self._set(collections=_collections(every, features, self._unasked))
         try:
@@ -181,7 +181,7 @@ class RunSpec:
 
     @property
     def asked(self) -> Asked:
-        """The metric that is optimised; of several the first."""
+        """The metric that is optimized; of several the first."""
         return self.objectives[0]
 
     @property
@@ -212,8 +212,8 @@ class RunSpec:
 
     @property
     def steering(self) -> tuple[str, ...]:
-        """The values that are optimised, and those that constraints bound."""
-        return *self.optimised, *(bound.name for bound in self.bounds)
+        """The values that are optimized, and those that constraints bound."""
+        return *self.optimized, *(bound.name for bound in self.bounds)
 
     def _unasked(self, output: OutputFeature) -> tuple[Unasked, ...]:
         """What is measured of an output, as far as its updates can be read by it, without being asked for."""
@@ -235,9 +235,9 @@ class RunSpec:
             raise RunError(f"trial_time must be a number of seconds above 0, got {self.trial_time!r}")
         if not (math.isfinite(self.tol) and self.tol >= 0):
             raise RunError(f"tol must be a finite number of at least 0, got {self.tol!r}")
-        if len(self.optimised) > 1 and (self.tol or self.target is not None):
+        if len(self.optimized) > 1 and (self.tol or self.target is not None):
             word = "tol" if self.tol else "target"
-            raise RunError(f"{word} is in the unit of one metric; leave it out, as several are optimised")
+            raise RunError(f"{word} is in the unit of one metric; leave it out, as several are optimized")
 
 
 @overload

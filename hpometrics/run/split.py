@@ -88,9 +88,9 @@ class EpochValues:
     def check_finite(self) -> None:
         """Replace what is not finite, and an optimized value of many numbers, by nan with the reason."""
         for name, value in self.values.items():
-            if isinstance(value, list) and name in self._spec.optimised:
+            if isinstance(value, list) and name in self._spec.optimized:
                 self.values[name] = math.nan
-                self.reasons[name] = f"a search optimises one number, and this is {shape_of(value)}"
+                self.reasons[name] = f"a search optimizes one number, and this is {shape_of(value)}"
             elif not isinstance(value, list) and not math.isfinite(value):
                 self.values[name] = math.nan
                 self.reasons.setdefault(name, f"the value is {value}")
@@ -127,7 +127,7 @@ def _why_not_there(name: str, recorded: bool) -> str:
 
 
 def _tasks_of(spec: RunSpec) -> set[str]:
-    """The tasks that are optimised."""
+    """The tasks that are optimized."""
     tasks = {asked.task for asked in spec.objectives}
     return {str(task) for task in tasks if task not in (None, ALL_TASKS)}
 

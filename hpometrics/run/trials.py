@@ -201,7 +201,7 @@ def make_trials(
     """
     known = {**engine_facts(train), **{name: fact for name, fact in facts.items() if fact is not None}}
     if "metric" not in known:
-        raise RunError("what is optimised? metric= takes a name, a Metric or Reported(name, objective)")
+        raise RunError("what is optimized? metric= takes a name, a Metric or Reported(name, objective)")
     home = None if directory is None else Path(directory).absolute()
     for logger in loggers:
         check_logger(logger, home)

@@ -169,7 +169,7 @@ def spec_facts(plan: Plan, engine: SweepEngine) -> dict[str, Any]:
     measured = {
         **own,
         **told,
-        "metric": [_as_optimised(measure) for measure in plan.objectives],
+        "metric": [_as_optimized(measure) for measure in plan.objectives],
         "track": tuple(_as_asked(measure) for measure in plan.track if not measure.reported),
         "constraints": tuple(str(bound.constraint) for bound in plan.bounds),
         "at": plan.at,
@@ -185,7 +185,7 @@ def _told_by_program(plan: Plan) -> tuple[Reported, ...]:
     return tuple(Reported(one.name, one.objective) for one in plan.track if one.objective is not None)
 
 
-def _as_optimised(measure: Measure) -> Any:
+def _as_optimized(measure: Measure) -> Any:
     asked = _as_asked(measure)
     return {"metric": asked, "direction": measure.objective} if isinstance(asked, str) else asked
 

@@ -95,8 +95,8 @@ def _named(plan: Plan) -> dict[str, Path]:
     """Give each value that the file names its place there."""
     bounds = {bound.measure.name: ("metrics", "constraints", i) for i, bound in enumerate(plan.bounds)}
     tracked = {measure.name: ("metrics", "track") for measure in plan.track}
-    optimised = {measure.name: ("metrics", "optimize") for measure in plan.objectives}
-    return {**optimised, **tracked, **bounds}
+    optimized = {measure.name: ("metrics", "optimize") for measure in plan.objectives}
+    return {**optimized, **tracked, **bounds}
 
 
 def _why_absent(name: str, epoch: EpochRecord) -> str:

@@ -61,7 +61,7 @@ class Stated:
             raise ConfigError("an engine of stages has one output, without a name")
         if len(metrics.optimize) > 1:
             raise ConfigError(
-                "an evaluation of engine params has one metric that is optimised, and here are "
+                "an evaluation of engine params has one metric that is optimized, and here are "
                 f"{len(metrics.optimize)}; track the others"
             )
         if metrics.track and not metrics.optimize:
@@ -81,7 +81,7 @@ class StagedEngine:
         stated: what the file says.
 
     Raises:
-        ConfigError: it cannot be imported, or nobody says what is optimised.
+        ConfigError: it cannot be imported, or nobody says what is optimized.
         HpometricsError: a metric cannot be measured.
     """
 
@@ -106,7 +106,7 @@ class StagedEngine:
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """The metrics of the evaluation, the one that is optimised first."""
+        """The metrics of the evaluation, the one that is optimized first."""
         return tuple(
             Measure(
                 str(name),
@@ -226,7 +226,7 @@ def _varied(found: Any, stated: Stated, folders: Folders) -> Varied:
         return _judged(made, stated, folders).vary()
     if not isinstance(made, Evaluation):
         raise ConfigError(
-            "is an engine without an evaluation, so the file says what is optimised, as in "
+            "is an engine without an evaluation, so the file says what is optimized, as in "
             "metrics: {optimize: accuracy}"
         )
     seeded = copy(made)

@@ -20,7 +20,7 @@ _SWEEP, _ENGINE, _SCHEMA = "sweep.yaml", "training.py", "sweep.schema.json"
 
 
 _METRICS = ("roc_auc", "accuracy", "log_loss", "ece")
-"""What the starter optimises, or tracks."""
+"""What the starter optimizes, or tracks."""
 _WIDTH = 33  # of what stands before a comment
 
 
@@ -29,21 +29,21 @@ def write_starter(directory: Path, metric: str = _METRICS[0], backend: str = "op
 
     Args:
         directory: where they go.
-        metric: that it optimises, one of a binary output.
+        metric: that it optimizes, one of a binary output.
         backend: `optuna` or `ray`; its pruner is one of both.
 
     Raises:
         ConfigError: one of the files is there already, or the engine of the starter cannot feed the metric.
         MetricNameError, UnknownMetricError, MeasureError: see `find_metric` and `read_measures`.
     """
-    measure = _optimised(metric)
+    measure = _optimized(metric)
     starter = files("hpometrics.runner.starter")
     texts = {name: starter.joinpath(name).read_text(encoding="utf8") for name in (_SWEEP, _ENGINE)}
     texts[_SWEEP] = "\n".join(_line(line, measure, backend) for line in texts[_SWEEP].split("\n"))
     return f"{write_first(directory, texts)}\nnext: hpometrics run {directory / _SWEEP}"
 
 
-def _optimised(name: str) -> Measure:
+def _optimized(name: str) -> Measure:
     parsed = MetricName.parse(name)
     if parsed != parsed.bare:
         raise ConfigError(f"{name}: the starter has one output; name the metric alone, as in {parsed.bare}")

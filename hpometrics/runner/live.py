@@ -52,7 +52,7 @@ class Progress:
         self._resolved, self._quiet = resolved, quiet
         self._finished = [record for record in earlier if record.state.finished]
         self._best = None if resolved.others else self._find_best()
-        self._front = front_trials(self._finished, resolved.optimised) if resolved.others else []
+        self._front = front_trials(self._finished, resolved.optimized) if resolved.others else []
         self._live: Status | None = None
         self._warned = False
         self._before, self._began = len(self._finished), time.monotonic()
@@ -140,7 +140,7 @@ class Progress:
         if record.state is not TrialState.COMPLETE or record.value is None:
             return False
         if self._resolved.others:
-            self._front = front_trials([*self._front, record], self._resolved.optimised)
+            self._front = front_trials([*self._front, record], self._resolved.optimized)
             return any(one.number == record.number for one in self._front)
         best = self._best.value if self._best is not None and self._best.value is not None else float("nan")
         return self._resolved.objective.better(record.value, best)

@@ -109,7 +109,7 @@ class TrialReplay:
         versions = {**self.resolved.versions, **self.record.versions}
         failed = again.state is TrialState.FAILED and self.record.state is not TrialState.FAILED
         failure = printable(again.reason or "") if failed else None
-        objectives = list(self.resolved.optimised)
+        objectives = list(self.resolved.optimized)
         return Replayed(self._facts(self.record), self._facts(again), versions, failure, objectives)
 
     def _facts(self, record: TrialRecord) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def replay_trial(
             if repeat == len(every):
                 every.append(replay.run(repeat))
             tell(f"  seed {replay.seed(repeat)}: {_ended(every[repeat])}")
-        for metric in replay.resolved.optimised:
+        for metric in replay.resolved.optimized:
             tell(_spread(metric, every))
     if tell_facts is not None:
         tell_facts(_told(replay, replayed, every))
@@ -156,7 +156,7 @@ def replay_trial(
 
 def _told(replay: TrialReplay, replayed: Replayed, every: Sequence[TrialRecord]) -> dict[str, Any]:
     """Give what came out, and of several seeds what each came to."""
-    record, metrics = replay.record, list(replay.resolved.optimised)
+    record, metrics = replay.record, list(replay.resolved.optimized)
     conditions = {"trial": record.number, "seed": record.seed, "threads": record.threads}
     told = {"sweep": replay.resolved.name, **conditions, **replayed.to_json()}
     if len(every) < 2:
@@ -191,7 +191,7 @@ def _spread_facts(metric: str, records: Sequence[TrialRecord]) -> dict[str, Any]
 def _record(home: RunDirectory, resolved: Resolved, number: int | None) -> TrialRecord:
     records = home.records()
     if number is None:
-        number = best_by(records, resolved.optimised, resolved.pick).trial
+        number = best_by(records, resolved.optimized, resolved.pick).trial
     record = next((record for record in records if record.number == number), None)
     if record is None:
         there = ", ".join(str(record.number) for record in records)

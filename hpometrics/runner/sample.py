@@ -48,12 +48,12 @@ def sample(plan: Plan, count: int) -> Sample:
 def _drawn(plan: Plan, count: int) -> Iterator[dict[str, Any]]:
     with without_notices():
         sampler = make_sampler(plan.sampler_spec, plan.config.search.seed)
-        optimised = {measure.name: measure.objective or MINIMIZE for measure in plan.objectives}
-        study = open_study(open_storage("memory"), plan.name, optimised, sampler)
+        optimized = {measure.name: measure.objective or MINIMIZE for measure in plan.objectives}
+        study = open_study(open_storage("memory"), plan.name, optimized, sampler)
         reserve(study, count, plan.points)
         while trial := claim(study):
             yield plan.space.suggest(trial)
-            study.tell(trial, [_UNSEEN] * len(optimised))
+            study.tell(trial, [_UNSEEN] * len(optimized))
 
 
 def _startup_trials(plan: Plan) -> int:

@@ -223,18 +223,18 @@ def _agrees(known: StudyTrial | None, record: TrialRecord) -> bool:
 
 def _study(job: Job, storage: optuna.storages.BaseStorage) -> optuna.Study:
     plan, search = job.plan, job.plan.config.search
-    optimised = job.resolved.optimised
+    optimized = job.resolved.optimized
     on_ray = plan.config.backend.name == "ray"  # there a scheduler stops trials
     pruner = None if on_ray or search.pruner is None else search.pruner.spec
     study = open_study(
         storage,
         plan.name,
-        optimised,
+        optimized,
         make_sampler(plan.sampler_spec, search.seed, bool(job.resolved.constraints)),
         make_pruner(pruner, plan.config.budget.epochs),
     )
-    check_study(study, optimised)
-    check_origin(study, list(optimised), plan.space, extend=job.extend)
+    check_study(study, optimized)
+    check_origin(study, list(optimized), plan.space, extend=job.extend)
     if is_shared(storage_of(plan.config.backend)):
         publish(study, job)
     return study

@@ -240,7 +240,7 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool =
     records = home.records()
     write_text(home.table, trials_csv(records, resolved))
     try:
-        best = best_by(records, resolved.optimised, resolved.pick)
+        best = best_by(records, resolved.optimized, resolved.pick)
     except (NoFiniteValueError, ConfigError) as err:  # the latter: metrics.pick is not on the front
         home.best.unlink(missing_ok=True)
         home.engine_params.unlink(missing_ok=True)

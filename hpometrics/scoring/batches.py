@@ -10,7 +10,7 @@ import numpy as np
 
 from .._redaction import excerpt
 from ..metrics.features import BINARY, CATEGORY, CLUSTERS, MASK, SEQUENCE, SET, TEXT, OutputFeature
-from .labels import Labels, unlabelled_hint
+from .labels import Labels, unlabeled_hint
 from .roles import WIDE, WORDS, Role, Roles
 from .source import Chunk, PredictionsError, Source
 
@@ -124,7 +124,7 @@ class _Reader:
         if self.output.type == BINARY and len(columns) == 2:
             columns = (columns[self._positive(role)],)
         chunk = self._with_unknown(role, columns, chunk)
-        hint = unlabelled_hint(self.output) if role.keyword == "target" else ""
+        hint = unlabeled_hint(self.output) if role.keyword == "target" else ""
         held = [self._finite(column, chunk, first, hint) for column in columns]
         wide = len(held) > 1 or (role.suffixes and self.output.type != BINARY)
         values = np.stack(held, axis=1) if wide else held[0]

@@ -78,7 +78,7 @@ def measure_file(request: Request) -> Measured:
         file=str(request.file),
         output=str(output),
         rows=rows,
-        unlabelled={task: read[task] - counted for task, counted in rows.items() if read[task] > counted},
+        unlabeled={task: read[task] - counted for task, counted in rows.items() if read[task] > counted},
         values={task: list(_values(collection, labels)) for task, collection in collections.items()},
         labels=labels.names,
         unused=roles.unused,

@@ -59,7 +59,7 @@ class Labels:
             blank = self._is_blank(words[index])
             cell = f"holds {excerpt(words[index], 60)!r}" if words[index] else "is empty"
             wanted = f"one of {', '.join(self.names)}" if self.names else "a class number from 0"
-            hint = unlabelled_hint(output) if blank and output is not None else ""
+            hint = unlabeled_hint(output) if blank and output is not None else ""
             raise PredictionsError(f"{place}: column {column!r} {cell}; it should be {wanted}{hint}")
         indices: np.ndarray = np.array(numbers, dtype=np.int64)[where]
         return indices
@@ -133,7 +133,7 @@ def _named(names: tuple[str, ...], ignored: int | None, source: Source) -> Label
     return Labels(names, ignored)
 
 
-def unlabelled_hint(output: OutputFeature) -> str:
+def unlabeled_hint(output: OutputFeature) -> str:
     """Say what to do about a row without a label; empty where it may be."""
     if getattr(output, "ignore_index", 0) is not None:
         return ""

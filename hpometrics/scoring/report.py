@@ -32,14 +32,14 @@ class Value:
 class Measured:
     """The values of a file: of each task (or of `all` alone), in the order of the metrics.
 
-    `rows` are those that count; those without a label, which do not, are `unlabelled`.
+    `rows` are those that count; those without a label, which do not, are `unlabeled`.
     """
 
     file: str
     output: str
     rows: dict[str, int]
     values: dict[str, list[Value]]
-    unlabelled: dict[str, int] = field(default_factory=dict)
+    unlabeled: dict[str, int] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ def _text(measured: Measured) -> str:
     lines = [f"{measured.file}   output {measured.output}   {measured.rows[ALL]} rows"]
     notes = {
         "classes": shown(measured.labels),
-        "no label": _unlabelled(measured),
+        "no label": _unlabeled(measured),
         "not used": ", ".join(measured.unused),
         "left out": ", ".join(measured.left_out),
     }
@@ -65,9 +65,9 @@ def _text(measured: Measured) -> str:
     return "\n".join(lines)
 
 
-def _unlabelled(measured: Measured) -> str:
+def _unlabeled(measured: Measured) -> str:
     """Say how many rows do not count for want of a label."""
-    count = measured.unlabelled.get(ALL, 0)
+    count = measured.unlabeled.get(ALL, 0)
     return (
         f"{count} more {'row, which counts' if count == 1 else 'rows, which count'} for nothing"
         if count
@@ -81,7 +81,7 @@ def _printable(measured: Measured) -> Measured:
         measured,
         file=printable(measured.file),
         rows={printable(task): rows for task, rows in measured.rows.items()},
-        unlabelled={printable(task): rows for task, rows in measured.unlabelled.items()},
+        unlabeled={printable(task): rows for task, rows in measured.unlabeled.items()},
         values={
             printable(task): [replace(value, name=printable(value.name)) for value in values]
             for task, values in measured.values.items()
@@ -147,7 +147,7 @@ def _json(measured: Measured) -> str:
         "file": measured.file,
         "output": measured.output,
         "rows": measured.rows,
-        "unlabelled": measured.unlabelled,
+        "unlabeled": measured.unlabeled,
         "labels": measured.labels,
         "unused": measured.unused,
         "left_out": measured.left_out,

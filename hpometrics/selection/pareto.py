@@ -34,16 +34,16 @@ def front_of(points: Sequence[Point], objectives: Objectives) -> list[int]:
     return front
 
 
-def front_trials(records: Sequence[TrialRecord], optimised: Mapping[str, Objective]) -> list[TrialRecord]:
+def front_trials(records: Sequence[TrialRecord], optimized: Mapping[str, Objective]) -> list[TrialRecord]:
     """Return the complete trials that none dominates, in the order of `front_of`.
 
     Args:
         records: in any order.
-        optimised: the objectives by name.
+        optimized: the objectives by name.
     """
     complete = sorted((r for r in records if r.state is TrialState.COMPLETE), key=lambda r: r.number)
-    points = [record.scores(optimised) for record in complete]
-    return [complete[place] for place in front_of(points, list(optimised.values()))]
+    points = [record.scores(optimized) for record in complete]
+    return [complete[place] for place in front_of(points, list(optimized.values()))]
 
 
 def knee_of(front: Sequence[Point], objectives: Objectives) -> int:

@@ -40,7 +40,7 @@ class Best:
     `checkpoint` is the state at its end, if kept.
     Of a trial with several repeats they are means, `deviation` is that of the value, and epoch and checkpoint
     are those of the first. Of several objectives `metric`, `objective` and `value` are those of the first;
-    `optimised` has the direction of each, `scores` the values in the same order.
+    `optimized` has the direction of each, `scores` the values in the same order.
     """
 
     params: Mapping[str, Any]
@@ -53,13 +53,13 @@ class Best:
     values: Mapping[str, Reading]
     deviation: float | None = None
     repeats: int = 1
-    optimised: Mapping[str, Objective] = field(default_factory=dict)
+    optimized: Mapping[str, Objective] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, record: TrialRecord, optimised: Mapping[str, Objective]) -> Self:
+    def of(cls, record: TrialRecord, optimized: Mapping[str, Objective]) -> Self:
         """Say all about a trial that was picked, by the objectives of these names."""
         value, epoch = record.value, record.epoch
-        metric, objective = next(iter(optimised.items()))
+        metric, objective = next(iter(optimized.items()))
         return cls(
             params=record.params,
             value=math.nan if value is None else value,
@@ -71,13 +71,13 @@ class Best:
             values=record.picked_values or ({} if value is None else {metric: value}),
             deviation=record.deviation,
             repeats=max(1, len(record.repeats)),
-            optimised=dict(optimised),
+            optimized=dict(optimized),
         )
 
     @property
     def scores(self) -> tuple[float, ...]:
         """The value of each objective."""
-        return (self.value, *(number_in(self.values, name) for name in list(self.optimised)[1:]))
+        return (self.value, *(number_in(self.values, name) for name in list(self.optimized)[1:]))
 
 
 class Picker:
@@ -231,13 +231,13 @@ def read_pick(text: str) -> Pick:
 
 
 def best_by(
-    records: Sequence[TrialRecord], optimised: Mapping[str, Objective], pick: Pick | str = "best"
+    records: Sequence[TrialRecord], optimized: Mapping[str, Objective], pick: Pick | str = "best"
 ) -> Best:
     """Pick a trial and say all about it.
 
     Args:
         records: the trials.
-        optimised: the objectives by name.
+        optimized: the objectives by name.
         pick: see `Pick`.
 
     Raises:
@@ -245,16 +245,16 @@ def best_by(
         ConfigError: there is no such way to pick, or none is said for several objectives; the message names
             the trials of the front.
     """
-    return Best.of(picked_trial(records, optimised, pick), optimised)
+    return Best.of(picked_trial(records, optimized, pick), optimized)
 
 
 def picked_trial(
-    records: Sequence[TrialRecord], optimised: Mapping[str, Objective], pick: Pick | str
+    records: Sequence[TrialRecord], optimized: Mapping[str, Objective], pick: Pick | str
 ) -> TrialRecord:
     """Return the trial that a way to pick finds; see `best_by`."""
-    if len(optimised) > 1:
-        return _of_front(pareto_front(records, optimised), optimised, pick)
-    objective = next(iter(optimised.values()))
+    if len(optimized) > 1:
+        return _of_front(pareto_front(records, optimized), optimized, pick)
+    objective = next(iter(optimized.values()))
     if pick not in ("best", "one_se"):
         raise ConfigError(
             f"pick is best or one_se, got {pick!r}; knee and the number of a trial are for several objectives"
@@ -263,7 +263,7 @@ def picked_trial(
     return best if pick == "best" else simplest_within_error(best, records, objective)
 
 
-def pareto_front(records: Sequence[TrialRecord], optimised: Mapping[str, Objective]) -> list[TrialRecord]:
+def pareto_front(records: Sequence[TrialRecord], optimized: Mapping[str, Objective]) -> list[TrialRecord]:
     """Return the feasible trials that no other one dominates, best first by the first objective.
 
     Of one objective these are the trials with the best value.
@@ -271,48 +271,48 @@ def pareto_front(records: Sequence[TrialRecord], optimised: Mapping[str, Objecti
     Raises:
         NoFeasibleTrialError, NoFiniteValueError: there is none, as in `pick_trial`.
     """
-    front = front_trials(records, optimised)
+    front = front_trials(records, optimized)
     if not front:
-        pick_trial(records, next(iter(optimised.values())))
-        raise NoFiniteValueError(f"no complete trial has a finite value of each of {', '.join(optimised)}")
+        pick_trial(records, next(iter(optimized.values())))
+        raise NoFiniteValueError(f"no complete trial has a finite value of each of {', '.join(optimized)}")
     return front
 
 
-def ranked_by(records: Sequence[TrialRecord], optimised: Mapping[str, Objective]) -> list[TrialRecord]:
+def ranked_by(records: Sequence[TrialRecord], optimized: Mapping[str, Objective]) -> list[TrialRecord]:
     """Sort trials best first; of several objectives the front, then the others by the first objective."""
-    order = ranked(records, next(iter(optimised.values())))
-    if len(optimised) < 2:
+    order = ranked(records, next(iter(optimized.values())))
+    if len(optimized) < 2:
         return order
-    front = front_trials(records, optimised)
+    front = front_trials(records, optimized)
     there = {record.number for record in front}
     return [*front, *(record for record in order if record.number not in there)]
 
 
 def _of_front(
-    front: Sequence[TrialRecord], optimised: Mapping[str, Objective], pick: Pick | str
+    front: Sequence[TrialRecord], optimized: Mapping[str, Objective], pick: Pick | str
 ) -> TrialRecord:
     if pick == "knee":
         by_number = sorted(front, key=lambda record: record.number)
-        points = [record.scores(optimised) for record in by_number]
-        return by_number[knee_of(points, list(optimised.values()))]
+        points = [record.scores(optimized) for record in by_number]
+        return by_number[knee_of(points, list(optimized.values()))]
     for record in front:
         if not isinstance(pick, bool) and record.number == pick:
             return record
     if pick == "best":
-        head = f"{' and '.join(optimised)} have no one best trial"
+        head = f"{' and '.join(optimized)} have no one best trial"
     elif isinstance(pick, int) and not isinstance(pick, bool):
         head = f"trial {pick} is not on the front"
     else:
         head = f"of several objectives pick is knee or the number of a trial of the front, got {pick!r}"
-    raise ConfigError(f"{head}; pick knee, or one of these by its number: {_listed(front, optimised)}")
+    raise ConfigError(f"{head}; pick knee, or one of these by its number: {_listed(front, optimized)}")
 
 
-def _listed(front: Sequence[TrialRecord], optimised: Mapping[str, Objective]) -> str:
-    told = [f"{record.number} ({_shown(record, optimised)})" for record in front[:_MOST]]
+def _listed(front: Sequence[TrialRecord], optimized: Mapping[str, Objective]) -> str:
+    told = [f"{record.number} ({_shown(record, optimized)})" for record in front[:_MOST]]
     more = len(front) - len(told)
     return ", ".join(told) + (f" and {more} more" if more else "")
 
 
-def _shown(record: TrialRecord, optimised: Mapping[str, Objective]) -> str:
-    scores = zip(optimised, record.scores(optimised), strict=True)
+def _shown(record: TrialRecord, optimized: Mapping[str, Objective]) -> str:
+    scores = zip(optimized, record.scores(optimized), strict=True)
     return ", ".join(f"{name} {value:.6g}" for name, value in scores)

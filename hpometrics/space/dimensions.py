@@ -75,7 +75,7 @@ class Float:
         low: the smallest value, in the parameter's own unit.
         high: the largest value; with a `step` that does not meet it, the last step below it.
         log: draw uniformly in the logarithm.
-        step: distance between neighbours, counted from `low`.
+        step: distance between neighbors, counted from `low`.
         when: the values of other params under which this one exists.
     """
 

@@ -105,4 +105,4 @@ NO_DIRECTION: dict[str, str] = {
     "roc_curve": "a curve",
     "stat_scores": "a table",
 }
-"""Metrics that are measured and never optimised -> why."""
+"""Metrics that are measured and never optimized -> why."""

@@ -45,7 +45,7 @@ def _pictures(rows: int, random: torch.Generator) -> Batch:
 
 
 def _sounds(rows: int, random: torch.Generator) -> Batch:
-    """One speaker, centred."""
+    """One speaker, centered."""
     return _mixed(*(2 * torch.rand(2, rows, 800, generator=random, dtype=torch.float64) - 1))
 
 

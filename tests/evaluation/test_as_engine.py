@@ -54,8 +54,8 @@ TEXTS = ["good fun", "bad dull", "good good", "dull bad bad", "fun", "dull"] * 4
 LABELS = [1, 0, 1, 0, 1, 0] * 4
 
 
-def test_vectorisers_and_classifiers_by_name_share_what_they_can():
-    """Two vectorisers, two classifiers: the texts are read once and vectorised twice."""
+def test_vectorizers_and_classifiers_by_name_share_what_they_can():
+    """Two vectorizers, two classifiers: the texts are read once and vectorized twice."""
     engine = as_engine(
         (TEXTS, LABELS),
         preparator={"counts": CountVectorizer, "tfidf": TfidfVectorizer},
@@ -63,8 +63,8 @@ def test_vectorisers_and_classifiers_by_name_share_what_they_can():
         folds=3,
     )
     candidates = [
-        EngineParams({"seed": 1}, (vectoriser, {}), [(classifier, {})])
-        for vectoriser in ("counts", "tfidf")
+        EngineParams({"seed": 1}, (vectorizer, {}), [(classifier, {})])
+        for vectorizer in ("counts", "tfidf")
         for classifier in ("naive", "logistic")
     ]
     cache = PrefixCache(pickle.loads(pickle.dumps(engine)), candidates)

@@ -119,7 +119,7 @@ document.getElementById("page").onload = ({target}) => {
   document.body.textContent = JSON.stringify({
     rows: rows.length,
     wider: page.documentElement.scrollWidth > page.documentElement.clientWidth,
-    colours: new Set(rows.map(row => getComputedStyle(row.cells[0]).backgroundColor)).size,
+    colors: new Set(rows.map(row => getComputedStyle(row.cells[0]).backgroundColor)).size,
     best: rows[1].querySelector("pre").checkVisibility(),
     other: rows[0].querySelector("pre").checkVisibility(),
     loaded: target.contentWindow.performance.getEntriesByType("resource").length,
@@ -131,7 +131,7 @@ document.getElementById("page").onload = ({target}) => {
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
 def test_a_browser_shows_the_page_on_a_phone(result, tmp_path):
-    """No wider than the phone, the best row in a colour of its own, params at a click, nothing loaded."""
+    """No wider than the phone, the best row in a color of its own, params at a click, nothing loaded."""
     (tmp_path / "page.html").write_text(result.to_html())
     (tmp_path / "probe.html").write_text(PROBE)
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]
@@ -151,4 +151,4 @@ def test_a_browser_shows_the_page_on_a_phone(result, tmp_path):
         check=True,
     )
     told = json.loads(re.search(r"\{.*\}", ran.stdout)[0])
-    assert told == {"rows": 4, "wider": False, "colours": 2, "best": True, "other": False, "loaded": 0}
+    assert told == {"rows": 4, "wider": False, "colors": 2, "best": True, "other": False, "loaded": 0}

@@ -148,7 +148,7 @@ def test_metrics_of_the_registry_by_name():
     assert result.best_scores.other_scores == pytest.approx((110 / 140, 23 / 26), rel=1e-15)
 
 
-def test_minimising_picks_the_best_not_the_worst():
+def test_minimizing_picks_the_best_not_the_worst():
     """Of guesses for 1, 2, 3 and 10 the mean, 4, is nearest; scores are not negated."""
     result = evaluated(RMSE(), guesses(0.0, 9.0, 4.0, 2.0))
     assert (result.best_index, result.best_score, result.objective) == (2, math.sqrt(12.5), MINIMIZE)
@@ -316,7 +316,7 @@ def test_names_are_told_apart():
 
 
 def test_the_same_metric_twice_is_one():
-    """A group of metrics may hold the one that is optimised."""
+    """A group of metrics may hold the one that is optimized."""
     panel = MetricEvaluator("f1(average=macro)", ["default", "accuracy"], output=Category(2)).panel
     headers = [metric.header for metric in panel.all]
     assert headers[:2] == ["f1(average=macro)", "accuracy"] and len(set(headers)) == len(headers)

@@ -39,7 +39,7 @@ class Point(NamedTuple):
     y: float
 
 
-class Colour(Enum):
+class Color(Enum):
     RED = 1
     BLUE = 2
 
@@ -110,8 +110,8 @@ DIFFERENT = {
     "a dataclass and its double": (Size(3), OtherSize(3)),
     "types in a dataclass": (Size(1), Size(True)),
     "a named tuple and a tuple": (Point(0.0, 1.0), (0.0, 1.0)),
-    "members": (Colour.RED, Colour.BLUE),
-    "a member and its value": (Colour.RED, 1),
+    "members": (Color.RED, Color.BLUE),
+    "a member and its value": (Color.RED, 1),
     "estimators": (LogisticRegression(C=2.0), LogisticRegression(C=3.0)),
     "fitted": (LogisticRegression(), LogisticRegression().fit([[0.0], [1.0]], [0, 1])),
     "functions": (scaled, structural_key),

@@ -75,7 +75,7 @@ def test_a_mean_is_exact():
 
 
 def test_zero_is_a_placeholder():
-    """It is 0 of anything, and can be optimised: everything ties."""
+    """It is 0 of anything, and can be optimized: everything ties."""
     assert (ZeroMetric().score([]), ZeroMetric().objective) == (0.0, MAXIMIZE)
 
 

@@ -293,7 +293,7 @@ def test_a_list_is_checked_beforehand():
     ],
 )
 def test_other_metrics_than_the_evaluations_are_refused(facts, message):
-    """What is optimised and measured is said once."""
+    """What is optimized and measured is said once."""
     varied = Evaluation(Classification(), Accuracy()).vary(BASE)
     with pytest.raises(RunError, match=message):
         OptunaObjective(varied, {LAMBDA: Float(1, 2)}, **facts)

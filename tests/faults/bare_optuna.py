@@ -15,7 +15,7 @@ from studied import Studied
 
 
 class BareOptuna(Studied):
-    """A study in an SQLite file, optimised by any number of processes."""
+    """A study in an SQLite file, optimized by any number of processes."""
 
     host = "bare Optuna"
 
@@ -25,7 +25,7 @@ class BareOptuna(Studied):
         self.study.parent.mkdir(parents=True, exist_ok=True)
 
     def start(self) -> Forked:
-        """Optimise until the budget is used up."""
+        """Optimize until the budget is used up."""
         return Forked(self.folder, optimize, str(self.study), self.trials, prints=self.folder)
 
     join = start

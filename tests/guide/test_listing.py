@@ -36,12 +36,12 @@ def test_every_filter_that_is_given_holds(asked):
 
 
 def test_the_last_line_counts():
-    """Names, metrics, and how many of them can be optimised."""
+    """Names, metrics, and how many of them can be optimized."""
     chosen = Filter(feature="category").chosen()
     last = metrics_table(Filter(feature="category")).splitlines()[-1]
     directed = sum(entry.objective is not None for entry in chosen)
     assert last.startswith(f"{len({e.name for e in chosen})} names, {len(chosen)} metrics (a name of one")
-    assert f"{directed} can be optimised, {len(chosen) - directed} tracked only" in last
+    assert f"{directed} can be optimized, {len(chosen) - directed} tracked only" in last
 
 
 def test_a_pipe_gets_whole_lines():

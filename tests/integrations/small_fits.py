@@ -118,7 +118,7 @@ def lightning(run: Run, epochs: int, **settings: Any) -> nn.Module:
     return module.network
 
 
-class Labelled(nn.Module):
+class Labeled(nn.Module):
     """The network as Transformers wants it."""
 
     def __init__(self) -> None:
@@ -177,7 +177,7 @@ def hf_trainer(
 
 def hugging_face(run: Run, epochs: int, directory: Any, **settings: Any) -> nn.Module:
     """By a trainer of Transformers, an evaluation before and after included."""
-    model = Labelled()
+    model = Labeled()
     trainer = hf_trainer(TransformersCallback(run), epochs, directory, model, **settings)
     trainer.train()
     trainer.evaluate()

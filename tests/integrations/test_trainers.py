@@ -17,7 +17,7 @@ from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 from small_fits import (
     Fit,
     Killed,
-    Labelled,
+    Labeled,
     Module,
     hf_trainer,
     hugging_face,
@@ -174,7 +174,7 @@ def test_a_run_that_was_whole_trains_no_further(trainer, fits, tmp_path):
 
 
 @pytest.mark.parametrize("trainer", ["lightning", "transformers"])
-def test_what_is_logged_can_be_optimised(trainer, fits):
+def test_what_is_logged_can_be_optimized(trainer, fits):
     """A run that measures nothing reads no batch, and the trainer's own loss steers it."""
     name = {"lightning": "val_loss", "transformers": "eval_loss"}[trainer]
     run = Run(metric=Reported(name, MINIMIZE))
@@ -279,7 +279,7 @@ def test_a_hyperparameter_search_of_transformers_reads_the_measured_value(tmp_pa
     """Each trial trains a run of its own; what it returns is the last value of the run."""
     runs: list[Run] = []
     callback = TransformersCallback(lambda: runs.append(Run(**FACTS)) or runs[-1])
-    trainer = hf_trainer(callback, 2, tmp_path, None, model_init=Labelled)
+    trainer = hf_trainer(callback, 2, tmp_path, None, model_init=Labeled)
     best = trainer.hyperparameter_search(
         lambda trial: {"learning_rate": trial.suggest_float("learning_rate", 1e-4, 0.5, log=True)},
         lambda metrics: metrics["eval_accuracy"],

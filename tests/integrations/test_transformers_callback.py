@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from small_fits import VALID, Labelled, hf_trainer, hugging_face, table
+from small_fits import VALID, Labeled, hf_trainer, hugging_face, table
 
 from hpometrics.exceptions import RunError
 from hpometrics.integrations.transformers import RunCallback
@@ -29,7 +29,7 @@ def test_a_pass_at_once_or_batch_by_batch_is_the_same(tmp_path):
     assert measured[0] == measured[1]
 
 
-class Verbose(Labelled):
+class Verbose(Labeled):
     """Gives its hidden states beside the logits."""
 
     def forward(self, x: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -52,7 +52,7 @@ def test_of_several_outputs_the_user_says_which(tmp_path):
 def test_two_sets_to_evaluate_are_refused(tmp_path):
     """The second would count for the next epoch."""
     trainer = hf_trainer(
-        RunCallback(Run(**FACTS)), 2, tmp_path, Labelled(), eval_dataset=dict.fromkeys("ab", table(VALID))
+        RunCallback(Run(**FACTS)), 2, tmp_path, Labeled(), eval_dataset=dict.fromkeys("ab", table(VALID))
     )
     with pytest.raises(RunError, match="one ends in epoch 1 of the trainer, and the run is at epoch 2"):
         trainer.train()
@@ -61,7 +61,7 @@ def test_two_sets_to_evaluate_are_refused(tmp_path):
 def test_a_checkpoint_of_the_trainer_is_refused(tmp_path):
     """Both would be restored; the run's own says which epochs are reported."""
     hugging_face(Run(**FACTS), 1, tmp_path, save_strategy="epoch")
-    trainer = hf_trainer(RunCallback(Run(**FACTS)), 2, tmp_path, Labelled())
+    trainer = hf_trainer(RunCallback(Run(**FACTS)), 2, tmp_path, Labeled())
     with pytest.raises(RunError, match="from its own checkpoint; leave resume_from_checkpoint= out"):
         trainer.train(resume_from_checkpoint=True)
 
@@ -70,7 +70,7 @@ def test_a_training_that_the_trainer_ends_early_is_whole(tmp_path):
     """No epoch is opened behind the last one by the trainer's closing words."""
     run = Run(**FACTS)
     trainer = hf_trainer(
-        RunCallback(run), 9, tmp_path, Labelled(), metric_for_best_model="eval_loss", greater_is_better=False,
+        RunCallback(run), 9, tmp_path, Labeled(), metric_for_best_model="eval_loss", greater_is_better=False,
         load_best_model_at_end=True, save_strategy="epoch", save_total_limit=1,
     )  # fmt: skip
     trainer.add_callback(transformers.EarlyStoppingCallback(1, early_stopping_threshold=9.0))

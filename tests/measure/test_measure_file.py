@@ -285,9 +285,9 @@ def test_rows_without_a_label_count_for_nothing_where_the_output_says_so(kind, s
         values(path, "category", ("accuracy",))
     measured = measure_file(Request(path, "category(ignore_index=-1)", ("accuracy",)))
     assert measured.values["all"][0].number == pytest.approx(2 / 3)
-    assert (measured.rows, measured.unlabelled) == ({"all": 3}, {"all": 1})
+    assert (measured.rows, measured.unlabeled) == ({"all": 3}, {"all": 1})
     assert "no label   1 more row, which counts for nothing" in report(measured)
-    assert json.loads(report(measured, "json"))["unlabelled"] == {"all": 1}
+    assert json.loads(report(measured, "json"))["unlabeled"] == {"all": 1}
 
 
 def test_rows_without_a_label_are_counted_by_task(tmp_path):
@@ -296,7 +296,7 @@ def test_rows_without_a_label_are_counted_by_task(tmp_path):
     path = write(tmp_path / "x.csv", columns)
     measured = measure_file(Request(path, "binary(ignore_index=-1)", ("accuracy",)))
     assert measured.rows == {"a": 1, "b": 0, "all": 1}
-    assert measured.unlabelled == {"a": 1, "b": 1, "all": 2}
+    assert measured.unlabeled == {"a": 1, "b": 1, "all": 2}
     assert measured.values["b"][0].reason == "nothing was measured"
 
 
@@ -363,7 +363,7 @@ def test_an_empty_label_of_a_set_is_not_known(tmp_path):
         values(path, "set", ("hamming",))
     measured = measure_file(Request(path, "set(ignore_index=-1)", ("hamming",)))
     assert measured.values["all"][0].number == pytest.approx(1 / 3)
-    assert (measured.rows, measured.unlabelled) == ({"all": 2}, {"all": 1})
+    assert (measured.rows, measured.unlabeled) == ({"all": 2}, {"all": 1})
 
 
 def test_a_label_of_a_set_that_is_not_known_is_said(tmp_path):

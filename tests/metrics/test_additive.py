@@ -258,7 +258,7 @@ def test_a_macro_average_is_of_values_that_add():
         MacroAverageMetric({"a": 0.5})
 
 
-def test_distinct_counts_normalised_ngrams():
+def test_distinct_counts_normalized_ngrams():
     """Pairs of words: `to be` twice, `be or`, `not to`: 3 of 4; no pair crosses from one text to the next."""
     both = DistinctMetric.of("To be, or", 2) + DistinctMetric.of("not the to be!", 2)
     assert (len(both.ngrams), both.total, both.value()) == (3, 4, 0.75)

@@ -41,7 +41,7 @@ def test_other_names_are_none(name):
         ("lr", "max", MAXIMIZE),
     ],
 )
-def test_a_search_may_optimise_one(name, stated, objective):
+def test_a_search_may_optimize_one(name, stated, objective):
     """By the table's direction or by one that is stated, from Python and from a file alike."""
     spec = RunSpec({"metric": name, "direction": stated}, output=Binary())
     (measure,) = read_measures(Metric(name=name, direction=stated), {None: "binary"}, steers=True)

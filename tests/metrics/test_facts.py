@@ -96,7 +96,7 @@ def test_a_subclass_may_turn_its_parent_around():
 
 
 def test_no_direction_is_a_statement():
-    """`objective = None` is measured, never optimised: neither higher nor lower is better."""
+    """`objective = None` is measured, never optimized: neither higher nor lower is better."""
     cls = type("Rows", (Metric,), {"objective": None, "inputs": PREDICTIONS})
     assert facts_of(cls, "m").objective is None
     assert cls.higher_is_better is None

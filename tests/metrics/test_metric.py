@@ -316,7 +316,7 @@ class Turned(Gap):
     [(ShareRight, MAXIMIZE, 0.75), (ShareWrong, MINIMIZE, 0.25), (Turned, MAXIMIZE, 0.25)],
 )
 def test_an_unregistered_class_may_state_its_facts_by_classmethods(cls, objective, value):
-    """Alone, in a collection and as what a run optimises it is what it would be if it were registered."""
+    """Alone, in a collection and as what a run optimizes it is what it would be if it were registered."""
     preds, target = torch.tensor([1, 0, 1, 1]), torch.tensor([1, 1, 1, 1])
     metric = cls()
     assert (metric.objective, metric.inputs) == (objective, PREDICTIONS)
@@ -341,7 +341,7 @@ def test_an_object_of_an_unregistered_class_is_unpickled_with_its_facts():
 
 
 def test_a_class_that_states_no_facts_says_so_when_they_are_needed():
-    """Measuring needs its inputs, optimising its direction; there is no default for either."""
+    """Measuring needs its inputs, optimizing its direction; there is no default for either."""
     silent = type("Silent", (MeanMetric,), {})()
     with pytest.raises(RegistrationError, match="Silent states no inputs; say inputs = PREDICTIONS, PROB"):
         fed(silent)

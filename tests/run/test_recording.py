@@ -207,7 +207,7 @@ def test_a_value_that_is_watched_is_neither_logged_nor_recorded():
 
 
 def test_two_combinations_of_one_name_are_refused():
-    """The tracked one does not take the place of the one that is optimised."""
+    """The tracked one does not take the place of the one that is optimized."""
     with pytest.raises(RunError, match=r"combined\.score is accuracy .* and also 3 accuracy"):
         Run(metric={"combine": {"accuracy": 1}}, track=[{"combine": {"accuracy": 3}}], output=Binary())
 

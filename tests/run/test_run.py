@@ -92,12 +92,12 @@ def test_what_has_several_numbers_is_recorded_as_lists(tmp_path):
     assert reporter.reports[0].values == {"accuracy": 0.75}
 
 
-def test_a_matrix_is_never_optimised():
+def test_a_matrix_is_never_optimized():
     """A metric of one's own that gives one has no value, and the reason says why."""
     matrix = type("Matrix", (ConfusionMatrix,), {"objective": MAXIMIZE, "name": "matrix"})
     run = Run(metric=matrix(), output=Category(2))
     shares(run, [3])
-    with pytest.raises(NoFiniteValueError, match=r"a search optimises one number, and this is 2 x 2"):
+    with pytest.raises(NoFiniteValueError, match=r"a search optimizes one number, and this is 2 x 2"):
         run.value  # noqa: B018
 
 

@@ -123,7 +123,7 @@ def test_an_update_that_says_no_clear_task_is_refused(updates, error, text):
 
 
 def test_a_task_without_an_update_is_no_value():
-    """The optimised task must come up in every epoch; the reason says which one did not."""
+    """The optimized task must come up in every epoch; the reason says which one did not."""
     run = Run(metric="b/accuracy", output=Binary())
     for _ in run.epochs(1):
         run.update(task="a", predictions=ONE, target=ONE)

@@ -92,7 +92,7 @@ def test_several_objectives_are_picked_from_the_front():
     records = [*DOMINATED, *FRONT]
     assert [record.number for record in pareto_front(records, UP_DOWN)] == [2, 3, 4]
     best = best_by(records, UP_DOWN, "knee")
-    assert (best.trial, best.value, best.scores, best.optimised) == (3, 0.8, (0.8, 2.0), UP_DOWN)
+    assert (best.trial, best.value, best.scores, best.optimized) == (3, 0.8, (0.8, 2.0), UP_DOWN)
     assert best_by(records, UP_DOWN, 4).scores == (0.4, 0.0)
 
 

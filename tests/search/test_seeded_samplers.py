@@ -13,7 +13,7 @@ from hpometrics.backends.optuna.samplers import SeededSampler, is_plain, make_sa
 SPACE = {name: FloatDistribution(0.0, 1.0) for name in ("a", "b")}
 
 
-def optimised(sampler: optuna.samplers.BaseSampler, trials: int = 14) -> optuna.Study:
+def optimized(sampler: optuna.samplers.BaseSampler, trials: int = 14) -> optuna.Study:
     """A study whose trials have ended, so that a sampler has something to go by."""
     study = optuna.create_study(sampler=sampler)
     study.optimize(lambda trial: sum(trial.suggest_float(name, 0.0, 1.0) for name in SPACE), trials)
@@ -24,7 +24,7 @@ def optimised(sampler: optuna.samplers.BaseSampler, trials: int = 14) -> optuna.
 def test_a_restarted_sampler_draws_as_a_new_one(make):
     """By itself and with others, whatever it has drawn before; also before there is anything to go by."""
     used = make(seed=1)
-    for study in (optimised(used, 2), optimised(used)):
+    for study in (optimized(used, 2), optimized(used)):
         trial = study.trials[-1]
         for seed in (7, 8, 7):
             assert restart(used, seed)
@@ -59,14 +59,14 @@ def made(name: str, seeds: list[int]) -> SeededSampler:
 def test_few_samplers_are_made(name, most):
     """One for all draws; TPE has one for each trial besides."""
     seeds: list[int] = []
-    optimised(made(name, seeds))
+    optimized(made(name, seeds))
     assert 1 <= len(seeds) <= most
 
 
 @pytest.mark.parametrize("name", ["random", "tpe"])
 def test_threads_draw_what_one_alone_draws(name):
     """No thread restarts the stream that another one draws from."""
-    study, trials = optimised(RandomSampler(seed=7)), 40
+    study, trials = optimized(RandomSampler(seed=7)), 40
     shared, found = make_sampler(name, 7), {}
 
     def draw(part: int) -> None:
@@ -85,7 +85,7 @@ def test_threads_draw_what_one_alone_draws(name):
 @pytest.mark.parametrize("name", ["random", "tpe", "nsga2"])
 def test_a_seeded_sampler_survives_a_pickle(name):
     """After it has drawn; what it draws then is the same."""
-    study = optimised(make_sampler(name, 7))
+    study = optimized(make_sampler(name, 7))
     again = pickle.loads(pickle.dumps(study.sampler))
     trial = study.trials[3]
     drawn = [one.sample_independent(study, trial, "a", SPACE["a"]) for one in (study.sampler, again)]

@@ -36,7 +36,7 @@ def home(tmp_path):
 
 
 def test_another_metric_is_asked_after_the_fact(swept, folder):
-    """The picked epoch is the best by it, of all epochs of all trials; the optimised one stands beside it."""
+    """The picked epoch is the best by it, of all epochs of all trials; the optimized one stands beside it."""
     assert swept(ACCURACY).exit_code == 0
     facts = json.loads(best("--metric", "mcc", "-f", "json").stdout)
     assert facts["metric"] == "mcc" and facts["objective"] == "maximize"
@@ -148,11 +148,11 @@ def test_what_cannot_pick_is_refused(metric, message):
 
 
 def test_each_metric_would_have_picked(home):
-    """What the optimised metric gives up where another one picks; nothing where it picks itself."""
+    """What the optimized metric gives up where another one picks; nothing where it picks itself."""
     directory = RunDirectory(home)
     resolved, records = directory.read(), directory.records()
     told = repicked(records, resolved)
-    own, accuracy = picks(told, resolved, best_by(told, resolved.optimised))
+    own, accuracy = picks(told, resolved, best_by(told, resolved.optimized))
     assert (own.metric, own.best.trial, own.loss) == ("roc_auc", 0, 0.0)
     assert (accuracy.metric, accuracy.best.trial, accuracy.best.epoch) == ("accuracy", 0, 0)
-    assert accuracy.optimised == 0.9 and accuracy.loss == 0.0
+    assert accuracy.optimized == 0.9 and accuracy.loss == 0.0

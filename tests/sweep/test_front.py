@@ -37,9 +37,9 @@ def called(*arguments: str) -> Result:
 def front() -> list[int]:
     """The front of the records, counted here."""
     home = RunDirectory(HOME)
-    records, optimised = home.records(), home.read().optimised
-    points = [record.scores(optimised) for record in records]
-    return [records[place].number for place in front_of(points, list(optimised.values()))]
+    records, optimized = home.records(), home.read().optimized
+    points = [record.scores(optimized) for record in records]
+    return [records[place].number for place in front_of(points, list(optimized.values()))]
 
 
 def test_run_prints_the_front_first_and_marked(swept, folder):
@@ -150,7 +150,7 @@ def test_status_trials_and_replay(swept, folder):
     assert "cost over 2 seeds: mean" in replayed.stdout
 
 
-def test_running_on_and_changing_what_is_optimised(sweep, swept, folder):
+def test_running_on_and_changing_what_is_optimized(sweep, swept, folder):
     """A second run does nothing; a larger budget goes on; other objectives are another sweep."""
     swept(SWEEP)
     assert "all 9 trials are done" in sweep(SWEEP).stderr
@@ -274,7 +274,7 @@ def test_an_evaluation_has_one_objective(sweep, folder):
     """Its best.json has one score; both commands refuse several."""
     result = sweep(SWEEP.replace("toy_engine:trade, output: binary", "toy_stages:Guesser"))
     assert result.exit_code == 2
-    assert "an evaluation of engine params has one metric that is optimised, and here are 2" in result.stderr
+    assert "an evaluation of engine params has one metric that is optimized, and here are 2" in result.stderr
     assert called("eval", "sweep.yaml").exit_code == 2
 
 

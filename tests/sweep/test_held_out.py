@@ -58,7 +58,7 @@ def test_there_is_none_without_a_finite_number(values):
 def test_the_last_block_has_it_once(text):
     """That of the picked epoch, second; the better test value of epoch 0 has no say."""
     resolved = resolve(plan_of(text))
-    block = optimal(best_by(RECORDS, resolved.optimised), RECORDS, resolved)
+    block = optimal(best_by(RECORDS, resolved.optimized), RECORDS, resolved)
     lines = [line.split() for line in block.partition("Metrics:\n")[2].splitlines()]
     assert [line[0] for line in lines] == ["roc_auc:", "test:roc_auc:", "accuracy:"]
     assert " ".join(lines[1][1:]) == "0.5 (0.25 worse than on validation: the optimism of the pick)"

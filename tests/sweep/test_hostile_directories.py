@@ -166,7 +166,7 @@ def test_a_checkpoint_holds_tensors_and_plain_data(folder):
 
 
 def assert_printable(text: str) -> None:
-    """Nothing moves the cursor, colours or turns a line, and no line is one of the engine's."""
+    """Nothing moves the cursor, colors or turns a line, and no line is one of the engine's."""
     assert text.replace("\n", "").isprintable()
     assert not any(line.strip().startswith(("2026-01-01 INFO", "#99", "#98")) for line in text.splitlines())
 
@@ -270,7 +270,7 @@ def test_a_resolved_sweep_is_of_the_kinds_that_were_written(key, folder):
 
 
 STEERING = "\x1b]0;pwned\x07\x9b31m\u202e\u2066\x7f\r"
-"""It sets a title, rings, colours by a C1 code, turns the reading direction twice, deletes and returns."""
+"""It sets a title, rings, colors by a C1 code, turns the reading direction twice, deletes and returns."""
 FILES = ("trials/0001/trial.json", "trials/0001/epochs.jsonl", "sweep.resolved.yaml")
 
 

@@ -218,11 +218,11 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "name of a device's file": (named("LPT1.log"), f"8:1: name: 'LPT1.log' {DEVICE}"),
     "directory with a newline": (results(r'{dir: "a\nb"}'), rf"8:11: results.dir: 'a\nb' {NO_PATH}"),
     "directory with a NUL": (results(r'{dir: "a\0b"}'), rf"8:11: results.dir: 'a\x00b' {NO_PATH}"),
-    "directory with colours": (results(r'{dir: "\e[31m"}'), rf"8:11: results.dir: '\x1b[31m' {NO_PATH}"),
+    "directory with colors": (results(r'{dir: "\e[31m"}'), rf"8:11: results.dir: '\x1b[31m' {NO_PATH}"),
     "long directory": (results(f"{{dir: {'x' * 2000}}}"), f"8:11: results.dir: '{'x' * 40}' {NO_PATH}"),
     # parameters
     "param with a newline": (param(r'"a\nb"'), rf"3:3: space.a\nb: 'a\nb' {NO_PARAM}"),
-    "param with colours": (param(r'"\e[31m"'), rf"3:3: space.\x1b[31m: '\x1b[31m' {NO_PARAM}"),
+    "param with colors": (param(r'"\e[31m"'), rf"3:3: space.\x1b[31m: '\x1b[31m' {NO_PARAM}"),
     "param that turns": (param(r'"\u202ea"'), rf"3:3: space.\u202ea: '\u202ea' {NO_PARAM}"),
     "param without a name": (param('""'), f"3:3: space.: '' {NO_PARAM}"),
     "long param": (param("x" * 129), f"'{'x' * 40}' {NO_PARAM}"),

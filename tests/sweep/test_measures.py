@@ -19,7 +19,7 @@ def tracked(text: str) -> list[str]:
 
 
 def test_a_group_is_tracked_metric_by_metric():
-    """Each with its own direction; the one that is optimised stands once."""
+    """Each with its own direction; the one that is optimized stands once."""
     plan = plan_of(changed("[accuracy]", "[default]"))
     names = [str(name) for name in members_of("default", "binary") if str(name) != "roc_auc"]
     assert [measure.name for measure in plan.track] == names
@@ -82,7 +82,7 @@ def test_what_the_output_needs_is_asked_when_it_is_known():
     [
         (
             changed("optimize: roc_auc", "optimize: default"),
-            "default is a group of metrics; it can be tracked, one metric is optimised",
+            "default is a group of metrics; it can be tracked, one metric is optimized",
         ),
         (
             changed("[accuracy]", "[{metric: all, direction: minimize}]"),

@@ -119,7 +119,7 @@ def test_the_file_adds_to_what_the_engine_says():
 
 
 def test_a_metric_that_is_tracked_twice_counts_once():
-    """The metric to optimise need not be tracked too."""
+    """The metric to optimize need not be tracked too."""
     plan = plan_of(changed("[accuracy]", "[accuracy, roc_auc, accuracy, test:accuracy]"))
     assert [measure.name for measure in plan.track] == ["accuracy", "test:accuracy"]
 

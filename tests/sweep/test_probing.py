@@ -52,7 +52,7 @@ def test_an_engine_that_fails_is_told_with_its_line(sweep):
 
 
 def test_a_metric_that_the_engine_does_not_report_is_missing(sweep):
-    """The one that is optimised too, by its reason."""
+    """The one that is optimized too, by its reason."""
     text = changed("{optimize: roc_auc, track: [accuracy]}", "{optimize: {metric: val_loss, direction: min}}")
     result = sweep(text, "--probe", command="check")
     assert "metrics.optimize: val_loss has no value: was not logged in this epoch\n" in result.stderr

@@ -1,4 +1,4 @@
-"""`hpometrics compare DIR DIR ...`: sweeps that have optimised the same, side by side."""
+"""`hpometrics compare DIR DIR ...`: sweeps that have optimized the same, side by side."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_fronts_are_not_compared(runs):
     written(runs / "b", [], SEVERAL)
     result = compared("a", "b")
     assert result.exit_code == 2
-    assert "b: several objectives were optimised" in result.stderr
+    assert "b: several objectives were optimized" in result.stderr
     assert "hpometrics best b" in result.stderr
 
 

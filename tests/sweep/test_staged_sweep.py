@@ -165,7 +165,7 @@ def test_a_target_may_have_a_base(sweep, folder):
         (
             "optimize: mae, track: [toy_stages:Distance, rmse]",
             "at: last",
-            "engine.target: is an engine without an evaluation, so the file says what is optimised",
+            "engine.target: is an engine without an evaluation, so the file says what is optimized",
         ),
         (
             "output: number, ",
@@ -187,13 +187,13 @@ def test_what_cannot_be_searched_is_refused_before_the_first_trial(sweep, folder
     assert not (folder / "runs").exists() and not (folder / "reads").exists()
 
 
-def test_a_function_does_not_say_what_is_optimised(sweep):
+def test_a_function_does_not_say_what_is_optimized(sweep):
     """A file that names no metric is right only for an evaluation, which `run` finds out."""
     text = "engine: toy_engine:train\nspace: {lr: {float: [0, 1]}}\nbudget: {trials: 1}\n"
     assert sweep(text, command="check").exit_code == 0
     result = sweep(text)
     assert result.exit_code == 2
-    assert "metrics: does not say what is optimised; say it as in optimize: accuracy" in result.stderr
+    assert "metrics: does not say what is optimized; say it as in optimize: accuracy" in result.stderr
 
 
 def test_check_imports_no_stage(sweep, monkeypatch):

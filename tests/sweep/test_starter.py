@@ -76,7 +76,7 @@ def test_what_is_there_is_not_touched(folder):
         ids=lambda case: f"{case[0]}-{case[1]}",
     ),
 )
-def test_whatever_metric_it_optimises_the_starter_checks(entry, backend, tmp_path):
+def test_whatever_metric_it_optimizes_the_starter_checks(entry, backend, tmp_path):
     """Each that steers and that its engine can feed, on either backend; it is not tracked besides."""
     write_starter(tmp_path, str(entry.example), backend)
     plan = read_plan(tmp_path / "sweep.yaml")

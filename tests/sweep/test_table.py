@@ -33,7 +33,7 @@ RECORDS = [
     record(2, [0.5], TrialState.PRUNED),
     record(3, [], TrialState.FAILED, reason="ValueError: no"),
 ]
-BEST = best_by(RECORDS, RESOLVED.optimised)
+BEST = best_by(RECORDS, RESOLVED.optimized)
 
 
 def test_the_result_table():
@@ -54,7 +54,7 @@ def test_a_curve_is_printed_by_its_shape():
     epoch = EpochRecord(0, {"roc_auc": 0.5, "roc_curve": [[0.0, 1.0, 1.0]] * 3})
     params = {"batch": 64, "depth": 1, "lr": 0.1, "width": 8}
     one = TrialRecord(0, params, TrialState.COMPLETE, 0.5, 0, (epoch,))
-    best = best_by([one], resolved.optimised)
+    best = best_by([one], resolved.optimized)
     assert "  0.500000      3 x 3       1" in result_table([one], resolved)
     assert "\n  roc_curve: 3 x 3" in optimal(best, [one], resolved)
     assert next(csv.DictReader(io.StringIO(trials_csv([one], resolved))))["values.roc_curve"] == "3 x 3"

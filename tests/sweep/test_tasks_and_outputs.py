@@ -32,7 +32,7 @@ TOLD = {"intent": Category(3), "reply": Sequence(9, ignore_index=0)}
 
 
 def of(metric: str, text: str = BOTH) -> Measure:
-    """What a sweep optimises if the file names this."""
+    """What a sweep optimizes if the file names this."""
     return plan_of(changed("optimize: accuracy", f"optimize: {metric}", text)).optimize
 
 
@@ -197,7 +197,7 @@ def test_what_is_tracked_may_be_of_any_place():
         ("{combine: {accuracy: 1}, task: a b}", "a task's name is text without"),
         ("{metric: a/f1, task: b}", "a/f1: its task is 'a', and task= says 'b'"),
         ("{metric: f1, task: ''}", "no part of a name can be called ''"),
-        ("f1(average=none)", "has one value per class, and a search optimises one number"),
+        ("f1(average=none)", "has one value per class, and a search optimizes one number"),
     ],
 )
 def test_what_cannot_steer_says_why(metric, problem):

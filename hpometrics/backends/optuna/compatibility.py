@@ -21,7 +21,7 @@ def check_origin(study: optuna.Study, metrics: Sequence[str], space: Space, exte
 
     Args:
         study: new, stored, or made by hand.
-        metrics: the canonical names of what is optimised.
+        metrics: the canonical names of what is optimized.
         space: where its next trials are drawn from.
         extend: accept a changed space and note it.
 

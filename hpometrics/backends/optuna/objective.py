@@ -60,11 +60,11 @@ class OptunaObjective(Outcome):
         """
         self._check_directions(arguments)
         sampler, pruner = arguments.pop("sampler", None), arguments.pop("pruner", None)
-        check_several(self.optimised, sampler, pruner)
+        check_several(self.optimized, sampler, pruner)
         sampler = make_sampler(
             "tpe" if sampler is None else sampler, self.trials.seed, bool(self.trials.spec.constraints)
         )
-        if pruner is None and len(self.optimised) > 1:
+        if pruner is None and len(self.optimized) > 1:
             pruner = "none"
         if pruner is not None:
             pruner = make_pruner(pruner, self.trials.spec.epochs)
@@ -97,10 +97,10 @@ class OptunaObjective(Outcome):
                 self._locks.rest(trial.number)
         write_result(trial, record)
         if record.epoch is not None:
-            write_panel(trial, list(self.optimised), record.epoch, record.picked_values)
+            write_panel(trial, list(self.optimized), record.epoch, record.picked_values)
         if error is not None and not isinstance(error, NoFiniteValueError):
             raise error
-        scores = record.scores(self.optimised)
+        scores = record.scores(self.optimized)
         whole = scores if error is None else (math.nan,) * len(scores)
         return whole if len(whole) > 1 else whole[0]
 
@@ -236,14 +236,14 @@ class OptunaObjective(Outcome):
             return
         stated: list[Any] = [one] if given is None else list(given)
         if [Objective.parse(getattr(one, "name", one)) for one in stated] != self.directions:
-            told = ", ".join(f"{name} is to {objective.value}" for name, objective in self.optimised.items())
+            told = ", ".join(f"{name} is to {objective.value}" for name, objective in self.optimized.items())
             word = "direction" if given is None else "directions"
             raise ObjectiveError(f"{told}, but {word}= says {', '.join(map(str, stated))}")
 
     def _check(self, study: optuna.Study) -> None:
-        check_several(self.optimised, study.sampler, own_pruner(study))
-        check_study(study, self.optimised, self.trials.facts)
-        check_origin(study, list(self.optimised), self.space)
+        check_several(self.optimized, study.sampler, own_pruner(study))
+        check_study(study, self.optimized, self.trials.facts)
+        check_origin(study, list(self.optimized), self.space)
         self._study = study
 
 

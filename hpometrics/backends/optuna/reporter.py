@@ -89,17 +89,17 @@ class OptunaReporter:
         """What the trial has drawn so far, in its stored form."""
         return dict(self.trial.params)
 
-    def check(self, optimised: Mapping[str, Objective]) -> None:
+    def check(self, optimized: Mapping[str, Objective]) -> None:
         """Refuse metrics whose objectives are not the directions of the trial's study.
 
         Raises:
             ObjectiveError: they differ; both are named.
         """
-        self._silent = len(optimised) > 1  # Optuna takes no reports of several objectives
-        self._metrics = list(optimised)
+        self._silent = len(optimized) > 1  # Optuna takes no reports of several objectives
+        self._metrics = list(optimized)
         study = getattr(self.trial, "study", None)
         if study is not None:
-            check_direction(study, optimised)
+            check_direction(study, optimized)
 
     def report(
         self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool

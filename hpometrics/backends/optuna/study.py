@@ -109,7 +109,7 @@ def without_notices() -> Iterator[None]:
 def open_study(
     storage: BaseStorage,
     name: str,
-    optimised: Mapping[str, Objective],
+    optimized: Mapping[str, Objective],
     sampler: BaseSampler | None = None,
     pruner: BasePruner | None = None,
     facts: Mapping[str, str] | None = None,
@@ -126,23 +126,23 @@ def open_study(
             study_name=name,
             sampler=sampler,
             pruner=pruner,
-            directions=[objective.value for objective in optimised.values()],
+            directions=[objective.value for objective in optimized.values()],
             load_if_exists=True,
         )
-        check_study(study, optimised, facts)
+        check_study(study, optimized, facts)
     return study
 
 
-def check_direction(study: optuna.Study, optimised: Mapping[str, Objective]) -> None:
+def check_direction(study: optuna.Study, optimized: Mapping[str, Objective]) -> None:
     """Refuse a study that does not search in the directions of the metrics.
 
     Raises:
         ObjectiveError: it searches in others; both facts are named.
     """
     there = [direction.name.lower() for direction in study.directions]
-    wanted = [objective.value for objective in optimised.values()]
+    wanted = [objective.value for objective in optimized.values()]
     if there != wanted:
-        told = ", ".join(f"{name} is to {objective.value}" for name, objective in optimised.items())
+        told = ", ".join(f"{name} is to {objective.value}" for name, objective in optimized.items())
         give = f"direction={wanted[0]!r}" if len(wanted) == 1 else f"directions={wanted}"
         raise ObjectiveError(
             f"{told}, but the study {study.study_name!r} is set to {', '.join(there)}; create it with {give}"
@@ -151,14 +151,14 @@ def check_direction(study: optuna.Study, optimised: Mapping[str, Objective]) -> 
 
 def check_study(
     study: optuna.Study,
-    optimised: Mapping[str, Objective],
+    optimized: Mapping[str, Objective],
     facts: Mapping[str, str] | None = None,
 ) -> None:
     """Refuse a study that is about something else; note on a new one what it is about.
 
     Args:
         study: new or stored.
-        optimised: the direction of each metric that is optimised, by its canonical name.
+        optimized: the direction of each metric that is optimized, by its canonical name.
         facts: what else must stay the same.
 
     Raises:
@@ -166,9 +166,9 @@ def check_study(
         RecordError: a metric or a fact differs.
         NewerFormatError: a newer version of this package has gone on with it.
     """
-    stored, names = study.user_attrs, list(optimised)
+    stored, names = study.user_attrs, list(optimized)
     check_study_format(study.study_name, stored)
-    check_direction(study, optimised)
+    check_direction(study, optimized)
     about = names if len(names) > 1 else names[0]
     for name, fact in {"metric": about, **(facts or {})}.items():
         key = f"{PREFIX}{name}"
@@ -274,7 +274,7 @@ def study_records(study: optuna.Study) -> list[TrialRecord]:
 
 
 def metrics_of(study: optuna.Study) -> list[str]:
-    """Name what a study optimises, as it was noted on it; `value` where nothing was.
+    """Name what a study optimizes, as it was noted on it; `value` where nothing was.
 
     Raises:
         NewerFormatError: a newer version of this package has noted it.

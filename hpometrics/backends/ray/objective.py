@@ -93,8 +93,8 @@ def tune_config(
     if stated := sorted({"metric", "mode"} & settings.keys()):
         named = ", ".join(f"{name}={settings[name]!r}" for name in stated)
         raise ObjectiveError(f"{spec.name} must be {spec.objective.value}d; leave {named} out")
-    if len(spec.optimised) > 1:
-        raise ObjectiveError(f"a Tuner has one metric, got {', '.join(spec.optimised)}; name one of them")
+    if len(spec.optimized) > 1:
+        raise ObjectiveError(f"a Tuner has one metric, got {', '.join(spec.optimized)}; name one of them")
     judge = Settled(make_scheduler(scheduler, spec.objective, epochs))
     return tune.TuneConfig(metric=PICKED, mode=spec.objective.mode, scheduler=judge, **settings)
 
@@ -119,7 +119,7 @@ def best_result(results: tune.ResultGrid, metric: Any, *, at: str = "best", outp
         _record(number, result, spec)
         for number, result in enumerate(map(results.__getitem__, range(len(results))))
     ]
-    return best_by(records, spec.optimised)
+    return best_by(records, spec.optimized)
 
 
 def checkpoint_of(result: tune.Result, epoch: int | None) -> Path | None:
@@ -137,9 +137,9 @@ def _record(number: int, result: tune.Result, spec: RunSpec) -> TrialRecord:
             f"the results have no reports of trial {number}, only its last; keep Tune's JSON or CSV logger: "
             "give RunConfig(callbacks=[JsonLoggerCallback()]), or unset TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"
         )
-    epochs = () if table is None else tuple(_epochs(table.to_dict("records"), spec.optimised))
-    names = list(spec.optimised)
-    picker = Picker(spec.objective, At(spec.at), others=list(spec.optimised.values())[1:])
+    epochs = () if table is None else tuple(_epochs(table.to_dict("records"), spec.optimized))
+    names = list(spec.optimized)
+    picker = Picker(spec.objective, At(spec.at), others=list(spec.optimized.values())[1:])
     for record in epochs:
         picker.add(record.number(names[0]), rest=[number_in(record.values, name) for name in names[1:]])
     finite = picker.index is not None and math.isfinite(picker.value)
@@ -252,7 +252,7 @@ class RayObjective(Outcome):
             RunError: the study has all its trials already, or `most_deaths` is no number from 1.
         """
         self._check_unsteered(tune_config)
-        check_several(self.optimised, sampler, scheduler, "scheduler")
+        check_several(self.optimized, sampler, scheduler, "scheduler")
         start_ray()
         wanted = dict(resources or {"cpu": 1})
         check_resources(wanted)
@@ -264,7 +264,7 @@ class RayObjective(Outcome):
         if reuse_actors is None:
             reuse_actors = interval is not None or not wanted.get("gpu")
         losses = self._losses(run_config, take, most_deaths)
-        single = len(self.optimised) == 1
+        single = len(self.optimized) == 1
         config = tune.TuneConfig(
             metric=PICKED if single else None,
             mode=self.directions[0].mode if single else None,
@@ -344,9 +344,9 @@ class RayObjective(Outcome):
                     directions=[direction.value for direction in self.directions],
                     sampler=make_sampler(sampler, self.trials.seed, bool(self.trials.spec.constraints)),
                 )
-        check_several(self.optimised, study.sampler, own_pruner(study))
-        check_study(study, self.optimised, self.trials.facts)
-        check_origin(study, list(self.optimised), self.space)
+        check_several(self.optimized, study.sampler, own_pruner(study))
+        check_study(study, self.optimized, self.trials.facts)
+        check_origin(study, list(self.optimized), self.space)
         reserve(study, total, [self.space.encode(point) for point in points])
         self.study = study
         return study
@@ -371,7 +371,7 @@ class RayObjective(Outcome):
         return StudySearcher(
             study,
             self.space,
-            spec.optimised,
+            spec.optimized,
             At(spec.at),
             self.trials.directory_of,
             take,

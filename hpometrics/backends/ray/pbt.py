@@ -88,7 +88,7 @@ class Population(PopulationBasedTraining):
     After every `perturbation_interval` epochs all trials wait for each other. Then each of the worst
     `quantile_fraction` goes on from the state of one of the best, under its params, changed: a param is drawn
     anew with `resample_probability`, else multiplied by one of the factors (of a choice, moved to a
-    neighbour), and kept within its dimension.
+    neighbor), and kept within its dimension.
     Source: Jaderberg et al., Population Based Training of Neural Networks, 2017.
 
     Args:

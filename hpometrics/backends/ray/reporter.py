@@ -177,7 +177,7 @@ class TuneReporter:
     """Reports a run to the Ray Tune session it runs in, one report per epoch.
 
     `value` is the current value (the scheduler's business), `picked` the picked one so far (the searcher's),
-    `epoch` counts from 1; each metric that is optimised is there under its own name, for a Tuner of your own,
+    `epoch` counts from 1; each metric that is optimized is there under its own name, for a Tuner of your own,
     and `values` holds what was measured beside them, by name. Schedulers compare a nan with nothing: in an
     epoch that is `void` (it has no finite value) `value` stands for it, worse than all that can be measured.
     Tune works on each key of each report, so what does not hold is not told: `final` is there, and true,
@@ -223,23 +223,23 @@ class TuneReporter:
         self._others: list[str] = []
         self._worst = -_WORST
 
-    def check(self, optimised: Mapping[str, Objective]) -> None:
+    def check(self, optimized: Mapping[str, Objective]) -> None:
         """Note the names of the metrics, and compare their directions with those of a Tuner of your own.
 
         Raises:
             RunError: a report cannot carry a value of that name.
             ObjectiveError: the `TuneConfig`, the scheduler or the searcher has the other mode.
         """
-        for name in optimised:
+        for name in optimized:
             if name in TAKEN:
                 raise RunError(f"Ray Tune keeps the name {name!r} for itself; log the value under another")
-        self._metric, *self._others = optimised
-        objective = optimised[self._metric]
+        self._metric, *self._others = optimized
+        objective = optimized[self._metric]
         self._worst = _WORST if objective is MINIMIZE else -_WORST
         if self.number is None:
             first = self._metric
-            keys = {**{name: name for name in optimised}, VALUE: first, PICKED: first}
-            _check_modes(lambda key: keys.get(key), optimised)
+            keys = {**{name: name for name in optimized}, VALUE: first, PICKED: first}
+            _check_modes(lambda key: keys.get(key), optimized)
 
     def check_tracked(self, directions: Mapping[str, Objective]) -> None:
         """Compare the directions of values that are not optimized with those of a Tuner of your own.
@@ -274,8 +274,8 @@ class TuneReporter:
         told: dict[str, Any] = {PICKED: picked, EPOCH: epoch + 1}
         told |= {name: values.get(name, math.nan) for name in self._others}
         told |= {self._metric: value, VALUE: self._worst if void else value}
-        optimised = {self._metric, *self._others}
-        beside = {name: value for name, value in values.items() if name not in optimised}
+        optimized = {self._metric, *self._others}
+        beside = {name: value for name, value in values.items() if name not in optimized}
         told |= {key: fact for key, fact in ((FINAL, final), (VOID, void), (VALUES, beside)) if fact}
         if self.carried is not None and self.carried.score is not None:
             told[CHECKPOINT_SCORE] = self.carried.score

@@ -34,7 +34,7 @@ class StudySearcher(Searcher):
     Args:
         study: with waiting slots (see `reserve`).
         space: what a trial draws.
-        optimised: the direction of each metric that is optimised, by name.
+        optimized: the direction of each metric that is optimized, by name.
         at: whose value counts for a run.
         directory_of: where a trial keeps its record, if it keeps one that this process can see.
         take: see `claim` and `reclaim`; with it, trials of dead workers go on first, and one whose worker
@@ -47,16 +47,16 @@ class StudySearcher(Searcher):
         self,
         study: optuna.Study,
         space: Space,
-        optimised: Mapping[str, Objective],
+        optimized: Mapping[str, Objective],
         at: At = At.BEST,
         directory_of: Callable[[int], Path | None] | None = None,
         take: Callable[[int], bool] | None = None,
         constraints: Sequence[Constraint] = (),
         losses: Losses | None = None,
     ) -> None:
-        self.objective, *self._others = optimised.values()
+        self.objective, *self._others = optimized.values()
         super().__init__(metric=PICKED, mode=self.objective.mode)
-        self.study, self.space, self.optimised, self.at = study, space, optimised, at
+        self.study, self.space, self.optimized, self.at = study, space, optimized, at
         self._directory_of, self._take, self._constraints = directory_of, take, constraints
         self._reasons = {} if losses is None else losses.reasons
         self._draws = True
@@ -74,7 +74,7 @@ class StudySearcher(Searcher):
             return Searcher.FINISHED
         params = self.space.suggest(trial)
         picker = Picker(self.objective, self.at, others=self._others)
-        self._live[trial_id] = _Live(trial, params, picker, self._constraints, list(self.optimised))
+        self._live[trial_id] = _Live(trial, params, picker, self._constraints, list(self.optimized))
         return {NUMBER: trial.number, PARAMS: params, **self._changed(trial.number)}
 
     def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
@@ -179,10 +179,10 @@ class _Live:
         params: Mapping[str, Any],
         picker: Picker,
         constraints: Sequence[Constraint],
-        optimised: Sequence[str],
+        optimized: Sequence[str],
     ) -> None:
         self.trial, self.params, self.picker, self._constraints = trial, params, picker, constraints
-        self._optimised = optimised
+        self._optimized = optimized
         self.epochs: list[EpochRecord] = []
         self.full: str | None = None  # why its process can record no more
 
@@ -191,12 +191,12 @@ class _Live:
         epoch = result.get(EPOCH, 0) - 1
         if epoch != len(self.epochs):
             return False
-        values = {name: result[name] for name in self._optimised if name in result}
+        values = {name: result[name] for name in self._optimized if name in result}
         front = f"{VALUES}/"
         values |= {key.removeprefix(front): value for key, value in result.items() if key.startswith(front)}
         self.epochs.append(EpochRecord(epoch, values))
         value = math.nan if result.get(VOID) else result[VALUE]
-        rest = [number_in(values, name) for name in self._optimised[1:]]
+        rest = [number_in(values, name) for name in self._optimized[1:]]
         self.picker.add(value, violation_of(self._constraints, values), rest)
         if not rest and epoch not in self.trial._cached_frozen_trial.intermediate_values:
             self.trial.report(value, epoch)

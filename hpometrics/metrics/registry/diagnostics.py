@@ -53,7 +53,7 @@ def diagnostic(name: str | MetricName) -> Diagnostic | None:
 
 
 def direction_of(name: str | MetricName, found: Diagnostic, stated: Objective | None) -> Objective:
-    """Settle which way a diagnostic is to be optimised.
+    """Settle which way a diagnostic is to be optimized.
 
     Raises:
         ObjectiveError: it has no direction and none is stated, or another one.

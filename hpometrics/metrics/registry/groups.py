@@ -137,7 +137,7 @@ def _families(feature_type: str | None) -> set[str]:
 
 
 def _is_ready(entry: MetricEntry) -> bool:
-    """Whether it can be built as it is, measures ordinary data, and can be optimised."""
+    """Whether it can be built as it is, measures ordinary data, and can be optimized."""
     needy = needs_of(entry) or entry.requires or _needed(entry)
     seen = observed_of(entry)
     return entry.objective is not None and not needy and (seen is None or not seen.refuses)

@@ -71,7 +71,7 @@ class Param:
 
 
 _NOT_OF_A_NAME = ("output", "dist_sync_on_step")
-"""What `__init__` may take beside parameters: the output feature, and when torchmetrics synchronises."""
+"""What `__init__` may take beside parameters: the output feature, and when torchmetrics synchronizes."""
 
 _EXAMPLES: dict[str, Scalar] = {"int": 2, "float": 0.5, "bool": True}
 

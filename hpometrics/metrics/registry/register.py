@@ -61,7 +61,7 @@ def register_metric(
     Args:
         name: canonical name, `[a-z][a-z0-9_]*`.
         feature_types: type constants such as `[SEQUENCE, TEXT]`.
-        objective: `MINIMIZE`, `MAXIMIZE` or None (measured, never optimised).
+        objective: `MINIMIZE`, `MAXIMIZE` or None (measured, never optimized).
         inputs: `PREDICTIONS`, `PROBABILITIES` or `LOGITS`.
         aliases: other names: a list, or a mapping to what each means (`{"f1_macro": "f1(average=macro)"}`);
             of the name itself, what it means where a parameter that it needs is left out.

@@ -232,7 +232,7 @@ def _random(numbers: npt.NDArray[np.int64], places: npt.NDArray[np.int64], seed:
 
 
 def _mixed(bits: Words) -> Words:
-    """The finaliser of SplitMix64 (Steele, Lea & Flood 2014, Fast Splittable Pseudorandom Generators)."""
+    """The finalizer of SplitMix64 (Steele, Lea & Flood 2014, Fast Splittable Pseudorandom Generators)."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return bits ^ (bits >> np.uint64(31))

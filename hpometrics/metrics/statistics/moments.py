@@ -36,7 +36,7 @@ _ROUNDED = 11  # bits of an int64 that float64 does not hold
 
 
 class Moments(Statistic):
-    """Count, means and centred second moments of predictions, target and error, per column.
+    """Count, means and centered second moments of predictions, target and error, per column.
 
     Everything is measured from `origin`, the first row seen, so that a large offset costs no digits: a target
     around 1e6 with a deviation of 1e-4 is as exact as one around 0, and a constant has a spread of exactly 0.

@@ -225,7 +225,7 @@ def ascending_pooled(scores: Scores) -> Ascending:
 
 
 def sort(values: Tensor) -> Tensor:
-    """Sort the last dimension; on the CPU in place, by NumPy, whose vectorised sort is many times faster."""
+    """Sort the last dimension; on the CPU in place, by NumPy, whose vectorized sort is many times faster."""
     if not on_host(values):
         return values.sort(-1).values
     values.numpy().sort(-1)

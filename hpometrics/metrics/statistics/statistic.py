@@ -37,7 +37,7 @@ class Statistic:
     of classes are known; an empty statistic holds none. Counts are int64, sums float64. Nothing that was
     handed in is kept: states are copies.
 
-    A subclass gives `reductions` and `update`, and passes its parameters to `__init__`. One that honours
+    A subclass gives `reductions` and `update`, and passes its parameters to `__init__`. One that honors
     `batch.weight` says `weighted = True`; the others are not given batches with `sample_weight`. One of what
     only all rows together show, such as their order, says `pools_tasks = True`: the value of several tasks is
     then that of all their rows, not the mean of the tasks' values. One whose

@@ -54,7 +54,7 @@ def words(batch: Outputs, name: str, tokenizer: Tokenizer) -> Words:
     """The block of a batch's tokens under the name of their tokenizer."""
 
     def make(batch: Outputs) -> Words:
-        if tokenizer is normalised_words:
+        if tokenizer is normalized_words:
             predictions = predicted_words(batch)
             cut = iter(_by_text(closed_references(batch)))
         else:
@@ -66,7 +66,7 @@ def words(batch: Outputs, name: str, tokenizer: Tokenizer) -> Words:
 
 
 def predicted_words(batch: Outputs) -> list[list[str]]:
-    """The block of the normalised words of each prediction, whatever was right."""
+    """The block of the normalized words of each prediction, whatever was right."""
     return batch.block("predicted words", lambda batch: _by_text(closed_predictions(batch)))
 
 
@@ -116,10 +116,10 @@ def running_words(text: bytes) -> list[str]:
     return found if is_plain(text) else _parted(found)
 
 
-def all_normalised(texts: Sequence[str]) -> list[list[str]]:
-    """The words of each normalised text.
+def all_normalized(texts: Sequence[str]) -> list[list[str]]:
+    """The words of each normalized text.
 
-    >>> all_normalised(["The cat!", "a dog"])
+    >>> all_normalized(["The cat!", "a dog"])
     [['cat'], ['dog']]
     """
     return _by_text(closed(texts))
@@ -143,21 +143,21 @@ def _by_text(text: bytes) -> list[list[str]]:
     return texts
 
 
-def normalised(text: str) -> str:
-    """Normalise as ParlAI does: lower case, no ASCII punctuation, no articles, single spaces.
+def normalized(text: str) -> str:
+    """Normalize as ParlAI does: lower case, no ASCII punctuation, no articles, single spaces.
 
     Punctuation becomes a space, so "don't" is two words; other than ASCII punctuation stays.
 
-    >>> normalised("The cat, a dog; AN owl!")
+    >>> normalized("The cat, a dog; AN owl!")
     'cat dog owl'
     """
-    return " ".join(normalised_words(text))
+    return " ".join(normalized_words(text))
 
 
-def normalised_words(text: str) -> list[str]:
-    """The words of `normalised(text)`.
+def normalized_words(text: str) -> list[str]:
+    """The words of `normalized(text)`.
 
-    >>> normalised_words("don't stop")
+    >>> normalized_words("don't stop")
     ['don', 't', 'stop']
     """
     spaced = text.lower().translate(_SPACED)
@@ -176,7 +176,7 @@ def ngrams(words: Tokens, n: int) -> list[tuple[str, ...]]:
 
 
 def squad_words(text: str) -> list[str]:
-    """Normalise as SQuAD's evaluation does: punctuation is deleted, so "don't" is one word.
+    """Normalize as SQuAD's evaluation does: punctuation is deleted, so "don't" is one word.
 
     >>> squad_words("Don't feed the U.S. cat")
     ['dont', 'feed', 'us', 'cat']
@@ -287,7 +287,7 @@ def _lengths(right: Tokens, predicted: Tokens) -> list[list[int]]:
 
 
 class DistinctNgrams(Statistic):
-    """The n-grams of the predicted texts, normalised: each once, and the (weighted) count of all.
+    """The n-grams of the predicted texts, normalized: each once, and the (weighted) count of all.
 
     An n-gram of texts that weigh less than 1 together counts as much as they weigh. The state then has these
     n-grams apart, with their weights.

@@ -84,7 +84,7 @@ class Report:
         home = RunDirectory(directory)
         resolved, records = home.read(), home.records()
         try:
-            best = best_by(records, resolved.optimised, resolved.pick)
+            best = best_by(records, resolved.optimized, resolved.pick)
         except (NoFiniteValueError, ConfigError) as err:
             return cls(directory, resolved, records, None, str(err))
         return cls(directory, resolved, records, best, verdict=kept_verdict(home, records, resolved))
@@ -107,7 +107,7 @@ class Report:
         seeds = sweep.config["budget"].get("repeats", 1)
         mean = f" It is the mean over {seeds} seeds, +- their deviation." if seeds > 1 else ""
         if sweep.others:
-            told = "; ".join(f"to {way}: {name}" for name, way in sweep.optimised.items())
+            told = "; ".join(f"to {way}: {name}" for name, way in sweep.optimized.items())
             by = f" by {sweep.metric}" if sweep.at == "best" else ""
             epoch = f"The values of a trial are those of its {sweep.at} epoch{by}; epochs count from 0."
             return f"Several objectives, {told}. {epoch}{mean}"
@@ -143,7 +143,7 @@ class Report:
     @property
     def table(self) -> list[list[str]]:
         """A head and a row for each of the best trials, best first."""
-        return ranked_rows(ranked_by(self.records, self.resolved.optimised)[:_MOST_ROWS], self.resolved)
+        return ranked_rows(ranked_by(self.records, self.resolved.optimized)[:_MOST_ROWS], self.resolved)
 
     @property
     def picks(self) -> list[list[str]]:
@@ -199,7 +199,7 @@ def _picked(pick: MetricPick) -> list[str]:
         str(best.trial),
         str(best.epoch),
         column(best.value),
-        column(pick.optimised),
+        column(pick.optimized),
         number(pick.loss),
     ]
 

@@ -71,7 +71,7 @@ def thin(figure: Any) -> str:
 
 
 def drawing(figure: Any, height: int = 380) -> dict[str, Any]:
-    """Give a `plotly.graph_objects.Figure` as plain JSON, in the colours and the width of the page."""
+    """Give a `plotly.graph_objects.Figure` as plain JSON, in the colors and the width of the page."""
     figure.update_layout(
         title=None,
         template="none",
@@ -93,7 +93,7 @@ def drawing(figure: Any, height: int = 380) -> dict[str, Any]:
 
 _MOST_TRIALS = 200
 _MOST_POINTS = 20_000
-_COLOURS = {TrialState.COMPLETE: "#4c78a8", TrialState.PRUNED: "#e08214", TrialState.FAILED: "#d62728"}
+_COLORS = {TrialState.COMPLETE: "#4c78a8", TrialState.PRUNED: "#e08214", TrialState.FAILED: "#d62728"}
 _TO_THE_END = (TrialState.COMPLETE, TrialState.INFEASIBLE)
 _OTHER, _BEST = "#888888", "#2ca02c"
 
@@ -138,7 +138,7 @@ def curves_figure(records: Sequence[TrialRecord], resolved: Resolved, best: int 
 def _shown(records: Sequence[TrialRecord], resolved: Resolved) -> list[TrialRecord]:
     if len(records) <= _MOST_TRIALS:
         return list(records)
-    complete = [r for r in ranked_by(records, resolved.optimised) if r.state is TrialState.COMPLETE]
+    complete = [r for r in ranked_by(records, resolved.optimized) if r.state is TrialState.COMPLETE]
     others = [r for r in records if r.state is not TrialState.COMPLETE]
     spare = max(_MOST_TRIALS // 2, _MOST_TRIALS - len(others))
     best = complete[:spare]
@@ -161,10 +161,10 @@ def _traces(curves: Sequence[Curve], best: int | None) -> Iterator[go.Scatter]:
     for state in TrialState:
         alike = [curve for curve in curves if curve.record.state is state and curve.record.number != best]
         if alike:
-            colour = _COLOURS.get(state, _OTHER)
-            yield _lines(alike, f"{word(state)} ({len(alike)})", {"color": colour, "width": 1}, 0.55)
+            color = _COLORS.get(state, _OTHER)
+            yield _lines(alike, f"{word(state)} ({len(alike)})", {"color": color, "width": 1}, 0.55)
             if state not in _TO_THE_END:
-                yield _ends(alike, colour)
+                yield _ends(alike, color)
     for curve in curves:
         if curve.record.number == best:
             yield _lines([curve], f"best (trial {best})", {"color": _BEST, "width": 3}, 1.0)
@@ -185,14 +185,14 @@ def _lines(curves: Sequence[Curve], name: str, line: dict[str, str | int], opaci
     )
 
 
-def _ends(curves: Sequence[Curve], colour: str) -> go.Scatter:
+def _ends(curves: Sequence[Curve], color: str) -> go.Scatter:
     ends = [curve.end for curve in curves]
     return go.Scatter(
         x=[epoch for epoch, _ in ends],
         y=[value for _, value in ends],
         text=[f"trial {curve.record.number} {word(curve.record.state)}" for curve in curves],
         mode="markers",
-        marker={"symbol": "x", "size": 6, "color": colour},
+        marker={"symbol": "x", "size": 6, "color": color},
         showlegend=False,
         hovertemplate="%{text} after epoch %{x}: %{y:.6g}<extra></extra>",
     )
@@ -208,7 +208,7 @@ _MOST_LINES = 200
 _MOST_CROSSED = 200
 """Of a contour, whose grid has a row and a column for each trial."""
 
-_COLOURBAR = {"title": None, "thickness": 10, "outlinewidth": 0}
+_COLORBAR = {"title": None, "thickness": 10, "outlinewidth": 0}
 _FRONT, _OTHERS = "#2ca02c", "rgba(31, 119, 180, 0.55)"
 
 
@@ -245,10 +245,10 @@ def _infeasible(study: optuna.Study) -> int:
     return sum(map(is_infeasible, _complete(study)))
 
 
-def _greyed(study: optuna.Study) -> str:
-    """Say what the trials are that Optuna draws in grey."""
+def _grayed(study: optuna.Study) -> str:
+    """Say what the trials are that Optuna draws in gray."""
     count = _infeasible(study)
-    return f" Grey ones, {count}, are infeasible: they break a constraint." if count else ""
+    return f" Gray ones, {count}, are infeasible: they break a constraint." if count else ""
 
 
 def _best_of(study: optuna.Study, most: int) -> optuna.Study:
@@ -290,20 +290,20 @@ def _evaluator() -> PedAnovaImportanceEvaluator:
 
 def _front(records: Sequence[TrialRecord], resolved: Resolved) -> Figure:
     """Draw the front of two or three objectives; the figures after it are of the first alone."""
-    title, names = "Pareto front", list(resolved.optimised)
+    title, names = "Pareto front", list(resolved.optimized)
     study = study_of_several(records, resolved)
     if not _complete(study):
         return Figure("front", title, "No trial is complete.")
     if len(names) > _DRAWN_TOGETHER:
         return Figure("front", title, f"Not drawn: {len(names)} objectives have no place on a page.")
     figure = visualization.plot_pareto_front(study, target_names=names)
-    figure.for_each_trace(_in_one_colour)
+    figure.for_each_trace(_in_one_color)
     caption = f"A dot is a complete trial; those of the front are dominated by no other one.{thin(figure)}"
     return Figure("front", title, f"{caption} The figures below are of {names[0]}.", (drawing(figure, 420),))
 
 
-def _in_one_colour(trace: Any) -> None:
-    """Tell the trials of the front by one colour; Optuna's shades tell numbers, and the first are white."""
+def _in_one_color(trace: Any) -> None:
+    """Tell the trials of the front by one color; Optuna's shades tell numbers, and the first are white."""
     front = trace.marker.colorbar.title.text == "Best Trial"
     trace.name, trace.showlegend = "front" if front else "other trials", True
     trace.marker = {"color": _FRONT if front else _OTHERS, "size": 9 if front else 6, "showscale": False}
@@ -315,7 +315,7 @@ def _history(study: optuna.Study, metric: str) -> Figure:
         return Figure("history", title, "No trial is complete.")
     figure = visualization.plot_optimization_history(study, target_name=metric)
     count_whole(figure, len(study.get_trials(deepcopy=False)))
-    caption = f"A dot is a complete trial, the line the best value so far.{_greyed(study)}{thin(figure)}"
+    caption = f"A dot is a complete trial, the line the best value so far.{_grayed(study)}{thin(figure)}"
     return Figure("history", title, caption, (drawing(figure),))
 
 
@@ -346,7 +346,7 @@ def _parallel(study: optuna.Study, params: Sequence[str], metric: str, infeasibl
         return Figure("parallel", title, _nothing(study))
     drawn = _best_of(study, _MOST_LINES)
     figure = visualization.plot_parallel_coordinate(drawn, params=common[:_MOST_PARAMS], target_name=metric)
-    figure.update_traces(marker_colorbar=_COLOURBAR, selector={"mode": "markers"})
+    figure.update_traces(marker_colorbar=_COLORBAR, selector={"mode": "markers"})
     caption = "A line is a complete trial, the darker the better."
     caption += f" The best {_MOST_LINES} are drawn." if len(trials) > _MOST_LINES else ""
     caption += f" Infeasible trials, {infeasible} of them, are left out." if infeasible else ""
@@ -361,7 +361,7 @@ def _slices(study: optuna.Study, params: Sequence[str], metric: str) -> Figure:
         visualization.plot_slice(study, params=[name], target_name=metric) for name in params[:_MOST_PARAMS]
     ]
     left = max((thin(plot) for plot in plots), key=len)
-    caption = f"A dot is a complete trial, the darker the later.{_greyed(study)}{left}"
+    caption = f"A dot is a complete trial, the darker the later.{_grayed(study)}{left}"
     choices = [name for name in params if not _is_number(study, name)]
     if choices and _infeasible(study):  # Optuna loses them where the values are no numbers
         caption += f" They are missing for {', '.join(choices)}."
@@ -423,7 +423,7 @@ def _distribution(study: optuna.Study, name: str) -> Any:
 
 def _contour(study: optuna.Study, pair: list[str], metric: str) -> dict[str, Any]:
     figure = visualization.plot_contour(study, params=pair, target_name=metric)
-    return drawing(figure.update_traces(colorbar=_COLOURBAR, selector={"type": "contour"}))
+    return drawing(figure.update_traces(colorbar=_COLORBAR, selector={"type": "contour"}))
 
 
 def _nothing(study: optuna.Study) -> str:

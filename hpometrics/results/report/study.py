@@ -52,23 +52,23 @@ def study_of(
 
 def study_of_several(records: Sequence[TrialRecord], resolved: Resolved) -> optuna.Study:
     """Give a study of all objectives, without params."""
-    return _study(records, resolved.optimised, resolved.name, None, (TrialState.COMPLETE,))
+    return _study(records, resolved.optimized, resolved.name, None, (TrialState.COMPLETE,))
 
 
 def _study(
     records: Sequence[TrialRecord],
-    optimised: Mapping[str, Objective],
+    optimized: Mapping[str, Objective],
     name: str,
     space: Space | None,
     states: Sequence[TrialState],
 ) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    directions: Any = [objective.value for objective in optimised.values()]
+    directions: Any = [objective.value for objective in optimized.values()]
     study = optuna.create_study(directions=directions, study_name=name)
     known = {record.number: record for record in records}
     numbers = range(max(known, default=-1) + 1)
     kept = {number: record for number, record in known.items() if record.state in states}
-    study.add_trials([_trial(kept.get(number), list(optimised), space) for number in numbers])
+    study.add_trials([_trial(kept.get(number), list(optimized), space) for number in numbers])
     return study
 
 

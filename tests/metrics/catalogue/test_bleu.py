@@ -14,21 +14,21 @@ from hpometrics.exceptions import MetricNameError
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import Text
 from hpometrics.metrics.registry.register import get_metric
-from hpometrics.metrics.statistics.text_counts import normalised
+from hpometrics.metrics.statistics.text_counts import normalized
 
 
 @pytest.mark.parametrize(
     ("shape", "order"), covering(product(SHAPES, [1, 2, 3, 4]), lambda case: case, ids=str)
 )
 def test_sentences_agree_with_nltk(shape, order):
-    """Weights 1/k, smoothing method 1 with 1e-12, on normalised texts split at single spaces."""
+    """Weights 1/k, smoothing method 1 with 1e-12, on normalized texts split at single spaces."""
     nltk = pytest.importorskip("nltk.translate.bleu_score")
     texts, references = draw_texts(*shape)
     smoothing = nltk.SmoothingFunction(epsilon=1e-12).method1
 
     def of_nltk(text: str, right: list[str]) -> float:
-        cut = [normalised(one).split(" ") for one in right]
-        return nltk.sentence_bleu(cut, normalised(text).split(" "), [1 / order] * order, smoothing)
+        cut = [normalized(one).split(" ") for one in right]
+        return nltk.sentence_bleu(cut, normalized(text).split(" "), [1 / order] * order, smoothing)
 
     expected = mean(of_nltk(*row) for row in zip(texts, references, strict=True))
     assert value(f"bleu_{order}", texts, references) == pytest.approx(expected, rel=1e-12, abs=1e-15)
@@ -109,7 +109,7 @@ def test_shorter_orders_agree_with_sacrebleu(order):
     ],
 )
 def test_values_of_parlai(order, text, right, expected):
-    """Short texts, no word in common, texts that normalise to nothing."""
+    """Short texts, no word in common, texts that normalize to nothing."""
     assert value(f"bleu_{order}", [text], [right]) == pytest.approx(expected, rel=1e-3, abs=1e-300)
 
 

@@ -25,7 +25,7 @@ REFERENCES = [["yes"], ["cat", "dog"], ["never"], ["y", "x"]]
     ],
 )
 def test_by_hand(name, expected):
-    """Texts are normalised; a text that is not among the candidates is behind the last, and worth 0."""
+    """Texts are normalized; a text that is not among the candidates is behind the last, and worth 0."""
     texts = [row[0] for row in CANDIDATES]
     assert value(name, texts, REFERENCES, batch=3, candidates=CANDIDATES) == pytest.approx(expected)
 

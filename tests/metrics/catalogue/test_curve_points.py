@@ -60,7 +60,7 @@ def test_thresholds_are_probabilities_where_logits_were_given(feature):
         np.testing.assert_allclose(logits, probabilities, atol=1e-12)
 
 
-def test_a_curve_is_measured_and_never_optimised():
+def test_a_curve_is_measured_and_never_optimized():
     """It has no direction, says whose it is where there are several, and is undefined with one class."""
     assert all(find_metric(name, "binary").objective is None for name in CURVES)
     with pytest.raises(MetricNameError, match="needs class="):

@@ -70,7 +70,7 @@ def test_areas_agree_with_scikit_learn(feature, average, weighted, drawn):
     covering(product(FEATURES, [0.05, 0.1, 0.37, 1.0], SEEDS), lambda case: pairs(*case), ids=str),
 )
 def test_partial_areas_agree_with_scikit_learn(feature, max_fpr, drawn):
-    """The standardised partial area, also with weights and micro averaged."""
+    """The standardized partial area, also with weights and micro averaged."""
     case = epoch(feature, *drawn)
     score = partial(roc_auc, max_fpr=max_fpr)
     for average in ("macro", "micro"):

@@ -47,7 +47,7 @@ class RMSEMetric(MeanSquaredError, LudwigMetric):
         return PREDICTIONS
 
 
-def test_the_class_of_the_guide_is_optimised():
+def test_the_class_of_the_guide_is_optimized():
     """Its value is one number, alone and as the objective of trials."""
 
     def train(params, run):

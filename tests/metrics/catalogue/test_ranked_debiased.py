@@ -59,7 +59,7 @@ def test_popularity_stands_in_for_propensity():
 
 
 def test_a_drawn_sample_weighs_items_not_places():
-    """With every item found, the self-normalised recall of a sampled evaluation is 1, never more."""
+    """With every item found, the self-normalized recall of a sampled evaluation is 1, never more."""
     random = torch.Generator().manual_seed(0)
     output = Ranking(num_items=ITEMS, num_negatives=5, propensity=torch.linspace(0.01, 1, ITEMS))
     metric = get_metric("snips_recall@60", output)

@@ -103,7 +103,7 @@ def test_eleven_points_agree_with_trec_eval(kind, seed):
 
 @pytest.mark.parametrize("kind", ["random", "ties", "graded", "masked"])
 @pytest.mark.parametrize("threshold", [0, 1, 2])
-def test_bpref_of_few_judgements_agrees_with_trec_eval(kind, threshold):
+def test_bpref_of_few_judgments_agrees_with_trec_eval(kind, threshold):
     """A sparse target judges its entries alone; those up to the threshold are judged not relevant."""
     case = make_case(kind, 3)
     known = np.random.default_rng(4).random(case.grades.shape) < 0.4

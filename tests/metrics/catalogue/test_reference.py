@@ -335,7 +335,7 @@ def test_small_pictures_have_no_vif():
 
 
 def test_what_cannot_be_measured_is_undefined():
-    """One cluster has no neighbours."""
+    """One cluster has no neighbors."""
     metric = get_metric("davies_bouldin", "clusters")
     metric.update(torch.zeros(4).long(), torch.zeros(4).long(), data=torch.eye(4, 2))
     assert metric.compute().isnan()

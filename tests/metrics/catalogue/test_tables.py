@@ -1,4 +1,4 @@
-"""Tables of counts: those of scikit-learn and torchmetrics; never optimised."""
+"""Tables of counts: those of scikit-learn and torchmetrics; never optimized."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_counts_are_those_of_torchmetrics(shape):
 
 @pytest.mark.parametrize("name", ["confusion_matrix", "stat_scores", "positive_likelihood_ratio"])
 def test_what_has_no_objective_says_why(name):
-    """Nothing to optimise, and the reason stands in the docs."""
+    """Nothing to optimize, and the reason stands in the docs."""
     entry = find_metric(name, "binary").entries[0]
     assert entry.objective is None
     assert "It has no objective" in entry.docs

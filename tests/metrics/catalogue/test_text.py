@@ -22,7 +22,7 @@ ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
 def written_out(text: str) -> list[str]:
-    """ParlAI's normaliser, one rule after the other."""
+    """ParlAI's normalizer, one rule after the other."""
     return ARTICLES.sub(" ", PUNCTUATION.sub(" ", text.lower())).split()
 
 
@@ -48,7 +48,7 @@ def test_overlap_by_counters(shape, place, name):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_accuracy_by_sets(shape):
-    """Equal, after normalisation, to any reference."""
+    """Equal, after normalization, to any reference."""
     texts, references = draw_texts(*shape)
     rows = zip(texts, references, strict=True)
     expected = mean(written_out(text) in map(written_out, right) for text, right in rows)
@@ -57,7 +57,7 @@ def test_accuracy_by_sets(shape):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_squad_agrees_with_torchmetrics(shape):
-    """SQuAD's own normaliser and its rule for answers that normalise to nothing; shares, not percent."""
+    """SQuAD's own normalizer and its rule for answers that normalize to nothing; shares, not percent."""
     texts, references = draw_texts(*shape)
     other = SQuAD()
     other.update(
@@ -94,7 +94,7 @@ def test_values_of_parlai(name, text, right, expected):
     assert value(name, [text], [right]) == pytest.approx(expected)
 
 
-def test_normalised_to_nothing_is_nothing_in_common():
+def test_normalized_to_nothing_is_nothing_in_common():
     """Texts of articles and punctuation match exactly, and still share no word."""
     assert value("accuracy", ["The!"], ["a"]) == 1
     assert value("f1", ["The!"], ["a"]) == 0
@@ -130,7 +130,7 @@ def test_texts_beside_token_ids():
 
 
 def test_words_are_cut_once_per_batch(monkeypatch):
-    """Nine metrics of normalised texts share one normalisation of predictions and one of references."""
+    """Nine metrics of normalized texts share one normalization of predictions and one of references."""
     from hpometrics.metrics.statistics import text_counts
 
     calls = []

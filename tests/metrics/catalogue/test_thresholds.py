@@ -104,7 +104,7 @@ def test_the_best_threshold_gives_the_maximum(criterion, form, dtype, drawn):
     ("form", "dtype"),
     [("probabilities", torch.float32), ("probabilities", torch.float64), ("logits", torch.float32)],
 )
-def test_neighbouring_scores_are_parted(form, dtype):
+def test_neighboring_scores_are_parted(form, dtype):
     """Between two adjacent numbers there is no middle: the threshold is the lower of them, or its sigmoid."""
     low = torch.tensor(0.3, dtype=dtype)
     scores, target = torch.stack([low, torch.nextafter(low, torch.ones_like(low))]), torch.tensor([0, 1])
@@ -152,7 +152,7 @@ def test_one_class_only_is_undefined(name):
 
 
 def test_choices_and_beta_are_checked():
-    """A threshold is of a stated criterion; beta is above 0; the threshold is never optimised."""
+    """A threshold is of a stated criterion; beta is above 0; the threshold is never optimized."""
     with pytest.raises(MetricNameError, match="criterion is one of f1, fbeta, mcc, youden"):
         get_metric("best_threshold(criterion=gini)", "binary")
     with pytest.raises(MetricNameError, match="needs criterion="):

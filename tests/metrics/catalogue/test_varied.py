@@ -11,12 +11,12 @@ from drawn_texts import SHAPES, draw_texts, value
 
 from hpometrics.metrics.features import Text
 from hpometrics.metrics.registry.register import get_metric
-from hpometrics.metrics.statistics.text_counts import normalised_words
+from hpometrics.metrics.statistics.text_counts import normalized_words
 
 
 def ngrams(text: str, n: int) -> list[tuple[str, ...]]:
-    """The n-grams of a normalised text."""
-    words = normalised_words(text)
+    """The n-grams of a normalized text."""
+    words = normalized_words(text)
     return [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
 
 

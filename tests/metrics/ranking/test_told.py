@@ -220,6 +220,6 @@ def test_a_value_by_name():
         own_value({"b": 1, "c": 2}, "a")
 
 
-def test_synchronisation_is_no_parameter_of_a_name():
+def test_synchronization_is_no_parameter_of_a_name():
     """It belongs to torchmetrics; what a name tells is k."""
     assert [param.name for param in params_of(UserCoverage)] == ["k"]

@@ -81,7 +81,7 @@ def test_half_precision_is_ranked_as_it_is():
 
 
 def test_a_list_does_not_depend_on_the_other_rows():
-    """Row by row gives what all rows at once give, however many candidates a neighbour has."""
+    """Row by row gives what all rows at once give, however many candidates a neighbor has."""
     torch.manual_seed(0)
     scores = torch.cat([torch.zeros(2, 800), torch.randn(20, 800), torch.randn(20, 800).round()])
     alone = torch.cat([top_k(row.unsqueeze(0), 20)[1] for row in scores])

@@ -80,7 +80,7 @@ def test_moments_by_hand():
 
 @pytest.mark.parametrize("value", [0.1, 1e6 + 0.1, -3e-7])
 def test_a_constant_has_no_spread_at_all(value):
-    """Exactly 0, not a rounding error of it: this is how a constant target is recognised."""
+    """Exactly 0, not a rounding error of it: this is how a constant target is recognized."""
     constant = torch.full((120,), value)
     assert moments_of(constant, constant, SIZES["uneven"]).spread(TARGET).item() == 0.0
 

@@ -1,4 +1,4 @@
-"""Words: the normaliser's every rule, alone and for many texts at once."""
+"""Words: the normalizer's every rule, alone and for many texts at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import builtins
 import pytest
 
 from hpometrics.exceptions import MissingExtraError
-from hpometrics.metrics.statistics.text_counts import all_normalised, is_plain, normalised, stemmed_words
+from hpometrics.metrics.statistics.text_counts import all_normalized, is_plain, normalized, stemmed_words
 
 RULES = {
     "The cat, a dog; AN owl!": "cat dog owl",
@@ -27,7 +27,7 @@ RULES = {
 @pytest.mark.parametrize("text", RULES)
 def test_rules(text):
     """Lower case, punctuation to spaces, articles, spaces; curly quotes and dashes stay."""
-    assert normalised(text) == RULES[text]
+    assert normalized(text) == RULES[text]
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_rules(text):
 )
 def test_many_at_once(texts):
     """The short way for plain texts gives what the long way gives."""
-    assert all_normalised(texts) == [normalised(text).split() for text in texts]
+    assert all_normalized(texts) == [normalized(text).split() for text in texts]
 
 
 def test_stemming_needs_nltk(monkeypatch):

@@ -38,7 +38,7 @@ def test_a_trial_of_an_earlier_space_is_left_out_where_params_are_drawn():
     assert study_of(records, RESOLVED).best_value == 0.9
 
 
-def test_an_infeasible_trial_is_grey_or_left_out_with_a_note():
+def test_an_infeasible_trial_is_gray_or_left_out_with_a_note():
     """History and slices draw it apart from the best ones; parallel coordinates say that it is missing."""
     broken = replace(trial(1, [0.9]), state=TrialState.INFEASIBLE, constraints={"ece <= 0.1": 0.2})
     drawn = figures([trial(0, [0.5]), broken, trial(2, [0.6])])
@@ -46,7 +46,7 @@ def test_an_infeasible_trial_is_grey_or_left_out_with_a_note():
     names = [trace["name"] for trace in history]
     assert list(history[names.index("Infeasible Trial")]["y"]) == [0.9]
     assert list(history[names.index("Best Value")]["y"])[-1] == 0.6
-    assert "Grey ones, 1, are infeasible" in drawn["history"].caption
+    assert "Gray ones, 1, are infeasible" in drawn["history"].caption
     (point,) = [one for one in drawn["slices"].drawings[0]["data"] if one["name"] == "Infeasible Trial"]
     assert (list(point["x"]), list(point["y"])) == ([broken.params["lr"]], [0.9])
     assert drawn["slices"].caption.endswith("break a constraint. They are missing for size.")
@@ -188,8 +188,8 @@ def test_a_contour_has_a_grid_of_a_limited_size(monkeypatch):
     assert figure.caption.endswith("Of 60 trials 5 are drawn, evenly spread.")
 
 
-def test_the_front_has_a_colour_of_its_own():
-    """Its trials are told from the others by one colour, and not by shades of their numbers."""
+def test_the_front_has_a_color_of_its_own():
+    """Its trials are told from the others by one color, and not by shades of their numbers."""
     resolved = resolve(plan_of(changed("optimize: roc_auc", "optimize: [roc_auc, log_loss]")))
     values = [(0.9, 0.5), (0.7, 0.2), (0.6, 0.4)]
     records = [

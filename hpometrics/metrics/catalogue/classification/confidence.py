@@ -51,7 +51,7 @@ class Confidence(MeanMetric):
 class Overconfidence(MeanMetric):
     """Mean confidence less accuracy: above 0 where the model is too sure, below 0 where it is too modest.
 
-    It has no objective, since its best value is 0, neither end: optimise `absolute_overconfidence`.
+    It has no objective, since its best value is 0, neither end: optimize `absolute_overconfidence`.
 
     Shape:
         preds: (N,) float of a binary output, (N, C) of a category: probabilities (or logits by keyword).

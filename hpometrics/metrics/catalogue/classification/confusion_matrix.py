@@ -1,4 +1,4 @@
-"""The counts themselves: confusion matrix and counts per class, to be looked at and never optimised."""
+"""The counts themselves: confusion matrix and counts per class, to be looked at and never optimized."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Curves themselves, point by point and exact: measured, never optimised."""
+"""Curves themselves, point by point and exact: measured, never optimized."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Curve(Metric):
 class RocCurve(Curve):
     """False positive rate, true positive rate and threshold of every corner of the ROC curve.
 
-    It is measured, never optimised. Points on a line between two others are left out unless
+    It is measured, never optimized. Points on a line between two others are left out unless
     `drop_intermediate` is false; the first point, at an infinite threshold, is (0, 0).
 
     Value: (3, points) floats, rates in [0, 1] ascending and thresholds descending; nan when the target holds
@@ -95,7 +95,7 @@ class RocCurve(Curve):
 class ClassRocCurve(RocCurve):
     """The ROC curve of one class, or of one label, against all others: the same as that of a binary output.
 
-    It is measured, never optimised.
+    It is measured, never optimized.
 
     Shape:
         preds: (N, C) float of a category, (N, L) of a set: probabilities (or logits by keyword).
@@ -121,7 +121,7 @@ class ClassRocCurve(RocCurve):
 class PrecisionRecallCurve(Curve):
     """Precision, recall and threshold at every distinct score.
 
-    It is measured, never optimised. The last point, at an infinite threshold, is precision 1 and recall 0.
+    It is measured, never optimized. The last point, at an infinite threshold, is precision 1 and recall 0.
 
     Value: (3, points) floats, precision and recall in [0, 1], thresholds ascending; nan when the target
         holds one class only.
@@ -146,7 +146,7 @@ class PrecisionRecallCurve(Curve):
 class ClassPrecisionRecallCurve(PrecisionRecallCurve):
     """Precision and recall of one class, or of one label, against all others at every distinct score.
 
-    It is measured, never optimised.
+    It is measured, never optimized.
 
     Shape:
         preds: (N, C) float of a category, (N, L) of a set: probabilities (or logits by keyword).
@@ -172,7 +172,7 @@ class ClassPrecisionRecallCurve(PrecisionRecallCurve):
 class DetCurve(Curve):
     """False positive rate, false negative rate and threshold at every score: detection error tradeoff.
 
-    It is measured, never optimised. The curve runs from the highest threshold that misses nothing to the
+    It is measured, never optimized. The curve runs from the highest threshold that misses nothing to the
     lowest that raises no false alarm.
 
     Value: (3, points) floats, rates in [0, 1], thresholds ascending; nan when the target holds one class
@@ -198,7 +198,7 @@ class DetCurve(Curve):
 class ClassDetCurve(DetCurve):
     """Detection error tradeoff of one class, or of one label, against all others.
 
-    It is measured, never optimised.
+    It is measured, never optimized.
 
     Shape:
         preds: (N, C) float of a category, (N, L) of a set: probabilities (or logits by keyword).

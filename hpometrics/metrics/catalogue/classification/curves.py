@@ -206,7 +206,7 @@ class RocAuc(ColumnMetric):
         return pooled_curve(self.statistic(Scores)).roc_auc
 
     def of_column(self, column: Ranked) -> Tensor:
-        """Standardise the partial area."""
+        """Standardize the partial area."""
         most = self.max_fpr or 1.0
         least_area, most_area = most**2 / 2, most
         return (1 + (area_up_to(column, most) - least_area) / (most_area - least_area)) / 2

@@ -180,7 +180,7 @@ BestCriterion = Literal["f1", "fbeta", "mcc", "youden", "accuracy", "balanced_ac
 
 @register_metric("best_threshold", [BINARY])
 class BestThreshold(ColumnMetric):
-    """The probability above which to predict 1, so that a criterion is largest; measured, never optimised.
+    """The probability above which to predict 1, so that a criterion is largest; measured, never optimized.
 
     Predicting 1 where the probability is greater than it (or the logit greater than its logit) gives exactly
     the largest value that the criterion takes at any threshold. It lies half way between the two scores that
@@ -223,7 +223,7 @@ class BestThreshold(ColumnMetric):
 class BestThresholds(AveragedColumns):
     """The probability of each label above which to predict it, so that a criterion is largest.
 
-    It is measured, never optimised. There is a threshold per label (`average` none): a mean of them would be
+    It is measured, never optimized. There is a threshold per label (`average` none): a mean of them would be
     the threshold of no label.
 
     Shape:

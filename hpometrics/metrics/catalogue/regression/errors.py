@@ -249,7 +249,7 @@ class Bias(MeanError):
     """Mean error, with its sign: above 0 the predictions are too high.
 
     Its best value is 0, so it has no direction and is measured only; `absolute_bias` is what can be
-    optimised.
+    optimized.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers.

@@ -204,5 +204,5 @@ class MSIS(ScaledMean):
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
         """Random walks and intervals that stray as far as the noise."""
         batch = ScaledMean.draw_batch(output, rows, noise, random)
-        centre = batch["predictions"]
-        return {**batch, "lower": centre - 0.1 - noise, "upper": centre + 0.1 + noise}
+        center = batch["predictions"]
+        return {**batch, "lower": center - 0.1 - noise, "upper": center + 0.1 + noise}

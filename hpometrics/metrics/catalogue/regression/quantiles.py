@@ -212,7 +212,7 @@ class IntervalMean(ExtraMean):
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-        """Intervals of 90 %, whose centre strays and whose width grows with the noise."""
+        """Intervals of 90 %, whose center strays and whose width grows with the noise."""
         shape = shape_of(output, rows)
         target = 4 + 8 * uniform(shape, random)
         # uniform on [0, 1): the middle 90 % of it hold the target when nothing strays
@@ -227,7 +227,7 @@ class IntervalCoverage(IntervalMean):
     """Share of the targets that lie in their interval, its ends included.
 
     Its best value is the share that the interval was made for, so it has no direction and is measured only;
-    `interval_coverage_error` is what can be optimised.
+    `interval_coverage_error` is what can be optimized.
 
     Value: float in [0, 1], a share, the nominal share is best; nan before the first row.
     Formula: mean(lower <= target <= upper)
@@ -285,7 +285,7 @@ class IntervalCoverageError(IntervalMean):
 class IntervalWidth(IntervalMean):
     """Mean width of the intervals: how sharp a forecast is, whatever it covers.
 
-    The narrowest interval is an empty one: optimise it together with `interval_coverage_error`, or take
+    The narrowest interval is an empty one: optimize it together with `interval_coverage_error`, or take
     `interval_score`, which weighs both.
 
     Value: float in (-inf, inf), in the target's unit, small is sharp; nan before the first row; below 0 where

@@ -130,7 +130,7 @@ class ListBias(_ListedBias):
         a bias.
     Formula: mean of |br - 1|, br = share of group c in the first k of users of group g / its share in the
         catalogue. Those of no known group count in both wholes, and are in no pair.
-    Deviates: WarpRec gives br of every pair, of which none can be optimised.
+    Deviates: WarpRec gives br of every pair, of which none can be optimized.
     Source: Tsintzou, Pitoura & Tsaparas 2018, Bias Disparity in Recommendation Systems, arXiv 1811.01461; Lin
         et al. 2019, Crank up the Volume, RMSE workshop at RecSys.
 

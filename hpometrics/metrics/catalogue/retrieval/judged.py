@@ -17,7 +17,7 @@ from ...retrieval.ranking_batch import RankingBatch
 from ...retrieval.relevance import SparseRelevance
 from .._data import shortened
 
-_EPSILON = 1e-5  # of a judgement, which keeps a share of no judgements from being 0 / 0; trec_eval's
+_EPSILON = 1e-5  # of a judgment, which keeps a share of no judgments from being 0 / 0; trec_eval's
 
 
 @register_metric("bpref", [RANKING], aliases=["Bpref", "BPref"])
@@ -64,7 +64,7 @@ class InferredAveragePrecision(WholeMetric):
     """Average precision that takes items which were to be judged for relevant as often as those that were.
 
     What is judged is that of `bpref`. Items of grade `Ranking(unjudged=...)` were to be judged; without any
-    of them this is `map(norm=n)`, but for a hundred-thousandth of a judgement.
+    of them this is `map(norm=n)`, but for a hundred-thousandth of a judgment.
 
     Shape: scores, target (users, items).
     Value: float in [0, 1], no unit, 1 is best; nan when no user has a relevant item.
@@ -110,7 +110,7 @@ class JudgedShare(ListMetric):
     Value: float in [0, 1], no unit, 1 is all; nan when nothing of any user is judged.
     Formula: mean over users of judged among the first k / items of the list
     Deviates: to ir_measures an item that was to be judged, of grade -1, is judged.
-    Source: Buckley & Voorhees 2004, SIGIR, on incomplete judgements; ir_measures, `Judged`.
+    Source: Buckley & Voorhees 2004, SIGIR, on incomplete judgments; ir_measures, `Judged`.
 
     >>> import torch
     >>> metric = JudgedShare(k=2)

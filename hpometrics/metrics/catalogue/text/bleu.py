@@ -21,7 +21,7 @@ from ...metric import Metric
 from ...registry.register import register_metric
 from ...statistics.ngrams import NgramMatches
 from ...statistics.statistic import Statistic
-from ...statistics.text_counts import TOKENIZERS, Tokenize, normalised_words, words
+from ...statistics.text_counts import TOKENIZERS, Tokenize, normalized_words, words
 from ...statistics.totals import RowTotals, Sums
 from .words import TextMetric, compared, draw_texts, numbers, per_row, reference_counts
 
@@ -41,8 +41,8 @@ def sentence_bleus(batch: Outputs) -> Floats:
 
 
 def _matches(batch: Outputs) -> NgramMatches:
-    """Compare with all references at once; a text that normalises to nothing is one empty word."""
-    found = compared(batch, "normalised", normalised_words)
+    """Compare with all references at once; a text that normalizes to nothing is one empty word."""
+    found = compared(batch, "normalized", normalized_words)
     if found.one_pair_each and numbers(batch).lengths.all():
         return found
     return NgramMatches.of_numbers(numbers(batch).filled(), reference_counts(batch))
@@ -85,7 +85,7 @@ class SentenceBleu(TextMetric):
 class Bleu1(SentenceBleu):
     """Mean over texts of their BLEU of words: the share that a reference has, less if the text is too short.
 
-    Texts are normalised as for `accuracy`. A text that shares no word with a reference scores 0.
+    Texts are normalized as for `accuracy`. A text that shares no word with a reference scores 0.
 
     Formula: mean over rows of min(1, exp(1 - r / c)) * p1, lengths c and of the nearest reference r
     Deviates: the mean of sentence scores is not the BLEU of the corpus, which is `bleu`.
@@ -104,7 +104,7 @@ class Bleu1(SentenceBleu):
 class Bleu2(SentenceBleu):
     """Mean over texts of their BLEU of words and pairs of words.
 
-    Texts are normalised as for `accuracy`. An order without a match counts as 1e-12 matches; a text that
+    Texts are normalized as for `accuracy`. An order without a match counts as 1e-12 matches; a text that
     shares no word with a reference scores 0.
 
     Formula: mean over rows of min(1, exp(1 - r / c)) * (p1 * p2)^(1/2)
@@ -124,7 +124,7 @@ class Bleu2(SentenceBleu):
 class Bleu3(SentenceBleu):
     """Mean over texts of their BLEU up to three words.
 
-    Texts are normalised as for `accuracy`. An order without a match counts as 1e-12 matches; a text that
+    Texts are normalized as for `accuracy`. An order without a match counts as 1e-12 matches; a text that
     shares no word with a reference scores 0.
 
     Formula: mean over rows of min(1, exp(1 - r / c)) * (p1 * p2 * p3)^(1/3)
@@ -144,7 +144,7 @@ class Bleu3(SentenceBleu):
 class Bleu4(SentenceBleu):
     """Mean over texts of their BLEU up to four words.
 
-    Texts are normalised as for `accuracy`. An order without a match counts as 1e-12 matches; a text that
+    Texts are normalized as for `accuracy`. An order without a match counts as 1e-12 matches; a text that
     shares no word with a reference scores 0.
 
     Formula: mean over rows of min(1, exp(1 - r / c)) * (p1 * p2 * p3 * p4)^(1/4)

@@ -17,7 +17,7 @@ from ...batch import Outputs
 from ...features import PREDICTIONS, TEXT, OutputFeature
 from ...metric import MeanMetric
 from ...registry.register import register_metric
-from ...statistics.text_counts import normalised
+from ...statistics.text_counts import normalized
 from .words import draw_texts, per_row
 
 
@@ -48,7 +48,7 @@ def candidates_of(batch: Outputs) -> list[tuple[str, ...]]:
 
 
 def _ranks(batch: Outputs) -> NDArray[np.int64]:
-    form = cache(normalised)
+    form = cache(normalized)
     found = []
     for row, references in zip(candidates_of(batch), batch.references, strict=True):
         right = set(map(form, references))
@@ -89,7 +89,7 @@ class CandidateMetric(MeanMetric):
 class TextHits(CandidateMetric):
     """Share of rows with a right text among their first k candidates.
 
-    Texts are compared after normalisation, as for `accuracy`.
+    Texts are compared after normalization, as for `accuracy`.
 
     Args:
         k: how many candidates count, as in `hits@5`.
@@ -126,7 +126,7 @@ class TextHits(CandidateMetric):
 class TextRank(CandidateMetric):
     """Mean rank of the right text among the candidates, from 1.
 
-    Texts are compared after normalisation, as for `accuracy`. Where no candidate is right, the rank is one
+    Texts are compared after normalization, as for `accuracy`. Where no candidate is right, the rank is one
     behind the last.
 
     Value: float from 1, in places, 1 is best; nan before the first row.
@@ -152,7 +152,7 @@ class TextRank(CandidateMetric):
 class TextReciprocalRank(CandidateMetric):
     """Mean over rows of 1 / rank of the right text among the candidates; 0 where no candidate is right.
 
-    Texts are compared after normalisation, as for `accuracy`.
+    Texts are compared after normalization, as for `accuracy`.
 
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
     Formula: mean over rows of 1 / rank of the first right candidate

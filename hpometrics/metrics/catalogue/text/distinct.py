@@ -92,7 +92,7 @@ class InterDistinct(Metric):
 
 @register_metric("intradistinct_1", [TEXT], aliases=["intradistinct-1"])
 class IntraDistinct1(IntraDistinct):
-    """Mean over texts of the share of their words that are different, after normalisation as for `accuracy`.
+    """Mean over texts of the share of their words that are different, after normalization as for `accuracy`.
 
     Formula: mean over rows of max(different words, 1e-12) / max(words, 1e-5)
     Source: Li et al. 2016, NAACL; by text as in ParlAI.
@@ -109,7 +109,7 @@ class IntraDistinct1(IntraDistinct):
 
 @register_metric("intradistinct_2", [TEXT], aliases=["intradistinct-2"])
 class IntraDistinct2(IntraDistinct):
-    """Mean over texts of the share of their pairs of words that are different, normalised as for `accuracy`.
+    """Mean over texts of the share of their pairs of words that are different, normalized as for `accuracy`.
 
     A text of one word scores 1e-7, as in ParlAI.
 
@@ -128,7 +128,7 @@ class IntraDistinct2(IntraDistinct):
 
 @register_metric("interdistinct_1", [TEXT], aliases=["interdistinct-1", "distinct_1"])
 class InterDistinct1(InterDistinct):
-    """Share of the words of all texts together that are different, after normalisation as for `accuracy`.
+    """Share of the words of all texts together that are different, after normalization as for `accuracy`.
 
     A row of weight w adds w times as many words, and the same different ones; a word of rows that weigh less
     than 1 together is a part of a word.
@@ -150,7 +150,7 @@ class InterDistinct1(InterDistinct):
 
 @register_metric("interdistinct_2", [TEXT], aliases=["interdistinct-2", "distinct_2"])
 class InterDistinct2(InterDistinct):
-    """Share of the pairs of words of all texts together that are different, normalised as for `accuracy`.
+    """Share of the pairs of words of all texts together that are different, normalized as for `accuracy`.
 
     A row of weight w adds w times as many pairs, and the same different ones; a pair of rows that weigh less
     than 1 together is a part of a pair.

@@ -102,7 +102,7 @@ class ErrorRate(Metric):
 class WordErrorRate(ErrorRate):
     """Word edits that turn the predictions into the references, per word of the references.
 
-    Words are what white space separates; nothing is normalised. Of several references the one with the
+    Words are what white space separates; nothing is normalized. Of several references the one with the
     fewest edits per word counts.
 
     Shape:
@@ -134,7 +134,7 @@ class WordErrorRate(ErrorRate):
 class CharacterErrorRate(ErrorRate):
     """Character edits that turn the predictions into the references, per character of the references.
 
-    Spaces are characters; nothing is normalised. Of several references the one with the fewest edits per
+    Spaces are characters; nothing is normalized. Of several references the one with the fewest edits per
     character counts.
 
     Shape:
@@ -190,7 +190,7 @@ class MatchErrorRate(ErrorRate):
     """Share of the aligned words that are edits: 1 minus the share that is a match.
 
     Of all alignments with the fewest edits the one with the most matches counts. Words are what white space
-    separates; nothing is normalised.
+    separates; nothing is normalized.
 
     Value: float in [0, 1], no unit, 0 is best; nan if no text holds a word.
     Formula: edits / (hits + edits), both pooled

@@ -224,7 +224,7 @@ class NextTokenLoss(MeanMetric):
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
-        """Draw a batch for the laws: each position's logits favour the next token, but for the noise."""
+        """Draw a batch for the laws: each position's logits favor the next token, but for the noise."""
         tokens = getattr(output, "vocab_size", None) or 7
         target, guess = torch.randint(tokens, (2, rows, 6), generator=random)
         answer = torch.where(torch.rand(rows, 6, generator=random) < noise, guess, target).roll(-1, 1)

@@ -1,4 +1,4 @@
-"""Texts as a whole: exact match and the overlap of words, by ParlAI's and by SQuAD's normaliser."""
+"""Texts as a whole: exact match and the overlap of words, by ParlAI's and by SQuAD's normalizer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ...statistics.text_counts import (
     closed_predictions,
     closed_references,
     is_plain,
-    normalised_words,
+    normalized_words,
     running_words,
     squad_words,
     words,
@@ -86,7 +86,7 @@ def compared(batch: Outputs, name: str, tokenizer: Tokenizer) -> NgramMatches:
     """The block of n-gram matches of each prediction with each of its references apart."""
 
     def make(batch: Outputs) -> NgramMatches:
-        if tokenizer is normalised_words:
+        if tokenizer is normalized_words:
             return NgramMatches.of_numbers(numbers(batch), reference_counts(batch), apart=True)
         return NgramMatches(*words(batch, name, tokenizer), apart=True)
 
@@ -94,7 +94,7 @@ def compared(batch: Outputs, name: str, tokenizer: Tokenizer) -> NgramMatches:
 
 
 def numbers(batch: Outputs) -> Numbered:
-    """The block of the normalised words of all predictions, then of all references, as numbers."""
+    """The block of the normalized words of all predictions, then of all references, as numbers."""
 
     def make(batch: Outputs) -> Numbered:
         text = closed_predictions(batch) + closed_references(batch)
@@ -141,12 +141,12 @@ def _any_equal(batch: Outputs, name: str, tokenizer: Tokenizer) -> Tensor:
 
 @register_metric("accuracy", [TEXT], aliases=["exact_match", "em"])
 class TextAccuracy(TextMetric):
-    """Share of texts that equal one of their references, after normalisation.
+    """Share of texts that equal one of their references, after normalization.
 
-    Normalisation is ParlAI's: lower case; ASCII punctuation, "a", "an", "the" become single spaces.
+    Normalization is ParlAI's: lower case; ASCII punctuation, "a", "an", "the" become single spaces.
 
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
-    Formula: rows whose normalised prediction is a normalised reference / rows
+    Formula: rows whose normalized prediction is a normalized reference / rows
     Source: ParlAI's accuracy (ExactMatchMetric).
 
     >>> metric = TextAccuracy()
@@ -159,15 +159,15 @@ class TextAccuracy(TextMetric):
 
     def measure(self, batch: Outputs) -> Tensor:
         """Give 1 for a text that equals a reference."""
-        return _any_equal(batch, "normalised", normalised_words)
+        return _any_equal(batch, "normalized", normalized_words)
 
 
 @register_metric("f1", [TEXT], aliases=["f1_unigram", "unigram_f1", "nlg_f1"])
 class TextF1(TextMetric):
-    """Mean over texts of the F1 of their words with those of the best reference, after normalisation.
+    """Mean over texts of the F1 of their words with those of the best reference, after normalization.
 
-    Words are counted as often as they occur. Normalisation is ParlAI's, see `accuracy`; a text that
-    normalises to nothing scores 0. With several references, this F1, `precision` and `recall` each take
+    Words are counted as often as they occur. Normalization is ParlAI's, see `accuracy`; a text that
+    normalizes to nothing scores 0. With several references, this F1, `precision` and `recall` each take
     the reference that is best for it.
 
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
@@ -184,15 +184,15 @@ class TextF1(TextMetric):
 
     def measure(self, batch: Outputs) -> Tensor:
         """Give each text's F1."""
-        return per_row(overlap(batch, "normalised", normalised_words).f1, batch)
+        return per_row(overlap(batch, "normalized", normalized_words).f1, batch)
 
 
 @register_metric("precision", [TEXT], aliases=["unigram_precision"])
 class TextPrecision(TextMetric):
-    """Mean over texts of the share of their words that the best reference has, after normalisation.
+    """Mean over texts of the share of their words that the best reference has, after normalization.
 
-    Words are counted as often as they occur. Normalisation is ParlAI's, see `accuracy`; a text that
-    normalises to nothing scores 0.
+    Words are counted as often as they occur. Normalization is ParlAI's, see `accuracy`; a text that
+    normalizes to nothing scores 0.
 
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
     Formula: mean over rows of the best shared words / predicted words
@@ -208,15 +208,15 @@ class TextPrecision(TextMetric):
 
     def measure(self, batch: Outputs) -> Tensor:
         """Give each text's precision."""
-        return per_row(overlap(batch, "normalised", normalised_words).precision, batch)
+        return per_row(overlap(batch, "normalized", normalized_words).precision, batch)
 
 
 @register_metric("recall", [TEXT], aliases=["unigram_recall"])
 class TextRecall(TextMetric):
-    """Mean over texts of the share of the best reference's words that they have, after normalisation.
+    """Mean over texts of the share of the best reference's words that they have, after normalization.
 
-    Words are counted as often as they occur. Normalisation is ParlAI's, see `accuracy`; a reference that
-    normalises to nothing scores 0.
+    Words are counted as often as they occur. Normalization is ParlAI's, see `accuracy`; a reference that
+    normalizes to nothing scores 0.
 
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
     Formula: mean over rows of the best shared words / words of the reference
@@ -232,17 +232,17 @@ class TextRecall(TextMetric):
 
     def measure(self, batch: Outputs) -> Tensor:
         """Give each text's recall."""
-        return per_row(overlap(batch, "normalised", normalised_words).recall, batch)
+        return per_row(overlap(batch, "normalized", normalized_words).recall, batch)
 
 
 @register_metric("squad_em", [TEXT], aliases=["squad_exact_match"])
 class SquadExactMatch(TextMetric):
-    """Share of answers that equal one of the right ones, after SQuAD's normalisation.
+    """Share of answers that equal one of the right ones, after SQuAD's normalization.
 
     Unlike in `accuracy`, punctuation is deleted and not replaced by a space: "don't" is one word.
 
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
-    Formula: rows whose normalised prediction is a normalised reference / rows
+    Formula: rows whose normalized prediction is a normalized reference / rows
     Deviates: SQuAD's script and torchmetrics print percent.
     Source: Rajpurkar et al. 2016, EMNLP.
 
@@ -261,9 +261,9 @@ class SquadExactMatch(TextMetric):
 
 @register_metric("squad_f1", [TEXT])
 class SquadF1(TextMetric):
-    """Mean over answers of the F1 of their words with those of the best right one, by SQuAD's normalisation.
+    """Mean over answers of the F1 of their words with those of the best right one, by SQuAD's normalization.
 
-    An answer and a reference that both normalise to nothing agree: F1 is 1 for them, as for the unanswerable
+    An answer and a reference that both normalize to nothing agree: F1 is 1 for them, as for the unanswerable
     questions of SQuAD 2.
 
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.

@@ -93,11 +93,11 @@ def _labels(
 
 def _clustered(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
     predictions, target = _labels((rows,), 4, noise, random)
-    centres = 10 * torch.eye(4, dtype=torch.float64)
+    centers = 10 * torch.eye(4, dtype=torch.float64)
     return {
         "predictions": predictions,
         "target": target,
-        "data": centres[target] + uniform((rows, 4), random),
+        "data": centers[target] + uniform((rows, 4), random),
     }
 
 

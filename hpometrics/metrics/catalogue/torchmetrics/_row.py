@@ -1,4 +1,4 @@
-"""Row: what we say of one torchmetrics class, so that it can be reached by a name and optimised.
+"""Row: what we say of one torchmetrics class, so that it can be reached by a name and optimized.
 
 `as_metric` still takes an object of any of them, but one that forgets all but the last batches.
 """

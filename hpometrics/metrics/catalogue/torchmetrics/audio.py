@@ -55,7 +55,7 @@ ROWS = [
         name="si_snr", features=(AUDIO,), source="audio.ScaleInvariantSignalNoiseRatio", objective=MAXIMIZE,
         aliases=("scale_invariant_signal_noise_ratio",),
         summary="Power of the signal over that of the error, whatever loudness and offset.", value=_DB,
-        formula="10 log10(|s|^2 / |p - s|^2), s = <p, t> t / |t|^2, both centred",
+        formula="10 log10(|s|^2 / |p - s|^2), s = <p, t> t / |t|^2, both centered",
         paper="Luo & Mesgarani 2018, ICASSP.",
     ),
     Row(

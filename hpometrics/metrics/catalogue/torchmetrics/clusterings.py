@@ -96,7 +96,7 @@ ROWS = [
     Row(
         name="v_measure", features=(CLUSTERS,), source="clustering.VMeasureScore", objective=MAXIMIZE,
         aliases=("v_measure_score",), keeps="rows", params={"beta": 1.0},
-        summary="Harmonic mean of homogeneity and completeness; above 1 `beta` favours completeness.",
+        summary="Harmonic mean of homogeneity and completeness; above 1 `beta` favors completeness.",
         value=_SHARE, formula="(1 + beta) h c / (beta h + c)",
         paper="Rosenberg & Hirschberg 2007, EMNLP.",
     ),
@@ -133,10 +133,10 @@ ROWS = [
         name="dunn", features=(CLUSTERS,), source="clustering.DunnIndex", objective=MAXIMIZE,
         aliases=("dunn_index",), keeps="rows", feed=data_and_labels, extras=("data",), params={"p": 2.0},
         sentinel=(math.inf, "all rows are in one cluster"),
-        summary="Least distance between centres over the largest radius; it reads `data=` (N, D), no target.",
+        summary="Least distance between centers over the largest radius; it reads `data=` (N, D), no target.",
         shape=_DATA,
         value=f"float from 0, no unit, higher is better; {_ONE_GROUP}",
-        formula="min distance of two centres / max distance of a row from its centre, in the p-norm",
+        formula="min distance of two centers / max distance of a row from its center, in the p-norm",
         paper="Dunn 1974, Journal of Cybernetics 4(1).",
     ),
     Row(

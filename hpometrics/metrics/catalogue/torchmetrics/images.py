@@ -99,8 +99,8 @@ _HIGHER, _ZERO = "higher is better", "0 is best"
 _LIKENESS = "float in [-1, 1], no unit, 1 is best"
 _DISTANCE = f"float from 0, no unit, {_ZERO}"
 _MADE = "preds: (N, channels, height, width) float; no target is read."
-_COLOURED = "preds, target: (N, 3, height, width) float in [0, 1]."
-_MADE_COLOURED = "preds: (N, 3, height, width) float in [0, 1]; no target is read."
+_COLORED = "preds, target: (N, 3, height, width) float in [0, 1]."
+_MADE_COLORED = "preds: (N, 3, height, width) float in [0, 1]; no target is read."
 _RANGED = "preds, target: (N, channels, height, width) float, the target no wider than `data_range`."
 _VISION: dict[str, Any] = {
     "packages": ("torchvision",), "requires": "image", "wide": False, "highest": 1.0,
@@ -160,7 +160,7 @@ ROWS = [
         name="psnrb", features=(IMAGE,), source="image.PeakSignalNoiseRatioWithBlockedEffect",
         objective=MAXIMIZE, aliases=("peak_signal_noise_ratio_with_blocked_effect",), keeps="rows",
         params={"data_range": 1.0, "block_size": 8},
-        summary="PSNR of grey pictures that also counts the edges of compression blocks as error.",
+        summary="PSNR of gray pictures that also counts the edges of compression blocks as error.",
         shape="preds, target: (N, 1, height, width) float, the target no wider than `data_range`.",
         value=f"float in (-inf, inf], in decibels, {_HIGHER}",
         formula="10 log10(data_range^2 / (mse + blocking effect))",
@@ -271,9 +271,9 @@ ROWS = [
     Row(
         name="total_variation", features=(IMAGE,), source="image.TotalVariation", objective=MINIMIZE,
         aliases=("tv",), fixed={"reduction": "mean"}, feed=predictions_only,
-        summary="Sum of the steps between neighbouring pixels, averaged over pictures; no target is read.",
+        summary="Sum of the steps between neighboring pixels, averaged over pictures; no target is read.",
         shape=_MADE,
-        value="float from 0, in the prediction's unit, 0 is a picture of one colour",
+        value="float from 0, in the prediction's unit, 0 is a picture of one color",
         formula="mean over pictures of sum |step down| + sum |step right|",
         paper="Rudin, Osher & Fatemi 1992, Physica D 60.",
         deviates="the mean over pictures; torchmetrics' default is the sum, which grows with their number.",
@@ -283,7 +283,7 @@ ROWS = [
         objective=MINIMIZE, aliases=("learned_perceptual_image_patch_similarity",),
         params={"net_type": ("alex", "vgg", "squeeze")}, fixed={"normalize": True},
         summary="Distance of the features that a trained network sees in both pictures, of values in [0, 1].",
-        shape=_COLOURED,
+        shape=_COLORED,
         value=_DISTANCE, formula="sum over layers of weighted squared distance of unit features",
         paper="Zhang, Isola, Efros, Shechtman & Wang 2018, CVPR.", **_VISION,
     ),
@@ -291,7 +291,7 @@ ROWS = [
         name="dists", features=(IMAGE,), source="image.DeepImageStructureAndTextureSimilarity",
         objective=MINIMIZE, aliases=("deep_image_structure_and_texture_similarity",),
         summary="Distance of structure and texture in the features of a trained network.",
-        shape=_COLOURED,
+        shape=_COLORED,
         value=_DISTANCE, formula="1 - weighted sum over layers of texture and structure likeness",
         paper="Ding, Ma, Wang & Simoncelli 2020, IEEE TPAMI 44(5).", **_VISION,
     ),
@@ -300,7 +300,7 @@ ROWS = [
         feed=predictions_only,
         params={"regressor_dataset": ("koniq10k", "kadid10k")},
         summary="Quality that a trained network sees in a picture, of values in [0, 1]; no target is read.",
-        shape=_MADE_COLOURED,
+        shape=_MADE_COLORED,
         value="float in [0, 1], no unit, 1 is best", formula="mean over pictures of the network's score",
         paper="Agnolucci, Galteri, Bertini & Del Bimbo 2024, WACV.", **_VISION,
     ),
@@ -308,7 +308,7 @@ ROWS = [
         name="fid", features=(IMAGE,), source="image.FrechetInceptionDistance", objective=MINIMIZE,
         aliases=("frechet_inception_distance",), params={"feature": (2048, 64, 192, 768)}, feed=real_and_made,
         summary="Distance of the distributions of features of real pictures (the target) and of made ones.",
-        shape=_COLOURED,
+        shape=_COLORED,
         value=_DISTANCE, formula="|m1 - m2|^2 + tr(c1 + c2 - 2 sqrt(c1 c2))",
         paper="Heusel, Ramsauer, Unterthiner, Nessler & Hochreiter 2017, NeurIPS.", **_INCEPTION,
     ),
@@ -317,7 +317,7 @@ ROWS = [
         aliases=("kernel_inception_distance",), feed=real_and_made, component=(0,),
         params={"feature": (2048, 64, 192, 768), "subsets": 100, "subset_size": 1000},
         summary="Squared kernel distance of the features of real pictures (the target) and of made ones.",
-        shape=_COLOURED,
+        shape=_COLORED,
         value=f"float in (-inf, inf), no unit, {_ZERO}, unbiased and hence sometimes below 0",
         formula="mean over random subsets of the squared maximum mean discrepancy",
         paper="Binkowski, Sutherland, Arbel & Gretton 2018, ICLR.", **_INCEPTION,
@@ -327,7 +327,7 @@ ROWS = [
         objective=MINIMIZE, aliases=("memorization_informed_frechet_inception_distance",), feed=real_and_made,
         params={"feature": (2048, 64, 192, 768), "cosine_distance_eps": 0.1},
         summary="FID made larger when the made pictures copy the real ones.",
-        shape=_COLOURED,
+        shape=_COLORED,
         value=_DISTANCE, formula="fid / memorization penalty", paper="Bai, Lin, Raffel & Kan 2021, KDD.",
         **_INCEPTION,
     ),
@@ -335,7 +335,7 @@ ROWS = [
         name="inception_score", features=(IMAGE,), source="image.InceptionScore", objective=MAXIMIZE,
         feed=unit_predictions_only, component=(0,), params={"splits": 10},
         summary="How sure a network is of each made picture, and how varied they are; no target is read.",
-        shape=_MADE_COLOURED,
+        shape=_MADE_COLORED,
         value=f"float from 1, no unit, {_HIGHER}", formula="exp(mean KL(p(class | picture) || p(class)))",
         paper="Salimans et al. 2016, NeurIPS.", **_INCEPTION,
     ),

@@ -109,12 +109,12 @@ ROWS = [
         "Rezatofighi et al. 2019, CVPR.",
     ),
     _overlap(
-        "diou", "DistanceIntersectionOverUnion", "diou", "IoU less the distance of the centres",
+        "diou", "DistanceIntersectionOverUnion", "diou", "IoU less the distance of the centers",
         "float in [-1, 1], no unit, 1 is best", "iou - d^2 / c^2", "Zheng et al. 2020, AAAI.",
     ),
     _overlap(
         "ciou", "CompleteIntersectionOverUnion", "ciou",
-        "IoU less distance of centres and difference of form",
+        "IoU less distance of centers and difference of form",
         "float in (-inf, 1], no unit, 1 is best", "diou - alpha v", "Zheng et al. 2020, AAAI.",
     ),
     Row(

@@ -141,12 +141,12 @@ ROWS = [
     _rouge("rouge_2", "rouge2", "F-score of pairs of words in common with the reference.", "2 p r / (p + r)"),
     _rouge("rouge_l", "rougeL", "F-score of the longest common subsequence of words.", "2 p r / (p + r)"),
     _text(
-        "squad_f1", "SQuAD", "F-score of words in common with the nearest answer, as SQuAD normalises them.",
+        "squad_f1", "SQuAD", "F-score of words in common with the nearest answer, as SQuAD normalizes them.",
         "float in [0, 100], in percent, 100 is best", "100 * mean of 2 p r / (p + r)",
         "Rajpurkar, Zhang, Lopyrev & Liang 2016, EMNLP.", feed=answers, component=("f1",),
     ),
     _text(
-        "squad_em", "SQuAD", "Share of texts that equal one of their answers, as SQuAD normalises them.",
+        "squad_em", "SQuAD", "Share of texts that equal one of their answers, as SQuAD normalizes them.",
         "float in [0, 100], in percent, 100 is best", "100 * equal texts / texts",
         "Rajpurkar, Zhang, Lopyrev & Liang 2016, EMNLP.", feed=answers, component=("exact_match",),
     ),
