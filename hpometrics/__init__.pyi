@@ -125,7 +125,8 @@ from .run.reporter import ListReporter as ListReporter, Reporter as Reporter
 from .run.run import Run as Run
 from .run.spec import RunSpec as RunSpec, engine as engine
 from .run.trial import run_trial as run_trial
-from .selection.selection import At as At, Best as Best
+from .selection.rules import At as At
+from .selection.selection import Best as Best
 from .space.dimensions import Choice as Choice, Float as Float, Int as Int, Value as Value
 from .space.space import Space as Space
 

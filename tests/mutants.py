@@ -39,12 +39,9 @@ class Area:
 
 
 AREAS = {
-    "direction": Area(("objective.py",), ("tests/test_objective.py", "tests/search")),
+    "direction": Area(("direction.py",), ("tests/test_objective.py", "tests/search")),
     "selection": Area(
-        tuple(
-            f"search/{name}.py"
-            for name in "constraints one_se pareto picking repeats rules selection several verdict".split()
-        ),
+        ("selection/*.py", "backends/plugins.py"),
         ("tests/search", "tests/sweep/test_verdicts.py", "tests/sweep/test_front.py"),
     ),
     "statistics": Area(
@@ -53,22 +50,12 @@ AREAS = {
     ),
     "run": Area(("run/*.py",), ("tests/run", "tests/test_optuna_objective.py")),
     "epoch log": Area(
-        tuple(f"search/{name}.py" for name in "atomic course epoch_log mending record strict_json".split()),
+        ("records/*.py", "selection/trial_attempts.py"),
         ("tests/search", "tests/run/test_recording.py", "tests/faults"),
     ),
     "storage": Area(
         tuple(
-            f"search/{name}.py"
-            for name in (
-                "begun_trials",
-                "open_trials",
-                "optuna_restore",
-                "optuna_study",
-                "shared_record",
-                "slots",
-                "storages",
-                "study_origin",
-            )
+            f"backends/optuna/{name}.py" for name in "compatibility restore storage study trial_queue".split()
         ),
         ("tests/search", "tests/sweep/test_resume.py", "tests/faults"),
     ),

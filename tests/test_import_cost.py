@@ -19,18 +19,15 @@ from hpometrics.records.trial_record import TrialRecord, write_trial
 CONFIG = Path(__file__).parent.parent / "configs" / "quickstart.yaml"
 CONFIGS = sorted(CONFIG.parent.glob("*.yaml"))
 RESULTS = {
-    "hpometrics.metrics.registry.facts",
     "hpometrics.metrics.registry.register",
     "hpometrics.records.epoch_log",
+    "hpometrics.records.recovery",
     "hpometrics.selection.selection",
-    "hpometrics.backends.plugins",
-    "hpometrics.records.trial_record",
     "hpometrics.results.run_directory",
     "hpometrics.results.manifest",
     "hpometrics.results.leaderboard",
-    "hpometrics.config.yaml_writer",
 }
-TOLD = {f"hpometrics.loggers.{name}" for name in ("csv_table", "mlflow", "table", "tensorboard", "wandb")}
+TOLD = {f"hpometrics.loggers.{name}" for name in ("csv", "mlflow", "report", "tensorboard", "wandb")}
 HEAVY = {"torch", "ray", "torchmetrics", "numpy", "pandas", "rich", "filelock"}
 PROBE = """
 import json, sys

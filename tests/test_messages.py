@@ -88,10 +88,10 @@ def test_no_message_states_a_direction_of_its_own():
 
 
 CUT_AS_THEY_ARE = {
-    "redaction.py": "what hides secrets",
+    "_redaction.py": "what hides secrets",
     "guide/evidence.py": "errors of metrics of this package",
     "testing/waits.py": "errors of torch",
-    "search/database.py": "the name of a study in a database",
+    "backends/optuna/database.py": "the name of a study in a database",
 }
 """Files whose texts are cut in which no secret can stand."""
 

@@ -13,7 +13,8 @@ from ..records.epoch_log import Fsync
 from ..records.trial_record import TrialRecord
 from ..run.spec import Train
 from ..run.trials import as_space, make_trials
-from ..selection.selection import Best, Pick, best_by, pareto_front
+from ..selection.rules import Pick
+from ..selection.selection import Best, best_by, pareto_front
 from ..space.space import Space
 
 

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from .._redaction import redacted
-from ..selection.selection import RULES
+from ..selection.rules import RULES
 from . import secrets
 from .fields import (
     Condition,

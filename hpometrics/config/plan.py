@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from .._text import one_line
 from ..exceptions import HpometricsError
-from ..selection.selection import At
+from ..selection.rules import At
 from ..space.space import Space
 from .compatibility import check_population, check_support
 from .document import Document, Mark, Path, Problem, SweepFileError, parse_value, read_document

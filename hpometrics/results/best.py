@@ -17,7 +17,8 @@ from ..metrics.registry.names import MetricName
 from ..metrics.registry.scope import VALIDATION
 from ..records.trial_record import TrialRecord, TrialState, number_in
 from ..selection.constraints import judged, violation_of
-from ..selection.selection import At, Best, Pick, Picker, best_by, least_violating, pareto_front, picked_trial
+from ..selection.rules import At, Pick
+from ..selection.selection import Best, Picker, best_by, least_violating, pareto_front, picked_trial
 from ..selection.significance import Verdict
 from .export import best_facts, best_yaml, least_facts
 from .leaderboard import (

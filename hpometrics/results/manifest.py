@@ -21,7 +21,7 @@ from ..exceptions import ConfigError, NewerFormatError, RecordError
 from ..records._files import read_whole
 from ..records._json import FORMAT, FORMAT_KEY, check_format, digest_of
 from ..selection.constraints import Constraint
-from ..selection.selection import Pick
+from ..selection.rules import Pick
 
 if TYPE_CHECKING:
     from ..config.plan import Plan  # with pydantic, which readers of results need not load

@@ -16,7 +16,7 @@ from ..config.space_section import LIST, may_cut
 from ..config.storage_url import written
 from ..config.yaml_writer import exact
 from ..direction import ARROWS
-from ..selection.selection import At
+from ..selection.rules import At
 from ..space.dimensions import Choice, Dimension, Value
 
 _OPTIONS = 20

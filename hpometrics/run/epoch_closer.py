@@ -22,7 +22,8 @@ from ..metrics.reports import Metrics
 from ..records.epoch_log import Fsync
 from ..records.trial_record import EpochRecord, numbers_of
 from ..selection.constraints import violation_of
-from ..selection.selection import At, Picker
+from ..selection.rules import At
+from ..selection.selection import Picker
 from .artifacts import Stored, Traces
 from .checkpoint import Keep, random_states
 from .distributed import Decision, Ranks, sendable

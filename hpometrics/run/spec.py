@@ -19,7 +19,7 @@ from ..metrics.registry.lookup import find_metric
 from ..metrics.registry.names import MetricName
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION, check_output_name
 from ..selection.constraints import Constraint
-from ..selection.selection import At
+from ..selection.rules import At
 from .checkpoint import Keep
 from .example_selection import settle_examples
 from .metric_spec import Asked, Features, Reported, constrained, settle_all, tracked

@@ -6,9 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Self
 
 from ..direction import MINIMIZE, Objective
 from ..exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
@@ -16,20 +15,7 @@ from ..records.trial_record import Reading, TrialRecord, TrialState, number_in
 from .constraints import violation
 from .one_standard_error import simplest_within_error
 from .pareto import front_trials, knee_of
-
-
-class At(StrEnum):
-    """Which epoch's value counts for a run: its best one or its last one."""
-
-    BEST = "best"
-    LAST = "last"
-
-
-Pick: TypeAlias = Literal["best", "one_se", "knee"] | int
-"""The best trial, or the simplest within one standard error of it; of several objectives the knee of the
-front (see `knee_of`), or a trial of the front by its number."""
-
-RULES = ("best", "one_se", "knee")
+from .rules import RULES, At, Pick
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConstraintError, NoFeasibleTrialError, NoFiniteValueError
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
 from hpometrics.selection.constraints import Constraint, judged, violation_of
-from hpometrics.selection.selection import At, Picker, pick_trial, ranked
+from hpometrics.selection.rules import At
+from hpometrics.selection.selection import Picker, pick_trial, ranked
 
 ECE = Constraint("ece", "<=", 0.05)
 FAST = Constraint("speed", ">=", 100.0)

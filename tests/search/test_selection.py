@@ -7,7 +7,8 @@ import pytest
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import NoFiniteValueError
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
-from hpometrics.selection.selection import At, Picker, best_by, pick_epoch, pick_trial, ranked
+from hpometrics.selection.rules import At
+from hpometrics.selection.selection import Picker, best_by, pick_epoch, pick_trial, ranked
 
 NAN, INF = math.nan, math.inf
 

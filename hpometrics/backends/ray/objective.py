@@ -22,7 +22,8 @@ from ...records.recovery import MOST_DEATHS, Losses
 from ...records.trial_record import EpochRecord, TrialRecord, TrialState, number_in
 from ...run.checkpoint import Keep
 from ...run.spec import RunSpec, Train
-from ...selection.selection import At, Best, Picker, best_by
+from ...selection.rules import At
+from ...selection.selection import Best, Picker, best_by
 from ...space.space import Space
 from ..base_objective import Outcome
 from ..optuna.compatibility import check_origin

@@ -18,7 +18,8 @@ from ...records.epoch_log import read_trial
 from ...records.recovery import Losses
 from ...records.trial_record import EpochRecord, TrialRecord, TrialState, number_in, write_trial
 from ...selection.constraints import Constraint, judged, violation_of
-from ...selection.selection import At, Picker
+from ...selection.rules import At
+from ...selection.selection import Picker
 from ...space.space import Space
 from ..optuna.study import tell
 from ..optuna.trial_queue import claim, reclaim_or_claim
