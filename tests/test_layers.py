@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "hpometrics"
 
-FLOORS = {
-    room: floor
-    for floor, rooms in enumerate(
-        (
-            "exceptions _text _formatting _stdout _pages",
-            "_imports _redaction",
-            "direction",
-            "metrics space records",
-            "selection",
-            "loggers",
-            "run",
-            "backends",
-            "engines integrations",
-            "evaluation scoring config",
-            "results",
-            "runner testing",
-            "interop",
-            "cli",
-            "guide",
-            "__init__ __main__",
-        )
-    )
-    for room in rooms.split()
-}
-"""The house of docs/ARCHITECTURE.md from the ground up; the door between its wings is `run`."""
+ROOT = PACKAGE.parent
+PAGE = ROOT / "docs" / "ARCHITECTURE.md"
+_ROWS = re.findall(r"^\| ((?:`\w+` ?)+)\|", PAGE.read_text(encoding="utf8"), re.MULTILINE)
+FLOORS = {room: floor for floor, row in enumerate(_ROWS) for room in re.findall(r"`(\w+)`", row)}
+"""Each room with its floor, from the ground up, as the page has them."""
 
 UPWARD = {("run.reporter", "backends.optuna.reporter")}
 """A trial of Optuna that is passed to `Run` is made a reporter by its backend, which is imported then."""
@@ -97,8 +78,21 @@ def own_imports(module: str) -> set[str]:
 
 
 def test_every_module_has_a_room():
-    """A new room is given its floor here before anything is built in it."""
-    assert {room(module) for module in MODULES} <= FLOORS.keys()
+    """A new room gets its floor on the page before anything is built in it; the page names no other."""
+    assert {room(module) for module in MODULES} == FLOORS.keys()
+
+
+def test_the_page_names_files_that_there_are():
+    """Whoever looks where it leads finds the file or the folder."""
+    text = PAGE.read_text(encoding="utf8")
+    paths = re.findall(r"`((?:\w+/)+(?:\w+\.py)?|\w+\.py)`", text)
+    assert len(paths) > 40
+    assert not [
+        path
+        for path in paths
+        if not any((root / path).exists() for root in (PACKAGE, ROOT))
+        and not any((folder / path).exists() for folder in PACKAGE.iterdir() if folder.is_dir())
+    ]
 
 
 def test_imports_point_down():

@@ -125,10 +125,9 @@ def test_nothing_needs_a_module_that_is_left_out():
 
 def test_the_index_is_packed_and_says_the_same(wheel):
     """In another order and without spaces."""
-    plain = json.loads(
-        (ROOT / "hpometrics" / "metrics" / "registry" / "index.json").read_text(encoding="utf8")
-    )
-    packed = json.loads(wheel.read("hpometrics/metrics/registry/index.json"))
+    index = "hpometrics/metrics/registry/index.json"
+    plain = json.loads((ROOT / index).read_text(encoding="utf8"))
+    packed = json.loads(wheel.read(index))
     assert sorted(packed, key=str) == sorted(plain, key=str)
 
 
