@@ -296,7 +296,7 @@ class Mute(Exception):
 
 @pytest.mark.parametrize(
     "error",
-    [asyncio.CanceledError(), BaseExceptionGroup("many", [GeneratorExit()]), Mute(), ValueError("\ud800")],
+    [asyncio.CancelledError(), BaseExceptionGroup("many", [GeneratorExit()]), Mute(), ValueError("\ud800")],
 )
 def test_whatever_train_raises_fails_its_trial_alone(tmp_path, error):
     """Beside Ctrl-C, which asks to stop; its reason and its traceback can be written and printed."""

@@ -147,7 +147,7 @@ def _json(measured: Measured) -> str:
         "file": measured.file,
         "output": measured.output,
         "rows": measured.rows,
-        "unlabeled": measured.unlabeled,
+        "unlabelled": measured.unlabeled,
         "labels": measured.labels,
         "unused": measured.unused,
         "left_out": measured.left_out,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpometrics import engines
+from hpometrics import engines, evaluation
 
 LIGHT = [
     "EngineParams",
@@ -21,11 +21,11 @@ LIGHT = [
 
 def test_the_names_are_one_list():
     """What is promised, what is loaded lazily and what a type checker sees."""
-    tree = ast.parse(Path(engines.__file__).read_text(encoding="utf8"))
-    checked = next(node for node in tree.body if isinstance(node, ast.If))
-    seen = {alias.name: node.module for node in checked.body for alias in node.names}
+    stub = ast.parse(Path(engines.__file__).with_suffix(".pyi").read_text(encoding="utf8"))
+    seen = {alias.name: node.module for node in stub.body for alias in node.names}
     assert seen == engines._HOME_OF
-    assert engines.__all__ == sorted(seen)
+    assert engines.__all__ == evaluation.__all__ == sorted(seen)
+    assert all(getattr(evaluation, name) is getattr(engines, name) for name in seen)
 
 
 @pytest.mark.parametrize("name", engines.__all__)

@@ -155,7 +155,7 @@ def _fill_record(cost):
 
 HARMS = {
     "exception": _raise,
-    "a canceled task": _raises(asyncio.CanceledError("harmed")),
+    "a canceled task": _raises(asyncio.CancelledError("harmed")),
     "a BaseException": _raises(Stop("harmed")),
     "a group": _raises(BaseExceptionGroup("harmed", [Stop()])),
     "GeneratorExit": _raises(GeneratorExit()),

@@ -12,7 +12,7 @@ REASONS = {
     "exception": "ValueError: harmed",
     "sys.exit": "SystemExit: 3",
     "out of memory": "MemoryError",
-    "a canceled task": "CanceledError: harmed",
+    "a canceled task": "CancelledError: harmed",
     "a BaseException": "Stop: harmed",
     "a group": r"BaseExceptionGroup: harmed \(1 sub-exception\)",
     "GeneratorExit": "GeneratorExit",

@@ -287,7 +287,7 @@ def test_rows_without_a_label_count_for_nothing_where_the_output_says_so(kind, s
     assert measured.values["all"][0].number == pytest.approx(2 / 3)
     assert (measured.rows, measured.unlabeled) == ({"all": 3}, {"all": 1})
     assert "no label   1 more row, which counts for nothing" in report(measured)
-    assert json.loads(report(measured, "json"))["unlabeled"] == {"all": 1}
+    assert json.loads(report(measured, "json"))["unlabelled"] == {"all": 1}
 
 
 def test_rows_without_a_label_are_counted_by_task(tmp_path):

@@ -35,7 +35,7 @@ from hpometrics.metrics.registry.names import MetricName
 from hpometrics.metrics.registry.register import get_metric, register_metric
 
 OVERRIDING = """
-from hpometrics.metrics import store
+from hpometrics.metrics.registry import index
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import FEATURES
 from hpometrics.metrics.registry.groups import DEFAULT
@@ -73,10 +73,10 @@ def override(some):
         assert len(metrics.names) == len(names.split())
     assert len(all_entries()) == len(BEFORE)
 
-assert not store.built_in.entries  # no class is imported yet
+assert not index.built_in.entries  # no class is imported yet
 override(BEFORE[::2])
-assert len(store.built_in.entries) > len(BEFORE) / 2
-store.own = store.Layer()
+assert len(index.built_in.entries) > len(BEFORE) / 2
+index.own = index.Layer()
 override(BEFORE[1::2])
 print("done")
 """

@@ -356,10 +356,12 @@ def test_a_foreign_study_reads_as_records():
 
 def test_the_search_room_is_light():
     """Space, selection and record load no optuna, torch or ray; the Optuna side loads no torch, no ray."""
-    light = "space selection record epoch_log reporter plugins seeds"
+    light = (
+        "space.space selection.selection records.trial_record records.epoch_log run.reporter backends.plugins"
+    )
     code = (
         "import sys, importlib\n"
-        f"for name in '{light}'.split(): importlib.import_module(f'hpometrics.search.{{name}}')\n"
+        f"for name in '{light}'.split(): importlib.import_module(f'hpometrics.{{name}}')\n"
         "print([m for m in ('optuna', 'torch', 'ray') if m in sys.modules])\n"
         "import hpometrics.backends.optuna.reporter\n"
         "print([m for m in ('torch', 'ray') if m in sys.modules])\n"

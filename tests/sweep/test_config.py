@@ -132,7 +132,7 @@ def test_a_duplicate_section_is_reported_with_the_rest():
         ("{float: [1e-4, 1e-1], log: true}", "", "space.lr: a search dimension needs one of"),
         (
             "optimize: roc_auc",
-            "optimize: roc_auc",
+            "optimise: roc_auc",
             "5:11: metrics: unknown key 'optimise'; did you mean 'optimize'?",
         ),
         (

@@ -11,10 +11,10 @@ from click.testing import CliRunner
 from sample_records import FOUR, many, trial, written
 from sample_sweeps import SWEEP, changed, problems_of
 
+from hpometrics import _imports
 from hpometrics.cli.main import main
 from hpometrics.exceptions import MissingExtraError
 from hpometrics.records.trial_record import TrialState
-from hpometrics.results.report import writing
 from hpometrics.results.report.writing import write_report
 
 HTML = f"{SWEEP}results: {{report: html}}\n"
@@ -82,7 +82,7 @@ def test_the_best_row_is_marked_and_others_rank_below(tmp_path):
 
 def test_a_missing_plotly_is_named_before_the_first_trial(tmp_path, monkeypatch):
     """By `check` and `run` where the file asks for it, and by `report`; the text needs no package."""
-    monkeypatch.setattr(writing, "find_spec", lambda name: None)
+    monkeypatch.setattr(_imports, "find_spec", lambda name: None)
     [problem] = problems_of(HTML)
     assert "results.report: the HTML report needs plotly" in problem and "pip install 'plotly>=6'" in problem
     assert problems_of(HTML.replace("html", "md")) == []
