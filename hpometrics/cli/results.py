@@ -237,9 +237,9 @@ def audit(
     nothing is changed. Exit code 1: there are findings.
     """
     with reported():
-        from ..interop.audit import Request, audit_json, audit_text, audited, path_of
+        from ..interop.audit import Request, audit_json, audit_path, audit_text, path_of
 
-        found = audited(Request(path_of(path), study, metric, direction, budget, ignore))
+        found = audit_path(Request(path_of(path), study, metric, direction, budget, ignore))
         show(audit_json(found) if as_json else audit_text(found))
         if any(one.findings for one in found):
             sys.exit(1)

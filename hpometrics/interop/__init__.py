@@ -1,1 +1,1 @@
-"""Audit: what searches of other tools have left, looked through for what misleads; nothing is written."""
+"""Audit searches of other tools, and convert their sweep files."""

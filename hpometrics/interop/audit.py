@@ -1,4 +1,7 @@
-"""Checks: what misleads in a search, each check a function from the search to what it finds."""
+"""Check the searches of other tools for results that mislead; nothing is written.
+
+Each check is a function from a search to its findings.
+"""
 
 from __future__ import annotations
 
@@ -20,226 +23,15 @@ from ..records._files import STORAGE_LIMIT, open_regular
 from ..records.trial_record import TrialState
 from .importing import read_foreign
 from .ray_results import is_experiment, read_results
-from .search import Audited, Finding, Search, Tried
+from .search import Audited, Finding, ForeignTrial, Search
 
-Found = Iterator[Finding]
-
+Findings = Iterator[Finding]
 _HOUR = 3600.0  # of silence, after which nobody is at work
 _DAY = 24 * _HOUR
 _MANY = 10  # times as long as any trial that ended
 _SHOWN = 8  # names of trials in a line
 _WINS = {Objective.MINIMIZE: -math.inf, Objective.MAXIMIZE: math.inf}
-
-
-def direction(search: Search) -> Found:
-    """A search that went the other way than its metric says."""
-    if search.known is None or search.stated in (None, search.known[1]):
-        return
-    metric, objective = search.known
-    shown = search.metric if search.metric == metric else f"{search.metric}: {metric}"
-    told = f"{shown} ({search.metric_from}) is to {objective}, and the search was told to {search.stated}"
-    worst, best = _winner(search, search.stated), _winner(search, objective)
-    named = tuple(one.name for one in (worst, best) if one is not None)
-    if worst is not None and best is not None:
-        told += f": its best, trial {worst.name} with {number(worst.value)}, is its worst"
-        remedy = (
-            f"search again to {objective}; of these trials the best is {best.name} with {number(best.value)}"
-        )
-    else:
-        remedy = f"search again to {objective}"
-    yield Finding("direction", told, remedy, named)
-
-
-def not_finite(search: Search) -> Found:
-    """Values that are nan or infinite in trials that count as complete."""
-    odd = [one for one in search.complete if not math.isfinite(one.value or 0.0)]
-    winning = [one for one in odd if search.stated is not None and one.value == _WINS[search.stated]]
-    for one in winning[:1]:
-        told = f"trial {one.name} is the best with {one.value}, which no finite value can beat"
-        yield Finding(
-            "not-finite", told, "let a diverged trial fail: raise where the value is not finite", (one.name,)
-        )
-    if odd and not winning:
-        told = f"{_trials(odd)} complete with a value that is not finite"
-        yield Finding("not-finite", told, "let a diverged trial fail, with its reason", _names(odd))
-
-
-def last_epoch(search: Search) -> Found:
-    """A best trial by its last epoch, where an earlier epoch of it or of another is better."""
-    objective = search.objective
-    ended = [one for one in search.complete if not one.infeasible and one.epochs and _is_last(one)]
-    if objective is None or search.several or not ended:
-        return
-    peaks = [one.peak(objective) for one in ended]
-    lost = [one for one, (_, value) in zip(ended, peaks, strict=True) if objective.better(value, one.last)]
-    winner = _best(ended, [one.last for one in ended], objective)
-    pick = _best(ended, [value for _, value in peaks], objective)
-    if winner is None or pick is None or not lost or (pick is winner and pick not in lost):
-        return
-    epoch, value = peaks[ended.index(pick)]
-    who = "it" if pick is winner else f"trial {pick.name}"
-    told = (
-        f"the best is trial {winner.name} with {number(winner.last)}, the value of its last epoch; {who} had "
-        f"{number(value)} at epoch {epoch}, and {len(lost)} of {len(ended)} trials end below their best"
-    )
-    remedy = "report the value of the best epoch and keep its checkpoint, as a Run does"
-    yield Finding("last-epoch", told, remedy, tuple(dict.fromkeys((winner.name, pick.name))))
-
-
-def unreported(search: Search) -> Found:
-    """A search none of whose trials reported an epoch, so that nothing could be stopped early."""
-    ended = [one for one in search.trials if one.state.finished]
-    if search.several or len(search.complete) < 2 or any(len(one.epochs) > 1 for one in ended):
-        return
-    told = f"none of {len(ended)} trials reported more than its end, so {search.judge} saw nothing to judge"
-    yield Finding("unreported", told, "report every epoch; where training has none, --ignore unreported")
-
-
-def pruned_unreported(search: Search) -> Found:
-    """Trials that were stopped early without a value to judge them by."""
-    pruned = [one for one in search.trials if one.state is TrialState.PRUNED and not one.epochs]
-    if pruned:
-        told = f"{_trials(pruned)} pruned without a reported value: no pruner judged {_them(pruned)}"
-        remedy = "look for code that raises TrialPruned for an error; let errors fail the trial"
-        yield Finding("pruned-unreported", told, remedy, _names(pruned))
-
-
-def left_running(search: Search) -> Found:
-    """Trials without an end: nobody has heard of them for an hour, or they take far too long.
-
-    The latter shows where others are still at work, and in a copy, whose file is new.
-    """
-    open_ones = [one for one in search.trials if one.state is TrialState.RUNNING]
-    longest = max((one.seconds or 0.0 for one in search.trials if one.state.finished), default=0.0)
-    overdue = [one for one in open_ones if longest and (one.seconds or 0.0) > max(_DAY, _MANY * longest)]
-    if open_ones and search.silence > _HOUR:
-        told = f"{_trials(open_ones)} still running, and nothing was written for {duration(search.silence)}"
-    elif open_ones := overdue:
-        after = min(one.seconds or 0.0 for one in open_ones)
-        told = (
-            f"{_trials(open_ones)} still running after {duration(after)}, "
-            f"and the longest that ended took {duration(longest)}"
-        )
-    else:
-        return
-    remedy = (
-        "its process is gone: end it as failed, or samplers that look at running trials keep away from it"
-    )
-    yield Finding("left-running", told, remedy, _names(open_ones))
-
-
-def duplicates(search: Search) -> Found:
-    """Trials of the same params."""
-    groups: dict[str, list[Tried]] = {}
-    for one in search.trials:
-        if one.state.finished and one.params:
-            groups.setdefault(json.dumps(one.params, sort_keys=True, default=repr), []).append(one)
-    again = [group for group in groups.values() if len(group) > 1]
-    if not again:
-        return
-    count = sum(map(len, groups.values()))
-    shown = [" = ".join(_names(group)) for group in again[:_SHOWN]] + ["..."] * (len(again) > _SHOWN)
-    told = f"{len(groups)} points in {count} trials: {', '.join(shown)}{_spread(again)}"
-    remedy = "workers of one seed draw the same points: derive the seed of a trial from its number"
-    yield Finding("duplicates", told, remedy, tuple(one.name for group in again for one in group))
-
-
-def repeated_epochs(search: Search) -> Found:
-    """Trials whose history has epochs twice: they were tried again without a checkpoint."""
-    odd = [one for one in search.trials if one.repeated]
-    if odd:
-        told = f"{_trials(odd)} in the results with epochs more than once: {_epochs(odd[0])}"
-        yield Finding(
-            "repeated-epochs", told, "restore a checkpoint on retry; read the later rows", _names(odd)
-        )
-
-
-def failed_best(search: Search) -> Found:
-    """A best value that is of a trial that failed."""
-    objective = search.stated or search.objective
-    failed = [one for one in search.trials if one.state is TrialState.FAILED and one.value is not None]
-    if objective is None or not failed or search.several:
-        return
-    pool = [*search.complete, *failed]
-    best = _best(pool, [math.nan if one.value is None else one.value for one in pool], objective)
-    if best is not None and best.state is TrialState.FAILED:
-        told = f"the best value, {number(best.value)}, is of trial {best.name}, which failed"
-        yield Finding("failed-best", told, "leave failed trials out before asking for the best", (best.name,))
-
-
-def overshot(search: Search, budget: int | None) -> Found:
-    """More trials than were asked for."""
-    begun = [one for one in search.trials if one.state is not TrialState.WAITING]
-    if budget is not None and len(begun) > budget:
-        beyond = begun[budget:]
-        told = f"{len(begun)} trials where {budget} were asked for"
-        remedy = "count the trials of all workers and restarts together, failed ones too"
-        yield Finding("overshot", told, remedy, _names(beyond))
-
-
-CHECKS: tuple[Callable[[Search], Found], ...] = (
-    direction,
-    not_finite,
-    last_epoch,
-    failed_best,
-    unreported,
-    pruned_unreported,
-    left_running,
-    duplicates,
-    repeated_epochs,
-)
-
-
-def findings_of(search: Search, budget: int | None = None) -> list[Finding]:
-    """Carry out every check."""
-    return [*(one for check in CHECKS for one in check(search)), *overshot(search, budget)]
-
-
-def _winner(search: Search, objective: Objective) -> Tried | None:
-    ended = [] if search.several else [one for one in search.complete if not one.infeasible]
-    return _best(ended, [math.nan if one.value is None else one.value for one in ended], objective)
-
-
-def _best(trials: Sequence[Tried], values: Sequence[float], objective: Objective) -> Tried | None:
-    if not any(map(math.isfinite, values)):
-        return None
-    return trials[objective.best_index(values)]
-
-
-def _is_last(one: Tried) -> bool:
-    return one.value is not None and math.isclose(one.value, one.last, rel_tol=1e-9)
-
-
-def _names(trials: Sequence[Tried]) -> tuple[str, ...]:
-    return tuple(one.name for one in trials)
-
-
-def _trials(trials: Sequence[Tried]) -> str:
-    shown = ", ".join(_names(trials)[:_SHOWN]) + (", ..." if len(trials) > _SHOWN else "")
-    return f"trial {shown} is" if len(trials) == 1 else f"trials {shown} are"
-
-
-def _them(trials: Sequence[Tried]) -> str:
-    return "it" if len(trials) == 1 else "them"
-
-
-def _epochs(one: Tried) -> str:
-    return f"epochs {', '.join(map(str, one.repeated[:_SHOWN]))} of {one.name}"
-
-
-def _spread(groups: Sequence[Sequence[Tried]]) -> str:
-    """Say by how much values of the same params differ: what one run's value is worth."""
-    spans = []
-    for group in groups:
-        values = [one.value for one in group if one.value is not None and math.isfinite(one.value)]
-        spans += [max(values) - min(values)] if len(values) > 1 else []
-    if not spans or not max(spans):
-        return ""
-    return f"; values of the same params differ by up to {number(max(spans))}"
-
-
-_STUDIES = ("study.db", "study.journal")
-"""Where a run directory has its study."""
+_STUDIES = ("study.db", "study.journal")  # the files of a study in a run directory
 _SQLITE = "sqlite:///"
 _YAML = (".yaml", ".yml")
 _REMEDIES = {
@@ -258,14 +50,14 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be audited.
+    """The search to audit, and how.
 
     Args:
         path: an Optuna storage, a folder of Ray's results, a W&B sweep, a Ludwig config.
-        study: the one of this name in a storage.
-        metric: what is optimized, where the tool does not keep it.
-        direction: what the search was told, where the tool does not keep it.
-        budget: how many trials were asked for.
+        study: name of the only study to read in a storage.
+        metric: the optimized metric, where the tool does not store it.
+        direction: the direction of the search, where the tool does not store it.
+        budget: the requested number of trials.
         ignore: codes of findings to leave out.
     """
 
@@ -278,10 +70,10 @@ class Request:
 
 
 def path_of(place: str) -> Path:
-    """The path that a user means, which may be written as the URL of an SQLite file.
+    """Return the path for a path or the URL of an SQLite file.
 
     Raises:
-        ConfigError: it is the URL of a server.
+        ConfigError: the URL is that of a server.
 
     >>> path_of("sqlite:///study.db").name
     'study.db'
@@ -293,12 +85,12 @@ def path_of(place: str) -> Path:
     return Path(place.removeprefix(_SQLITE))
 
 
-def audited(request: Request) -> list[Audited]:
-    """Look through what is at a path; nothing there is changed.
+def audit_path(request: Request) -> list[Audited]:
+    """Audit the searches at a path; nothing there is changed.
 
     Raises:
-        ConfigError: it is nothing that can be audited.
-        RecordError: it is damaged.
+        ConfigError: the path holds nothing that can be audited.
+        RecordError: a file is damaged.
     """
     path = request.path
     if path.suffix in _YAML:
@@ -310,14 +102,14 @@ def audited(request: Request) -> list[Audited]:
             raise ConfigError(
                 f"{path}: holds no {' or '.join(_STUDIES)}, and no folder of a trial with Ray's result.json"
             )
-        told = None if request.direction is None else Objective.parse(request.direction)
-        searches = [read_results(path, request.metric, told)]
+        direction = None if request.direction is None else Objective.parse(request.direction)
+        searches = [read_results(path, request.metric, direction)]
     elif path.exists():
-        from .optuna_storage import SQLITE, read_storage, torn as torn_in
+        from .optuna_storage import SQLITE, find_torn_journal, read_storage
 
         file = study or path
         with open_regular(file, STORAGE_LIMIT, follow=file == path) as opened:
-            torn = None if opened.read(len(SQLITE)) == SQLITE else torn_in(file)
+            torn = None if opened.read(len(SQLITE)) == SQLITE else find_torn_journal(file)
         searches = read_storage(file, request.study, request.metric)
     else:
         raise ConfigError(f"{path}: is not there")
@@ -327,28 +119,47 @@ def audited(request: Request) -> list[Audited]:
             one.tool,
             one.path,
             tuple(_about(one)),
-            _kept([*first, *findings_of(one, request.budget)], request),
+            _without_ignored([*first, *findings_of(one, request.budget)], request),
         )
         for one in searches
     ]
 
 
+def audit_text(audits: Sequence[Audited]) -> str:
+    """Return the audits as text: each search, and each finding with its remedy."""
+    lines: list[str] = []
+    for one in audits:
+        lines.append(f"{one.path}  {printable(one.what)}")
+        lines += [f"  {text}" for text in one.about]
+        for finding in one.findings:
+            where = f"{finding.place}: " if finding.place else ""
+            lines += [f"{finding.code}: {where}{printable(finding.text)}", f"  -> {finding.remedy}"]
+    count = sum(len(one.findings) for one in audits)
+    return "\n".join([*lines, f"{count} finding{'' if count == 1 else 's'}"])
+
+
+def audit_json(audits: Sequence[Audited]) -> str:
+    """Return the audits as JSON."""
+    documents: list[dict[str, Any]] = [asdict(one) for one in audits]
+    return json.dumps(documents, indent=1)
+
+
 def _audited_file(request: Request) -> Audited:
-    carried = read_foreign(request.path)
-    found = [
+    conversion = read_foreign(request.path)
+    findings = [
         Finding(
             note.code,
             ".".join(map(str, note.problem.path)) + f" {note.problem.text}",
             _REMEDIES[note.code],
             place=str(note.problem.mark),
         )
-        for note in carried.notes.sorted()
+        for note in conversion.notes.sorted()
         if note.code
     ]
-    return Audited(f"{carried.tool} sweep", str(request.path), (), _kept(found, request))
+    return Audited(f"{conversion.tool} sweep", str(request.path), (), _without_ignored(findings, request))
 
 
-def _kept(findings: Sequence[Finding], request: Request) -> tuple[Finding, ...]:
+def _without_ignored(findings: Sequence[Finding], request: Request) -> tuple[Finding, ...]:
     return tuple(one for one in findings if one.code not in request.ignore)
 
 
@@ -360,25 +171,224 @@ def _about(search: Search) -> Iterator[str]:
     if search.metric is None:
         yield "its metric is not known; --metric NAME says it"
     else:
-        way = "" if search.stated is None else f", told to {search.stated}"
-        own = "not known to the registry" if search.known is None else f"to {search.known[1]}"
+        way = "" if search.search_direction is None else f", told to {search.search_direction}"
+        own = "not known to the registry" if search.registered is None else f"to {search.registered[1]}"
         yield f"metric {printable(search.metric)} ({search.metric_from}), {own}{way}"
 
 
-def audit_text(found: Sequence[Audited]) -> str:
-    """Print what was looked through, and each finding with what to do."""
-    lines: list[str] = []
-    for one in found:
-        lines.append(f"{one.path}  {printable(one.what)}")
-        lines += [f"  {text}" for text in one.about]
-        for finding in one.findings:
-            where = f"{finding.place}: " if finding.place else ""
-            lines += [f"{finding.code}: {where}{printable(finding.text)}", f"  -> {finding.remedy}"]
-    count = sum(len(one.findings) for one in found)
-    return "\n".join([*lines, f"{count} finding{'' if count == 1 else 's'}"])
+def findings_of(search: Search, budget: int | None = None) -> list[Finding]:
+    """Return the findings of every check."""
+    return [*(one for check in CHECKS for one in check(search)), *overshot(search, budget)]
 
 
-def audit_json(found: Sequence[Audited]) -> str:
-    """Give the same as JSON."""
-    told: list[dict[str, Any]] = [asdict(one) for one in found]
-    return json.dumps(told, indent=1)
+def direction(search: Search) -> Findings:
+    """Check that the search went in the direction of its metric."""
+    if search.registered is None or search.search_direction in (None, search.registered[1]):
+        return
+    metric, objective = search.registered
+    label = search.metric if search.metric == metric else f"{search.metric}: {metric}"
+    text = (
+        f"{label} ({search.metric_from}) is to {objective}, and the search was told to "
+        f"{search.search_direction}"
+    )
+    worst, best = _winner(search, search.search_direction), _winner(search, objective)
+    names = tuple(one.name for one in (worst, best) if one is not None)
+    if worst is not None and best is not None:
+        text += f": its best, trial {worst.name} with {number(worst.value)}, is its worst"
+        remedy = (
+            f"search again to {objective}; of these trials the best is {best.name} with {number(best.value)}"
+        )
+    else:
+        remedy = f"search again to {objective}"
+    yield Finding("direction", text, remedy, names)
+
+
+def not_finite(search: Search) -> Findings:
+    """Find values that are nan or infinite in trials that count as complete."""
+    odd = [one for one in search.complete if not math.isfinite(one.value or 0.0)]
+    winning = [
+        one
+        for one in odd
+        if search.search_direction is not None and one.value == _WINS[search.search_direction]
+    ]
+    for one in winning[:1]:
+        text = f"trial {one.name} is the best with {one.value}, which no finite value can beat"
+        yield Finding(
+            "not-finite", text, "let a diverged trial fail: raise where the value is not finite", (one.name,)
+        )
+    if odd and not winning:
+        text = f"{_trials(odd)} complete with a value that is not finite"
+        yield Finding("not-finite", text, "let a diverged trial fail, with its reason", _names(odd))
+
+
+def last_epoch(search: Search) -> Findings:
+    """Find a best trial by its last epoch, where an earlier epoch of it or of another is better."""
+    objective = search.objective
+    scored = [one for one in search.complete if not one.infeasible and one.epochs and _is_last(one)]
+    if objective is None or search.several or not scored:
+        return
+    peaks = [one.peak(objective) for one in scored]
+    lost = [one for one, (_, value) in zip(scored, peaks, strict=True) if objective.better(value, one.last)]
+    winner = _best(scored, [one.last for one in scored], objective)
+    pick = _best(scored, [value for _, value in peaks], objective)
+    if winner is None or pick is None or not lost or (pick is winner and pick not in lost):
+        return
+    epoch, value = peaks[scored.index(pick)]
+    who = "it" if pick is winner else f"trial {pick.name}"
+    text = (
+        f"the best is trial {winner.name} with {number(winner.last)}, the value of its last epoch; {who} had "
+        f"{number(value)} at epoch {epoch}, and {len(lost)} of {len(scored)} trials end below their best"
+    )
+    remedy = "report the value of the best epoch and keep its checkpoint, as a Run does"
+    yield Finding("last-epoch", text, remedy, tuple(dict.fromkeys((winner.name, pick.name))))
+
+
+def unreported(search: Search) -> Findings:
+    """Find a search whose trials reported no epochs, so that none could be stopped early."""
+    finished = [one for one in search.trials if one.state.finished]
+    if search.several or len(search.complete) < 2 or any(len(one.epochs) > 1 for one in finished):
+        return
+    text = (
+        f"none of {len(finished)} trials reported more than its end, so {search.judge} saw nothing to judge"
+    )
+    yield Finding("unreported", text, "report every epoch; where training has none, --ignore unreported")
+
+
+def pruned_unreported(search: Search) -> Findings:
+    """Find trials that were stopped early without a value to judge them by."""
+    pruned = [one for one in search.trials if one.state is TrialState.PRUNED and not one.epochs]
+    if pruned:
+        text = f"{_trials(pruned)} pruned without a reported value: no pruner judged {_them(pruned)}"
+        remedy = "look for code that raises TrialPruned for an error; let errors fail the trial"
+        yield Finding("pruned-unreported", text, remedy, _names(pruned))
+
+
+def left_running(search: Search) -> Findings:
+    """Find trials that never ended: nothing was written for an hour, or they take far too long.
+
+    The duration is what shows while other trials still run, and in a copy, whose file is new.
+    """
+    open_ones = [one for one in search.trials if one.state is TrialState.RUNNING]
+    longest = max((one.seconds or 0.0 for one in search.trials if one.state.finished), default=0.0)
+    overdue = [one for one in open_ones if longest and (one.seconds or 0.0) > max(_DAY, _MANY * longest)]
+    if open_ones and search.silence > _HOUR:
+        text = f"{_trials(open_ones)} still running, and nothing was written for {duration(search.silence)}"
+    elif open_ones := overdue:
+        after = min(one.seconds or 0.0 for one in open_ones)
+        text = (
+            f"{_trials(open_ones)} still running after {duration(after)}, "
+            f"and the longest that ended took {duration(longest)}"
+        )
+    else:
+        return
+    remedy = (
+        "its process is gone: end it as failed, or samplers that look at running trials keep away from it"
+    )
+    yield Finding("left-running", text, remedy, _names(open_ones))
+
+
+def duplicates(search: Search) -> Findings:
+    """Find trials with the same params."""
+    groups: dict[str, list[ForeignTrial]] = {}
+    for one in search.trials:
+        if one.state.finished and one.params:
+            groups.setdefault(json.dumps(one.params, sort_keys=True, default=repr), []).append(one)
+    again = [group for group in groups.values() if len(group) > 1]
+    if not again:
+        return
+    count = sum(map(len, groups.values()))
+    groups_text = [" = ".join(_names(group)) for group in again[:_SHOWN]] + ["..."] * (len(again) > _SHOWN)
+    text = f"{len(groups)} points in {count} trials: {', '.join(groups_text)}{_spread(again)}"
+    remedy = "workers of one seed draw the same points: derive the seed of a trial from its number"
+    yield Finding("duplicates", text, remedy, tuple(one.name for group in again for one in group))
+
+
+def repeated_epochs(search: Search) -> Findings:
+    """Find trials whose history repeats epochs: they were retried without a checkpoint."""
+    odd = [one for one in search.trials if one.repeated]
+    if odd:
+        text = f"{_trials(odd)} in the results with epochs more than once: {_epochs(odd[0])}"
+        yield Finding(
+            "repeated-epochs", text, "restore a checkpoint on retry; read the later rows", _names(odd)
+        )
+
+
+def failed_best(search: Search) -> Findings:
+    """Find a best value that comes from a failed trial."""
+    objective = search.search_direction or search.objective
+    failed = [one for one in search.trials if one.state is TrialState.FAILED and one.value is not None]
+    if objective is None or not failed or search.several:
+        return
+    pool = [*search.complete, *failed]
+    best = _best(pool, [math.nan if one.value is None else one.value for one in pool], objective)
+    if best is not None and best.state is TrialState.FAILED:
+        text = f"the best value, {number(best.value)}, is of trial {best.name}, which failed"
+        yield Finding("failed-best", text, "leave failed trials out before asking for the best", (best.name,))
+
+
+def overshot(search: Search, budget: int | None) -> Findings:
+    """Find trials beyond the requested number."""
+    started = [one for one in search.trials if one.state is not TrialState.WAITING]
+    if budget is not None and len(started) > budget:
+        beyond = started[budget:]
+        text = f"{len(started)} trials where {budget} were asked for"
+        remedy = "count the trials of all workers and restarts together, failed ones too"
+        yield Finding("overshot", text, remedy, _names(beyond))
+
+
+CHECKS: tuple[Callable[[Search], Findings], ...] = (
+    direction,
+    not_finite,
+    last_epoch,
+    failed_best,
+    unreported,
+    pruned_unreported,
+    left_running,
+    duplicates,
+    repeated_epochs,
+)
+
+
+def _winner(search: Search, objective: Objective) -> ForeignTrial | None:
+    scored = [] if search.several else [one for one in search.complete if not one.infeasible]
+    return _best(scored, [math.nan if one.value is None else one.value for one in scored], objective)
+
+
+def _best(
+    trials: Sequence[ForeignTrial], values: Sequence[float], objective: Objective
+) -> ForeignTrial | None:
+    if not any(map(math.isfinite, values)):
+        return None
+    return trials[objective.best_index(values)]
+
+
+def _is_last(one: ForeignTrial) -> bool:
+    return one.value is not None and math.isclose(one.value, one.last, rel_tol=1e-9)
+
+
+def _names(trials: Sequence[ForeignTrial]) -> tuple[str, ...]:
+    return tuple(one.name for one in trials)
+
+
+def _trials(trials: Sequence[ForeignTrial]) -> str:
+    names = ", ".join(_names(trials)[:_SHOWN]) + (", ..." if len(trials) > _SHOWN else "")
+    return f"trial {names} is" if len(trials) == 1 else f"trials {names} are"
+
+
+def _them(trials: Sequence[ForeignTrial]) -> str:
+    return "it" if len(trials) == 1 else "them"
+
+
+def _epochs(one: ForeignTrial) -> str:
+    return f"epochs {', '.join(map(str, one.repeated[:_SHOWN]))} of {one.name}"
+
+
+def _spread(groups: Sequence[Sequence[ForeignTrial]]) -> str:
+    """Return by how much values of the same params differ, which is the noise of one run."""
+    spans = []
+    for group in groups:
+        values = [one.value for one in group if one.value is not None and math.isfinite(one.value)]
+        spans += [max(values) - min(values)] if len(values) > 1 else []
+    if not spans or not max(spans):
+        return ""
+    return f"; values of the same params differ by up to {number(max(spans))}"

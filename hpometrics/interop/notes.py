@@ -1,4 +1,4 @@
-"""Notes: what a foreign file says that cannot be carried over, and what is wrong in it, each at its line."""
+"""Remarks on the settings of a foreign file that cannot be converted, and its errors, each at its line."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from ..config.yaml_writer import flow_yaml
 from ..space.dimensions import is_number
 
 Number = int | float
+_SCHEMA = "# yaml-language-server: $schema=./sweep.schema.json"
 
 
 class ImportRefused(SweepFileError):
-    """A foreign file is not well formed, so that nothing can be made of it."""
+    """A foreign file is not well formed, so that it cannot be converted."""
 
     ran = "nothing was written"
 
 
 @dataclass(frozen=True)
 class Note:
-    """A remark on a place of a file; one with a `code` is about a mistake in the file itself.
+    """A remark on a place in a file; one with a `code` is about a mistake in the file itself.
 
-    `instead` says what is written in the place of what was not carried over.
+    `instead` names what is written instead of the setting.
     """
 
     problem: Problem
@@ -38,120 +39,117 @@ class Note:
 
 @dataclass
 class Notes:
-    """Collects the remarks on a document.
+    """The remarks on a document, and its errors.
 
     Args:
         document: the foreign file.
     """
 
     document: Document
-    said: list[Note] = field(default_factory=list)
-    refused: list[Problem] = field(default_factory=list)
+    remarks: list[Note] = field(default_factory=list)
+    errors: list[Problem] = field(default_factory=list)
 
-    def say(self, path: Path, text: str, code: str = "", instead: str = "") -> None:
-        """Note what is not carried over as it is, or with a code what is wrong; see `Note`."""
+    def remark(self, path: Path, text: str, code: str = "", instead: str = "") -> None:
+        """Add a remark on a setting that is not converted as it is, or with a code on a mistake."""
         note = Note(Problem(self.document.mark(path), path, text), code, instead)
-        if note not in self.said:
-            self.said.append(note)
+        if note not in self.remarks:
+            self.remarks.append(note)
 
-    def refuse(self, path: Path, text: str) -> None:
-        """Note what makes the file no file of its tool."""
-        self.refused.append(Problem(self.document.mark(path), path, text))
+    def add_error(self, path: Path, text: str) -> None:
+        """Add an error that makes the file invalid for its tool."""
+        self.errors.append(Problem(self.document.mark(path), path, text))
 
     def check(self) -> None:
-        """Raise what was refused, with what the reader of the file refused.
+        """Raise if the file has errors.
 
         Raises:
-            ImportRefused: there is any.
+            ImportRefused: there are errors; it lists them with those of the reader of the file.
         """
-        if problems := [*self.document.problems, *self.refused]:
+        if problems := [*self.document.problems, *self.errors]:
             raise ImportRefused(problems)
 
     def sorted(self) -> list[Note]:
-        """Give the remarks in the order of the file."""
-        return sorted(self.said, key=lambda note: note.problem.mark)
+        """Return the remarks in the order of the file."""
+        return sorted(self.remarks, key=lambda note: note.problem.mark)
 
 
 @dataclass(frozen=True)
 class Section:
-    """A mapping of a document at its place, which reads its keys and remarks on them."""
+    """A mapping in a document, which reads its keys and remarks on them."""
 
-    given: Mapping[str, Any]
+    mapping: Mapping[str, Any]
     path: Path
     notes: Notes
 
     def section(self, key: str) -> Section:
-        """Give the mapping below a key; an empty one where there is none."""
-        value = self.given.get(key)
+        """Return the mapping below a key; an empty one if there is none."""
+        value = self.mapping.get(key)
         if value is not None and not isinstance(value, dict):
-            self.notes.refuse((*self.path, key), f"wants a mapping, got {value!r}")
+            self.notes.add_error((*self.path, key), f"wants a mapping, got {value!r}")
         return Section(value if isinstance(value, dict) else {}, (*self.path, key), self.notes)
 
     def number(self, key: str, default: Number | None = None) -> Number:
-        """Give a number; one that is missing without a default, or is none, is refused and taken as 0."""
-        value = self.given.get(key, default)
+        """Return a number; a missing one without a default, or another value, is an error and reads as 0."""
+        value = self.mapping.get(key, default)
         if not is_number(value):
-            told = "is missing" if key not in self.given else f"wants a number, got {value!r}"
-            self.notes.refuse((*self.path, key), f"{key} {told}" if key not in self.given else told)
+            text = "is missing" if key not in self.mapping else f"wants a number, got {value!r}"
+            self.notes.add_error((*self.path, key), f"{key} {text}" if key not in self.mapping else text)
             return 0
         return value
 
     def bounds(self, lowest: str, highest: str) -> tuple[Number, Number]:
-        """Give two numbers in order; where they are not it is refused, and both are the lower one."""
+        """Return two numbers in order; if they are not, it is an error, and both are the lower one."""
         low, high = self.number(lowest), self.number(highest)
         if low > high:
-            self.notes.refuse((*self.path, lowest), f"{lowest} {low} is above {highest} {high}")
+            self.notes.add_error((*self.path, lowest), f"{lowest} {low} is above {highest} {high}")
             return high, high
         return low, high
 
     def whole(self, key: str) -> int | None:
-        """Give a positive whole number; None where there is none, or something else, which is noted."""
-        value = self.given.get(key)
+        """Return a positive whole number; None if there is none, or another value, which is remarked on."""
+        value = self.mapping.get(key)
         if value is None:
             return None
         if not is_number(value) or value != int(value) or value < 1:
-            self.say(key, f"{value!r} is no whole number of at least 1 and is left out")
+            self.remark(key, f"{value!r} is no whole number of at least 1 and is left out")
             return None
         return int(value)
 
     def word(self, key: str, default: str = "") -> str:
-        """Give a text."""
-        value = self.given.get(key, default)
+        """Return a text."""
+        value = self.mapping.get(key, default)
         if not isinstance(value, str):
-            self.notes.refuse((*self.path, key), f"wants text, got {value!r}")
+            self.notes.add_error((*self.path, key), f"wants text, got {value!r}")
             return default
         return value
 
-    def say(self, key: str, text: str, code: str = "", instead: str = "") -> None:
+    def remark(self, key: str, text: str, code: str = "", instead: str = "") -> None:
         """Remark on a key."""
-        self.notes.say((*self.path, key), text, code, instead)
+        self.notes.remark((*self.path, key), text, code, instead)
 
-    def left_out(self, reasons: Mapping[str, str]) -> None:
-        """Say of each key that is there why it is not carried over."""
+    def remark_left_out(self, reasons: Mapping[str, str]) -> None:
+        """Remark on each present key why it is not converted."""
         for key, reason in reasons.items():
-            if self.given.get(key) is not None:
-                self.say(key, f"is left out: {reason}")
+            if self.mapping.get(key) is not None:
+                self.remark(key, f"is left out: {reason}")
 
-    def unknown(self, known: Iterator[str] | Mapping[str, Any] | tuple[str, ...], tool: str) -> None:
+    def remark_unknown(self, keys: Iterator[str] | Mapping[str, Any] | tuple[str, ...], tool: str) -> None:
         """Remark on the keys that the tool does not know."""
-        names = tuple(known)
-        for key in self.given:
+        names = tuple(keys)
+        for key in self.mapping:
             if key not in names:
-                self.say(key, f"{tool} knows no such key{did_you_mean(key, names)}", "unknown-key")
-
-
-_SCHEMA = "# yaml-language-server: $schema=./sweep.schema.json"
+                self.remark(key, f"{tool} knows no such key{did_you_mean(key, names)}", "unknown-key")
 
 
 @dataclass(frozen=True)
-class Carried:
-    """A sweep of another tool, read.
+class ConvertedSweep:
+    """A sweep of another tool, converted.
 
     Args:
-        tool: it comes from.
-        name: of the sweep, if it has one.
-        config: the sections of ours.
-        notes: what was not carried over.
+        tool: name of that tool.
+        name: name of the sweep, if it has one.
+        config: the sections of the sweep file.
+        notes: the remarks on what was not converted.
     """
 
     tool: str
@@ -160,7 +158,7 @@ class Carried:
     notes: Notes
 
     def text(self) -> str:
-        """Give the text of the sweep file, with what was not carried over at its head."""
+        """Return the text of the sweep file, with the remarks at its head."""
         source = self.notes.document.source
         head = [_SCHEMA, f"# From {source}, a sweep of {self.tool}."]
         head += [f"# {printable(str(note))}" for note in self.notes.sorted()]
@@ -170,7 +168,7 @@ class Carried:
 
 
 def _section(key: str, value: Any) -> str:
-    """Write a section; of the space a line per parameter."""
+    """Return a section as text; the space has a line per parameter."""
     if key != "space":
         return f"{key}: {flow_yaml(value)}"
     return "\n".join([f"{key}:", *(f"  {flow_yaml(name)}: {flow_yaml(one)}" for name, one in value.items())])

@@ -1,4 +1,4 @@
-"""An Optuna storage, SQLite or journal, read from a copy: the file itself is opened to be read only."""
+"""Read an Optuna storage, SQLite or journal, from a copy; the file itself is opened read-only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ..direction import Objective
 from ..exceptions import ConfigError, NewerFormatError, RecordError
 from ..records._files import STORAGE_LIMIT, check_regular, read_lines
 from ..records._json import read_json
-from .search import Finding, Search, Tried
+from .search import Finding, ForeignTrial, Search
 from .terms import known_direction
 
 SQLITE = b"SQLite format 3\0"
@@ -41,15 +41,15 @@ def read_storage(path: Path, study: str | None = None, metric: str | None = None
 
     Args:
         path: an SQLite file or a journal.
-        study: only the one of this name.
-        metric: what is optimized; unless given, what the study says.
+        study: name of the only study to read.
+        metric: the optimized metric; by default, what the study says.
 
     Raises:
-        RecordError: it cannot be read.
-        ConfigError: it has no study of that name.
+        RecordError: the storage cannot be read.
+        ConfigError: the storage has no study of that name.
     """
     silence = time.time() - max(file.lstat().st_mtime for file in _files(path))
-    with _opened(path) as storage:
+    with _open_copy(path) as storage:
         names = [summary.study_name for summary in optuna.get_all_study_summaries(storage)]
         if study is not None and study not in names:
             raise ConfigError(f"{path}: has no study {study!r}; there are {', '.join(names) or 'none'}")
@@ -59,7 +59,7 @@ def read_storage(path: Path, study: str | None = None, metric: str | None = None
         return [one for name in chosen for one in _searches(path, name, storage, metric, silence)]
 
 
-def torn(path: Path) -> Finding | None:
+def find_torn_journal(path: Path) -> Finding | None:
     """Find a journal whose last line is cut off: the next append would make all of it unreadable."""
     with path.open("rb") as file:
         file.seek(0, 2)
@@ -69,10 +69,10 @@ def torn(path: Path) -> Finding | None:
         whole = file.read(1) == b"\n"
     if whole:
         return None
-    told = (
+    text = (
         "its last line is cut off; the next append joins it, and no process can read the journal after that"
     )
-    return Finding("torn", told, "stop all workers, keep a copy, and cut the file after its last newline")
+    return Finding("torn", text, "stop all workers, keep a copy, and cut the file after its last newline")
 
 
 def _files(path: Path) -> list[Path]:
@@ -80,7 +80,7 @@ def _files(path: Path) -> list[Path]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BaseStorage]:
+def _open_copy(path: Path) -> Iterator[BaseStorage]:
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     with TemporaryDirectory(prefix="hpometrics-") as folder:
@@ -120,14 +120,14 @@ def _opened(path: Path) -> Iterator[BaseStorage]:
 
 
 def _check_journal(path: Path) -> None:
-    """Refuse what is no journal: Optuna takes a file whose only line it cannot read for an empty one."""
+    """Raise if a file is not a journal: Optuna reads a file whose only line is damaged as an empty one."""
     for number, line in enumerate(read_lines(path, STORAGE_LIMIT, follow=True)):
         if number == 0 and "op_code" not in read_json(line):
             raise ValueError("its first line is not an operation of a journal")
 
 
 def _copy_database(path: Path, copy: Path, logs_ahead: bool) -> None:
-    """Copy a database as it is at this moment, whoever writes to it; no file is made beside it."""
+    """Copy a database as it is now, even while others write to it; create no file beside it."""
     idle = logs_ahead and _files(path) == [path]
     how = "immutable=1" if idle else "mode=ro"
     with (
@@ -149,7 +149,7 @@ def _close(storage: BaseStorage) -> None:
 def _searches(
     path: Path, name: str, storage: BaseStorage, metric: str | None, silence: float
 ) -> Iterator[Search]:
-    """Give the study as a search, or one for each of its objectives."""
+    """Return the study as a search, or one search for each of its objectives."""
     study = optuna.load_study(study_name=name, storage=storage)
     check_study_format(name, study.user_attrs)
     trials = study.get_trials(deepcopy=False)
@@ -159,7 +159,7 @@ def _searches(
         yield Search(
             f"Optuna study {name!r}" + (f", objective {index}" if several else ""),
             str(path),
-            tuple(_tried(trial, index, several) for trial in trials),
+            tuple(_convert_trial(trial, index, several) for trial in trials),
             called,
             teller,
             Objective.parse(way.name),
@@ -169,27 +169,30 @@ def _searches(
         )
 
 
-def _metric(study: optuna.Study, index: int, several: bool, given: str | None) -> tuple[str | None, str]:
-    if given is not None and not several:
-        return given, "--metric"
+def _metric(study: optuna.Study, index: int, several: bool, requested: str | None) -> tuple[str | None, str]:
+    if requested is not None and not several:
+        return requested, "--metric"
     if study.metric_names is not None:
         return study.metric_names[index], "its metric name"
     for key in () if several else _METRIC_ATTRS:
         if isinstance(study.user_attrs.get(key), str):
             return study.user_attrs[key], f"its attribute {key}"
     words = [] if several else re.split(r"[^A-Za-z0-9@]+", study.study_name)
-    named = [word for word in words if _may_be_metric(word, words) and known_direction(word) is not None]
-    return (named[0], "its study's name") if len(named) == 1 else (None, "")
+    candidates = [word for word in words if _may_be_metric(word, words) and known_direction(word) is not None]
+    return (candidates[0], "its study's name") if len(candidates) == 1 else (None, "")
 
 
 def _may_be_metric(word: str, words: list[str]) -> bool:
-    """Two letters are often something else in the name of a study: `r2` its second round, `l1` a penalty."""
+    """Return whether a word of a study's name may be a metric.
+
+    Two letters often mean something else there: `r2` the second round, `l1` a penalty.
+    """
     return len(word) > 2 or len(words) == 1 or word.lower() == "f1"
 
 
-def _tried(trial: FrozenTrial, index: int, several: bool) -> Tried:
+def _convert_trial(trial: FrozenTrial, index: int, several: bool) -> ForeignTrial:
     complete = trial.state is OptunaState.COMPLETE and trial.values is not None
-    return Tried(
+    return ForeignTrial(
         name=str(trial.number),
         params=dict(trial.params),
         state=STATES[trial.state],

@@ -1,4 +1,4 @@
-"""A folder of Ray Tune's results, read from its JSON files; nothing that is pickled is loaded."""
+"""Read a folder of Ray Tune results from its JSON files; no pickle is loaded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..direction import Objective
 from ..exceptions import RecordError
 from ..records._files import EPOCHS_LIMIT, check_no_link, read_lines, read_whole
 from ..records.trial_record import TrialState
-from .search import Search, Tried
+from .search import ForeignTrial, Search
 
 _RESULTS, _TABLE = "result.json", "progress.csv"
 _PARAMS, _ERROR, _STATE = "params.json", "error.txt", "experiment_state-*.json"
@@ -32,25 +32,25 @@ _STATES = {
 
 
 def is_experiment(path: Path) -> bool:
-    """Say whether a folder holds folders of trials."""
+    """Return whether a folder holds folders of trials."""
     return any(path.glob(f"*/{_RESULTS}")) or any(path.glob(f"*/{_TABLE}"))
 
 
-def read_results(path: Path, metric: str | None = None, told: Objective | None = None) -> Search:
+def read_results(path: Path, metric: str | None = None, direction: Objective | None = None) -> Search:
     """Read the folder of an experiment.
 
     Args:
-        path: it holds a folder per trial.
-        metric: what is optimized; unless given, what the experiment's state names.
-        told: the direction that the tuner was given; the folder does not keep it.
+        path: a folder with one folder per trial.
+        metric: the optimized metric; by default, the one that the experiment's state names.
+        direction: the direction of the tuner; the folder does not store it.
 
     Raises:
-        RecordError: a file of it is damaged.
+        RecordError: one of its files is damaged.
     """
-    states, named = _experiment(path)
-    called = metric or named
+    states, stored_metric = _experiment(path)
+    called = metric or stored_metric
     folders = sorted({file.parent for name in (_PARAMS, _RESULTS, _TABLE) for file in path.glob(f"*/{name}")})
-    trials = tuple(_tried(folder, states.get(folder.name), called) for folder in folders)
+    trials = tuple(_read_trial(folder, states.get(folder.name), called) for folder in folders)
     files = [*path.glob(_STATE), *(file for folder in folders for file in folder.iterdir())]
     return Search(
         "Ray Tune experiment",
@@ -58,27 +58,27 @@ def read_results(path: Path, metric: str | None = None, told: Objective | None =
         trials,
         called,
         "--metric" if metric else "the metric of the tuner",
-        told,
+        direction,
         time.time() - max((file.lstat().st_mtime for file in files), default=time.time()),
         judge="a scheduler",
     )
 
 
 def _experiment(path: Path) -> tuple[dict[str, str], str | None]:
-    """Read how the trials stand, by folder, and the metric, from the newest state of the experiment."""
+    """Read the status of each trial by folder, and the metric, from the newest state of the experiment."""
     files = sorted(path.glob(_STATE))
     if not files:
         return {}, None
-    told = _json(read_whole(files[-1], EPOCHS_LIMIT), files[-1])
-    found = {}
-    for entry in told.get("trial_data", ()):
-        trial = _json(entry[0] if isinstance(entry, list) and entry else entry, files[-1])
-        found[str(trial.get("relative_logdir"))] = str(trial.get("status"))
-    metric = told.get("runner_data", {}).get("_metric")
-    return found, metric if isinstance(metric, str) else None
+    state = _parse_json(read_whole(files[-1], EPOCHS_LIMIT), files[-1])
+    statuses = {}
+    for entry in state.get("trial_data", ()):
+        trial = _parse_json(entry[0] if isinstance(entry, list) and entry else entry, files[-1])
+        statuses[str(trial.get("relative_logdir"))] = str(trial.get("status"))
+    metric = state.get("runner_data", {}).get("_metric")
+    return statuses, metric if isinstance(metric, str) else None
 
 
-def _tried(folder: Path, status: str | None, metric: str | None) -> Tried:
+def _read_trial(folder: Path, status: str | None, metric: str | None) -> ForeignTrial:
     check_no_link(folder)
     rows = list(_rows(folder / _RESULTS) if os.path.lexists(folder / _RESULTS) else _table(folder / _TABLE))
     epochs: dict[int, float] = {}
@@ -90,12 +90,12 @@ def _tried(folder: Path, status: str | None, metric: str | None) -> Tried:
         epochs[epoch] = _number(row, metric)
     failed = (folder / _ERROR).exists()
     state = TrialState.FAILED if failed else _STATES.get(status or "TERMINATED", TrialState.FAILED)
-    known = metric is not None and any(not math.isnan(value) for value in epochs.values())
-    return Tried(
+    has_values = metric is not None and any(not math.isnan(value) for value in epochs.values())
+    return ForeignTrial(
         name=str(rows[-1].get("trial_id", folder.name)) if rows else folder.name,
         params=dict(_flat(_params(folder / _PARAMS))),
         state=state,
-        value=epochs[max(epochs)] if known else None,
+        value=epochs[max(epochs)] if has_values else None,
         epochs=epochs,
         repeated=tuple(repeated),
     )
@@ -103,24 +103,24 @@ def _tried(folder: Path, status: str | None, metric: str | None) -> Tried:
 
 def _params(file: Path) -> dict[str, Any]:
     try:
-        return _json(read_whole(file), file)
+        return _parse_json(read_whole(file), file)
     except FileNotFoundError:
         return {}
 
 
 def _table(file: Path) -> Iterable[dict[str, Any]]:
-    """Read the table that Ray writes beside its lines of JSON, or in their place."""
+    """Read the CSV table that Ray writes beside its lines of JSON, or instead of them."""
     try:
         text = read_whole(file, EPOCHS_LIMIT).decode()
         for row in csv.DictReader(io.StringIO(text, newline="")):
-            yield {name: _read(text) for name, text in row.items() if text not in (None, "")}
+            yield {name: _parse_number(text) for name, text in row.items() if text not in (None, "")}
     except FileNotFoundError:
         return
     except (UnicodeDecodeError, csv.Error) as err:
         raise RecordError(f"{file}: cannot be read as CSV: {err}") from err
 
 
-def _read(text: str) -> float | str:
+def _parse_number(text: str) -> float | str:
     try:
         return float(text)
     except ValueError:
@@ -130,7 +130,7 @@ def _read(text: str) -> float | str:
 def _rows(file: Path) -> Iterable[dict[str, Any]]:
     for line in read_lines(file, EPOCHS_LIMIT):
         if line.endswith(b"\n"):  # what follows the last newline is still being written
-            yield _json(line, file)
+            yield _parse_json(line, file)
 
 
 def _number(row: Mapping[str, Any], metric: str | None) -> float:
@@ -148,13 +148,13 @@ def _flat(params: Mapping[str, Any], front: str = "") -> Iterable[tuple[str, Any
             yield f"{front}{key}", value
 
 
-def _json(text: str | bytes, file: Path) -> dict[str, Any]:
+def _parse_json(text: str | bytes, file: Path) -> dict[str, Any]:
     try:
-        told = json.loads(text)
+        document = json.loads(text)
     except RecursionError:
         raise RecordError(f"{file}: is no JSON: it is nested too deep") from None
     except (ValueError, TypeError) as err:
         raise RecordError(f"{file}: is no JSON: {err}") from err
-    if not isinstance(told, dict):
+    if not isinstance(document, dict):
         raise RecordError(f"{file}: wants an object, got {excerpt(text, 40)!r}")
-    return told
+    return document

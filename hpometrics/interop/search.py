@@ -1,4 +1,4 @@
-"""Search: what a tool has left of a search, in one form whatever the tool, and what was found in it."""
+"""The stored search of another tool in one form, and the findings of an audit."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .terms import known_direction
 
 
 @dataclass(frozen=True)
-class Tried:
-    """A trial as its tool keeps it.
+class ForeignTrial:
+    """A trial as its tool stores it.
 
     Args:
         name: its number, or what the tool calls it.
-        params: that it was given.
-        state: how it ended.
-        value: that the tool compares; None where there is none.
-        epochs: the values of the metric that were reported, by epoch.
+        params: its params.
+        state: its state.
+        value: the value that the tool compares; None if it has none.
+        epochs: the reported values of the metric, by epoch.
         repeated: epochs that were reported more than once.
-        infeasible: it breaks a constraint, so that it cannot be the best.
-        seconds: from its beginning to its end, or until now; None where its tool does not keep it.
+        infeasible: whether it breaks a constraint, so that it cannot be the best.
+        seconds: from its start to its end, or until now; None if the tool does not store it.
     """
 
     name: str
@@ -49,42 +49,42 @@ class Tried:
 
 @dataclass(frozen=True)
 class Search:
-    """What a tool has left of one search.
+    """One search as its tool stores it.
 
     Args:
-        tool: in words, as in `Optuna study 'cnn'`.
-        path: where it is.
-        trials: in order.
-        metric: what is optimized, if the tool or the user says it.
-        metric_from: who says it.
-        stated: the direction that the tool searched in, if it is kept.
+        tool: the tool in words, as in `Optuna study 'cnn'`.
+        path: the path of its files.
+        trials: its trials in order.
+        metric: the optimized metric, if the tool or the user names it.
+        metric_from: the source of that name.
+        search_direction: the direction of the search, if it is stored.
         silence: seconds since anything was written.
-        several: it has further objectives, so that there is no single best.
-        judge: what would have stopped trials.
+        several: whether it has further objectives, so that there is no single best.
+        judge: the part of the tool that stops trials early.
     """
 
     tool: str
     path: str
-    trials: tuple[Tried, ...]
+    trials: tuple[ForeignTrial, ...]
     metric: str | None = None
     metric_from: str = ""
-    stated: Objective | None = None
+    search_direction: Objective | None = None
     silence: float = 0.0
     several: bool = False
     judge: str = "a pruner"
 
     @property
-    def known(self) -> tuple[str, Objective] | None:
-        """The registered metric that the name says, with its direction."""
+    def registered(self) -> tuple[str, Objective] | None:
+        """The registered metric that the name matches, with its direction."""
         return None if self.metric is None else known_direction(self.metric)
 
     @property
     def objective(self) -> Objective | None:
-        """The direction to judge by: the metric's own, else the stated one."""
-        return self.known[1] if self.known is not None else self.stated
+        """The direction to judge by: the metric's own, else that of the search."""
+        return self.registered[1] if self.registered is not None else self.search_direction
 
     @property
-    def complete(self) -> list[Tried]:
+    def complete(self) -> list[ForeignTrial]:
         """The trials that came to their end with a value."""
         return [one for one in self.trials if one.state is TrialState.COMPLETE and one.value is not None]
 
@@ -95,10 +95,10 @@ class Finding:
 
     Args:
         code: one word for its kind, which `--ignore` takes.
-        text: what is so.
-        remedy: what to do.
-        trials: which are concerned, by name.
-        place: `file:line:column`, where it is about a file.
+        text: the fact.
+        remedy: the action to take.
+        trials: names of the trials concerned.
+        place: `file:line:column`, if it is about a file.
     """
 
     code: str
@@ -110,7 +110,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Audited:
-    """What was looked through: in words, and what was found."""
+    """The audit of one search: a description of it, and the findings."""
 
     what: str
     path: str

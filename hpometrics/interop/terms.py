@@ -1,4 +1,4 @@
-"""Dimensions: what a foreign parameter may be, as a dimension of our sweep files."""
+"""Convert the parameters and metric names of other tools to those of a sweep file."""
 
 from __future__ import annotations
 
@@ -16,17 +16,21 @@ from ..metrics.registry.names import MetricName
 from ..space.dimensions import is_scalar, is_whole
 from .notes import Number, Section
 
+Dimension = dict[str, Any]
+CONFIG = "config"
+"""The name of a choice among whole mappings of params."""
 _WORD = re.compile(r"[a-z0-9]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MINUS = re.compile(r"\s*(?:1\s*)?-")
 _CUT = re.compile(r"@[0-9]+\Z")
+_NO_NAME = re.compile(r"[^A-Za-z0-9_./-]+")
 _AROUND = frozenset(
     "avg average best cv dev epoch eval evaluation final fold holdout last mean metric oof score step test "
     "total train training val valid validation".split()
 )
-"""Words that say where or when a metric was measured."""
+"""Words for where or when a metric was measured."""
 _TURNED = frozenset("neg negative minus inverse inv one improvement drop gap ratio".split())
-"""Words that may turn a direction round; what holds one is not judged."""
+"""Words that may reverse a direction; a name that holds one has no known direction."""
 _SHORT = {
     "acc": "accuracy",
     "ap": "average_precision",
@@ -42,11 +46,11 @@ _SHORT = {
     "rec": "recall",
 }
 _OTHERS = frozenset({"err", "gain", "rate"})
-"""Names of metrics that elsewhere mean something else: `err` is an error more often than a rank."""
+"""Names of metrics that mean something else in other tools: `err` is more often an error than a rank."""
 
 
 def known_direction(name: str) -> tuple[str, Objective] | None:
-    """Find the metric that a name ends with, and its direction; None where it is nobody's or not clear.
+    """Return the metric that a name ends with, and its direction; None if it is unknown or ambiguous.
 
     >>> known_direction("val/acc"), known_direction("eval_f1@5"), known_direction("trainLoss")
     (('accuracy', <Objective.MAXIMIZE: 'maximize'>), ('f1', <Objective.MAXIMIZE: 'maximize'>), \
@@ -58,14 +62,14 @@ def known_direction(name: str) -> tuple[str, Objective] | None:
         metric = _SHORT.get(text, text)
         if not entries_of(metric, None):
             metric = (alias_meaning(metric, None) or metric).partition("(")[0].partition("@")[0]
-        found = {entry.objective for entry in entries_of(metric, None)}
-        if metric not in _OTHERS and len(found) == 1 and (objective := found.pop()) is not None:
+        objectives = {entry.objective for entry in entries_of(metric, None)}
+        if metric not in _OTHERS and len(objectives) == 1 and (objective := objectives.pop()) is not None:
             return metric, objective
     return None
 
 
 def _readings(name: str) -> Iterator[str]:
-    """Give the whole name, then less and less of its front, in the registry's spelling."""
+    """Return the whole name, then shorter and shorter ends of it, in the registry's spelling."""
     last = re.split(r"[/:.]", _CUT.sub("", name))[-1]
     words = _WORD.findall(_HUMP.sub("_", last).lower())
     humped = [word for word in _WORD.findall(last.lower()) if word not in words]  # as IoU is, one word
@@ -79,14 +83,8 @@ def _readings(name: str) -> Iterator[str]:
     yield from humped[-1:]
 
 
-Dimension = dict[str, Any]
-
-CONFIG = "config"
-"""The name of a choice among whole mappings of params."""
-
-
 def choice(name: str, options: Iterable[Any]) -> tuple[str, Dimension]:
-    """Choose among values. Lists and mappings are bundles by their text, under a name of their own."""
+    """Return a choice among values; lists and mappings become bundles under a name of their own."""
     values = list(_distinct(options))
     if all(map(is_scalar, values)):
         return name, {"choice": values}
@@ -94,20 +92,20 @@ def choice(name: str, options: Iterable[Any]) -> tuple[str, Dimension]:
 
 
 def mappings(options: Iterable[Mapping[str, Any]]) -> tuple[str, Dimension]:
-    """Choose among mappings of params, whose inner keys become dotted names."""
+    """Return a choice among mappings of params, whose inner keys become dotted names."""
     bundles = {f"{CONFIG}_{number}": dict(flat(option)) for number, option in enumerate(options)}
     return CONFIG, {"choice": bundles}
 
 
 def between(low: Number, high: Number, log: bool = False) -> Dimension:
-    """Draw a real number; one that cannot vary is its value."""
+    """Return a range of real numbers; a range of one number becomes its value."""
     if low == high:
         return {"value": low}
     return {"float": [_plain(low), _plain(high)], **({"log": True} if log else {})}
 
 
 def whole_between(low: int, high: int, log: bool = False, step: int = 1) -> Dimension:
-    """Draw a whole number, both bounds included; one that cannot vary is its value."""
+    """Return a range of whole numbers, both bounds included; a range of one number becomes its value."""
     if high - low < step:
         return {"value": low}
     how: Dimension = {"log": True} if log else {} if step == 1 else {"step": step}
@@ -115,7 +113,7 @@ def whole_between(low: int, high: int, log: bool = False, step: int = 1) -> Dime
 
 
 def stepped(low: Number, high: Number, step: Number) -> Dimension:
-    """Draw a multiple of a step: the bounds go to the nearest one.
+    """Return a range of multiples of a step; the bounds are rounded to the nearest multiple.
 
     >>> stepped(0, 0.5, 0.1), stepped(16, 130, 16), stepped(3, 4, 16)
     ({'float': [0.0, 0.5], 'step': 0.1}, {'int': [16, 128], 'step': 16}, {'value': 0})
@@ -129,7 +127,7 @@ def stepped(low: Number, high: Number, step: Number) -> Dimension:
 
 
 def flat(mapping: Mapping[str, Any], front: str = "") -> Iterator[tuple[str, Any]]:
-    """Give the values of nested mappings by dotted names.
+    """Return the values of nested mappings by dotted names.
 
     >>> dict(flat({"optimizer": {"type": "adam", "lr": 0.1}}))
     {'optimizer.type': 'adam', 'optimizer.lr': 0.1}
@@ -143,7 +141,7 @@ def flat(mapping: Mapping[str, Any], front: str = "") -> Iterator[tuple[str, Any
 
 
 def _plain(bound: Number) -> float:
-    """Leave out the last digits, in which 0.9 - 0.06 is no 0.84."""
+    """Round off the last digits, in which 0.9 - 0.06 differs from 0.84."""
     return float(f"{bound:.12g}")
 
 
@@ -153,11 +151,11 @@ def _multiple(bound: Number, step: Number) -> Decimal:
 
 
 def _distinct(options: Iterable[Any]) -> Iterator[Any]:
-    seen = set()
+    texts = set()
     for option in options:
         text = json.dumps(option, sort_keys=True)
-        if text not in seen:
-            seen.add(text)
+        if text not in texts:
+            texts.add(text)
             yield option
 
 
@@ -165,45 +163,46 @@ def _label(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-_NO_NAME = re.compile(r"[^A-Za-z0-9_./-]+")
-
-
 def read_goal(metric: Section, name: str, tool: str) -> Objective:
-    """Settle the direction of a metric; a goal that is another, or missing where it matters, is remarked on.
+    """Resolve the direction of a metric; remark on a goal that contradicts it, or is missing.
 
     Args:
-        metric: has the goal.
-        name: of the metric.
-        tool: which minimizes where no goal is given.
+        metric: the section that holds the goal.
+        name: name of the metric.
+        tool: name of the tool, which minimizes by default.
     """
-    known = known_direction(name)
-    stated = metric.word("goal")
-    if stated not in ("", "minimize", "maximize"):
-        metric.notes.refuse((*metric.path, "goal"), f"a goal is minimize or maximize, got {stated!r}")
-        stated = ""
-    goal = Objective.parse(stated) if stated else MINIMIZE
-    if known is None:
-        if not stated:
-            metric.say("goal", f"is missing, so {tool} minimizes {name}", "no-goal", "minimize is written")
+    registered = known_direction(name)
+    goal_text = metric.word("goal")
+    if goal_text not in ("", "minimize", "maximize"):
+        metric.notes.add_error((*metric.path, "goal"), f"a goal is minimize or maximize, got {goal_text!r}")
+        goal_text = ""
+    goal = Objective.parse(goal_text) if goal_text else MINIMIZE
+    if registered is None:
+        if not goal_text:
+            metric.remark("goal", f"is missing, so {tool} minimizes {name}", "no-goal", "minimize is written")
         return goal
-    called, objective = known
+    called, objective = registered
     if goal is not objective:
-        said = f"{stated} contradicts" if stated else f"is missing, so {tool} minimizes, which contradicts"
+        contradiction = (
+            f"{goal_text} contradicts" if goal_text else f"is missing, so {tool} minimizes, which contradicts"
+        )
         of = name if called == name else f"{name}: {called}"
-        metric.say("goal", f"{said} {of} is to {objective}", "direction", f"{objective} is written")
+        metric.remark(
+            "goal", f"{contradiction} {of} is to {objective}", "direction", f"{objective} is written"
+        )
     return objective
 
 
 def as_reported(name: str, objective: Objective, metric: Section) -> str | dict[str, Any]:
-    """Write a metric that a program tells: its name if the registry knows it, else with its direction."""
+    """Return a metric that a program reports: its name if it is registered, else with its direction."""
     if _is_ours(name, objective):
         return name
-    written = _NO_NAME.sub("_", name).strip("_./-") or "score"
-    if not _parses(written):
-        written = re.sub(r"[^A-Za-z0-9_]+", "_", written)
-    if written != name:
-        metric.say("name", f"{name!r} is no name here; tell it as {written}")
-    return {"metric": written, "direction": objective.value}
+    spelling = _NO_NAME.sub("_", name).strip("_./-") or "score"
+    if not _parses(spelling):
+        spelling = re.sub(r"[^A-Za-z0-9_]+", "_", spelling)
+    if spelling != name:
+        metric.remark("name", f"{name!r} is no name here; tell it as {spelling}")
+    return {"metric": spelling, "direction": objective.value}
 
 
 def _is_ours(name: str, objective: Objective) -> bool:
