@@ -3,7 +3,7 @@ from __future__ import annotations
 import click
 from click.testing import CliRunner
 
-from hpometrics.cli.main import Sections, main
+from hpometrics.cli.main import GroupedCommands, main
 
 
 def test_help_lists_every_command_once_below_a_heading():
@@ -18,7 +18,7 @@ def test_help_lists_every_command_once_below_a_heading():
 def test_a_command_that_is_added_later_comes_last():
     """It is not lost among those of the sections."""
     first, later = (click.Command(name, help=f"Do {name}.") for name in "ba")
-    group = Sections(name="tool", sections={"First": [first]})
+    group = GroupedCommands(name="tool", sections={"First": [first]})
     group.add_command(later)
     text = CliRunner().invoke(group, ["--help"]).stdout
     assert text.endswith("First:\n  b  Do b.\n\nOthers:\n  a  Do a.\n")

@@ -1,4 +1,4 @@
-"""Completion: what a shell offers for the names of metrics, outputs and families, and for run directories."""
+"""Shell completion of the names of metrics, outputs and families, and of run directories."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-Names = Callable[[], Mapping[str, str]]
-"""Gives names, each with what it means."""
+NameProvider = Callable[[], Mapping[str, str]]
+"""A function that returns names, each with its meaning."""
 
 
 class RunDirectory(click.Path):
-    """The path of a run directory: the shell offers directories; what stands there, the command reads."""
+    """The path of a run directory, for which the shell offers directories."""
 
     def __init__(self, path_type: type[Path] | type[str] = Path) -> None:
         super().__init__(path_type=path_type)
@@ -21,36 +21,36 @@ class RunDirectory(click.Path):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Leave it to the shell."""
+        """Return the request that the shell complete a directory."""
         return [CompletionItem(incomplete, type="dir")]
 
 
-class Named(click.types.StringParamType):
-    """A text for which a shell offers names; the command takes any other too, and says if it knows it.
+class NameType(click.types.StringParamType):
+    """A text for which a shell offers names; the command accepts other texts too and checks them itself.
 
     Args:
-        names: what is offered.
-        several: names with commas between them.
+        names: returns the names to offer.
+        several: whether the text is a list of names with commas between them.
     """
 
-    def __init__(self, names: Names, several: bool = False) -> None:
+    def __init__(self, names: NameProvider, several: bool = False) -> None:
         self._names, self._several = names, several
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Offer the names that go on as the text does; of several the last one is completed."""
-        before, comma, begun = incomplete.rpartition(",") if self._several else ("", "", incomplete)
-        found = sorted(self._names().items())
+        """Return the names that start with the text; in a list, the last one is completed."""
+        before, comma, prefix = incomplete.rpartition(",") if self._several else ("", "", incomplete)
+        meanings = sorted(self._names().items())
         return [
             CompletionItem(f"{before}{comma}{name}", help=meaning)
-            for name, meaning in found
-            if name.startswith(begun)
+            for name, meaning in meanings
+            if name.startswith(prefix)
         ]
 
 
 def _metrics() -> dict[str, str]:
-    """Those of the index, and their aliases: to ask other packages for theirs would load torch."""
+    """Return the metrics of the index and their aliases; those of other packages would load torch."""
     from ..metrics.registry.index import index, index_aliases
 
     aliases = {alias: f"means {meaning}" for (alias, _), meaning in index_aliases().items()}
@@ -76,6 +76,6 @@ def _features() -> dict[str, str]:
 
 RUN_DIRECTORY = RunDirectory()
 RUN_DIRECTORY_OR_URL = RunDirectory(str)
-METRIC, METRICS = Named(_metrics), Named(_lists, several=True)
-METRIC_OR_GROUP = Named(_lists)
-FAMILY, FEATURE = Named(_families), Named(_features)
+METRIC, METRICS = NameType(_metrics), NameType(_lists, several=True)
+METRIC_OR_GROUP = NameType(_lists)
+FAMILY, FEATURE = NameType(_families), NameType(_features)

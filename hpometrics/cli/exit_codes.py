@@ -1,4 +1,4 @@
-"""Leaving: the exit codes of the commands, and which error leaves with which."""
+"""The exit codes of the commands, and the errors that lead to them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ CONFIG_ERROR, NOTHING_FINITE, DISK_ERROR = 2, 3, 5
 
 
 @contextmanager
-def reported(verbose: bool = False) -> Iterator[None]:
-    """Print an error of ours as it is and leave with the code for it."""
+def report_errors(verbose: bool = False) -> Iterator[None]:
+    """Print an error of this package without a traceback and exit with its code."""
     try:
         yield
     except KeyboardInterrupt as interrupt:
@@ -31,13 +31,13 @@ def reported(verbose: bool = False) -> Iterator[None]:
         raise  # click ends quietly when nobody reads on
     except UnicodeEncodeError as err:
         if err.encoding.lower() in ("utf-8", "utf8"):
-            raise  # a fault of ours
+            raise  # a bug of this package
         show(redacted(traceback.format_exc() if verbose else f"error: {unencodable(err)}"), err=True)
         sys.exit(CONFIG_ERROR)
     except OSError as err:
         place = "" if err.filename is None else f"{err.filename}: "
-        told = f"error: {place}{err.strerror or err}"
-        show(redacted(traceback.format_exc() if verbose else told), err=True)
+        message = f"error: {place}{err.strerror or err}"
+        show(redacted(traceback.format_exc() if verbose else message), err=True)
         sys.exit(DISK_ERROR if is_of_disk(err) else CONFIG_ERROR)
 
 

@@ -1,6 +1,6 @@
-"""Sections: a command whose help lists its verbs by what they are for.
+"""The `hpometrics` command, whose help lists its commands by purpose.
 
-What a command needs is imported when it runs: only `run` loads a search host; `run`,
+A command imports what it needs when it runs: only `run` loads a search backend; `run`,
 `measure` and `compare` load torch.
 """
 
@@ -14,26 +14,28 @@ import click
 from .. import __version__
 from .._stdout import print_everything
 from .._text import printable_lines
-from . import metrics, metrics as editors, results, results as comparisons, sweep
+from . import metrics, results, sweep
 
 
-class Sections(click.Group):
-    """A group of commands; those that are added later come last, under a heading of their own.
+class GroupedCommands(click.Group):
+    """A group of commands under headings; those that are added later come last, under `Others`.
 
     Args:
         sections: the commands by heading.
-        arguments: as `click.Group` takes them.
+        arguments: the further arguments of `click.Group`.
     """
 
     def __init__(self, *, sections: Mapping[str, Sequence[click.Command]], **arguments: object) -> None:
-        super().__init__(**arguments)  # type: ignore[arg-type]  # handed on as they came
-        self.sections = {heading: [str(one.name) for one in those] for heading, those in sections.items()}
-        for those in sections.values():
-            for command in those:
+        super().__init__(**arguments)  # type: ignore[arg-type]  # passed on unchanged
+        self.sections = {
+            heading: [str(command.name) for command in commands] for heading, commands in sections.items()
+        }
+        for commands in sections.values():
+            for command in commands:
                 self.add_command(command)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Carry out a command; what it says of its arguments steers no terminal, whatever files are called.
+        """Run a command; in its messages, characters that would control the terminal are escaped.
 
         Raises:
             UsageError: an argument is wrong.
@@ -49,16 +51,16 @@ class Sections(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands, a list below each heading."""
         width = max(map(len, self.commands), default=0)
-        for heading, names in self._headed():
+        for heading, names in self._commands_by_heading():
             rows = [(name.ljust(width), self.commands[name]) for name in names]
             limit = formatter.width - width - 6
             with formatter.section(heading):
                 formatter.write_dl([(name, command.get_short_help_str(limit)) for name, command in rows])
 
-    def _headed(self) -> Iterator[tuple[str, list[str]]]:
+    def _commands_by_heading(self) -> Iterator[tuple[str, list[str]]]:
         yield from self.sections.items()
-        named = {name for names in self.sections.values() for name in names}
-        if others := [name for name in self.commands if name not in named]:
+        listed = {name for names in self.sections.values() for name in names}
+        if others := [name for name in self.commands if name not in listed]:
             yield "Others", others
 
 
@@ -69,18 +71,20 @@ _SECTIONS: dict[str, tuple[click.Command, ...]] = {
         results.best,
         results.trials,
         results.epochs,
-        comparisons.compare,
+        results.compare,
         results.report,
         results.dashboard,
         results.replay,
         results.audit,
     ),
     "Metrics": (metrics.metrics, metrics.measure),
-    "Editors": (editors.schema,),
+    "Editors": (metrics.schema,),
 }
 
 
-@click.group(cls=Sections, sections=_SECTIONS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=GroupedCommands, sections=_SECTIONS, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(__version__, prog_name="hpometrics")
 def main() -> None:
     """Name any metric; search in the right direction; keep the optimal engine params.

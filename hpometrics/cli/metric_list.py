@@ -1,4 +1,4 @@
-"""Words: the facts of an entry as phrases, the same wherever they are printed."""
+"""The list of metrics, and the facts of an entry as phrases, the same wherever they are printed."""
 
 from __future__ import annotations
 
@@ -19,31 +19,34 @@ from ..metrics.registry.lookup import suggestion
 from ..metrics.registry.params import Param
 
 _WORDS = {Objective.MAXIMIZE: "maximize", Objective.MINIMIZE: "minimize", None: "no direction"}
+HEAD = ("name", "objective", "reads", "features", "meaning")
 _NOISES = ["perfect", *(f"{noise:.0%} noise".replace("%", " %") for noise in NOISE[1:])]
 _WIDTH = 11
 _MEAN = "the mean of the tasks' values (tasks=micro: the value of all their rows)"
 _OF_ALL_ROWS = "the value of all their rows"
 _POOLED = f"{_OF_ALL_ROWS} (tasks=macro: the mean of the tasks' values)"
 _FACTS = [field.name for field in fields(Facts)]
+_WIDE = 100  # columns from which a table is readable
 
 
-def alike(entries: Iterable[MetricEntry]) -> list[list[MetricEntry]]:
-    """Put entries together that differ in the output feature only."""
+def group_entries(entries: Iterable[MetricEntry]) -> list[list[MetricEntry]]:
+    """Group entries that differ in the output feature only."""
     ordered = sorted(entries, key=lambda e: (e.name, e.path, e.feature_type))
-    groups = [list(group) for _, group in groupby(ordered, key=lambda e: (e.name, _told(e)))]
+    groups = [list(group) for _, group in groupby(ordered, key=lambda e: (e.name, _facts_key(e)))]
     return sorted(groups, key=lambda group: (group[0].name, group[0].feature_type))
 
 
-def features_of(entries: Iterable[MetricEntry]) -> str:
-    """Name their output features."""
+def format_features(entries: Iterable[MetricEntry]) -> str:
+    """Return the output features of entries."""
     return ", ".join(entry.feature_type for entry in entries)
 
 
-def form(entry: MetricEntry) -> str:
-    """Print the name with the parameters that it needs.
+def format_name(entry: MetricEntry) -> str:
+    """Return the name with the parameters that it needs.
 
     >>> from hpometrics.metrics.registry.register import find_metric
-    >>> form(find_metric("f1_macro", "category").entries[0]), form(find_metric("hits@5").entries[0])
+    >>> f1, hits = find_metric("f1_macro", "category"), find_metric("hits@5")
+    >>> format_name(f1.entries[0]), format_name(hits.entries[0])
     ('f1(average=...)', 'hits@k')
     """
     needed = [param.name for param in entry.params if param.required or param.name in entry.one_of[:1]]
@@ -51,109 +54,115 @@ def form(entry: MetricEntry) -> str:
     return f"{entry.name}{f'({inside})' if inside else ''}{'@k' if 'k' in needed else ''}"
 
 
-def direction(entry: MetricEntry) -> str:
-    """Say which way is better."""
+def direction_word(entry: MetricEntry) -> str:
+    """Return the word for the direction of a metric."""
     return _WORDS[entry.objective]
 
 
-def evidence(entries: Sequence[MetricEntry]) -> Iterator[str]:
-    """Say what the experiments gave, for each output feature."""
+def format_evidence(entries: Sequence[MetricEntry]) -> Iterator[str]:
+    """Return the values of the experiments, for each output feature."""
     for entry in entries:
         where = f"of {entry.feature_type}" if len(entries) > 1 else "by experiment"
-        yield f"{where}: {_seen(entry, observed_of(entry))}"
+        yield f"{where}: {_format_observed(entry, observed_of(entry))}"
 
 
-def _seen(entry: MetricEntry, observed: Observed | None) -> str:
+def _format_observed(entry: MetricEntry, observed: Observed | None) -> str:
     if observed is None:
         return "not tried; it is not built in"
     if observed.reason or not observed.values:
         return f"no values; {observed.reason}"
-    told = [
+    values = [
         f"{'undefined' if value is None else f'{value:g}'} ({noise})"
         for value, noise in zip(observed.values, _NOISES, strict=True)
     ]
-    return ", ".join(told) + (f" as {observed.subject}" if observed.subject != entry.name else "")
+    return ", ".join(values) + (f" as {observed.subject}" if observed.subject != entry.name else "")
 
 
-def param(one: Param, entry: MetricEntry) -> str:
-    """Say what a parameter takes and what it is by default."""
+def format_param(param: Param, entry: MetricEntry) -> str:
+    """Return the values that a parameter accepts, and its default."""
     kinds = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a word"}
-    taken = f"one of {', '.join(one.choices)}" if one.choices else kinds.get(one.kind, "given in Python only")
-    if one.required:
-        return f"{taken}; needed"
-    if one.name in entry.one_of:
-        others = [name for name in entry.one_of if name != one.name]
-        return f"{taken}; this or {' or '.join(others)} is needed" if others else f"{taken}; needed"
-    default = str(one.default).lower() if isinstance(one.default, bool) else one.default
-    return f"{taken}; {'left out by default' if default is None else f'{default} by default'}"
+    accepted = (
+        f"one of {', '.join(param.choices)}"
+        if param.choices
+        else kinds.get(param.kind, "given in Python only")
+    )
+    if param.required:
+        return f"{accepted}; needed"
+    if param.name in entry.one_of:
+        others = [name for name in entry.one_of if name != param.name]
+        return f"{accepted}; this or {' or '.join(others)} is needed" if others else f"{accepted}; needed"
+    default = str(param.default).lower() if isinstance(param.default, bool) else param.default
+    return f"{accepted}; {'left out by default' if default is None else f'{default} by default'}"
 
 
-def aliases(entry: MetricEntry) -> str:
-    """Name its aliases, with what each means where that is more than the metric's name."""
-    told = sorted((entry.aliases or {}).items())
-    return ", ".join(alias if meaning == entry.name else f"{alias} = {meaning}" for alias, meaning in told)
+def format_aliases(entry: MetricEntry) -> str:
+    """Return the aliases, each with its meaning if that is more than the metric's name."""
+    names = sorted((entry.aliases or {}).items())
+    return ", ".join(alias if meaning == entry.name else f"{alias} = {meaning}" for alias, meaning in names)
 
 
-def kept(entries: Sequence[MetricEntry]) -> str:
-    """Say in which statistics its state is, and how much that is."""
-    told: dict[str, list[str]] = {}
+def format_statistics(entries: Sequence[MetricEntry]) -> str:
+    """Return the statistics that hold the state, and their size."""
+    feature_types: dict[str, list[str]] = {}
     for entry in entries:
-        seen = observed_of(entry)
-        if seen is not None and seen.memory:
-            held = f"{', '.join(seen.statistics) or 'a state of its own'} ({seen.memory})"
-            told.setdefault(held, []).append(entry.feature_type)
-    if len(told) == 1:
-        return next(iter(told))
-    return "; ".join(f"{what} of {', '.join(types)}" for what, types in told.items())
+        observed = observed_of(entry)
+        if observed is not None and observed.memory:
+            text = f"{', '.join(observed.statistics) or 'a state of its own'} ({observed.memory})"
+            feature_types.setdefault(text, []).append(entry.feature_type)
+    if len(feature_types) == 1:
+        return next(iter(feature_types))
+    return "; ".join(f"{what} of {', '.join(types)}" for what, types in feature_types.items())
 
 
-def over_tasks(entries: Sequence[MetricEntry]) -> str:
-    """Say how its value over tasks comes from theirs; empty where it was not tried."""
-    told: dict[str, list[str]] = {}
+def format_over_tasks(entries: Sequence[MetricEntry]) -> str:
+    """Return how the value over tasks follows from theirs; empty if no experiment was run."""
+    feature_types: dict[str, list[str]] = {}
     for entry in entries:
-        seen = observed_of(entry)
-        if seen is not None and seen.subject:
-            pooled = _POOLED if seen.values else _OF_ALL_ROWS
-            told.setdefault(pooled if seen.pools_tasks else _MEAN, []).append(entry.feature_type)
-    if len(told) == 1:
-        return next(iter(told))
-    return "; ".join(f"{what} of {', '.join(types)}" for what, types in told.items())
+        observed = observed_of(entry)
+        if observed is not None and observed.subject:
+            pooled = _POOLED if observed.values else _OF_ALL_ROWS
+            feature_types.setdefault(pooled if observed.pools_tasks else _MEAN, []).append(entry.feature_type)
+    if len(feature_types) == 1:
+        return next(iter(feature_types))
+    return "; ".join(f"{what} of {', '.join(types)}" for what, types in feature_types.items())
 
 
-def takes(entries: Sequence[MetricEntry]) -> str:
-    """Say what else an update may be given."""
-    first, seen = entries[0], [observed_of(entry) for entry in entries]
+def format_extra_inputs(entries: Sequence[MetricEntry]) -> str:
+    """Return the further arguments of `update`."""
+    first, observations = entries[0], [observed_of(entry) for entry in entries]
     needs = needs_of(first)
     optional = [extra for extra in first.extras if extra not in needs]
     parts = [
         f"{', '.join(f'{name}=' for name in needs)} (needed)" if needs else "",
         ", ".join(f"{name}=" for name in optional),
-        "sample_weight=" if seen and all(one is not None and one.weighted for one in seen) else "",
+        "sample_weight="
+        if observations and all(one is not None and one.weighted for one in observations)
+        else "",
         "target_probabilities= (soft labels)" if first.reads_soft else "",
     ]
     return ", ".join(part for part in parts if part)
 
 
-def left_out(entries: Sequence[MetricEntry]) -> str:
-    """Say why the group `all` is without it, where that is for the data; empty if it is not."""
-    seen = {entry.feature_type: observed_of(entry) for entry in entries if not needs_of(entry)}
-    told = {kind: one.refuses for kind, one in seen.items() if one is not None and one.refuses}
-    where = f"of {', '.join(told)}: " if len(entries) > 1 else ""
-    return f"{where}not in `all`; {next(iter(told.values()))}" if told else ""
+def format_exclusion(entries: Sequence[MetricEntry]) -> str:
+    """Return why the group `all` leaves the metric out because of the data; empty if it does not."""
+    observations = {entry.feature_type: observed_of(entry) for entry in entries if not needs_of(entry)}
+    refusals = {kind: one.refuses for kind, one in observations.items() if one is not None and one.refuses}
+    where = f"of {', '.join(refusals)}: " if len(entries) > 1 else ""
+    return f"{where}not in `all`; {next(iter(refusals.values()))}" if refusals else ""
 
 
-def install(entry: MetricEntry) -> str:
-    """Return the command that installs what it is built on; empty if nothing more is needed."""
+def install_command(entry: MetricEntry) -> str:
+    """Return the command that installs the packages of the metric; empty if it needs none."""
     return pip_line(entry.requires) if entry.requires else ""
 
 
-def _told(entry: MetricEntry) -> tuple[object, ...]:
+def _facts_key(entry: MetricEntry) -> tuple[object, ...]:
     facts = (getattr(entry, name) for name in _FACTS)
     return entry.path, str(sorted((entry.aliases or {}).items())), *facts
 
 
-def wrapped(lines: Iterable[tuple[str, str]], width: int | None) -> Iterator[str]:
-    """Give the lines of a page, a word and what it says; the first line is a name alone."""
+def wrap_page(lines: Iterable[tuple[str, str]], width: int | None) -> Iterator[str]:
+    """Return the lines of a page, each a word and its text; the first line is a name alone."""
     rest = iter(lines)
     yield next(rest)[1]
     for word, fact in rest:
@@ -166,26 +175,21 @@ def wrapped(lines: Iterable[tuple[str, str]], width: int | None) -> Iterator[str
         )
 
 
-_WIDE = 100  # columns from which a table is readable
-
-HEAD = ("name", "objective", "reads", "features", "meaning")
-
-
 @dataclass(frozen=True)
 class Filter:
-    """What is asked for; None asks for nothing. `objective` may be `none`."""
+    """A selection of metrics; None selects all. `objective` may be `none`."""
 
     feature: str | None = None
     inputs: str | None = None
     objective: str | None = None
     family: str | None = None
 
-    def chosen(self) -> list[MetricEntry]:
-        """The entries that are like that.
+    def entries(self) -> list[MetricEntry]:
+        """Return the selected entries.
 
         Raises:
             MetricInputError: there is no such output feature.
-            MetricNameError: there is no such family; the message lists those there are.
+            MetricNameError: there is no such family; the message lists the families.
         """
         if self.feature is not None:
             check_feature_type(self.feature)
@@ -197,9 +201,9 @@ class Filter:
                 f"no family {self.family!r}{where}.{suggestion(self.family, families)} "
                 f"Choose from {', '.join(families)}"
             )
-        return [entry for entry in entries if self._holds(entry)]
+        return [entry for entry in entries if self._matches(entry)]
 
-    def _holds(self, entry: MetricEntry) -> bool:
+    def _matches(self, entry: MetricEntry) -> bool:
         return (
             self.inputs in (None, entry.inputs.value)
             and self.objective in (None, entry.objective.value if entry.objective else "none")
@@ -207,29 +211,29 @@ class Filter:
         )
 
 
-def metrics_table(asked: Filter, width: int | None = None) -> str:
-    """Print a line per metric; on a terminal of this width, what does not fit is wrapped."""
-    chosen = asked.chosen()
-    rows = [_row(group) for group in alike(chosen)]
+def metrics_table(selection: Filter, width: int | None = None) -> str:
+    """Return a line per metric; on a terminal of this width, long lines are wrapped."""
+    entries = selection.entries()
+    rows = [_row(group) for group in group_entries(entries)]
     if not rows:
         return "no metric is like that"
-    count = [_count(chosen)] if width is None else wrap(_count(chosen), width)
-    return "\n".join([lined_up(HEAD, rows, width), *count])
+    count = [_count(entries)] if width is None else wrap(_count(entries), width)
+    return "\n".join([format_table(HEAD, rows, width), *count])
 
 
-def lined_up(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> str:
-    """Put rows under their heads: in whole lines, or wrapped for a terminal of this width."""
+def format_table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> str:
+    """Return rows below a head: in whole lines, or wrapped for a terminal of this width."""
     if width is None:
         return aligned([head, *rows], align="<")
-    return _drawn(head, rows, width) if width >= _WIDE else _stacked(rows, width)
+    return _format_wide_table(head, rows, width) if width >= _WIDE else _format_narrow_table(rows, width)
 
 
-def metrics_json(asked: Filter) -> str:
-    """Give the same as JSON."""
+def metrics_json(selection: Filter) -> str:
+    """Return the list as JSON."""
     rows = [
         {
             "name": group[0].name,
-            "form": form(group[0]),
+            "form": format_name(group[0]),
             "objective": group[0].objective and group[0].objective.value,
             "inputs": group[0].inputs.value,
             "features": [entry.feature_type for entry in group],
@@ -238,27 +242,33 @@ def metrics_json(asked: Filter) -> str:
             "requires": group[0].requires,
             "summary": group[0].summary,
         }
-        for group in alike(asked.chosen())
+        for group in group_entries(selection.entries())
     ]
     return json.dumps(rows, indent=1)
 
 
 def _row(entries: Sequence[MetricEntry]) -> tuple[str, ...]:
     first = entries[0]
-    return form(first), way(first), first.inputs.value, features_of(entries), first.summary
-
-
-def way(entry: MetricEntry) -> str:
-    """Say which way is better, with an arrow; `-` where none is."""
-    return f"{direction(entry)}{ARROWS[entry.objective]}" if entry.objective else "-"
-
-
-def _count(chosen: Sequence[MetricEntry]) -> str:
-    names = len({entry.name for entry in chosen})
-    directed = sum(entry.objective is not None for entry in chosen)
-    rest = len(chosen) - directed
     return (
-        f"{_number(names, 'name')}, {_number(len(chosen), 'metric')} (a name of one output feature each): "
+        format_name(first),
+        format_direction(first),
+        first.inputs.value,
+        format_features(entries),
+        first.summary,
+    )
+
+
+def format_direction(entry: MetricEntry) -> str:
+    """Return the direction with an arrow; `-` if the metric has none."""
+    return f"{direction_word(entry)}{ARROWS[entry.objective]}" if entry.objective else "-"
+
+
+def _count(entries: Sequence[MetricEntry]) -> str:
+    names = len({entry.name for entry in entries})
+    directed = sum(entry.objective is not None for entry in entries)
+    rest = len(entries) - directed
+    return (
+        f"{_number(names, 'name')}, {_number(len(entries), 'metric')} (a name of one output feature each): "
         f"{directed} can be optimized, {rest} tracked only. `hpometrics metrics show NAME` tells more"
     )
 
@@ -267,8 +277,8 @@ def _number(count: int, thing: str) -> str:
     return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
-def _drawn(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
-    """Draw the table for a terminal: names whole, the meaning wrapped in what is left."""
+def _format_wide_table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
+    """Return the table for a terminal: names whole, the meaning wrapped in the remaining width."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -280,13 +290,13 @@ def _drawn(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> st
     for row in rows:
         table.add_row(*(cell.replace("[", r"\[") for cell in row))
     console = Console(width=width, color_system=None, highlight=False)
-    with console.capture() as drawn:
+    with console.capture() as capture:
         console.print(table)
-    return "\n".join(line.rstrip() for line in drawn.get().rstrip().splitlines())
+    return "\n".join(line.rstrip() for line in capture.get().rstrip().splitlines())
 
 
-def _stacked(rows: Sequence[Sequence[str]], width: int) -> str:
-    """Write the facts of a metric above its meaning, for a terminal too narrow for a table."""
+def _format_narrow_table(rows: Sequence[Sequence[str]], width: int) -> str:
+    """Return the facts of each metric above its meaning, for a terminal too narrow for a table."""
     lines: list[str] = []
     for name, better, reads, *features, meaning in rows:
         facts = "; ".join([f"{name}  {better}, reads {reads}", *features])

@@ -1,4 +1,4 @@
-"""The page of one metric: what `hpometrics metrics show NAME` prints."""
+"""The page of one metric, diagnostic or group, which `hpometrics metrics show NAME` prints."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ from ..metrics.registry.index import all_entries, load_plugins, needs_of, observ
 from ..metrics.registry.lookup import find_metric, possible_meanings
 from ..metrics.registry.names import MetricName
 from .metric_list import (
-    aliases,
-    alike,
-    direction,
-    evidence,
-    features_of,
-    form,
-    install,
-    kept,
-    left_out,
-    lined_up,
-    over_tasks,
-    param,
-    takes,
-    way,
-    wrapped,
+    direction_word,
+    format_aliases,
+    format_direction,
+    format_evidence,
+    format_exclusion,
+    format_extra_inputs,
+    format_features,
+    format_name,
+    format_over_tasks,
+    format_param,
+    format_statistics,
+    format_table,
+    group_entries,
+    install_command,
+    wrap_page,
 )
-from .other_libraries import in_full, libraries_of
+from .other_libraries import format_full_name, libraries_of
 
+Member = tuple[MetricName, MetricEntry]
 _TITLE = "diagnostics, which a run records by itself:"
 _OVER_RANKS: dict[OverRanks, str] = {
     "sum": "the sum of all ranks",
@@ -47,53 +48,6 @@ _OVER_RANKS: dict[OverRanks, str] = {
     "pooled": "of all ranks together",
 }
 _DIAGNOSTIC_HEAD = ("name", "objective", "unit", "of", "meaning")
-
-
-def diagnostics_table(width: int | None = None) -> str:
-    """Print a line per diagnostic; on a terminal of this width, what does not fit is wrapped."""
-    rows = [_row(one) for one in DIAGNOSTICS.values()]
-    if width is None:
-        return f"{_TITLE}\n{aligned([_DIAGNOSTIC_HEAD, *rows], align='<')}"
-    lines = (f"{name:<20} {way:<10} {meaning}" for name, way, _, _, meaning in rows)
-    return "\n".join(
-        [_TITLE, *(line for one in lines for line in wrap(one, width, subsequent_indent="    "))]
-    )
-
-
-def diagnostic_text(known: Diagnostic) -> str:
-    """Print all that is known of a diagnostic."""
-    return "\n".join(
-        [known.name, *(f"  {word:<10} {fact}" for word, fact in _diagnostic_facts(known) if fact)]
-    )
-
-
-def _row(known: Diagnostic) -> tuple[str, ...]:
-    way = f"{known.objective.value}{ARROWS[known.objective]}" if known.objective else "-"
-    return known.name, way, known.unit or "-", _scope(known), known.meaning
-
-
-def _diagnostic_facts(known: Diagnostic) -> Iterator[tuple[str, str]]:
-    stated = "" if known.objective else ", direction: minimize"
-    yield "meaning", known.meaning
-    yield "unit", known.unit
-    yield "direction", known.objective.value if known.objective else "no direction"
-    yield "of", _scope(known)
-    yield "over tasks", _over_tasks(known)
-    yield "over ranks", _OVER_RANKS[known.over_ranks]
-    yield "comes from", known.comes_from
-    yield "in YAML", f"metrics: {{optimize: {{metric: {known}{stated}}}}}"
-
-
-def _scope(known: Diagnostic) -> str:
-    return "each task" if known.per_task else "the run"
-
-
-def _over_tasks(known: Diagnostic) -> str:
-    if not known.per_task:
-        return ""
-    return "the sum of the tasks" if known.over_ranks == "sum" else "the mean of the tasks' values"
-
-
 _HEAD = ("name", "objective", "reads", "meaning")
 _MEANINGS = {
     "default": "a group: a short choice of metrics for each output",
@@ -101,23 +55,204 @@ _MEANINGS = {
     "all": "a group: every metric of an output that needs nothing further and has a direction",
 }
 
-Member = tuple[MetricName, MetricEntry]
+
+def metric_text(name: str, feature: str | None = None, width: int | None = None) -> str:
+    """Return all facts of a metric, a part for each of its meanings; of a group, its members.
+
+    Args:
+        name: its name or an alias.
+        feature: the only output feature to show.
+        width: width of the terminal, to wrap long lines.
+
+    Raises:
+        UnknownMetricError: no metric has that name.
+        MetricNameError: the name does not follow the grammar, or has a parameter that the metric lacks.
+    """
+    requested = MetricName.parse(name)
+    if (record := diagnostic(requested)) is not None:
+        return diagnostic_text(record)
+    if (group := _group(requested, feature)) is not None:
+        return group_text(group, feature, width)
+    return _pages(_meanings_of(requested, feature), requested, width)
+
+
+def metric_json(name: str, feature: str | None = None) -> str:
+    """Return the facts of a metric as JSON, an object for each of its meanings.
+
+    Raises:
+        UnknownMetricError, MetricNameError: see `metric_text`.
+    """
+    requested = MetricName.parse(name)
+    if (record := diagnostic(requested)) is not None:
+        return json.dumps([{"diagnostic": True, **vars(record)}], indent=1)
+    if (group := _group(requested, feature)) is not None:
+        return group_json(group, feature)
+    return json.dumps(
+        [_meaning_facts(group, meaning, requested) for meaning, group in _meanings_of(requested, feature)],
+        indent=1,
+    )
+
+
+def _group(requested: MetricName, feature: str | None) -> str | None:
+    """Return the group that a name means; None if it means a metric."""
+    if feature is not None:
+        check_feature_type(feature)
+    load_plugins()
+    group = group_named(requested, feature)
+    return None if group is None else group.metric
+
+
+def _meanings_of(requested: MetricName, feature: str | None) -> list[tuple[MetricName, list[MetricEntry]]]:
+    """Return the meanings of a name: a canonical name, and its entries, which differ in the output feature.
+
+    Metrics with that name come before those of which it is an alias.
+    """
+    load_plugins()
+    exact = requested.params or requested.k is not None
+    meanings = () if exact else possible_meanings(requested, feature)
+    meanings = meanings or find_metric(requested, feature).meanings
+    name_of = {(entry.name, entry.feature_type): name for name, entry in meanings}
+    groups = sorted(
+        group_entries(entry for _, entry in meanings), key=lambda group: group[0].name != requested.metric
+    )
+    return [(name_of[group[0].name, group[0].feature_type], group) for group in groups]
+
+
+def _meaning_facts(
+    entries: Sequence[MetricEntry], meaning: MetricName, requested: MetricName
+) -> dict[str, Any]:
+    sweep, code = usage(entries[0])
+    facts = {name: fact for name, fact in asdict(entries[0]).items() if name != "feature_type"}
+    observations = {entry.feature_type: observed_of(entry) for entry in entries}
+    return {
+        **facts,
+        "aliases": facts["aliases"] or {},
+        "form": format_name(entries[0]),
+        "meant": None if meaning.metric == requested.metric else str(meaning),
+        "features": [entry.feature_type for entry in entries],
+        "evidence": {feature: _values(observed) for feature, observed in observations.items()},
+        "yaml": sweep,
+        "python": code,
+    }
+
+
+def _pages(
+    meanings: Sequence[tuple[MetricName, list[MetricEntry]]], requested: MetricName, width: int | None
+) -> str:
+    several = len({meaning.metric for meaning, _ in meanings}) > 1
+    pages = [
+        _page(
+            group,
+            _alias_meaning(requested, meaning, several),
+            _other_libraries(requested.metric, meaning, group),
+        )
+        for meaning, group in meanings
+    ]
+    return "\n\n".join("\n".join(wrap_page(lines, width)) for lines in pages)
+
+
+def _page(entries: Sequence[MetricEntry], meaning: str, elsewhere: str) -> Iterator[tuple[str, str]]:
+    """Return the lines of a page: a word and its text; the first line is the name alone."""
+    first = entries[0]
+    yield "", format_name(first)
+    yield from (
+        (word, fact)
+        for word, fact in (("asked", meaning), ("elsewhere", elsewhere), *_facts(entries))
+        if fact
+    )
+    for one in first.params:
+        yield "param", f"{one.name}: {format_param(one, first)}"
+    sweep, code = usage(first)
+    yield "in YAML", sweep
+    for i, line in enumerate(code.splitlines()):
+        yield "" if i else "in Python", line
+
+
+def _facts(entries: Sequence[MetricEntry]) -> Iterator[tuple[str, str]]:
+    first, (tried, *more) = entries[0], format_evidence(entries)
+    yield "meaning", first.summary
+    yield from (("", paragraph) for paragraph in first.docs.split("\n\n"))
+    yield "formula", first.formula
+    yield "value", first.value
+    yield "direction", f"{direction_word(first)}; {'' if len(entries) == 1 else 'by experiment '}{tried}"
+    yield from (("", line) for line in more)
+    yield "reads", first.inputs.value
+    yield "features", format_features(entries)
+    yield "shape", first.shape
+    yield "also takes", format_extra_inputs(entries)
+    yield "aliases", format_aliases(first)
+    yield "families", ", ".join(_family(family, first) for family in first.families)
+    yield "", format_exclusion(entries)
+    yield "keeps", format_statistics(entries)
+    yield "over tasks", format_over_tasks(entries)
+    yield "raises", first.raises
+    yield "deviates", first.deviates
+    yield "source", first.source
+    yield "needs", install_command(first)
+    yield "class", first.path
+
+
+def _family(family: str, entry: MetricEntry) -> str:
+    """Return the name of a family, with its name as a group if a metric has the same name."""
+    group = next(name for name in (family, f"{family}_family") if group_named(name, entry.feature_type))
+    return family if group == family else f"{family} (as a group {group})"
+
+
+def usage(entry: MetricEntry) -> tuple[str, str]:
+    """Return an example in a sweep file and one in Python.
+
+    >>> from hpometrics.metrics.registry.register import find_metric
+    >>> sweep, code = usage(find_metric("f1_macro", "category").entries[0])
+    >>> print(sweep)
+    metrics: {optimize: f1(average=macro)}
+    >>> print(code)
+    metric = get_metric("f1(average=macro)", "category")
+    metric.update(predictions=..., target=...)
+    """
+    name = str(entry.example)
+    quoted = f'"{name}"' if "," in name else name
+    sweep = f"metrics: {{optimize: {quoted}}}" if entry.objective else f"metrics: {{track: [{quoted}]}}"
+    keywords = ", ".join(f"{key}=..." for key in (entry.inputs.value, "target", *needs_of(entry)))
+    constructor = f'metric = get_metric("{name}", "{entry.feature_type}")'
+    return sweep, f"{constructor}\nmetric.update({keywords})"
+
+
+def _values(observed: Observed | None) -> dict[float, float | None]:
+    """Return the observed values by the share of random answers."""
+    return dict(zip(NOISE, observed.values, strict=True)) if observed is not None and observed.values else {}
+
+
+def _alias_meaning(requested: MetricName, meaning: MetricName, several: bool) -> str:
+    """Return the meaning of an alias; empty for a single bare name, which the head of the page shows."""
+    is_needed = several or str(meaning) != meaning.metric
+    return f"{requested} is {meaning}" if is_needed and meaning.metric != requested.metric else ""
+
+
+def _other_libraries(word: str, meaning: MetricName, entries: Sequence[MetricEntry]) -> str:
+    """Return which libraries mean the same by a ranking metric's name, and what it means in the others."""
+    if entries[0].feature_type != RANKING:
+        return ""
+    ours, libraries = replace(meaning, k=None), libraries_of(word)
+    same = [library for library, name in libraries.items() if name == ours]
+    others = {library: name for library, name in libraries.items() if name != ours}
+    texts = [f"what {library} calls {word} is {format_full_name(name)}" for library, name in others.items()]
+    return "; ".join([*([f"{format_full_name(ours)}, as in {' and '.join(same)}"] if same else []), *texts])
 
 
 def group_text(group: str, feature: str | None = None, width: int | None = None) -> str:
-    """Print what a group is, and its members: for one output feature, or for each that has it.
+    """Return the meaning of a group and its members, for one output feature or for each that has it.
 
     Raises:
-        MetricNameError: there is none for the output feature.
+        MetricNameError: the output feature has no such group.
     """
     members = _by_feature(group, feature)
     facts = [("", group), ("meaning", _meaning(group)), *_usage(group, members)]
-    parts = ["\n".join(wrapped(facts, width))]
+    parts = ["\n".join(wrap_page(facts, width))]
     return "\n\n".join([*parts, *(_part(group, kind, chosen, width) for kind, chosen in members.items())])
 
 
 def group_json(group: str, feature: str | None = None) -> str:
-    """Give the same as JSON.
+    """Return the members of a group as JSON.
 
     Raises:
         MetricNameError: see `group_text`.
@@ -138,17 +273,19 @@ def group_json(group: str, feature: str | None = None) -> str:
 
 
 def _by_feature(group: str, feature: str | None) -> dict[str, list[Member]]:
-    """The members of a group by output feature, of one or of all that have it."""
+    """Return the members of a group by output feature, of one or of all that have it."""
     kinds = [kind for kind in (FEATURES if feature is None else [feature]) if group in group_names(kind)]
     members = {kind: _members(group, kind) for kind in kinds}
-    found = {kind: chosen for kind, chosen in members.items() if chosen or _left_out(group, kind, chosen)}
-    if feature is not None and not found:
+    shown_members = {
+        kind: chosen for kind, chosen in members.items() if chosen or _excluded_names(group, kind, chosen)
+    }
+    if feature is not None and not shown_members:
         members_of(group, feature)  # which says why there is none
-    return found
+    return shown_members
 
 
 def _usage(group: str, members: Mapping[str, list[Member]]) -> Iterator[tuple[str, str]]:
-    """Say where the group may be written, if any list may have it."""
+    """Return examples of the group in a sweep file and in Python, if it has members."""
     for kind in (kind for kind, chosen in members.items() if chosen):
         yield "in YAML", f"metrics: {{track: [{group}]}}"
         yield "in Python", f'MetricCollection(["{group}"], output="{kind}")'
@@ -156,15 +293,17 @@ def _usage(group: str, members: Mapping[str, list[Member]]) -> Iterator[tuple[st
 
 
 def _part(group: str, kind: str, chosen: list[Member], width: int | None) -> str:
-    """The members for one output feature, and what of the family is none."""
-    rows = [(str(name), way(entry), entry.inputs.value, entry.summary) for name, entry in chosen]
-    left = _left_out(group, kind, chosen)
-    head, *more = wrapped([("", f"{kind}: {len(chosen)}"), *([("without", left)] if left else [])], width)
-    return "\n".join([head, *([lined_up(_HEAD, rows, width)] if rows else []), *more])
+    """Return the members for one output feature, and the metrics of the family that the group leaves out."""
+    rows = [(str(name), format_direction(entry), entry.inputs.value, entry.summary) for name, entry in chosen]
+    excluded = _excluded_names(group, kind, chosen)
+    head, *more = wrap_page(
+        [("", f"{kind}: {len(chosen)}"), *([("without", excluded)] if excluded else [])], width
+    )
+    return "\n".join([head, *([format_table(_HEAD, rows, width)] if rows else []), *more])
 
 
 def _members(group: str, kind: str) -> list[Member]:
-    """The members for one output feature; none where each of them needs something further."""
+    """Return the members for one output feature; an empty list if each of them needs further arguments."""
     try:
         names = members_of(group, kind)
     except MetricNameError:
@@ -179,181 +318,54 @@ def _meaning(group: str) -> str:
     )
 
 
-def _left_out(group: str, kind: str, chosen: list[Member]) -> str:
-    """Name the metrics of a family that are to be named themselves, since they need something further."""
-    within = {entry.name for _, entry in chosen}
+def _excluded_names(group: str, kind: str, chosen: list[Member]) -> str:
+    """Return the metrics of a family that must be named one by one, because they need further arguments."""
+    member_names = {entry.name for _, entry in chosen}
     entries = [entry for entry in all_entries(kind) if family_of(group) in entry.families]
-    left = ", ".join(form(entry) for entry in entries if entry.name not in within)
-    return left and f"{left}, which need something further"
+    names = ", ".join(format_name(entry) for entry in entries if entry.name not in member_names)
+    return names and f"{names}, which need something further"
 
 
-def metric_text(name: str, feature: str | None = None, width: int | None = None) -> str:
-    """Print all that is known of a metric, a part for each of its meanings; of a group its members.
-
-    Args:
-        name: its name or an alias.
-        feature: one output feature only.
-        width: of the terminal, to wrap long lines.
-
-    Raises:
-        UnknownMetricError: there is none of that name.
-        MetricNameError: the name does not follow the grammar, or has a parameter that is not the metric's.
-    """
-    asked = MetricName.parse(name)
-    if (known := diagnostic(asked)) is not None:
-        return diagnostic_text(known)
-    if (group := _group(asked, feature)) is not None:
-        return group_text(group, feature, width)
-    return _pages(_meant(asked, feature), asked, width)
-
-
-def metric_json(name: str, feature: str | None = None) -> str:
-    """Give the same as JSON, an object for each of its meanings.
-
-    Raises:
-        UnknownMetricError, MetricNameError: see `metric_text`.
-    """
-    asked = MetricName.parse(name)
-    if (known := diagnostic(asked)) is not None:
-        return json.dumps([{"diagnostic": True, **vars(known)}], indent=1)
-    if (group := _group(asked, feature)) is not None:
-        return group_json(group, feature)
-    return json.dumps([_told(group, meant, asked) for meant, group in _meant(asked, feature)], indent=1)
-
-
-def _group(asked: MetricName, feature: str | None) -> str | None:
-    """The group that a word names; None of a metric."""
-    if feature is not None:
-        check_feature_type(feature)
-    load_plugins()
-    group = group_named(asked, feature)
-    return None if group is None else group.metric
-
-
-def _meant(asked: MetricName, feature: str | None) -> list[tuple[MetricName, list[MetricEntry]]]:
-    """Find what a name means: a canonical name, and the entries that differ in the output feature only.
-
-    Metrics that have the name come before those of which it is an alias.
-    """
-    load_plugins()
-    exact = asked.params or asked.k is not None
-    meanings = () if exact else possible_meanings(asked, feature)
-    meanings = meanings or find_metric(asked, feature).meanings
-    name_of = {(entry.name, entry.feature_type): name for name, entry in meanings}
-    groups = sorted(alike(entry for _, entry in meanings), key=lambda group: group[0].name != asked.metric)
-    return [(name_of[group[0].name, group[0].feature_type], group) for group in groups]
-
-
-def _told(entries: Sequence[MetricEntry], meant: MetricName, asked: MetricName) -> dict[str, Any]:
-    sweep, code = usage(entries[0])
-    facts = {name: fact for name, fact in asdict(entries[0]).items() if name != "feature_type"}
-    tried = {entry.feature_type: observed_of(entry) for entry in entries}
-    return {
-        **facts,
-        "aliases": facts["aliases"] or {},
-        "form": form(entries[0]),
-        "meant": None if meant.metric == asked.metric else str(meant),
-        "features": [entry.feature_type for entry in entries],
-        "evidence": {feature: _values(seen) for feature, seen in tried.items()},
-        "yaml": sweep,
-        "python": code,
-    }
-
-
-def usage(entry: MetricEntry) -> tuple[str, str]:
-    """Give an example in a sweep file and one in Python.
-
-    >>> from hpometrics.metrics.registry.register import find_metric
-    >>> sweep, code = usage(find_metric("f1_macro", "category").entries[0])
-    >>> print(sweep)
-    metrics: {optimize: f1(average=macro)}
-    >>> print(code)
-    metric = get_metric("f1(average=macro)", "category")
-    metric.update(predictions=..., target=...)
-    """
-    name = str(entry.example)
-    quoted = f'"{name}"' if "," in name else name
-    sweep = f"metrics: {{optimize: {quoted}}}" if entry.objective else f"metrics: {{track: [{quoted}]}}"
-    given = ", ".join(f"{key}=..." for key in (entry.inputs.value, "target", *needs_of(entry)))
-    made = f'metric = get_metric("{name}", "{entry.feature_type}")'
-    return sweep, f"{made}\nmetric.update({given})"
-
-
-def _values(seen: Observed | None) -> dict[float, float | None]:
-    """Give the values that were seen, by the share of random answers."""
-    return dict(zip(NOISE, seen.values, strict=True)) if seen is not None and seen.values else {}
-
-
-def _pages(
-    meanings: Sequence[tuple[MetricName, list[MetricEntry]]], asked: MetricName, width: int | None
-) -> str:
-    several = len({meant.metric for meant, _ in meanings}) > 1
-    pages = [
-        _page(group, _alias_meaning(asked, meant, several), _elsewhere(asked.metric, meant, group))
-        for meant, group in meanings
-    ]
-    return "\n\n".join("\n".join(wrapped(lines, width)) for lines in pages)
-
-
-def _alias_meaning(asked: MetricName, meant: MetricName, several: bool) -> str:
-    """Say what an alias means; the head of the page says it where that is a name alone, and the only one."""
-    told = several or str(meant) != meant.metric
-    return f"{asked} is {meant}" if told and meant.metric != asked.metric else ""
-
-
-def _elsewhere(word: str, meant: MetricName, entries: Sequence[MetricEntry]) -> str:
-    """Say which libraries mean the same by the name of a ranking's metric, and what the others mean."""
-    if entries[0].feature_type != RANKING:
-        return ""
-    ours, libraries = replace(meant, k=None), libraries_of(word)
-    same = [library for library, name in libraries.items() if name == ours]
-    others = {library: name for library, name in libraries.items() if name != ours}
-    told = [f"what {library} calls {word} is {in_full(name)}" for library, name in others.items()]
-    return "; ".join([*([f"{in_full(ours)}, as in {' and '.join(same)}"] if same else []), *told])
-
-
-def _page(entries: Sequence[MetricEntry], meaning: str, elsewhere: str) -> Iterator[tuple[str, str]]:
-    """Give the lines of a page: a word and what it says; the first line is the name alone."""
-    first = entries[0]
-    yield "", form(first)
-    yield from (
-        (word, fact)
-        for word, fact in (("asked", meaning), ("elsewhere", elsewhere), *_facts(entries))
-        if fact
+def diagnostics_table(width: int | None = None) -> str:
+    """Return a line per diagnostic; on a terminal of this width, long lines are wrapped."""
+    rows = [_row(one) for one in DIAGNOSTICS.values()]
+    if width is None:
+        return f"{_TITLE}\n{aligned([_DIAGNOSTIC_HEAD, *rows], align='<')}"
+    lines = (f"{name:<20} {way:<10} {meaning}" for name, way, _, _, meaning in rows)
+    return "\n".join(
+        [_TITLE, *(line for one in lines for line in wrap(one, width, subsequent_indent="    "))]
     )
-    for one in first.params:
-        yield "param", f"{one.name}: {param(one, first)}"
-    sweep, code = usage(first)
-    yield "in YAML", sweep
-    for i, line in enumerate(code.splitlines()):
-        yield "" if i else "in Python", line
 
 
-def _family(family: str, entry: MetricEntry) -> str:
-    """Name a family, and how it is written as a group where a metric has its name."""
-    group = next(name for name in (family, f"{family}_family") if group_named(name, entry.feature_type))
-    return family if group == family else f"{family} (as a group {group})"
+def diagnostic_text(diagnostic: Diagnostic) -> str:
+    """Return all facts of a diagnostic as text."""
+    return "\n".join(
+        [diagnostic.name, *(f"  {word:<10} {fact}" for word, fact in _diagnostic_facts(diagnostic) if fact)]
+    )
 
 
-def _facts(entries: Sequence[MetricEntry]) -> Iterator[tuple[str, str]]:
-    first, (tried, *more) = entries[0], evidence(entries)
-    yield "meaning", first.summary
-    yield from (("", paragraph) for paragraph in first.docs.split("\n\n"))
-    yield "formula", first.formula
-    yield "value", first.value
-    yield "direction", f"{direction(first)}; {'' if len(entries) == 1 else 'by experiment '}{tried}"
-    yield from (("", line) for line in more)
-    yield "reads", first.inputs.value
-    yield "features", features_of(entries)
-    yield "shape", first.shape
-    yield "also takes", takes(entries)
-    yield "aliases", aliases(first)
-    yield "families", ", ".join(_family(family, first) for family in first.families)
-    yield "", left_out(entries)
-    yield "keeps", kept(entries)
-    yield "over tasks", over_tasks(entries)
-    yield "raises", first.raises
-    yield "deviates", first.deviates
-    yield "source", first.source
-    yield "needs", install(first)
-    yield "class", first.path
+def _row(diagnostic: Diagnostic) -> tuple[str, ...]:
+    way = f"{diagnostic.objective.value}{ARROWS[diagnostic.objective]}" if diagnostic.objective else "-"
+    return diagnostic.name, way, diagnostic.unit or "-", _scope(diagnostic), diagnostic.meaning
+
+
+def _diagnostic_facts(diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
+    direction = "" if diagnostic.objective else ", direction: minimize"
+    yield "meaning", diagnostic.meaning
+    yield "unit", diagnostic.unit
+    yield "direction", diagnostic.objective.value if diagnostic.objective else "no direction"
+    yield "of", _scope(diagnostic)
+    yield "over tasks", _over_tasks(diagnostic)
+    yield "over ranks", _OVER_RANKS[diagnostic.over_ranks]
+    yield "comes from", diagnostic.comes_from
+    yield "in YAML", f"metrics: {{optimize: {{metric: {diagnostic}{direction}}}}}"
+
+
+def _scope(diagnostic: Diagnostic) -> str:
+    return "each task" if diagnostic.per_task else "the run"
+
+
+def _over_tasks(diagnostic: Diagnostic) -> str:
+    if not diagnostic.per_task:
+        return ""
+    return "the sum of the tasks" if diagnostic.over_ranks == "sum" else "the mean of the tasks' values"

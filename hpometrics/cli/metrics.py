@@ -1,4 +1,4 @@
-"""Metrics: the commands that say what can be measured, and measure it."""
+"""The commands that list metrics, show one, measure a file and print the schema."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from .completion import FAMILY, FEATURE, METRIC_OR_GROUP, METRICS
-from .exit_codes import reported
-from .options import AS_JSON, FILE, form_of, show, terminal_width
+from .exit_codes import report_errors
+from .options import AS_JSON, FILE, output_format, show, terminal_width
 
 
 @click.command()
@@ -19,7 +19,7 @@ def schema(output: Path | None) -> None:
     from ..config.json_schema import json_schema
 
     text = json.dumps(json_schema(), indent=1) + "\n"
-    with reported():
+    with report_errors():
         if output is None:
             click.echo(text, nl=False)
         else:
@@ -72,17 +72,17 @@ def measure(
     Its columns: target and prediction; probability or probability_0 ..., or named by label; logit likewise;
     target_LABEL for a set; reference or reference_0 ... for texts; sample_weight; task.
     """
-    with reported():
+    with report_errors():
         from ..metrics.registry.names import split_names
         from ..scoring import Request, measure_file, report
 
         request = Request(file, output, tuple(split_names(names)), weights, by, memory)
-        show(report(measure_file(request), form_of(form, as_json)))
+        show(report(measure_file(request), output_format(form, as_json)))
 
 
 @click.group()
 def metrics() -> None:
-    """What can be measured."""
+    """List and show the registered metrics."""
 
 
 @metrics.command("list")
@@ -99,14 +99,14 @@ def metrics() -> None:
 def list_metrics(
     feature: str | None, inputs: str | None, objective: str | None, family: str | None, as_json: bool
 ) -> None:
-    """List the registered metrics: name, which way is better, what each reads and means."""
-    with reported():
+    """List the registered metrics: name, direction, inputs and meaning."""
+    with report_errors():
         from .metric_list import Filter, metrics_json, metrics_table
         from .metric_pages import diagnostics_table
 
-        asked = Filter(feature, inputs, objective, family)
-        show(metrics_json(asked) if as_json else metrics_table(asked, terminal_width()))
-        if asked == Filter() and not as_json:
+        selection = Filter(feature, inputs, objective, family)
+        show(metrics_json(selection) if as_json else metrics_table(selection, terminal_width()))
+        if selection == Filter() and not as_json:
             show(f"\n{diagnostics_table(terminal_width())}")
 
 
@@ -115,12 +115,12 @@ def list_metrics(
 @click.option("--feature", metavar="TYPE", type=FEATURE, help="As one of this output feature only.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def show_metric(name: str, feature: str | None, as_json: bool) -> None:
-    """Say all that is known of a metric: definition, direction and how it was tried, parameters, use.
+    """Show all facts of a metric: definition, direction and its evidence, parameters, use.
 
-    Of a group, such as calibration or default: its metrics for each output.
+    For a group, such as calibration or default, show its metrics for each output.
     """
-    with reported():
+    with report_errors():
         from .metric_pages import metric_json, metric_text
 
-        told = metric_json(name, feature) if as_json else metric_text(name, feature, terminal_width())
-        show(told)
+        text = metric_json(name, feature) if as_json else metric_text(name, feature, terminal_width())
+        show(text)

@@ -1,4 +1,4 @@
-"""Parameters: the arguments that several commands take."""
+"""Options that several commands share, and the output of text."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ INTERVAL = click.option(
 )
 
 
-def form_of(form: str | None, as_json: bool, default: str = "text") -> str:
-    """Return the form that `--format` and `--json` ask for together.
+def output_format(form: str | None, as_json: bool, default: str = "text") -> str:
+    """Return the output format that `--format` and `--json` request together.
 
     Raises:
-        click.UsageError: they name two.
+        click.UsageError: they name two formats.
     """
     if as_json and form not in (None, "json"):
         raise click.UsageError(f"--json and -f {form} are two forms; name one")
@@ -38,24 +38,24 @@ def form_of(form: str | None, as_json: bool, default: str = "text") -> str:
 
 
 def terminal_width() -> int | None:
-    """Give the width of the terminal; None where the output goes elsewhere, which is not wrapped."""
+    """Return the width of the terminal; None if the output goes elsewhere and is not wrapped."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def show(text: str, *, file: TextIO | None = None, err: bool = False) -> None:
-    """Print lines, in which what would steer the terminal is escaped: names in files are anybody's."""
+    """Print lines with the control characters escaped, since files may hold any names."""
     click.echo(printable_lines(text), file=file, err=err)
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
-    """Look for no garbage within, nor when the process ends.
+def without_garbage_collection() -> Iterator[None]:
+    """Disable the garbage collector within the block, and at the end of the process.
 
-    Nearly all that such a command makes are modules and models, which stay to its end: to look through them
-    over and over is a tenth of its time, and frees nothing. Not for what runs a user's engine.
+    Nearly all objects of such a command are modules and models, which live to its end: collecting over and
+    over takes a tenth of its time and frees nothing. Do not use it for a command that runs a user's engine.
     """
     atexit.unregister(gc.freeze)
-    atexit.register(gc.freeze)  # what is frozen is not looked through at the end either
+    atexit.register(gc.freeze)  # frozen objects are not examined at exit either
     collects = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""Elsewhere: what the measures of rankings that other libraries have are called here: `docs/rankings.md`."""
+"""The names of ranking metrics in other libraries, and the metrics here: `docs/rankings.md`."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Library:
     """A library's measures of rankings.
 
     Attributes:
-        remark: what holds for all of them.
-        names: each of its names, and the metric here.
-        missing: the names that have none here, and why.
+        remark: a remark on all of them.
+        names: each of its names, with the metric here.
+        missing: the names without a metric here, and the reason.
     """
 
     remark: str
@@ -124,60 +124,64 @@ LIBRARIES = {
         },
     ),
 }  # fmt: skip
-"""By name; a test compares each with what the library has."""
+"""The libraries by name; a test compares each with the names that the library exports."""
 
 
 def page() -> str:
-    """Give the text of `docs/rankings.md`."""
+    """Return the text of `docs/rankings.md`."""
     sections = (line for name, library in LIBRARIES.items() for line in _section(name, library))
-    return "\n".join([_HEAD, "", _SHARED, *_shared(), *sections])
+    return "\n".join([_HEAD, "", _SHARED, *_shared_names(), *sections])
 
 
 def libraries_of(word: str) -> dict[str, MetricName]:
-    """Give the metric here of what each library calls by a word, without its cut-off.
+    """Return the metric here for a name in each library that has it, without its cut-off.
 
     >>> {library: str(name) for library, name in libraries_of("nDCG").items()}
     {'ir_measures': 'ndcg', 'WarpRec': 'ndcg(gain=warprec)'}
     """
-    ours = {library: told.names[word] for library, told in LIBRARIES.items() if word in told.names}
+    ours = {name: library.names[word] for name, library in LIBRARIES.items() if word in library.names}
     return {library: replace(MetricName.parse(name), k=None) for library, name in ours.items()}
 
 
-def meant_here(word: str) -> MetricName | None:
-    """Give what a library's name of a measure means when it is written here; None if it is no name here.
+def local_meaning(word: str) -> MetricName | None:
+    """Return the metric that a library's name means when it is written here; None if it is not a name here.
 
-    >>> str(meant_here("MAP")), meant_here("NDCG")
+    >>> str(local_meaning("MAP")), local_meaning("NDCG")
     ('map', None)
     """
     for name in (word, f"{word}@10"):
         try:
             return replace(find_metric(name, RANKING).name, k=None)
         except (MetricNameError, UnknownMetricError):
-            continue  # it needs its k, or is none
+            continue  # the name needs its k, or is unknown
     return None
 
 
-def in_full(name: MetricName) -> str:
-    """Print the name of a ranking's metric with the choices that it leaves at their defaults.
+def format_full_name(name: MetricName) -> str:
+    """Return the name of a ranking metric with the choices that are at their defaults.
 
-    >>> in_full(MetricName.parse("map")), in_full(MetricName.parse("ndcg(gain=warprec)"))
-    ('map(norm=min)', 'ndcg(gain=warprec)')
+    >>> [format_full_name(MetricName.parse(name)) for name in ("map", "ndcg(gain=warprec)")]
+    ['map(norm=min)', 'ndcg(gain=warprec)']
     """
     ((_, entry),) = possible_meanings(name, RANKING)
     defaults = {param.name: param.default for param in entry.params if param.choices and param.default}
     return str(replace(name, params=tuple({**defaults, **dict(name.params)}.items())))
 
 
-def _shared() -> Iterator[str]:
-    """Give a row for each name by which a library means something else than is meant here or elsewhere."""
+def _shared_names() -> Iterator[str]:
+    """Return a row for each name that means another metric in one library than here or in another."""
     words = sorted({word for library in LIBRARIES.values() for word in library.names})
     words.sort(key=str.lower)
     for word in words:
-        here, libraries = meant_here(word), libraries_of(word)
-        others = [f"{library}: `{in_full(name)}`" for library, name in libraries.items() if name != here]
-        if others and (here is not None or len(set(libraries.values())) > 1):
-            same = ", ".join(library for library, name in libraries.items() if name == here)
-            meaning = "-" if here is None else f"`{in_full(here)}`"
+        local_name, libraries = local_meaning(word), libraries_of(word)
+        others = [
+            f"{library}: `{format_full_name(name)}`"
+            for library, name in libraries.items()
+            if name != local_name
+        ]
+        if others and (local_name is not None or len(set(libraries.values())) > 1):
+            same = ", ".join(library for library, name in libraries.items() if name == local_name)
+            meaning = "-" if local_name is None else f"`{format_full_name(local_name)}`"
             yield f"| `{word}` | {meaning} | {same or '-'} | {', '.join(others)} |"
     yield ""
 
@@ -185,10 +189,10 @@ def _shared() -> Iterator[str]:
 def _section(name: str, library: Library) -> Iterator[str]:
     yield from ("", f"## {name}", "", library.remark, "", "| there | here | what it is |", "|---|---|---|")
     for theirs, ours in library.names.items():
-        found = find_metric(ours, RANKING)
-        here = meant_here(theirs)
-        same = here in (None, replace(found.name, k=None))
-        remark = "" if here is None or same else f" (written here: `{in_full(here)}`)"
-        yield f"| `{theirs}`{remark} | `{found.name}` | {found.entries[0].summary} |"
+        metric = find_metric(ours, RANKING)
+        local_name = local_meaning(theirs)
+        same = local_name in (None, replace(metric.name, k=None))
+        remark = "" if local_name is None or same else f" (written here: `{format_full_name(local_name)}`)"
+        yield f"| `{theirs}`{remark} | `{metric.name}` | {metric.entries[0].summary} |"
     yield from (f"| `{theirs}` | - | {reason} |" for theirs, reason in library.missing.items())
     yield ""

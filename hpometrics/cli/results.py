@@ -1,4 +1,4 @@
-"""Results: the commands that read what a sweep has left, or do it again."""
+"""The commands that read the results of a sweep, compare them, or replay a trial."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from typing import Any, TextIO
 import click
 
 from .completion import METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL
-from .exit_codes import NOTHING_FINITE, reported
-from .options import AS_JSON, FILE, INTERVAL, form_of, show, terminal_width
+from .exit_codes import NOTHING_FINITE, report_errors
+from .options import AS_JSON, FILE, INTERVAL, output_format, show, terminal_width
+
+Printer = Callable[[str], object]
+FactsPrinter = Callable[[dict[str, Any]], object]
+STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "interrupted")
 
 
 @click.command()
@@ -48,7 +52,7 @@ def compare(
     bootstrap, p that of Wilcoxon's signed-rank test, after Holm where there are several metrics or strata;
     the effect is the difference in standard deviations of the users' differences.
     """
-    with reported():
+    with report_errors():
         trials = _two_trials(others)
         if trials is None:
             _compare_sweeps([directory, *map(Path, others)], names, by, level, as_json)
@@ -57,12 +61,12 @@ def compare(
             raise click.UsageError("--interval is of sweeps; that of two trials is of 95%")
         from ..results.compare_trials import compared
 
-        found = compared(directory, *trials, names, by)
-        show(json.dumps(found.facts(), indent=1, allow_nan=False) if as_json else found.text())
+        comparison = compared(directory, *trials, names, by)
+        show(json.dumps(comparison.facts(), indent=1, allow_nan=False) if as_json else comparison.text())
 
 
 def _two_trials(others: tuple[str, ...]) -> tuple[int, int] | None:
-    """Read the numbers of two trials; None where directories are named."""
+    """Return the numbers of two trials; None if the arguments are directories."""
     numbers = [text for text in others if text.isascii() and text.isdigit()]
     if not others:
         raise click.UsageError("name two trials of it, or further directories")
@@ -78,21 +82,15 @@ def _two_trials(others: tuple[str, ...]) -> tuple[int, int] | None:
 def _compare_sweeps(
     directories: list[Path], names: tuple[str, ...], by: str | None, level: float | None, as_json: bool
 ) -> None:
-    for option, given in (("--metric", names), ("--by", by)):
-        if given:
+    for option, value in (("--metric", names), ("--by", by)):
+        if value:
             raise click.UsageError(f"{option} is of the users of two trials; sweeps are compared as they are")
     from ..results.compare_sweeps import rivals
 
-    found = rivals(directories, level)
-    show(json.dumps(found.facts(), indent=1, allow_nan=False) if as_json else found.text())
-    if found.undecided:
+    comparison = rivals(directories, level)
+    show(json.dumps(comparison.facts(), indent=1, allow_nan=False) if as_json else comparison.text())
+    if comparison.undecided:
         sys.exit(NOTHING_FINITE)
-
-
-Tell = Callable[[str], object]
-TellFacts = Callable[[dict[str, Any]], object]
-
-STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "interrupted")
 
 
 @click.command()
@@ -139,8 +137,8 @@ def best(
     Exit code 3: no trial is complete, or none is feasible; --json then names the one that breaks the
     constraints least, with "feasible": false and its violations.
     """
-    with reported():
-        form = form_of(form, as_json)
+    with report_errors():
+        form = output_format(form, as_json)
         _check_alone(count, form, level, pick)
         from ..results.best import NoneFeasible, best_text
         from ..selection.selection import read_pick
@@ -155,7 +153,7 @@ def best(
 
 
 def _check_alone(count: int | None, form: str, level: float | None, pick: str | None) -> None:
-    """Refuse what goes with the one pick, where several trials are asked for, or params alone."""
+    """Raise if an option for the one pick is used with several trials, or with params alone."""
     if count is not None and pick is not None:
         raise click.UsageError("-k names several trials, --pick one; leave out either")
     if level is not None and (count is not None or form == "args"):
@@ -170,12 +168,12 @@ def _check_alone(count: int | None, form: str, level: float | None, pick: str | 
 @click.option("--seeds", type=click.IntRange(min=1), help="Train it under so many seeds.  [1]")
 @click.option("--json", "as_json", is_flag=True, help="Print what came out as JSON, its lines to stderr.")
 def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | None, as_json: bool) -> None:
-    """Do again what a best.json, or a best.yaml or directory of a sweep, is the record of.
+    """Repeat the run that a best.json, or a best.yaml or directory of a sweep, records.
 
     The engine params of a best.json are evaluated, the best trial of a sweep is trained, each under the
     recorded seed. Exit code 0: the recorded score came out, to the last digit; 1: it did not.
     """
-    with reported():
+    with report_errors():
         from .._stdout import aside
         from ..engines.replay import BestReplay, best_file
 
@@ -183,28 +181,28 @@ def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | N
         if evaluation is not None if file is None else (trial, seeds) != (None, None):
             raise click.UsageError("MODULE:EVALUATION is for a best.json, --trial and --seeds for a sweep")
         with aside() as stdout:
-            tells = _tells(stdout, as_json)
+            printers = _printers(stdout, as_json)
             if file is None:
                 from ..runner.replay import replay_trial  # with torch
 
-                sys.exit(replay_trial(path, trial, seeds or 1, *tells))
+                sys.exit(replay_trial(path, trial, seeds or 1, *printers))
             best = BestReplay.read(file)
             if evaluation is None and best.stated is not None:
                 from ..runner.engine_params import restated  # with torch
 
-                sys.exit(best.run(*restated(best.stated), *tells))
-            sys.exit(best.run(*best.named(evaluation), *tells))
+                sys.exit(best.run(*restated(best.stated), *printers))
+            sys.exit(best.run(*best.named(evaluation), *printers))
 
 
-def _tells(stdout: TextIO, as_json: bool) -> tuple[Tell, TellFacts | None]:
-    """Give what takes the lines of a replay, and its facts where JSON has the output for itself."""
+def _printers(stdout: TextIO, as_json: bool) -> tuple[Printer, FactsPrinter | None]:
+    """Return the printer of a replay's lines, and of its facts if stdout is for JSON alone."""
     if not as_json:
         return partial(show, file=stdout), None
 
-    def tell_facts(facts: dict[str, Any]) -> None:
+    def print_facts(facts: dict[str, Any]) -> None:
         show(json.dumps(facts, indent=1, allow_nan=False), file=stdout)
 
-    return partial(show, err=True), tell_facts
+    return partial(show, err=True), print_facts
 
 
 @click.command()
@@ -230,18 +228,18 @@ def audit(
     ignore: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Look for what misleads in an Optuna storage, Ray results, a W&B sweep or a Ludwig config.
+    """Find misleading results in an Optuna storage, Ray results, a W&B sweep or a Ludwig config.
 
-    PATH may be the URL of an SQLite file, sqlite:///study.db. Found are: a direction that contradicts the
-    metric, a best that is not finite or of the last epoch, trials that nobody ended, points tried twice;
+    PATH may be the URL of an SQLite file, sqlite:///study.db. It reports a direction that contradicts the
+    metric, a best that is not finite or of the last epoch, trials that never ended, points tried twice;
     nothing is changed. Exit code 1: there are findings.
     """
-    with reported():
+    with report_errors():
         from ..interop.audit import Request, audit_json, audit_path, audit_text, path_of
 
-        found = audit_path(Request(path_of(path), study, metric, direction, budget, ignore))
-        show(audit_json(found) if as_json else audit_text(found))
-        if any(one.findings for one in found):
+        audits = audit_path(Request(path_of(path), study, metric, direction, budget, ignore))
+        show(audit_json(audits) if as_json else audit_text(audits))
+        if any(one.findings for one in audits):
             sys.exit(1)
 
 
@@ -249,19 +247,19 @@ def audit(
 @click.argument("directory", type=RUN_DIRECTORY)
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def status(directory: Path, as_json: bool) -> None:
-    """Say how far a sweep is, what is best so far and what its open trials do.
+    """Print the progress of a sweep, the best so far and its open trials.
 
     Exit code 3: no trial is complete yet.
     """
-    with reported():
+    with report_errors():
         from ..results.status import status_facts, status_text
 
         if as_json:
             facts = status_facts(directory)
-            told, complete = json.dumps(facts, indent=1, allow_nan=False), facts["states"]["complete"] > 0
+            text, complete = json.dumps(facts, indent=1, allow_nan=False), facts["states"]["complete"] > 0
         else:
-            told, complete = status_text(directory)
-        show(told)
+            text, complete = status_text(directory)
+        show(text)
         if not complete:
             sys.exit(NOTHING_FINITE)
 
@@ -274,10 +272,10 @@ def status(directory: Path, as_json: bool) -> None:
 @AS_JSON
 def trials(directory: Path, sort: str, states: tuple[str, ...], form: str | None, as_json: bool) -> None:
     """List the trials of a run directory with the values of their picked epochs."""
-    with reported():
+    with report_errors():
         from ..results.leaderboard import trials_text
 
-        show(trials_text(directory, form_of(form, as_json, "table"), sort, states))
+        show(trials_text(directory, output_format(form, as_json, "table"), sort, states))
 
 
 @click.command()
@@ -286,7 +284,7 @@ def trials(directory: Path, sort: str, states: tuple[str, ...], form: str | None
 @click.option("-f", "--format", "form", type=click.Choice(["html", "md"]), default="html")
 def report(directory: Path, output: Path | None, form: str) -> None:
     """Write a run directory's report: one page, offline, or one text; from its record."""
-    with reported():
+    with report_errors():
         from ..results.report.writing import write_report
 
         show(f"saved {write_report(directory, form, output)}")
@@ -297,7 +295,7 @@ def report(directory: Path, output: Path | None, form: str) -> None:
 @click.option("--port", type=click.IntRange(1, 65535), default=8080, show_default=True)
 def dashboard(directory: Path, port: int) -> None:
     """Show the study of a run directory in optuna-dashboard, on this machine only."""
-    with reported():
+    with report_errors():
         from ..runner.dashboard import serve_dashboard
 
         serve_dashboard(directory, port, show)
@@ -310,8 +308,8 @@ def dashboard(directory: Path, port: int) -> None:
 @click.option("--all", "every", is_flag=True, help="All epochs.")
 @click.option("--split", type=click.Choice(["train", "validation", "test"]), help="Only this one.")
 def epochs(directory: Path, trial: int, epoch: int | None, every: bool, split: str | None) -> None:
-    """Print what a trial of a run directory has measured, a row per task, from its record."""
-    with reported():
+    """Print the values of a trial of a run directory, a row per task, from its record."""
+    with report_errors():
         from ..results.epochs import epochs_text
 
         show(epochs_text(directory, trial, epoch, every=every, split=split, width=terminal_width()))

@@ -1,4 +1,4 @@
-"""Sweeps: the commands that take a sweep file, or an evaluation, and run it."""
+"""The commands that write, check and run a sweep file, join a sweep, or run an evaluation."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import click
 
 from ..exceptions import ConfigError
 from .completion import METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL
-from .exit_codes import CONFIG_ERROR, reported
-from .options import FILE, show, uncollected
+from .exit_codes import CONFIG_ERROR, report_errors
+from .options import FILE, show, without_garbage_collection
 
 if TYPE_CHECKING:
     from ..runner.check import Check  # with pydantic
@@ -32,14 +32,14 @@ SET = click.option(
 @click.option("--backend", type=click.Choice(["optuna", "ray"]), help="Where it runs.  [optuna]")
 @click.option("--from", "source", type=FILE, metavar="FILE", help="A W&B sweep, or a config of Ludwig.")
 def init(directory: Path, metric: str | None, backend: str | None, source: Path | None) -> None:
-    """Write a sweep file to start from, its engine and the schema for editors; check and run take them.
+    """Write a sweep file to start from, its engine and the schema for editors.
 
-    --metric is to be one of a binary output, which is what the engine to start from predicts.
+    --metric must be one of a binary output, which is what the starter engine predicts.
 
-    With --from the sweep of a W&B sweep file, or of the hyperopt section of a Ludwig config; what could not
-    be carried over is listed with its line, here and at the head of the file.
+    With --from, convert a W&B sweep file or the hyperopt section of a Ludwig config; settings that could
+    not be converted are listed with their lines, on stdout and at the head of the file.
     """
-    with reported():
+    with report_errors():
         if source is not None:
             if metric is not None or backend is not None:
                 raise click.UsageError("--from has a metric and a backend of its own")
@@ -80,7 +80,7 @@ def run(
     Results are printed to stdout and kept in results.dir (runs/NAME, seen from the current directory).
     --workers 4 is --set backend.optuna.workers=4, or that of ray, whichever the file names.
     """
-    with reported(verbose):
+    with report_errors(verbose):
         _check_once(workers, assignments)
         if dry_run:
             _check(file, assignments, as_json, workers=workers)
@@ -102,7 +102,7 @@ def run(
 
 
 def _check_posix(command: str) -> None:
-    """Refuse a system that lacks the process groups, signals and file locks that a sweep relies on."""
+    """Raise on a system that lacks the process groups, signals and file locks that a sweep needs."""
     if not hasattr(os, "killpg"):
         raise ConfigError(
             f"hpometrics {command} needs a POSIX system, as Linux, got {sys.platform}; "
@@ -129,7 +129,7 @@ def check(file: Path, assignments: tuple[str, ...], sample: int | None, probe: b
 
     Exit code 2: something is wrong, or the epoch of --probe lacks a value that the file names.
     """
-    with reported():
+    with report_errors():
         _check(file, assignments, as_json, sample or 0, probe)
 
 
@@ -141,22 +141,22 @@ def _check(
     probe: bool = False,
     workers: int | None = None,
 ) -> None:
-    with nullcontext() if probe else uncollected():
+    with nullcontext() if probe else without_garbage_collection():
         from ..runner.check import Check
 
-        asked = Check(file, assignments, sample, probe, workers)
-        _print_json(asked) if as_json else _print_text(asked)
+        sweep_check = Check(file, assignments, sample, probe, workers)
+        _print_json(sweep_check) if as_json else _print_text(sweep_check)
 
 
-def _print_text(asked: Check) -> None:
-    told, lacking = asked.text()
-    show(told)
+def _print_text(sweep_check: Check) -> None:
+    text, lacking = sweep_check.text()
+    show(text)
     if lacking is not None:
         raise lacking
 
 
-def _print_json(asked: Check) -> None:
-    facts = asked.facts()
+def _print_json(sweep_check: Check) -> None:
+    facts = sweep_check.facts()
     show(json.dumps(facts, indent=1))
     if not facts["ok"]:
         sys.exit(CONFIG_ERROR)
@@ -190,7 +190,7 @@ def evaluate(
     The list may be left out where the evaluation has its own. A sweep file over an engine of stages is
     evaluated if its candidates are a list or a grid; the results go to results.dir with -eval at its end.
     """
-    with reported(verbose):
+    with report_errors(verbose):
         from ..engines.command import Options, eval_command
 
         cache = False if no_cache else None
@@ -229,7 +229,7 @@ def worker(
     Works on its trials beside all others until none is left; what a worker that died has left is taken up.
     `run` starts workers itself where the file says backend: {optuna: {workers: 4}}.
     """
-    with reported(verbose):
+    with report_errors(verbose):
         _check_posix("worker")
         from ..runner.worker import WorkerOptions, worker_command
 

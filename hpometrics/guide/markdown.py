@@ -6,7 +6,17 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from ..cli.metric_list import aliases, alike, direction, evidence, features_of, form, kept, param, takes
+from ..cli.metric_list import (
+    direction_word,
+    format_aliases,
+    format_evidence,
+    format_extra_inputs,
+    format_features,
+    format_name,
+    format_param,
+    format_statistics,
+    group_entries,
+)
 from ..cli.metric_pages import usage
 from ..direction import ARROWS
 from ..metrics.features import FEATURES
@@ -79,8 +89,13 @@ def _default(feature_type: str) -> str:
 
 def _section(family: str, entries: Sequence[MetricEntry]) -> Iterator[str]:
     yield from ("", f"## {family}")
-    for group in alike(entry for entry in entries if entry.families[0] == family):
-        yield from ("", f"### `{form(group[0])}` of {features_of(group)}", "", _escaped(group[0].summary))
+    for group in group_entries(entry for entry in entries if entry.families[0] == family):
+        yield from (
+            "",
+            f"### `{format_name(group[0])}` of {format_features(group)}",
+            "",
+            _escaped(group[0].summary),
+        )
         yield from (part for text in group[0].docs.split("\n\n") if text for part in ("", _escaped(text)))
         yield ""
         yield from (f"- {word}: {_escaped(fact)}" for word, fact in _facts(group) if fact)
@@ -88,16 +103,16 @@ def _section(family: str, entries: Sequence[MetricEntry]) -> Iterator[str]:
 
 
 def _facts(entries: Sequence[MetricEntry]) -> Iterator[tuple[str, str]]:
-    first, tried = entries[0], "; ".join(evidence(entries))
+    first, tried = entries[0], "; ".join(format_evidence(entries))
     yield "formula", f"`{first.formula}`" if first.formula else ""
     yield "value", first.value
-    yield "direction", f"{direction(first)}; {'' if len(entries) == 1 else 'by experiment '}{tried}"
+    yield "direction", f"{direction_word(first)}; {'' if len(entries) == 1 else 'by experiment '}{tried}"
     yield "reads", first.inputs.value
     yield "shape", first.shape
-    yield "also takes", takes(entries)
-    yield from (("parameter", f"`{one.name}`: {param(one, first)}") for one in first.params)
-    yield "aliases", aliases(first)
-    yield "keeps", kept(entries)
+    yield "also takes", format_extra_inputs(entries)
+    yield from (("parameter", f"`{one.name}`: {format_param(one, first)}") for one in first.params)
+    yield "aliases", format_aliases(first)
+    yield "keeps", format_statistics(entries)
     yield "raises", first.raises
     yield "deviates", first.deviates
     yield "source", first.source

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from matrix import failures
 
-from hpometrics.cli.other_libraries import LIBRARIES, in_full, libraries_of, meant_here, page
+from hpometrics.cli.other_libraries import LIBRARIES, format_full_name, libraries_of, local_meaning, page
 from hpometrics.metrics.registry.lookup import find_metric
 
 ROOT = Path(__file__).parents[2]
@@ -85,11 +85,11 @@ def test_no_name_means_something_else_here_unsaid():
 
     def check(names):
         library, theirs = names
-        here = meant_here(theirs)
+        here = local_meaning(theirs)
         section = text.partition(f"\n## {library}\n")[2].splitlines()
         row = next(line for line in section if line.startswith(f"| `{theirs}`"))
         same = here is None or here == libraries_of(theirs)[library]
-        assert same or f"written here: `{in_full(here)}`" in row
+        assert same or f"written here: `{format_full_name(here)}`" in row
 
     assert failures(PAIRS, check) == []
 

@@ -22,7 +22,7 @@ FILTERS = [
 @pytest.mark.parametrize("asked", FILTERS, ids=str)
 def test_every_filter_that_is_given_holds(asked):
     """What is listed is like what was asked, and nothing that is like it is missing."""
-    chosen = asked.chosen()
+    chosen = asked.entries()
     assert chosen
     for entry in all_entries():
         objective = entry.objective.value if entry.objective else "none"
@@ -37,7 +37,7 @@ def test_every_filter_that_is_given_holds(asked):
 
 def test_the_last_line_counts():
     """Names, metrics, and how many of them can be optimized."""
-    chosen = Filter(feature="category").chosen()
+    chosen = Filter(feature="category").entries()
     last = metrics_table(Filter(feature="category")).splitlines()[-1]
     directed = sum(entry.objective is not None for entry in chosen)
     assert last.startswith(f"{len({e.name for e in chosen})} names, {len(chosen)} metrics (a name of one")
@@ -75,9 +75,9 @@ def test_the_list_as_json_says_the_same():
 def test_what_does_not_exist_is_said():
     """A misspelt feature or family suggests the near one; filters that no metric meets list nothing."""
     with pytest.raises(MetricInputError, match=r"'binery' is no output feature. Did you mean 'binary'"):
-        Filter(feature="binery").chosen()
+        Filter(feature="binery").entries()
     with pytest.raises(MetricNameError, match=r"no family 'calibratio'. Did you mean 'calibration'"):
-        Filter(family="calibratio").chosen()
+        Filter(family="calibratio").entries()
     assert metrics_table(Filter("number", "logits")) == "no metric is like that"
 
 

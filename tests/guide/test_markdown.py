@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from matrix import failures
 
-from hpometrics.cli.metric_list import form
+from hpometrics.cli.metric_list import format_name
 from hpometrics.guide.markdown import built_in, page, table
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +26,7 @@ def test_every_built_in_metric_is_on_the_page(entries, text):
     """Under its form, with what it means and where it comes from."""
 
     def check(entry):
-        assert f"### `{form(entry)}` of " in text
+        assert f"### `{format_name(entry)}` of " in text
         source = entry.source.replace("*", "\\*").replace("<", "\\<").replace("|", "\\|")
         assert source in text or "`" in entry.source
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from matrix import failures
 
-from hpometrics.cli.metric_list import alike, evidence, form, takes
+from hpometrics.cli.metric_list import format_evidence, format_extra_inputs, format_name, group_entries
 from hpometrics.cli.metric_pages import metric_json, metric_text, usage
 from hpometrics.exceptions import MetricNameError, UnknownMetricError, pip_line
 from hpometrics.metrics.features import NUMBER, PREDICTIONS
@@ -199,16 +199,16 @@ def test_every_entry_has_a_page(entries):
     def check(entry):
         text = metric_text(entry.name, entry.feature_type)
         assert entry.shape and f"  shape      {entry.shape}\n" in text
-        assert text.startswith(form(entry))
-        assert next(evidence([entry])) in text
-        assert all(f"{extra}=" in takes([entry]) for extra in entry.extras)
+        assert text.startswith(format_name(entry))
+        assert next(format_evidence([entry])) in text
+        assert all(f"{extra}=" in format_extra_inputs([entry]) for extra in entry.extras)
 
     assert failures(entries, check) == []
 
 
 def test_entries_that_differ_in_the_output_only_stand_together():
     """Each once, whatever their number."""
-    groups = alike(all_entries())
+    groups = group_entries(all_entries())
     assert sorted(str(entry) for group in groups for entry in group) == sorted(map(str, all_entries()))
     assert all(len({(e.name, e.path, e.summary) for e in group}) == 1 for group in groups)
 
