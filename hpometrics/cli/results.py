@@ -59,9 +59,9 @@ def compare(
             return
         if level is not None:
             raise click.UsageError("--interval is of sweeps; that of two trials is of 95%")
-        from ..results.compare_trials import compared
+        from ..results.compare_trials import compare_trials
 
-        comparison = compared(directory, *trials, names, by)
+        comparison = compare_trials(directory, *trials, names, by)
         show(json.dumps(comparison.facts(), indent=1, allow_nan=False) if as_json else comparison.text())
 
 
@@ -85,9 +85,9 @@ def _compare_sweeps(
     for option, value in (("--metric", names), ("--by", by)):
         if value:
             raise click.UsageError(f"{option} is of the users of two trials; sweeps are compared as they are")
-    from ..results.compare_sweeps import rivals
+    from ..results.compare_sweeps import compare_sweeps
 
-    comparison = rivals(directories, level)
+    comparison = compare_sweeps(directories, level)
     show(json.dumps(comparison.facts(), indent=1, allow_nan=False) if as_json else comparison.text())
     if comparison.undecided:
         sys.exit(NOTHING_FINITE)
@@ -148,7 +148,7 @@ def best(
             show(best_text(directory, form, metric, at, level, rule, count))
         except NoneFeasible as err:
             if form in ("yaml", "json"):
-                show(err.written(form, listed=count is not None))
+                show(err.format_facts(form, listed=count is not None))
             raise
 
 

@@ -1,1 +1,1 @@
-"""Results: everything that reads a run directory."""
+"""Read a run directory: the best trial, tables, comparisons, reports."""

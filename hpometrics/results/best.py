@@ -1,4 +1,4 @@
-"""The best of a run directory, from its record: no engine, no search host; torch for what was kept alone."""
+"""The best trial of a run directory, from its record; torch is needed only for stored statistics."""
 
 from __future__ import annotations
 
@@ -35,14 +35,154 @@ from .run_directory import RunDirectory
 from .significance import draw_verdict, kept_verdict, rows_lines, verdict_lines
 
 if TYPE_CHECKING:
-    from .rescoring import Asked
+    from .rescoring import MetricRequest
 
 
+FORMS = ("text", "yaml", "json", "args")
 _HOW = "pick one: hpometrics best {directory} --pick knee|TRIAL"
+_TO_THE_END = (TrialState.COMPLETE, TrialState.INFEASIBLE)
+
+
+def best_text(
+    directory: Path,
+    form: str = "text",
+    metric: str | None = None,
+    at: str | None = None,
+    level: float | None = None,
+    pick: Pick | None = None,
+    count: int | None = None,
+) -> str:
+    """Return the best of a run directory: the block that `run` prints, or all facts as YAML or JSON.
+
+    The form `args` is the params alone, on a line for a shell.
+
+    For several objectives it is the front, unless a rule to pick is stated.
+
+    Args:
+        directory: the run directory.
+        form: one of `FORMS`.
+        metric: the metric that picks instead of the optimized one: any that was measured, or that follows
+            from the stored statistics of every epoch.
+        at: the epoch that counts, `best` or `last`; by default, as the sweep says.
+        level: the level of intervals to draw from the stored scores; by default, those of the sweep's end.
+        pick: the rule or trial to pick; by default, as the sweep says.
+        count: the number of best trials, in the order of the table, instead of the picked one.
+
+    Raises:
+        ConfigError: the directory is not a run directory, or the metric cannot pick, or the rule is unknown.
+        NotKeptError: the metric needs more than was stored.
+        NoneFeasible: all complete trials break a constraint.
+        NoFiniteValueError: no trial is complete.
+    """
+    home = RunDirectory(directory)
+    resolved, records = home.read(), home.records()
+    if pick is not None:
+        if metric is not None:
+            raise ConfigError(f"--pick {pick} is of what was optimized, and --metric {metric} picks itself")
+        resolved = resolved.picked_by(pick)
+    if resolved.others and level is not None and metric is None:
+        raise ConfigError("intervals are of one metric, and several were optimized; name one by --metric")
+    if resolved.others and count is not None and metric is None:
+        raise ConfigError(
+            f"trials of several objectives have no order; hpometrics best {directory} names their front, and "
+            "-k with --metric ranks them by one"
+        )
+    if resolved.others and metric is None:
+        return _several_objectives(
+            home, records, resolved if at is None else replace(resolved, at=at), form, at
+        )
+    best = _best(records, resolved, "knee" if resolved.others else resolved.pick)
+    if metric is None and at is None:
+        chosen = Chosen(best, records, resolved, _verdict(home, records, resolved, level, None))
+    else:
+        chosen = _chosen(home, records, resolved, metric, at, level, best)
+    if count is not None:
+        return _many(chosen, resolved, directory, form, count)
+    return _one(chosen, resolved, directory, form)
+
+
+def _one(chosen: Chosen, resolved: Resolved, directory: Path, form: str) -> str:
+    if form == "text":
+        block = optimal(chosen.best, chosen.records, chosen.resolved)
+        return "\n".join(
+            [block, *verdict_lines(chosen.verdict, chosen.records), *_optimum_lines(chosen, resolved)]
+        )
+    return _format_facts(_facts(chosen, resolved, directory), form)
+
+
+def _many(chosen: Chosen, resolved: Resolved, directory: Path, form: str, count: int) -> str:
+    if form == "text":
+        table = leaders_text(chosen.best, chosen.records, chosen.resolved, count)
+        return "\n".join([table, *rows_lines(chosen.records), *_optimum_lines(chosen, resolved)])
+    if form == "args":
+        return leaders_arguments(chosen.records, chosen.resolved, count)
+    facts = leaders_facts(chosen.records, chosen.resolved, count, directory)
+    return _format_document(facts, form)
+
+
+def _several_objectives(
+    home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved, form: str, at: str | None
+) -> str:
+    """Return the front of several objectives, or all facts of the trial that is picked there."""
+    records = records if at is None else repick_epochs(records, resolved)
+    if resolved.is_picked:
+        best = _best(records, resolved, resolved.pick)
+        if form == "text":
+            return "\n".join([optimal(best, records, resolved), *verdict_lines(None, records)])
+        return _format_facts(best_facts(best, record_of(best, records), resolved, home.path), form)
+    _best(records, resolved, "knee")  # there is a front
+    if form == "args":
+        raise ConfigError("several objectives were optimized; --pick knee|TRIAL says whose params")
+    if form != "text":
+        return _format_facts(front_facts(records, resolved), form)
+    repeats = resolved.config["budget"].get("repeats", 1) if at is not None else 1
+    remark = [f"each trial is told by the first of its {repeats} repeats"] if repeats > 1 else []
+    return "\n".join([front_text(records, resolved, home.path), *remark])
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The best trial by a metric, and the records it was chosen from.
+
+    Args:
+        best: the trial and its epoch.
+        records: all trials, each at the epoch that counts.
+        resolved: the sweep as if that metric had been optimized.
+        optimum: the pick of the sweep itself, if that was by another metric or rule.
+        verdict: the verdict on the pick.
+        lacking: trials that have no value of the metric, with the reason.
+    """
+
+    best: Best
+    records: Sequence[TrialRecord]
+    resolved: Resolved
+    verdict: Verdict | None
+    optimum: Best | None = None
+    lacking: Mapping[int, str] = field(default_factory=dict)
+
+
+class NoneFeasible(NoFeasibleTrialError):
+    """No trial of a run directory is feasible.
+
+    Args:
+        message: the trial that breaks the constraints least.
+        facts: the same as plain JSON.
+    """
+
+    def __init__(self, message: str, facts: Mapping[str, Any]) -> None:
+        super().__init__(message)
+        self.facts = facts
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.facts)
+
+    def format_facts(self, form: str, listed: bool = False) -> str:
+        """Return the facts as YAML or JSON; `listed` as the only item of a list."""
+        return _format_document([dict(self.facts)] if listed else dict(self.facts), form)
 
 
 def front_text(records: Sequence[TrialRecord], resolved: Resolved, directory: object) -> str:
-    """Print how many engine params were evaluated, and those of each trial of the front with their values.
+    """Return how many engine params were evaluated, and the trials of the front with params and values.
 
     Raises:
         NoFiniteValueError: no trial is complete.
@@ -56,14 +196,16 @@ def front_text(records: Sequence[TrialRecord], resolved: Resolved, directory: ob
 
 
 def front_line(record: TrialRecord, resolved: Resolved) -> str:
-    """Print a trial of the front on one line, without its params."""
+    """Return a trial of the front on one line, without its params."""
     scores = zip(resolved.optimized.items(), record.scores(resolved.optimized), strict=True)
-    told = "  ".join(f"{name} {number(value)}{ARROWS[objective]}" for (name, objective), value in scores)
-    return f"trial {record.number}, epoch {record.epoch}: {told}"
+    scores_text = "  ".join(
+        f"{name} {number(value)}{ARROWS[objective]}" for (name, objective), value in scores
+    )
+    return f"trial {record.number}, epoch {record.epoch}: {scores_text}"
 
 
 def front_facts(records: Sequence[TrialRecord], resolved: Resolved) -> dict[str, Any]:
-    """Give the front as plain JSON, best first by the first objective, and which trial is its knee.
+    """Return the front as plain JSON, best first by the first objective, and the number of its knee.
 
     Raises:
         NoFiniteValueError: no trial is complete.
@@ -84,23 +226,20 @@ def front_facts(records: Sequence[TrialRecord], resolved: Resolved) -> dict[str,
 
 
 def knee_number(records: Sequence[TrialRecord], resolved: Resolved) -> int:
-    """The number of the trial at the knee."""
+    """Return the number of the trial at the knee."""
     return picked_trial(records, resolved.optimized, "knee").number
-
-
-_TRAINED = (TrialState.COMPLETE, TrialState.INFEASIBLE)
 
 
 @dataclass(frozen=True)
 class MetricPick:
-    """What one metric would have picked.
+    """The trial that one metric would have picked.
 
     Attributes:
-        metric: that picks.
+        metric: the metric that picks.
         objective: its direction.
-        best: its trial and epoch, with all values there; None where it has no finite value.
+        best: its trial and epoch, with all values there; None if it has no finite value.
         optimized: the value of the optimized metric there.
-        loss: by how much that is worse than the optimum.
+        loss: by how much that value is worse than the optimum.
     """
 
     metric: str
@@ -110,53 +249,53 @@ class MetricPick:
     loss: float = math.nan
 
 
-def by_metric(resolved: Resolved, metric: str, objective: Objective, at: str | None = None) -> Resolved:
-    """Give the sweep as if this metric had been optimized, and the best trial by it were picked.
+def optimized_by(resolved: Resolved, metric: str, objective: Objective, at: str | None = None) -> Resolved:
+    """Return the sweep as if this metric had been optimized, and its best trial picked.
 
-    What was optimized is tracked.
+    The metric that was optimized becomes a tracked one.
     """
-    known = {**resolved.optimized, **resolved.track}
-    track = {name: other for name, other in known.items() if name != metric}
+    directions = {**resolved.optimized, **resolved.track}
+    track = {name: other for name, other in directions.items() if name != metric}
     at = at or resolved.at
-    told = replace(resolved, metric=metric, objective=objective, at=at, track=track, others={})
-    return told.picked_by("best")
+    resolved_by = replace(resolved, metric=metric, objective=objective, at=at, track=track, others={})
+    return resolved_by.picked_by("best")
 
 
-def repicked(records: Sequence[TrialRecord], resolved: Resolved) -> list[TrialRecord]:
-    """Pick the epoch of every trial anew, as the sweep says.
+def repick_epochs(records: Sequence[TrialRecord], resolved: Resolved) -> list[TrialRecord]:
+    """Pick the epoch of every trial again by the rules of the sweep.
 
-    A checkpoint is that of the epoch it was kept of, so it is left out where another one is picked. A trial
-    with several repeats is told by its first.
+    A checkpoint belongs to one epoch, so it is left out if another one is picked. A trial with several
+    repeats is represented by its first.
     """
-    return [_repicked(record, resolved) for record in records]
+    return [_repick_epoch(record, resolved) for record in records]
 
 
-def picks(records: Sequence[TrialRecord], resolved: Resolved, best: Best) -> list[MetricPick]:
-    """Say what each metric with a direction would have picked, and what that gives up.
+def picks_by_metric(records: Sequence[TrialRecord], resolved: Resolved, best: Best) -> list[MetricPick]:
+    """Return the pick of each metric with a direction, and what that pick gives up.
 
-    Where trials have several repeats all of it is of the first, the optimum too. Several objectives have no
-    optimum that could be given up.
+    For trials with several repeats, all values, the optimum too, are those of the first. Several objectives
+    have no optimum that could be given up.
     """
     if resolved.others:
         return []
     if best.repeats > 1:
-        best = best_by(repicked(records, resolved), resolved.optimized)
+        best = best_by(repick_epochs(records, resolved), resolved.optimized)
     return [_pick(records, resolved, best, name, objective) for name, objective in _pickers(resolved)]
 
 
 def optimized_at(best: Best, resolved: Resolved, optimum: Best) -> tuple[float, float]:
-    """The value of the optimized metric where another one picked, and by how much it is worse there."""
+    """Return the optimized metric's value at another metric's pick, and by how much it is worse there."""
     value = number_in(best.values, resolved.metric)
     return value, resolved.objective.worse_by(value, optimum.value)
 
 
-def _repicked(record: TrialRecord, resolved: Resolved) -> TrialRecord:
+def _repick_epoch(record: TrialRecord, resolved: Resolved) -> TrialRecord:
     record, bounds = replace(record, repeats=()), resolved.bounds
     picker = Picker(resolved.objective, At(resolved.at), others=list(resolved.others.values()))
     for epoch in record.epochs:
         value, *rest = (number_in(epoch.values, name) for name in resolved.optimized)
         picker.add(value, violation_of(bounds, epoch.values), rest)
-    if record.state in _TRAINED:
+    if record.state in _TO_THE_END:
         record = replace(record, state=TrialState.COMPLETE, reason=None, constraints={})
     if picker.index is None or not math.isfinite(picker.value):
         return replace(record, value=None, epoch=None, checkpoint=None)
@@ -166,7 +305,7 @@ def _repicked(record: TrialRecord, resolved: Resolved) -> TrialRecord:
 
 
 def _pickers(resolved: Resolved) -> Iterator[tuple[str, Objective]]:
-    """The metrics that may pick: those of validation data that have a direction."""
+    """Return the metrics that may pick: those of validation data that have a direction."""
     for name, objective in {resolved.metric: resolved.objective, **resolved.track}.items():
         if objective is not None and MetricName.parse(name).split in (None, VALIDATION):
             yield name, objective
@@ -177,163 +316,26 @@ def _pick(
 ) -> MetricPick:
     if name == resolved.metric:
         return MetricPick(name, objective, optimum, optimum.value, 0.0)
-    told = by_metric(resolved, name, objective)
+    resolved_by = optimized_by(resolved, name, objective)
     try:
-        best = best_by(repicked(records, told), told.optimized)
+        best = best_by(repick_epochs(records, resolved_by), resolved_by.optimized)
     except NoFiniteValueError:
         return MetricPick(name, objective, None)
     return MetricPick(name, objective, best, *optimized_at(best, resolved, optimum))
 
 
-FORMS = ("text", "yaml", "json", "args")
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """The best trial by a metric, among the records that say so.
-
-    Args:
-        best: the trial and its epoch.
-        records: all trials, each at the epoch that counts.
-        resolved: the sweep as if that metric had been optimized.
-        optimum: what the sweep itself has picked, where that was by another metric or rule.
-        verdict: how sure the pick is.
-        lacking: trials that have no value of the metric, with the reason.
-    """
-
-    best: Best
-    records: Sequence[TrialRecord]
-    resolved: Resolved
-    verdict: Verdict | None
-    optimum: Best | None = None
-    lacking: Mapping[int, str] = field(default_factory=dict)
-
-
-class NoneFeasible(NoFeasibleTrialError):
-    """No trial of a run directory is feasible.
-
-    Args:
-        message: which one breaks the constraints least.
-        facts: the same for a script.
-    """
-
-    def __init__(self, message: str, facts: Mapping[str, Any]) -> None:
-        super().__init__(message)
-        self.facts = facts
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.facts)
-
-    def written(self, form: str, listed: bool = False) -> str:
-        """Give the facts as YAML or JSON; `listed` as the only ones of a list."""
-        return _dumped([dict(self.facts)] if listed else dict(self.facts), form)
-
-
-def best_text(
-    directory: Path,
-    form: str = "text",
-    metric: str | None = None,
-    at: str | None = None,
-    level: float | None = None,
-    pick: Pick | None = None,
-    count: int | None = None,
-) -> str:
-    """Say what is best in a run directory: the block that `run` prints, or all facts as YAML or JSON.
-
-    As `args` it is the params alone, on a line for a shell.
-
-    Of several objectives it is the front, unless it is said how to pick.
-
-    Args:
-        directory: of the run.
-        form: one of `FORMS`.
-        metric: that picks, in the place of the optimized one: any that was measured, or that follows from the
-            statistics which were kept of every epoch.
-        at: which epoch counts, `best` or `last`; as the sweep says unless given.
-        level: of intervals that are drawn of what was kept; unless given they are those of the sweep's end.
-        pick: which trial; as the sweep says unless given.
-        count: so many of the best trials, in the order of the table, instead of the one that is picked.
-
-    Raises:
-        ConfigError: it is no run directory, or the metric cannot pick, or there is no such way to.
-        NotKeptError: the metric needs more than was kept.
-        NoneFeasible: all that are complete break a constraint.
-        NoFiniteValueError: none of its trials is complete.
-    """
-    home = RunDirectory(directory)
-    resolved, records = home.read(), home.records()
-    if pick is not None:
-        if metric is not None:
-            raise ConfigError(f"--pick {pick} is of what was optimized, and --metric {metric} picks itself")
-        resolved = resolved.picked_by(pick)
-    if resolved.others and level is not None and metric is None:
-        raise ConfigError("intervals are of one metric, and several were optimized; name one by --metric")
-    if resolved.others and count is not None and metric is None:
-        raise ConfigError(
-            f"trials of several objectives have no order; hpometrics best {directory} names their front, and "
-            "-k with --metric ranks them by one"
-        )
-    if resolved.others and metric is None:
-        return _of_several(home, records, resolved if at is None else replace(resolved, at=at), form, at)
-    best = _best(records, resolved, "knee" if resolved.others else resolved.pick)
-    if metric is None and at is None:
-        chosen = Chosen(best, records, resolved, _verdict(home, records, resolved, level, None))
-    else:
-        chosen = _chosen(home, records, resolved, metric, at, level, best)
-    if count is not None:
-        return _many(chosen, resolved, directory, form, count)
-    return _one(chosen, resolved, directory, form)
-
-
-def _one(chosen: Chosen, resolved: Resolved, directory: Path, form: str) -> str:
-    if form == "text":
-        block = optimal(chosen.best, chosen.records, chosen.resolved)
-        return "\n".join([block, *verdict_lines(chosen.verdict, chosen.records), *_beside(chosen, resolved)])
-    return _written(_facts(chosen, resolved, directory), form)
-
-
-def _many(chosen: Chosen, resolved: Resolved, directory: Path, form: str, count: int) -> str:
-    if form == "text":
-        table = leaders_text(chosen.best, chosen.records, chosen.resolved, count)
-        return "\n".join([table, *rows_lines(chosen.records), *_beside(chosen, resolved)])
-    if form == "args":
-        return leaders_arguments(chosen.records, chosen.resolved, count)
-    facts = leaders_facts(chosen.records, chosen.resolved, count, directory)
-    return _dumped(facts, form)
-
-
-def _dumped(facts: Any, form: str) -> str:
+def _format_document(facts: Any, form: str) -> str:
     return dump_yaml(facts).rstrip() if form == "yaml" else json.dumps(facts, indent=1, allow_nan=False)
 
 
-def _of_several(
-    home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved, form: str, at: str | None
-) -> str:
-    """Say which trials are on the front of several objectives, or all of the one that is picked there."""
-    records = records if at is None else repicked(records, resolved)
-    if resolved.is_picked:
-        best = _best(records, resolved, resolved.pick)
-        if form == "text":
-            return "\n".join([optimal(best, records, resolved), *verdict_lines(None, records)])
-        return _written(best_facts(best, record_of(best, records), resolved, home.path), form)
-    _best(records, resolved, "knee")  # there is a front
-    if form == "args":
-        raise ConfigError("several objectives were optimized; --pick knee|TRIAL says whose params")
-    if form != "text":
-        return _written(front_facts(records, resolved), form)
-    repeats = resolved.config["budget"].get("repeats", 1) if at is not None else 1
-    told = [f"each trial is told by the first of its {repeats} repeats"] if repeats > 1 else []
-    return "\n".join([front_text(records, resolved, home.path), *told])
-
-
-def _written(facts: dict[str, Any], form: str) -> str:
+def _format_facts(facts: dict[str, Any], form: str) -> str:
     if form == "args":
         return arguments(facts["params"])
     return best_yaml(facts).rstrip() if form == "yaml" else json.dumps(facts, indent=1, allow_nan=False)
 
 
 def _best(records: Sequence[TrialRecord], resolved: Resolved, pick: Pick | str = "best") -> Best:
-    """Pick a trial as `best_by` does; where none is feasible, say for scripts which comes nearest.
+    """Pick a trial as `best_by` does; if none is feasible, the error holds the one that comes nearest.
 
     Raises:
         HpometricsError: see `best_by`.
@@ -348,7 +350,7 @@ def _best(records: Sequence[TrialRecord], resolved: Resolved, pick: Pick | str =
 
 
 def record_of(best: Best, records: Sequence[TrialRecord]) -> TrialRecord:
-    """Give the record of the best trial."""
+    """Return the record of the best trial."""
     return next(record for record in records if record.number == best.trial)
 
 
@@ -361,18 +363,20 @@ def _chosen(
     level: float | None,
     optimum: Best,
 ) -> Chosen:
-    asked: Asked | None = None
+    request: MetricRequest | None = None
     lacking: Mapping[int, str] = {}
-    told = by_metric(resolved, resolved.metric, resolved.objective, at)
+    resolved_by = optimized_by(resolved, resolved.metric, resolved.objective, at)
     if metric is not None:
-        from .rescoring import ask  # with pydantic, which reading the record alone does not need
+        from .rescoring import rescore  # with pydantic, which reading the record alone does not need
 
-        answer = ask(home, resolved, records, metric)
-        asked, records, lacking = answer.asked, answer.records, answer.lacking
-        told = by_metric(resolved, asked.name, asked.objective, at)
-    picked = repicked(records, told)
-    best = _best(picked, told)
-    return Chosen(best, picked, told, _verdict(home, picked, told, level, asked), optimum, lacking)
+        answer = rescore(home, resolved, records, metric)
+        request, records, lacking = answer.request, answer.records, answer.lacking
+        resolved_by = optimized_by(resolved, request.name, request.objective, at)
+    picked = repick_epochs(records, resolved_by)
+    best = _best(picked, resolved_by)
+    return Chosen(
+        best, picked, resolved_by, _verdict(home, picked, resolved_by, level, request), optimum, lacking
+    )
 
 
 def _verdict(
@@ -380,15 +384,15 @@ def _verdict(
     records: Sequence[TrialRecord],
     resolved: Resolved,
     level: float | None,
-    asked: Asked | None,
+    request: MetricRequest | None,
 ) -> Verdict | None:
     if level is None:
         return kept_verdict(home, records, resolved)
-    return draw_verdict(home, records, resolved, level, asked)
+    return draw_verdict(home, records, resolved, level, request)
 
 
-def _beside(chosen: Chosen, resolved: Resolved) -> Iterator[str]:
-    """Say what the sweep has picked itself, and what this pick gives up of it."""
+def _optimum_lines(chosen: Chosen, resolved: Resolved) -> Iterator[str]:
+    """Return the pick of the sweep itself, and what this pick gives up against it."""
     if chosen.optimum is None:
         return
     best, optimum = chosen.best, chosen.optimum
@@ -414,9 +418,9 @@ def _facts(chosen: Chosen, resolved: Resolved, home: Path) -> dict[str, Any]:
         return facts
     value, loss = (None if x != x else x for x in optimized_at(best, resolved, optimum))
     optimized = {"metric": resolved.metric, "objective": resolved.objective.value, "at": resolved.at}
-    there = {"trial": optimum.trial, "epoch": optimum.epoch, "value": optimum.value}
+    pick = {"trial": optimum.trial, "epoch": optimum.epoch, "value": optimum.value}
     return {
         **facts,
-        "optimized": {**optimized, **there, "value_here": value, "loss": loss},
+        "optimized": {**optimized, **pick, "value_here": value, "loss": loss},
         "left_out": {str(trial): reason for trial, reason in chosen.lacking.items()},
     }

@@ -1,4 +1,4 @@
-"""Rivals: sweeps that have optimized the same metric, side by side, from their records."""
+"""Compare sweeps that optimized the same metric, from their records."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from .leaderboard import where
 from .manifest import Resolved
 from .run_directory import RunDirectory
 from .significance import LEVEL, Source, draw_between, kept_verdict
-from .status import counted, counts
+from .status import count_trials, counts
 
 _HOW = "whether that is a coin toss: --interval 0.95 draws it of what was kept"
 
 
 @dataclass(frozen=True)
-class Rival:
-    """One of the sweeps.
+class SweepResult:
+    """One of the compared sweeps.
 
     Args:
-        directory: of its run.
-        resolved: what it is about.
+        directory: its run directory.
+        resolved: the resolved sweep.
         records: its trials.
-        best: what it has picked, if there is something.
-        reason: why there is nothing.
-        verdict: how sure its own pick was, as it was kept.
+        best: its pick, if there is one.
+        reason: the reason why there is none.
+        verdict: the stored verdict on its own pick.
     """
 
     directory: Path
@@ -50,38 +50,38 @@ class Rival:
 
     @property
     def place(self) -> str:
-        """Where it is, as it may be printed."""
+        """Its path, as it may be printed."""
         return printable(str(self.directory))
 
     @property
     def value(self) -> float:
-        """What it has reached; nan where there is no best."""
+        """Its best value; nan if there is no best."""
         return math.nan if self.best is None else self.best.value
 
     @property
     def interval(self) -> Span | None:
-        """That of its pick, where it was drawn and the pick is the winner."""
+        """The interval of its pick, if it was drawn and the pick is the winner."""
         side = None if self.verdict is None else self.verdict.winner
         same = side and self.best and (side.trial, side.epoch) == (self.best.trial, self.best.epoch)
         return side.interval if side is not None and same else None
 
     def facts(self) -> dict[str, Any]:
-        """Give it as plain JSON, as `status --json` does."""
-        told = counted(self.records, self.resolved, self.directory)
+        """Return the result as plain JSON, as `status --json` does."""
+        counted_trials = count_trials(self.records, self.resolved, self.directory)
         if self.best is None:
-            return {**told, "best": None, "reason": self.reason}
+            return {**counted_trials, "best": None, "reason": self.reason}
         record = record_of(self.best, self.records)
         return {
-            **told,
+            **counted_trials,
             "best": best_facts(self.best, record, self.resolved, self.directory, self.verdict),
         }
 
 
 @dataclass(frozen=True)
-class Rivals:
+class SweepComparison:
     """Sweeps, best first; `difference` is between the picks of the first two, if it was drawn."""
 
-    order: Sequence[Rival]
+    order: Sequence[SweepResult]
     difference: Verdict | None = None
 
     @property
@@ -90,13 +90,13 @@ class Rivals:
         return all(rival.best is None for rival in self.order)
 
     def text(self) -> str:
-        """Print a column for each sweep, and in words what differs."""
+        """Return a table with a column for each sweep, and the differences in words."""
         rows = [["", *(rival.place for rival in self.order)], *self._rows()]
-        return "\n".join([aligned(rows, "<"), "", *self._said()])
+        return "\n".join([aligned(rows, "<"), "", *self._sentences()])
 
     def facts(self) -> dict[str, Any]:
-        """Give the same as plain JSON."""
-        first, drawn = self.order[0].resolved, self.difference
+        """Return the comparison as plain JSON."""
+        first, difference = self.order[0].resolved, self.difference
         between = [str(rival.directory) for rival in self.order[:2]]
         return {
             "metric": first.metric,
@@ -106,14 +106,14 @@ class Rivals:
                 name: [None if rival.best is None else rival.best.params.get(name) for rival in self.order]
                 for name in self._differing()
             },
-            "difference": None if drawn is None else {"between": between, **drawn.to_json()},
+            "difference": None if difference is None else {"between": between, **difference.to_json()},
         }
 
     def _rows(self) -> Iterator[list[str]]:
         yield ["sweep", *(printable(rival.resolved.name) for rival in self.order)]
         yield ["trials", *(counts(rival.records, rival.resolved) for rival in self.order)]
-        for name, told in _ABOUT.items():
-            cells = [told(rival.resolved) for rival in self.order]
+        for name, setting in _SETTINGS.items():
+            cells = [setting(rival.resolved) for rival in self.order]
             if len(set(cells)) > 1:
                 yield [name, *cells]
         yield ["picked", *(where(rival.best, rival.resolved) if rival.best else "-" for rival in self.order)]
@@ -131,16 +131,16 @@ class Rivals:
                 yield [f"{100 * LEVEL:g}% interval", *map(_interval, self.order)]
 
     def _params(self) -> list[str]:
-        """Name the params of all picks, in the order of the files."""
+        """Return the names of the params of all picks, in the order of the files."""
         picks = [rival.resolved.ordered(rival.best.params) for rival in self.order if rival.best]
         return list(dict.fromkeys(name for params in picks for name in params))
 
     def _differing(self) -> list[str]:
-        """Name the params that are not the same in all picks."""
+        """Return the names of the params that differ between the picks."""
         picked = [rival for rival in self.order if rival.best]
         return [name for name in self._params() if len({_param(rival, name) for rival in picked}) > 1]
 
-    def _said(self) -> Iterator[str]:
+    def _sentences(self) -> Iterator[str]:
         picked = [rival for rival in self.order if rival.best]
         if len(picked) > 1:
             yield _gap(*picked[:2])
@@ -154,27 +154,27 @@ class Rivals:
                 yield f"{rival.place}: {rival.reason}"
 
 
-def rivals(directories: Sequence[Path], level: float | None = None) -> Rivals:
-    """Read sweeps and order them by what they have reached, best first, those without a best last.
+def compare_sweeps(directories: Sequence[Path], level: float | None = None) -> SweepComparison:
+    """Read sweeps and order them by their best value, best first; those without a best come last.
 
     Args:
-        directories: of the runs.
-        level: of the intervals that are drawn of the first two picks and of their difference, if any are.
+        directories: the run directories.
+        level: the level of the intervals to draw for the first two picks and their difference, if any.
 
     Raises:
-        ConfigError: one is no run directory, or has optimized something else, or several objectives.
-        RecordError: a file of one is damaged.
+        ConfigError: one is not a run directory, or optimized another metric, or several objectives.
+        RecordError: one of their files is damaged.
     """
-    found = [_read(directory) for directory in directories]
-    for rival in found[1:]:
-        _check_same(found[0], rival)
-    objective = found[0].resolved.objective
-    order = sorted(found, key=lambda rival: objective.sort_key(rival.value))
-    drawn = None if level is None else _drawn(order[0], order[1], level)
-    return Rivals(order, drawn)
+    results = [_read(directory) for directory in directories]
+    for rival in results[1:]:
+        _check_same(results[0], rival)
+    objective = results[0].resolved.objective
+    order = sorted(results, key=lambda rival: objective.sort_key(rival.value))
+    difference = None if level is None else _draw_difference(order[0], order[1], level)
+    return SweepComparison(order, difference)
 
 
-def _read(directory: Path) -> Rival:
+def _read(directory: Path) -> SweepResult:
     home = RunDirectory(directory)
     resolved, records = home.read(), home.records()
     if resolved.others:
@@ -185,15 +185,15 @@ def _read(directory: Path) -> Rival:
     try:
         best = best_by(records, resolved.optimized, resolved.pick)
     except NoFiniteValueError as err:
-        return Rival(directory, resolved, records, None, str(err))
-    return Rival(directory, resolved, records, best, verdict=kept_verdict(home, records, resolved))
+        return SweepResult(directory, resolved, records, None, str(err))
+    return SweepResult(directory, resolved, records, best, verdict=kept_verdict(home, records, resolved))
 
 
-def _check_same(first: Rival, other: Rival) -> None:
+def _check_same(first: SweepResult, other: SweepResult) -> None:
     one, another = first.resolved, other.resolved
     if (one.metric, one.objective, one.formula) != (another.metric, another.objective, another.formula):
-        told = f"{first.place} has {_optimized(one)}, {other.place} has {_optimized(another)}"
-        raise ConfigError(f"only sweeps for the same metric in the same direction are compared: {told}")
+        objectives = f"{first.place} has {_optimized(one)}, {other.place} has {_optimized(another)}"
+        raise ConfigError(f"only sweeps for the same metric in the same direction are compared: {objectives}")
 
 
 def _optimized(resolved: Resolved) -> str:
@@ -201,7 +201,7 @@ def _optimized(resolved: Resolved) -> str:
     return f"{resolved.metric}{formula} to {resolved.objective}"
 
 
-def _drawn(first: Rival, second: Rival, level: float) -> Verdict | None:
+def _draw_difference(first: SweepResult, second: SweepResult, level: float) -> Verdict | None:
     sides = [
         Side(best.trial, best.epoch, best.value)
         for best in (first.best, second.best)
@@ -213,11 +213,11 @@ def _drawn(first: Rival, second: Rival, level: float) -> Verdict | None:
     return draw_between(verdict, _source(first), _source(second))
 
 
-def _source(rival: Rival) -> Source:
+def _source(rival: SweepResult) -> Source:
     return Source(RunDirectory(rival.directory), rival.records, rival.resolved)
 
 
-def _gap(first: Rival, second: Rival) -> str:
+def _gap(first: SweepResult, second: SweepResult) -> str:
     metric, objective = first.resolved.metric, first.resolved.objective
     if not objective.better(first.value, second.value):
         return f"{first.place} and {second.place} are equal in {metric} ({objective})"
@@ -225,7 +225,7 @@ def _gap(first: Rival, second: Rival) -> str:
     return f"{first.place} is better: {metric} by {gap} ({objective})"
 
 
-def _other_rows(first: Rival, second: Rival) -> Iterator[str]:
+def _other_rows(first: SweepResult, second: SweepResult) -> Iterator[str]:
     """Yield a sentence if the picks of two sweeps were measured on different known rows."""
     sides = [(rival.place, record.targets) for rival in (first, second) for record in _picked(rival)]
     (one, rows), (other, others) = sides
@@ -235,11 +235,11 @@ def _other_rows(first: Rival, second: Rival) -> Iterator[str]:
         )
 
 
-def _picked(rival: Rival) -> list[TrialRecord]:
+def _picked(rival: SweepResult) -> list[TrialRecord]:
     return [record_of(rival.best, rival.records)] if rival.best else []
 
 
-def _value(rival: Rival, name: str) -> str:
+def _value(rival: SweepResult, name: str) -> str:
     best = rival.best
     if best is None:
         return "-"
@@ -248,23 +248,23 @@ def _value(rival: Rival, name: str) -> str:
     return spread(column(best.value), best.deviation, best.repeats)
 
 
-def _interval(rival: Rival) -> str:
+def _interval(rival: SweepResult) -> str:
     span = rival.interval
     return "-" if span is None else f"{span.low:.4g} .. {span.high:.4g}"
 
 
-def _param(rival: Rival, name: str) -> str:
-    """Print a param so that what is printed alike is the same: a secret with the variable it is read from."""
+def _param(rival: SweepResult, name: str) -> str:
+    """Return a param so that equal texts mean equal values: a secret shows the variable it is read from."""
     params = rival.best.params if rival.best else {}
     if name not in params:
         return "-"
-    told = told_apart(params[name])
-    return told if is_secret(params[name]) else exact(told)
+    value = told_apart(params[name])
+    return value if is_secret(params[name]) else exact(value)
 
 
-_ABOUT: dict[str, Callable[[Resolved], str]] = {
+_SETTINGS: dict[str, Callable[[Resolved], str]] = {
     "output": lambda resolved: exact(resolved.output),
     "at": lambda resolved: resolved.at,
     "constraints": lambda resolved: ", ".join(resolved.constraints) or "-",
 }
-"""What else says what a value means, where it is not the same in all."""
+"""Further settings that decide what a value means; shown if they differ between the sweeps."""

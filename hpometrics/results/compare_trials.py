@@ -1,4 +1,4 @@
-"""Comparing: whether two trials of a run directory differ, by the values that they give the same users."""
+"""Compare two trials of a run directory by the values of the same users."""
 
 from __future__ import annotations
 
@@ -24,57 +24,59 @@ _WIDE = 200  # a row is one line, whatever the terminal
 _THIRDS = ("low", "middle", "high")  # how popular what users like is
 _CHANCE = 0.05  # p-values from here on are those of a coin toss
 _HOW = "the output of the engine, Ranking(per_user=True), or the sweep file, output: ranking(per_user=true)"
-
-
 Row = tuple[tuple[str, ...], Comparison]
-"""What is compared, as cells of a table, and how it compares."""
+"""The compared metric and stratum as cells of a table, and the comparison."""
 
 
 @dataclass(frozen=True)
-class Compared:
-    """How two trials compare, a row per metric, or per metric and stratum.
+class TrialComparison:
+    """The comparison of two trials, a row per metric, or per metric and stratum.
 
     Args:
         trials: their numbers.
-        heads: of the cells that say what a row compares.
-        rows: of the table.
-        said: which trial is better, a sentence per row.
-        left_out: which rows, objectives and users are not in both, in words.
+        heads: the heads of the cells that name what a row compares.
+        rows: the rows of the table.
+        sentences: which trial is better, a sentence per row.
+        exclusions: the rows, objectives and users that are not in both, in words.
     """
 
     trials: tuple[int, int]
     heads: tuple[str, ...]
     rows: tuple[Row, ...]
-    said: tuple[str, ...]
-    left_out: tuple[str, ...]
+    sentences: tuple[str, ...]
+    exclusions: tuple[str, ...]
 
     def text(self) -> str:
-        """Print a table, and in words which trial is better."""
-        return "\n".join([_drawn(self.rows, self.heads, self.trials), "", *self.said, *self.left_out])
+        """Return a table, and in words which trial is better."""
+        return "\n".join(
+            [_format_table(self.rows, self.heads, self.trials), "", *self.sentences, *self.exclusions]
+        )
 
     def facts(self) -> dict[str, Any]:
-        """Give the same as plain JSON; an effect that is not defined is null."""
-        rows = zip(self.rows, self.said, strict=True)
+        """Return the comparison as plain JSON; an undefined effect is null."""
+        rows = zip(self.rows, self.sentences, strict=True)
         return {
             "trials": list(self.trials),
-            "compared": [_facts(self.heads, row, said) for row, said in rows],
-            "left_out": list(self.left_out),
+            "compared": [_facts(self.heads, row, sentence) for row, sentence in rows],
+            "left_out": list(self.exclusions),
         }
 
 
-def compared(directory: Path, a: int, b: int, metrics: Sequence[str] = (), by: str | None = None) -> Compared:
+def compare_trials(
+    directory: Path, a: int, b: int, metrics: Sequence[str] = (), by: str | None = None
+) -> TrialComparison:
     """Compare two trials at their picked epochs.
 
     Args:
-        directory: of the run.
+        directory: the run directory.
         a: the number of one trial.
-        b: and of the other.
-        metrics: their names; all that both trials have values of, if there are none.
+        b: the number of the other.
+        metrics: names of metrics; by default, all that both trials have values of.
         by: compare users of each `group`, or of each third by the `popularity` of what they like.
 
     Raises:
-        ConfigError: it is no run directory, there is no such trial, or one without values by user.
-        MetricInputError: the trials have measured other users, or those of the first are not told apart so.
+        ConfigError: the directory is not a run directory, or a trial does not exist or has no values by user.
+        MetricInputError: the trials measured other users, or the users of the first have no such strata.
         MissingExtraError: SciPy is not installed.
     """
     home = RunDirectory(directory)
@@ -83,26 +85,30 @@ def compared(directory: Path, a: int, b: int, metrics: Sequence[str] = (), by: s
     first, second = (_table(home, records, trial, resolved) for trial in (a, b))
     names = _chosen(first, second, metrics, (a, b))
     if by is None:
-        found = compare_all(first, second, names)
-        rows: list[Row] = [((name,), one) for name, one in found.items()]
-        left_out = _left_out(first, second, found, (a, b))
+        comparisons = compare_all(first, second, names)
+        rows: list[Row] = [((name,), one) for name, one in comparisons.items()]
+        exclusions = _left_out(first, second, comparisons, (a, b))
     else:
         parts = compare_strata(first, second, by, names)
-        rows = [((name, _called(by, stratum)), one) for (name, stratum), one in parts.items()]
-        left_out = _left_out_of_strata(first, second, by, names, parts)
-    said = [_sentence(", ".join(what), one, _objective(one.metric, resolved), (a, b)) for what, one in rows]
+        rows = [((name, _stratum_name(by, stratum)), one) for (name, stratum), one in parts.items()]
+        exclusions = _left_out_of_strata(first, second, by, names, parts)
+    sentences = [
+        _sentence(", ".join(what), one, _objective(one.metric, resolved), (a, b)) for what, one in rows
+    ]
     other_rows = rows_lines([records[a], records[b]])
-    unseen = [] if metrics else _objectives_left_out(resolved, names, (records[a], records[b]))
+    missing_objectives = [] if metrics else _objectives_left_out(resolved, names, (records[a], records[b]))
     heads = ("metric",) if by is None else ("metric", by)
-    return Compared((a, b), heads, tuple(rows), tuple(said), (*other_rows, *unseen, *left_out))
+    return TrialComparison(
+        (a, b), heads, tuple(rows), tuple(sentences), (*other_rows, *missing_objectives, *exclusions)
+    )
 
 
-def _facts(heads: Sequence[str], row: Row, said: str) -> dict[str, Any]:
+def _facts(heads: Sequence[str], row: Row, sentence: str) -> dict[str, Any]:
     what, one = row
     numbers = {
         name: to_json(value) if isinstance(value, float) else value for name, value in vars(one).items()
     }
-    return {**numbers, **dict(zip(heads, what, strict=True)), "said": said}
+    return {**numbers, **dict(zip(heads, what, strict=True)), "said": sentence}
 
 
 def _table(home: RunDirectory, records: Mapping[int, TrialRecord], trial: int, resolved: Resolved) -> PerUser:
@@ -114,13 +120,14 @@ def _table(home: RunDirectory, records: Mapping[int, TrialRecord], trial: int, r
     table = table_of(home.trial(trial), record.epoch)
     if table is None:
         raise ConfigError(
-            f"{home.path}: trial {trial} ({record.state.value}) keeps no values by user. {_how(resolved)}"
+            f"{home.path}: trial {trial} ({record.state.value}) keeps no values by user. "
+            f"{_per_user_hint(resolved)}"
         )
     return table
 
 
-def _how(resolved: Resolved) -> str:
-    """Say how values by user are had, or what else tells trials apart where the output has no users."""
+def _per_user_hint(resolved: Resolved) -> str:
+    """Return how to get values by user, or another way to compare if the output has no users."""
     outputs = resolved.output.values() if isinstance(resolved.output, Mapping) else [resolved.output]
     if any(one is None or parse_feature(one).type == RANKING for one in outputs):
         return f"They are kept where {_HOW}, asks for them; run it anew with that, --fresh"
@@ -131,7 +138,7 @@ def _how(resolved: Resolved) -> str:
 
 
 def _chosen(first: PerUser, second: PerUser, metrics: Sequence[str], trials: tuple[int, int]) -> list[str]:
-    """Name the metrics to compare.
+    """Return the metrics to compare.
 
     Raises:
         ConfigError: a trial lacks one of them, or they share none.
@@ -151,7 +158,7 @@ def _chosen(first: PerUser, second: PerUser, metrics: Sequence[str], trials: tup
 
 
 def _objective(metric: str, resolved: Resolved) -> Objective | None:
-    """Give the direction of a metric; on another split or of one task it is that of the metric itself."""
+    """Return the direction of a metric; for another split or a task, that of the metric itself."""
     objectives = {**resolved.track, **resolved.optimized}
     name = MetricName.parse(metric)
     for near in (name, replace(name, split=None), replace(name, split=None, task=None)):
@@ -160,12 +167,12 @@ def _objective(metric: str, resolved: Resolved) -> Objective | None:
     return None
 
 
-def _called(by: str, stratum: int) -> str:
+def _stratum_name(by: str, stratum: int) -> str:
     return f"{by} {_THIRDS[stratum] if by == POPULARITY else stratum}"
 
 
 def _sentence(what: str, one: Comparison, objective: Objective | None, trials: tuple[int, int]) -> str:
-    """Say which trial is better; a coin toss unless test and interval agree that they differ."""
+    """Return which trial is better; a coin toss unless test and interval agree that they differ."""
     sure = one.p_value < _CHANCE and not one.low <= 0 <= one.high
     if not sure:
         return f"{what}: a coin toss; these {one.users} users do not tell the trials apart"
@@ -179,7 +186,7 @@ def _sentence(what: str, one: Comparison, objective: Objective | None, trials: t
 def _objectives_left_out(
     resolved: Resolved, names: Sequence[str], records: tuple[TrialRecord, TrialRecord]
 ) -> list[str]:
-    """Say what is optimized and has no values by user, and what the trials have of it as a whole."""
+    """Return the objectives without values by user, with the values of both trials as a whole."""
     optimized = resolved.optimized
     scores = [record.scores(optimized) for record in records]
     return [
@@ -191,31 +198,31 @@ def _objectives_left_out(
 
 
 def _left_out(
-    first: PerUser, second: PerUser, found: Mapping[str, Comparison], trials: tuple[int, int]
+    first: PerUser, second: PerUser, comparisons: Mapping[str, Comparison], trials: tuple[int, int]
 ) -> list[str]:
-    """Say how many users have a value in one trial alone."""
+    """Return how many users have a value in one trial alone."""
     lines = []
-    for name, one in found.items():
+    for name, one in comparisons.items():
         counts = [int((~table[name][1].isnan()).sum()) - one.users for table in (first, second)]
         if any(counts):
-            told = " and ".join(
+            counts_text = " and ".join(
                 f"{count} of trial {trial}" for count, trial in zip(counts, trials, strict=True)
             )
-            lines.append(f"{name}: left out {told}, users without a value in the other")
+            lines.append(f"{name}: left out {counts_text}, users without a value in the other")
     return lines
 
 
 def _left_out_of_strata(
-    first: PerUser, second: PerUser, by: str, names: Iterable[str], found: Iterable[tuple[str, int]]
+    first: PerUser, second: PerUser, by: str, names: Iterable[str], compared_strata: Iterable[tuple[str, int]]
 ) -> list[str]:
-    """Say which strata have too few users, and how many users are in none."""
-    lines, compared = [], set(found)
+    """Return the strata with too few users, and how many users are in no stratum."""
+    lines, compare_trials = [], set(compared_strata)
     for name in names:
         strata = first.strata_of(name, by)
         lines += [
-            f"{name}, {_called(by, stratum)}: left out, fewer than two users have a value in both"
+            f"{name}, {_stratum_name(by, stratum)}: left out, fewer than two users have a value in both"
             for stratum in strata
-            if (name, stratum) not in compared
+            if (name, stratum) not in compare_trials
         ]
         users = set(first[name][0].tolist()) & set(second[name][0].tolist())
         if nowhere := len(users - {user for part in strata.values() for user in part.tolist()}):
@@ -223,7 +230,7 @@ def _left_out_of_strata(
     return lines
 
 
-def _drawn(rows: Sequence[Row], first: tuple[str, ...], trials: tuple[int, int]) -> str:
+def _format_table(rows: Sequence[Row], first: tuple[str, ...], trials: tuple[int, int]) -> str:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -237,9 +244,9 @@ def _drawn(rows: Sequence[Row], first: tuple[str, ...], trials: tuple[int, int])
     for what, one in rows:
         table.add_row(*(cell.replace("[", r"\[") for cell in what), *_cells(one))
     console = Console(width=_WIDE, color_system=None, highlight=False)
-    with console.capture() as drawn:
+    with console.capture() as capture:
         console.print(table)
-    return "\n".join(line.rstrip() for line in drawn.get().splitlines()).strip("\n")
+    return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip("\n")
 
 
 def _cells(one: Comparison) -> list[str]:

@@ -1,4 +1,4 @@
-"""The epochs of a trial as tables, from its record alone: no engine, no torch, no search host."""
+"""The epochs of a trial as tables, from its record alone; neither torch nor a backend is loaded."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def epochs_text(
     split: str | None = None,
     width: int | None = None,
 ) -> str:
-    """Print what a trial has measured: the table of its picked epoch, of another one, or of all.
+    """Return the values of a trial: the table of its picked epoch, of another one, or of all.
 
     Args:
-        directory: of the run.
-        trial: its number.
-        epoch: counted from 0; the picked one unless given, or the last while none is.
-        every: print all epochs.
-        split: only the values of this one.
+        directory: the run directory.
+        trial: the number of the trial.
+        epoch: the epoch, counted from 0; by default, the picked one, or the last while none is picked.
+        every: whether to show all epochs.
+        split: the only split to show.
         width: see `nice_report`.
 
     Raises:
         ConfigError: there is no such trial, no such epoch, or no value of that split.
-        RecordError: a file of the trial is damaged.
+        RecordError: one of the trial's files is damaged.
     """
     record = _trial(RunDirectory(directory), trial)
     where = f"{directory}: trial {trial}"
@@ -44,9 +44,9 @@ def epochs_text(
     lines = [f"trial {trial}  {word(record.state)}  {_picked(record)}"]
     seconds = accumulate(one.seconds for one in record.epochs)
     for one, so_far in zip(record.epochs, seconds, strict=True):
-        told = _of_split(one, split)
-        if told.values and chosen in (None, one.epoch):
-            lines += [epoch_text(told, so_far, width), *_reasons(told)]
+        epoch_record = _of_split(one, split)
+        if epoch_record.values and chosen in (None, one.epoch):
+            lines += [epoch_text(epoch_record, so_far, width), *_reasons(epoch_record)]
     if len(lines) == 1:
         raise ConfigError(f"{where} has no {split} values{'' if every else f' in epoch {chosen}'}")
     return "\n".join(lines)
@@ -55,7 +55,7 @@ def epochs_text(
 def _trial(home: RunDirectory, number: int) -> TrialRecord:
     record = home.record(number)
     if record is None:
-        numbers = ", ".join(str(found.number) for found in home.records())
+        numbers = ", ".join(str(record.number) for record in home.records())
         raise ConfigError(f"{home.path}: has no trial {number}; there are {numbers or 'none'}")
     if not record.epochs:
         raise ConfigError(f"{home.path}: trial {number} ({record.state.value}) has no epoch yet")
@@ -78,12 +78,14 @@ def _of_split(record: EpochRecord, split: str | None) -> EpochRecord:
 
 def _picked(record: TrialRecord) -> str:
     count = len(record.epochs)
-    told = f"{count} epoch{'' if count == 1 else 's'}"
-    return f"{told}, none picked yet" if record.epoch is None else f"{told}, picked is epoch {record.epoch}"
+    epochs = f"{count} epoch{'' if count == 1 else 's'}"
+    return (
+        f"{epochs}, none picked yet" if record.epoch is None else f"{epochs}, picked is epoch {record.epoch}"
+    )
 
 
 def _reasons(record: EpochRecord) -> Iterator[str]:
-    """Say why values are nan."""
+    """Return the reasons of nan values."""
     for name, reason in record.reasons.items():
         if name in record.values:
             yield printable(f"   {name} is nan: {reason}")

@@ -1,4 +1,4 @@
-"""Exports: `trials.csv` with every trial, `best.yaml` with the optimal engine params and their provenance."""
+"""Write `trials.csv` with every trial, and `best.yaml` with the best params and their provenance."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _TEST = "test:"
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What the optimized metric is on the test split, where the engine updates one.
+    """The optimized metric on the test split, if the engine updates that split.
 
     Attributes:
-        name: what the record calls it.
-        value: at the picked epoch, on which it had no say.
+        name: its name in the record.
+        value: its value at the picked epoch, on whose choice it had no influence.
         optimism: by how much it is worse than the validation value; below 0 it is better.
     """
 
@@ -43,21 +43,21 @@ class HeldOut:
 
     @property
     def words(self) -> str:
-        """Say how the two values compare."""
+        """The comparison of the two values in words."""
         gap = f"{abs(self.optimism):.6g}"
         if self.optimism > 0:
             return f"{gap} worse than on validation: the optimism of the pick"
         return f"{gap} better than on validation: no optimism" if self.optimism else "as on validation"
 
     def to_json(self) -> dict[str, Any]:
-        """Give it as plain JSON."""
+        """Return the value and the optimism as plain JSON."""
         return {"value": self.value, "optimism": self.optimism}
 
 
 def held_out(
     values: Mapping[str, Reading], metric: str, objective: Objective, value: float | None
 ) -> HeldOut | None:
-    """Find the test value among those of an epoch; None where there is no finite one.
+    """Return the test value among those of an epoch; None if there is no finite one.
 
     >>> found = held_out({"accuracy": 0.75, "test:accuracy": 0.5}, "accuracy", Objective.MAXIMIZE, 0.75)
     >>> found.words
@@ -71,7 +71,7 @@ def held_out(
 
 
 def values_shown(records: Iterable[TrialRecord], resolved: Resolved) -> dict[str, Objective | None]:
-    """The values that tables show, each with its direction: optimized, then its test value, then tracked."""
+    """Return the values in tables, each with its direction: optimized, then its test value, then tracked."""
     name = f"{_TEST}{resolved.metric}"
     tested = any(name in record.picked_values for record in records)
     beside = {name: resolved.objective} if tested else {}
@@ -79,7 +79,7 @@ def values_shown(records: Iterable[TrialRecord], resolved: Resolved) -> dict[str
 
 
 def trials_csv(records: Sequence[TrialRecord], resolved: Resolved) -> str:
-    """Give a line per trial: its params as `params.name`, the values of its picked epoch as `values.name`."""
+    """Return a line per trial: params as `params.name`, the values of its picked epoch as `values.name`."""
     params = list(resolved.ordered({name: None for record in records for name in record.params}))
     values = list(values_shown(records, resolved))
     text = io.StringIO()
@@ -100,31 +100,31 @@ def trials_csv(records: Sequence[TrialRecord], resolved: Resolved) -> str:
             record.seed,
             record.reason,
             *(record.params.get(name) for name in params),
-            *(_told(record.picked_values.get(name)) for name in values),
+            *(_scalar(record.picked_values.get(name)) for name in values),
         ]
         writer.writerow([_cell(value) for value in row])
     return text.getvalue()
 
 
-def _told(value: Reading | None) -> float | str | None:
-    """Give a number as it is, and the shape of what is more than one; `epochs.jsonl` has those."""
+def _scalar(value: Reading | None) -> float | str | None:
+    """Return a number as it is, and the shape of an array, which only `epochs.jsonl` holds."""
     return shape_of(value) if isinstance(value, list) else value
 
 
 def _cell(value: Any) -> Any:
-    """Give what a table holds, secrets hidden."""
+    """Return a value as a table holds it, secrets hidden."""
     return HIDDEN if is_secret(value) else cell(veiled(value))
 
 
 def best_facts(
     best: Best, record: TrialRecord, resolved: Resolved, home: pathlib.Path, verdict: Verdict | None = None
 ) -> dict[str, Any]:
-    """Give the optimal engine params with their provenance; `params` is what `engine.params` takes."""
+    """Return the optimal engine params with their provenance; `engine.params` accepts `params`."""
     tested = held_out(best.values, best.metric, best.objective, best.value)
     return {
         FORMAT_KEY: FORMAT,
         "params": resolved.ordered(best.params),
-        **_of_several(best, resolved),
+        **_objective_facts(best, resolved),
         "metric": best.metric,
         "objective": best.objective.value,
         "value": best.value,
@@ -135,7 +135,7 @@ def best_facts(
         "at": resolved.at,
         "epoch": best.epoch,
         "trial": best.trial,
-        "values": {name: None if value != value else _told(value) for name, value in best.values.items()},
+        "values": {name: None if value != value else _scalar(value) for name, value in best.values.items()},
         "verdict": None if verdict is None else verdict.to_json(),
         "checkpoint": None if best.checkpoint is None else os.path.relpath(best.checkpoint, home),
         "seed": record.seed,
@@ -148,7 +148,7 @@ def best_facts(
 
 
 def least_facts(record: TrialRecord, resolved: Resolved, reason: str) -> dict[str, Any]:
-    """Give the trial that breaks the constraints least, where none is feasible, and by how much."""
+    """Return the trial that breaks the constraints least, and by how much, if none is feasible."""
     values = values_shown([record], resolved)
     return {
         "feasible": False,
@@ -174,12 +174,12 @@ def least_facts(record: TrialRecord, resolved: Resolved, reason: str) -> dict[st
 
 
 def _number(value: Reading | None) -> float | str | None:
-    told = _told(value)
-    return told if not isinstance(told, float) or math.isfinite(told) else None
+    scalar = _scalar(value)
+    return scalar if not isinstance(scalar, float) or math.isfinite(scalar) else None
 
 
-def _of_several(best: Best, resolved: Resolved) -> dict[str, Any]:
-    """Say how a trial was picked from the front of several objectives, and where it is there."""
+def _objective_facts(best: Best, resolved: Resolved) -> dict[str, Any]:
+    """Return how a trial was picked from the front of several objectives, and its values there."""
     if not resolved.others:
         return {}
     scores = zip(resolved.optimized.items(), best.scores, strict=True)
@@ -188,5 +188,5 @@ def _of_several(best: Best, resolved: Resolved) -> dict[str, Any]:
 
 
 def best_yaml(facts: dict[str, Any]) -> str:
-    """Give the text of `best.yaml`."""
+    """Return the text of `best.yaml`."""
     return "# The optimal engine params and where they come from; epochs count from 0.\n" + dump_yaml(facts)

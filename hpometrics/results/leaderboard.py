@@ -1,4 +1,4 @@
-"""What a sweep prints at its end: the result table and the block of the optimal engine params."""
+"""The table of trials, and the block of the optimal engine params."""
 
 from __future__ import annotations
 
@@ -23,31 +23,33 @@ from .export import best_facts, held_out, least_facts, trials_csv, values_shown
 from .manifest import Resolved
 from .run_directory import RunDirectory
 
+FORMS = ("table", "json", "csv")
+BEST = "value"
 WORDS = {TrialState.COMPLETE: "ok", TrialState.INFEASIBLE: "infeas."}
 _ROWS = 10
 
 
 def word(state: TrialState) -> str:
-    """Give the short word for a state."""
+    """Return the short word for a state."""
     return WORDS.get(state, state.value)
 
 
 def spread_of(record: TrialRecord) -> str:
-    """Print the value of a trial as a column wants it."""
+    """Return the value of a trial as a table cell."""
     return spread(column(record.value), record.deviation, len(record.repeats))
 
 
 def result_table(records: Sequence[TrialRecord], resolved: Resolved, rows: int = _ROWS) -> str:
-    """Print the best trials, best first."""
+    """Return the table of the best trials, best first."""
     order = ranked_by(records, resolved.optimized)
     more = f"\n ... {len(order) - rows} more in trials.csv" if len(order) > rows else ""
     return aligned(ranked_rows(order[:rows], resolved)) + more
 
 
 def ranked_rows(order: Sequence[TrialRecord], resolved: Resolved) -> list[list[str]]:
-    """Give the rows of the best trials, best first, with their ranks; only complete ones rank.
+    """Return the rows of the best trials, best first, with their ranks; only complete ones rank.
 
-    Of several objectives those of the front come first and are marked; no trial ranks.
+    With several objectives, those of the front come first and are marked; no trial ranks.
     """
     head, *rows = trial_rows(order, resolved)
     if resolved.others:
@@ -59,9 +61,9 @@ def ranked_rows(order: Sequence[TrialRecord], resolved: Resolved) -> list[list[s
 
 
 def trial_rows(records: Sequence[TrialRecord], resolved: Resolved) -> list[list[str]]:
-    """Give the head of a table of trials and a row for each, in the order given."""
-    seen = {name: None for record in records for name in record.params}
-    params = [name for name in resolved.ordered(seen) if name not in resolved.fixed]
+    """Return the head of a table of trials and a row for each, in the same order."""
+    names = {name: None for record in records for name in record.params}
+    params = [name for name in resolved.ordered(names) if name not in resolved.fixed]
     objectives = values_shown(records, resolved)
     values = [
         " ".join([f"{name}{ARROWS[objective]}", *(bound.limit for bound in resolved.bounds_of(name))])
@@ -83,20 +85,20 @@ def _row(record: TrialRecord, beside: Sequence[str], params: Sequence[str]) -> l
 
 
 def optimal(best: Best, records: Sequence[TrialRecord], resolved: Resolved) -> str:
-    """Print the block of the optimal engine params."""
+    """Return the block of the optimal engine params."""
     params, values = optimal_params(best, resolved), optimal_values(best, resolved)
     lines = [
         evaluated(records),
         f"Optimal Engine Params: ({where(best, resolved)}):",
-        *_noted([(f"{name}: {value}", note and f"# {note}") for name, value, note in params]),
+        *_with_notes([(f"{name}: {value}", note and f"# {note}") for name, value, note in params]),
         "Metrics:",
-        *_noted([(f"{name}: {value}", note) for name, value, note in values]),
+        *_with_notes([(f"{name}: {value}", note) for name, value, note in values]),
     ]
     return "\n".join(lines)
 
 
 def where(best: Best, resolved: Resolved) -> str:
-    """Say which trial and epoch it is; of several runs whose, and of several ways to pick by which."""
+    """Return the trial and epoch of the best, with the repeat or the rule where there are several."""
     run = f" of the first of {best.repeats} repeats" if best.repeats > 1 else ""
     rule = "" if resolved.pick == "best" else f", by {resolved.pick}"
     if resolved.others:
@@ -105,46 +107,46 @@ def where(best: Best, resolved: Resolved) -> str:
 
 
 def optimal_params(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]:
-    """Give each param of the best trial: name, value, and `fixed` or the bundle that set it."""
+    """Return each param of the best trial: name, value, and `fixed` or the bundle that set it."""
     params = resolved.ordered(best.params)
     return [(printable(k), exact(v), _origin(k, params, resolved)) for k, v in params.items()]
 
 
 def optimal_values(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]:
-    """Give each metric of the best trial: name, value, and its direction and formula.
+    """Return each metric of the best trial: name, value, and its direction and formula.
 
-    The test value of the optimized one comes second, with what it says of the pick.
+    The test value of the optimized metric comes second, with its comparison in words.
     """
     tested = held_out(best.values, best.metric, best.objective, best.value)
     value = spread(number(best.value), best.deviation, best.repeats)
-    told = [(best.metric, value, _about(best.metric, best.objective, resolved))]
+    values = [(best.metric, value, _value_note(best.metric, best.objective, resolved))]
     if tested is not None:
-        told.append((tested.name, number(tested.value), f"({tested.words})"))
-    told_already = {name for name, *_ in told}
+        values.append((tested.name, number(tested.value), f"({tested.words})"))
+    names = {name for name, *_ in values}
     for name, objective in resolved.beside.items():
-        if name not in told_already:
-            told.append((name, number(best.values.get(name)), _about(name, objective, resolved)))
-    return told
+        if name not in names:
+            values.append((name, number(best.values.get(name)), _value_note(name, objective, resolved)))
+    return values
 
 
-def _about(name: str, objective: Objective | None, resolved: Resolved) -> str:
-    """Say which way a value is to go, what bounds it keeps and, if it is combined, of what."""
-    kept = "  ".join(f"({bound.limit} ok)" for bound in resolved.bounds_of(name))
+def _value_note(name: str, objective: Objective | None, resolved: Resolved) -> str:
+    """Return the direction of a value, the bounds it satisfies, and the formula of a combined one."""
+    bounds = "  ".join(f"({bound.limit} ok)" for bound in resolved.bounds_of(name))
     formula = f"= {resolved.formulas[name]}" if name in resolved.formulas else ""
-    return "  ".join(part for part in (f"({objective})" if objective else "", kept, formula) if part)
+    return "  ".join(part for part in (f"({objective})" if objective else "", bounds, formula) if part)
 
 
 def evaluated(records: Iterable[TrialRecord]) -> str:
-    """Print how many engine params were evaluated, by state, and how long their trials took in all."""
+    """Return how many engine params were evaluated, by state, and how long their trials took in all."""
     records = list(records)
     states = Counter(record.state for record in records)
-    told = ", ".join(f"{word(state)} {states[state]}" for state in TrialState if states[state])
+    counts = ", ".join(f"{word(state)} {states[state]}" for state in TrialState if states[state])
     seconds = sum(record.seconds for record in records)
-    return f"# engine params evaluated: {len(records)}  ({told or 'none'})  {duration(seconds)} of training"
+    return f"# engine params evaluated: {len(records)}  ({counts or 'none'})  {duration(seconds)} of training"
 
 
 def params_line(params: Mapping[str, Any], resolved: Resolved) -> str:
-    """Print the params that vary on one line."""
+    """Return the params that vary on one line."""
     ordered = resolved.ordered(params)
     return " ".join(f"{printable(k)}={short(v)}" for k, v in ordered.items() if k not in resolved.fixed)
 
@@ -153,21 +155,21 @@ def _origin(name: str, params: Mapping[str, Any], resolved: Resolved) -> str:
     return "fixed" if name in resolved.fixed else printable(resolved.bundle_of(name, params) or "")
 
 
-def _noted(lines: Sequence[tuple[str, str]]) -> list[str]:
+def _with_notes(lines: Sequence[tuple[str, str]]) -> list[str]:
     width = max((len(text) for text, note in lines if note), default=0)
     return [f"  {text:<{width}}  {note}".rstrip() for text, note in lines]
 
 
 def leaders(records: Sequence[TrialRecord], resolved: Resolved, count: int) -> list[TrialRecord]:
-    """Give so many of the best trials, the feasible ones first; fewer if no more ran to their end."""
-    ended = (TrialState.COMPLETE, TrialState.INFEASIBLE)
+    """Return the best trials, the feasible ones first; fewer than `count` if no more ran to their end."""
+    states = (TrialState.COMPLETE, TrialState.INFEASIBLE)
     order = ranked_by(records, resolved.optimized)
-    ranks = [r for r in order if r.state in ended and r.value is not None and math.isfinite(r.value)]
+    ranks = [r for r in order if r.state in states and r.value is not None and math.isfinite(r.value)]
     return ranks[:count]
 
 
 def leaders_text(best: Best, records: Sequence[TrialRecord], resolved: Resolved, count: int) -> str:
-    """Print them as the table of results does, and which one is picked."""
+    """Return the best trials as a table, and the pick among them."""
     rows = aligned(ranked_rows(leaders(records, resolved, count), resolved))
     return "\n".join([evaluated(records), rows, f"picked: {where(best, resolved)}"])
 
@@ -175,7 +177,7 @@ def leaders_text(best: Best, records: Sequence[TrialRecord], resolved: Resolved,
 def leaders_facts(
     records: Sequence[TrialRecord], resolved: Resolved, count: int, home: Path
 ) -> list[dict[str, Any]]:
-    """Give each as plain JSON: all of a feasible one, and of others what they break."""
+    """Return the best trials as plain JSON: feasible ones in full, others with the constraints they break."""
     return [
         best_facts(Best.of(record, resolved.optimized), record, resolved, home)
         if record.state is TrialState.COMPLETE
@@ -185,7 +187,7 @@ def leaders_facts(
 
 
 def leaders_arguments(records: Sequence[TrialRecord], resolved: Resolved, count: int) -> str:
-    """Print the params of each feasible one on a line, see `arguments`.
+    """Return the params of each feasible one on a line, see `arguments`.
 
     Raises:
         ConfigError: see `arguments`.
@@ -195,12 +197,12 @@ def leaders_arguments(records: Sequence[TrialRecord], resolved: Resolved, count:
 
 
 def arguments(params: Mapping[str, Any]) -> str:
-    """Print params as a shell takes them behind a command: texts as they are, other values as JSON.
+    """Return params as a shell takes them behind a command: texts as they are, other values as JSON.
 
-    A secret is left to the shell, which reads its variable.
+    For a secret it names the variable, which the shell reads.
 
     Raises:
-        ConfigError: a value has characters that do not belong on a line.
+        ConfigError: a value has characters that cannot be printed on a line.
 
     >>> print(arguments({"lr": 0.014, "layers": [64, 32], "shift": -1, "token": {"secret": "HUB_TOKEN"}}))
     --lr 0.014 --layers '[64, 32]' --shift=-1 --token "$HUB_TOKEN"
@@ -218,7 +220,6 @@ def _argument(name: str, value: Any) -> str:
     return shlex.join(words)
 
 
-FORMS = ("table", "json", "csv")
 _FACTS: dict[str, Callable[[TrialRecord], Any]] = {
     "trial": lambda record: record.number,
     "state": lambda record: record.state.value,
@@ -226,24 +227,23 @@ _FACTS: dict[str, Callable[[TrialRecord], Any]] = {
     "epochs": lambda record: len(record.epochs),
     "seconds": lambda record: record.seconds,
 }
-BEST = "value"
 
 
 def trials_text(
     directory: Path, form: str = "table", sort: str = "trial", states: Collection[str] = ()
 ) -> str:
-    """List trials.
+    """Return a list of the trials.
 
     Args:
-        directory: of the run.
+        directory: the run directory.
         form: one of `FORMS`.
-        sort: `trial`, `state`, `epoch`, `epochs`, `seconds` or a param, smallest first; `value`, the metric
-            that is optimized or one that is tracked, best first.
-        states: only trials in one of these, as in `complete`; all, if there are none.
+        sort: `trial`, `state`, `epoch`, `epochs`, `seconds` or a param, smallest first; `value`, the
+            optimized metric or a tracked one, best first.
+        states: only trials in one of these states, as in `complete`; by default, all.
 
     Raises:
-        ConfigError: it is no run directory, or there is nothing of that name to sort by.
-        RecordError: a file of it is damaged.
+        ConfigError: the directory is not a run directory, or has no such column to sort by.
+        RecordError: one of its files is damaged.
     """
     home = RunDirectory(directory)
     resolved, records = home.read(), home.records()
@@ -253,9 +253,9 @@ def trials_text(
         return trials_csv(chosen, resolved).rstrip("\n")
     if form == "json":
         front = front_trials(records, resolved.optimized) if resolved.others else []
-        there = {record.number for record in front}
-        told = [_facts(record, directory, resolved, there) for record in chosen]
-        return json.dumps(told, indent=1, allow_nan=False)
+        front_numbers = {record.number for record in front}
+        rows = [_facts(record, directory, resolved, front_numbers) for record in chosen]
+        return json.dumps(rows, indent=1, allow_nan=False)
     return aligned(trial_rows(chosen, resolved))
 
 
@@ -269,8 +269,10 @@ def _sorted(records: Sequence[TrialRecord], resolved: Resolved, by: str) -> list
     params = {name for record in records for name in record.params}
     if by in params:
         return _ascending(records, lambda record: record.params.get(by))
-    known = [*_FACTS, BEST, resolved.metric, *resolved.beside, *sorted(params)]
-    raise ConfigError(f"no column {by!r} to sort by{did_you_mean(by, known)}; there are {', '.join(known)}")
+    columns = [*_FACTS, BEST, resolved.metric, *resolved.beside, *sorted(params)]
+    raise ConfigError(
+        f"no column {by!r} to sort by{did_you_mean(by, columns)}; there are {', '.join(columns)}"
+    )
 
 
 def _goodness(record: TrialRecord, name: str, resolved: Resolved) -> float:
@@ -281,7 +283,7 @@ def _goodness(record: TrialRecord, name: str, resolved: Resolved) -> float:
 
 
 def _ascending(records: Sequence[TrialRecord], fact: Callable[[TrialRecord], Any]) -> list[TrialRecord]:
-    """Sort numbers before texts; what a trial does not have comes last."""
+    """Sort numbers before texts; trials without the value come last."""
 
     def key(record: TrialRecord) -> tuple[int, float, str]:
         value = fact(record)
@@ -297,7 +299,7 @@ def _ascending(records: Sequence[TrialRecord], fact: Callable[[TrialRecord], Any
 def _facts(
     record: TrialRecord, directory: Path, resolved: Resolved, front: Collection[int]
 ) -> dict[str, Any]:
-    """Give a trial as strict JSON, with the values of its picked epoch."""
+    """Return a trial as strict JSON, with the values of its picked epoch."""
     values = {name: to_json(value) for name, value in record.picked_values.items()}
     tested = held_out(record.picked_values, resolved.metric, resolved.objective, record.value)
     return {

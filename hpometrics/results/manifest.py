@@ -1,6 +1,6 @@
-"""The resolved sweep: what a run directory is about, with every default and where each direction comes from.
+"""The resolved sweep of a run directory, with every default and the source of each direction.
 
-It is what `sweep.resolved.yaml` holds; whoever reads results needs neither the sweep file nor the engine.
+`sweep.resolved.yaml` holds it, so reading results needs neither the sweep file nor the engine.
 """
 
 from __future__ import annotations
@@ -26,21 +26,32 @@ from ..selection.rules import Pick
 if TYPE_CHECKING:
     from ..config.plan import Plan  # with pydantic, which readers of results need not load
 
+
 _DIGEST = "# sha256 of what follows: "
-_ORIGINS = ("registry", "stated", "mixed", "engine")  # who says the direction of the metric
+_ORIGINS = ("registry", "stated", "mixed", "engine")  # of the direction of the metric
 _HEADER = "# Written by hpometrics: the sweep as it was understood, every default spelled out.\n"
+_COMPARED = (
+    "engine.",
+    "space.",
+    "backend.list",
+    "budget.epochs",
+    "budget.patience",
+    "budget.trial_time",
+    "budget.repeats",
+)
+_FATAL = ("name", "metric", "objective", "others", "formula", "constraints", "at")
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """What a sweep is about.
+    """A sweep with every default filled in.
 
-    `metric` is what is optimized; of several objectives it is the first, and `others` are the directions of
-    the further ones, in their order. `config` is the sweep file with all defaults; `track` maps each tracked
-    metric to its direction or None; `output` is one text, or a text for each output by name; `formulas` say
-    how a value is combined of others; `constraints` are bounds under the names of `track`; `file` is the
-    sweep file, beside which the engine is; `sources` are the files of the engine by digest, see `sources_of`;
-    `home` is where the run directory was.
+    `metric` is the optimized metric; with several objectives it is the first, and `others` are the directions
+    of the further ones, in their order. `config` is the sweep file with all defaults; `track` maps each
+    tracked metric to its direction or None; `output` is one text, or a text for each output by name;
+    `formulas` are the formulas of combined values; `constraints` are bounds under the names of `track`;
+    `file` is the sweep file, beside which the engine is; `sources` are the files of the engine by digest, see
+    `sources_of`; `home` is the earlier path of the run directory.
     """
 
     name: str
@@ -64,23 +75,23 @@ class Resolved:
     home: str | None = None
 
     def to_yaml(self) -> str:
-        """Give the text of `sweep.resolved.yaml`."""
-        told = asdict(self)
-        told["objective"] = self.objective.value
-        told["constraints"] = list(self.constraints)
-        told["track"] = {name: objective and objective.value for name, objective in self.track.items()}
-        told["others"] = {name: objective.value for name, objective in self.others.items()}
-        text = dump_yaml({FORMAT_KEY: FORMAT, **told})
+        """Return the text of `sweep.resolved.yaml`."""
+        content = asdict(self)
+        content["objective"] = self.objective.value
+        content["constraints"] = list(self.constraints)
+        content["track"] = {name: objective and objective.value for name, objective in self.track.items()}
+        content["others"] = {name: objective.value for name, objective in self.others.items()}
+        text = dump_yaml({FORMAT_KEY: FORMAT, **content})
         return f"{_HEADER}{_DIGEST}{digest_of(text)}\n{text}"
 
     @property
     def formula(self) -> str | None:
-        """How the metric is combined of others, if it is."""
+        """The formula of a combined metric; None for another metric."""
         return self.formulas.get(self.metric)
 
     @property
     def engine(self) -> str:
-        """What was trained: `module:function`, or the command line of a program."""
+        """The trained engine: `module:function`, or the command line of a program."""
         engine = self.config["engine"]
         return str(engine.get("target") or shlex.join(engine["command"]))
 
@@ -91,26 +102,26 @@ class Resolved:
 
     @property
     def beside(self) -> dict[str, Objective | None]:
-        """The direction of each value shown beside the metric: of further objectives, of what is tracked."""
+        """The direction of each value shown beside the metric: of further objectives, of tracked metrics."""
         return {**self.others, **self.track}
 
     @property
     def pick(self) -> Pick:
-        """Which trial is picked: see `Pick`; of several objectives the knee, unless the file says another."""
-        asked: Pick = self.config["metrics"].get("pick", "best")
-        return "knee" if self.others and asked == "best" else asked
+        """The rule that picks a trial, see `Pick`; by default the knee for several objectives."""
+        pick: Pick = self.config["metrics"].get("pick", "best")
+        return "knee" if self.others and pick == "best" else pick
 
     @property
     def is_picked(self) -> bool:
-        """Whether one trial is to be picked; of several objectives only if the file says how."""
+        """Whether one trial is picked; for several objectives only if the file states a rule."""
         return not self.others or self.config["metrics"].get("pick", "best") != "best"
 
     def picked_by(self, pick: Pick) -> Resolved:
-        """The same with another way to pick."""
+        """Return the sweep with another rule to pick."""
         return replace(self, config={**self.config, "metrics": {**self.config["metrics"], "pick": pick}})
 
     def bounds_of(self, name: str) -> list[Constraint]:
-        """The constraints on a value."""
+        """Return the constraints on a value."""
         return [bound for bound in self.bounds if bound.name == name]
 
     @property
@@ -124,10 +135,10 @@ class Resolved:
         return self.config["engine"]["params"]  # type: ignore[no-any-return]  # checked when it was written
 
     def ordered(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Put params in the order of the sweep file, the fixed ones last."""
+        """Return params in the order of the sweep file, the fixed ones last."""
         order = [param for name in self.config["space"] for param in (name, *self._bundled(name))]
-        known = [name for name in (*order, *params) if name in params and name not in self.fixed]
-        return {name: params[name] for name in (*dict.fromkeys(known), *self.fixed) if name in params}
+        names = [name for name in (*order, *params) if name in params and name not in self.fixed]
+        return {name: params[name] for name in (*dict.fromkeys(names), *self.fixed) if name in params}
 
     def _bundled(self, name: str) -> list[str]:
         dimension = self.config["space"][name]
@@ -136,7 +147,7 @@ class Resolved:
         return [param for bundle in bundles for param in bundle]
 
     def bundle_of(self, param: str, params: Mapping[str, Any]) -> str | None:
-        """Give `model=small` where the param was set by that bundle."""
+        """Return `model=small` if that bundle set the param."""
         for name, dimension in self.config["space"].items():
             choice = dimension.get("choice") if isinstance(dimension, dict) else None
             for label, bundle in choice.items() if isinstance(choice, dict) else ():
@@ -146,27 +157,27 @@ class Resolved:
 
 
 def resolved_config(plan: Plan) -> dict[str, Any]:
-    """Give the sweep file with every default spelled out."""
+    """Return the sweep file with every default spelled out."""
     from ..config.storage_url import written  # with pydantic, which readers of results need not load
 
-    told = plan.config.model_dump(by_alias=True, exclude_none=True)
-    told["name"], told["results"]["dir"] = plan.name, str(plan.directory)
+    config = plan.config.model_dump(by_alias=True, exclude_none=True)
+    config["name"], config["results"]["dir"] = plan.name, str(plan.directory)
     if (settings := plan.config.backend.optuna) is not None:
-        told["backend"]["optuna"]["storage"] = written(settings.storage)
+        config["backend"]["optuna"]["storage"] = written(settings.storage)
     if plan.config.backend.points is None:  # a list is tried as it is, by no sampler
-        told["search"].setdefault("sampler", plan.sampler)
-        told["search"].setdefault("pruner", plan.pruner)
-    told["engine"]["seed"] = plan.engine_seed
+        config["search"].setdefault("sampler", plan.sampler)
+        config["search"].setdefault("pruner", plan.pruner)
+    config["engine"]["seed"] = plan.engine_seed
     if not plan.config.metrics.optimize:
-        del told["metrics"]["optimize"]  # the engine says it
-    return told
+        del config["metrics"]["optimize"]  # the engine says it
+    return config
 
 
 def resolve(plan: Plan) -> Resolved:
-    """Write down what a settled plan is about.
+    """Create the resolved sweep of a plan.
 
     Raises:
-        ConfigError: the metric has no direction yet, or the record cannot hold what a folder is called.
+        ConfigError: the metric has no direction yet, or the record cannot hold the name of a folder.
     """
     _check_folder(plan.file)
     from .._imports import installed_versions  # of which readers of results need none
@@ -195,7 +206,7 @@ def resolve(plan: Plan) -> Resolved:
 
 
 def _check_folder(file: pathlib.Path) -> None:
-    """Refuse a folder whose name is not text, as this locale reads it: the record is text, and names it."""
+    """Raise if the name of a folder is not text in this locale: the record is text, and names it."""
     try:
         str(file.absolute()).encode()
     except UnicodeEncodeError as err:
@@ -206,26 +217,26 @@ def _check_folder(file: pathlib.Path) -> None:
 
 
 def _optimized(plan: Plan) -> dict[str, Objective]:
-    found = {}
+    directions = {}
     for measure in plan.objectives:
         if measure.objective is None:
             raise ConfigError(f"{plan.file}: metrics.optimize: the direction of {measure.name} is not known")
-        found[measure.name] = measure.objective
-    return found
+        directions[measure.name] = measure.objective
+    return directions
 
 
 def read_resolved(path: pathlib.Path, check: bool = False) -> Resolved:
     """Read `sweep.resolved.yaml`.
 
     Args:
-        path: of the file.
-        check: refuse what is not as it was written; a file of an earlier version does not say how it was.
+        path: the path of the file.
+        check: whether to raise if the file was changed; a file of an earlier version has no digest.
 
     Raises:
-        RecordError: it is damaged.
+        RecordError: the file is damaged.
         NewerFormatError: a newer version has written it.
     """
-    resolved = _resolved(lambda: read_document(path, recorded=True), str(path))
+    resolved = _parse(lambda: read_document(path, recorded=True), str(path))
     if check:
         _check_digest(read_whole(path).decode(), str(path))
     return resolved
@@ -238,35 +249,35 @@ def _check_digest(text: str, source: str) -> None:
 
 
 def _split(text: str) -> tuple[str | None, str]:
-    """Split the text of a resolved sweep into its digest, if it has one, and what that is of."""
+    """Split the text of a resolved sweep into its digest, if it has one, and the text that it covers."""
     head, mark, rest = text.partition(_DIGEST)
-    digest, _, told = rest.partition("\n")
-    return (digest, told) if mark and head == _HEADER else (None, text)
+    digest, _, content = rest.partition("\n")
+    return (digest, content) if mark and head == _HEADER else (None, text)
 
 
 def parse_resolved(text: str, source: str) -> Resolved:
-    """Read the text of `sweep.resolved.yaml`.
+    """Parse the text of `sweep.resolved.yaml`.
 
     Raises:
-        RecordError: it is damaged.
+        RecordError: the text is damaged.
         NewerFormatError: a newer version has written it.
     """
-    return _resolved(lambda: parse_document(text, source), source)
+    return _parse(lambda: parse_document(text, source), source)
 
 
-def _resolved(read: Callable[[], Document], source: str) -> Resolved:
+def _parse(read: Callable[[], Document], source: str) -> Resolved:
     try:
         document = read()
         document.raise_problems()
-        told = document.data
+        content = document.data
         _check_format(document)
-        told.pop(FORMAT_KEY, None)
-        _check_kinds(told)
-        objectives = {name: word and Objective.parse(word) for name, word in told["track"].items()}
-        told["constraints"] = tuple(told.get("constraints", ()))
-        others = {name: Objective.parse(word) for name, word in told.pop("others", {}).items()}
-        objective = Objective.parse(told["objective"])
-        return Resolved(**{**told, "objective": objective, "track": objectives, "others": others})
+        content.pop(FORMAT_KEY, None)
+        _check_kinds(content)
+        objectives = {name: word and Objective.parse(word) for name, word in content["track"].items()}
+        content["constraints"] = tuple(content.get("constraints", ()))
+        others = {name: Objective.parse(word) for name, word in content.pop("others", {}).items()}
+        objective = Objective.parse(content["objective"])
+        return Resolved(**{**content, "objective": objective, "track": objectives, "others": others})
     except (NewerFormatError, RecordError):
         raise  # it names the file itself
     except (ConfigError, KeyError, TypeError, AttributeError, ValueError) as err:
@@ -281,27 +292,27 @@ def _check_format(document: Document) -> None:
         raise
 
 
-def _check_kinds(told: Mapping[str, Any]) -> None:
-    """Refuse what is of another kind than `to_yaml` writes, as far as others rely on it."""
-    if told["objective_from"] not in _ORIGINS:
-        raise ValueError(f"objective_from is one of {', '.join(_ORIGINS)}, got {told['objective_from']!r}")
+def _check_kinds(content: Mapping[str, Any]) -> None:
+    """Raise if a value is of another type than `to_yaml` writes, as far as readers rely on it."""
+    if content["objective_from"] not in _ORIGINS:
+        raise ValueError(f"objective_from is one of {', '.join(_ORIGINS)}, got {content['objective_from']!r}")
     for key in ("name", "metric", "space", "at"):
-        if not isinstance(told[key], str):
+        if not isinstance(content[key], str):
             raise TypeError(f"{key} is no text")
     for key in ("track", "seeds", "versions", "config", "formulas", "others", "sources"):
-        if not isinstance(told.get(key, {}), Mapping):
+        if not isinstance(content.get(key, {}), Mapping):
             raise TypeError(f"{key} is no mapping")
-    if not {"target", "command"} & told["config"]["engine"].keys():
+    if not {"target", "command"} & content["config"]["engine"].keys():
         raise KeyError("config.engine.target")
     for key in ("engine", "space", "metrics", "budget"):
-        if not isinstance(told["config"][key], Mapping):
+        if not isinstance(content["config"][key], Mapping):
             raise TypeError(f"config.{key} is no mapping")
-    if not isinstance(told["config"]["engine"].get("params"), Mapping):
+    if not isinstance(content["config"]["engine"].get("params"), Mapping):
         raise TypeError("config.engine.params is no mapping")
-    if not isinstance(told["config"]["budget"].get("repeats", 1), int):
+    if not isinstance(content["config"]["budget"].get("repeats", 1), int):
         raise TypeError("config.budget.repeats is no number")
-    names = (told[key] for key in ("name", "metric", "at"))
-    for name in (*names, *(name for key in ("track", "formulas", "others") for name in told.get(key, ()))):
+    names = (content[key] for key in ("name", "metric", "at"))
+    for name in (*names, *(name for key in ("track", "formulas", "others") for name in content.get(key, ()))):
         if not str(name).isprintable():
             raise ValueError(f"{name!r} cannot be printed on a line")
 
@@ -316,34 +327,22 @@ class Change:
     fatal: bool
 
     def __str__(self) -> str:
-        return f"  {self.key}: {_shown(self.before)} -> {_shown(self.now)}"
-
-
-_ABOUT = (
-    "engine.",
-    "space.",
-    "backend.list",
-    "budget.epochs",
-    "budget.patience",
-    "budget.trial_time",
-    "budget.repeats",
-)
-_FATAL = ("name", "metric", "objective", "others", "formula", "constraints", "at")
+        return f"  {self.key}: {_format_value(self.before)} -> {_format_value(self.now)}"
 
 
 def changes(before: Resolved, now: Resolved) -> list[Change]:
-    """Compare what the trials of two sweeps mean; budgets, samplers, pruners and results may differ."""
-    found = [Change(key, getattr(before, key), getattr(now, key), True) for key in _FATAL]
+    """Compare the meaning of the trials of two sweeps; budgets, samplers, pruners and results may differ."""
+    compared = [Change(key, getattr(before, key), getattr(now, key), True) for key in _FATAL]
     old, new = dict(_flat(before.config)), dict(_flat(now.config))
     frozen = tuple(_frozen(before.config["space"], now.config["space"]))
     for key in sorted({*old, *new}):
-        if key.startswith(_ABOUT):
-            found.append(Change(key, old.get(key), new.get(key), key.startswith(frozen)))
-    return [change for change in found if change.before != change.now]
+        if key.startswith(_COMPARED):
+            compared.append(Change(key, old.get(key), new.get(key), key.startswith(frozen)))
+    return [change for change in compared if change.before != change.now]
 
 
 def _frozen(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Name the dimensions that changed in a way that no search can go on with: kind, scale or choices."""
+    """Return the dimensions whose kind, scale or choices changed, which no search can continue with."""
     for name in before.keys() & now.keys():
         old, new = (space[name] for space in (before, now))
         if _searched(old) and _searched(new) and _searched(old) != _searched(new):
@@ -363,7 +362,7 @@ def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
         yield key, value
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} ({fact})" for name, fact in value.items()) or "(not there)"
     return "(not there)" if value is None else str(value)

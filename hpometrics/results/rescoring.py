@@ -1,4 +1,4 @@
-"""Asking: a metric that is named after the fact, read of the record or of the statistics that were kept."""
+"""Compute a metric that is named after the run, from the record or from the stored statistics."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _TRAINED = (TrialState.COMPLETE, TrialState.INFEASIBLE)
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A metric that somebody asks for.
+class MetricRequest:
+    """A metric that is requested after the run.
 
     Args:
-        name: what its values are called.
+        name: the name of its values.
         objective: its direction.
         measured: its name without the threshold.
-        threshold: another one than that of the output; None for the output's own.
+        threshold: a threshold that replaces that of the output; None for the output's own.
     """
 
     name: str
@@ -39,58 +39,60 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Answer:
+class RescoredTrials:
     """Trials with the values of a metric.
 
     Args:
-        asked: the metric.
+        request: the metric.
         records: all trials, with its value at each epoch of those that have it.
-        lacking: why a trial that was trained to its end has none, by number.
+        lacking: the reason why a trial that was trained to its end has none, by number.
     """
 
-    asked: Asked
+    request: MetricRequest
     records: list[TrialRecord]
     lacking: Mapping[int, str]
 
 
-def ask(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord], metric: str) -> Answer:
-    """Find the values of a metric for every epoch of a run directory.
+def rescore(
+    home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord], metric: str
+) -> RescoredTrials:
+    """Return the values of a metric for every epoch of a run directory.
 
     Raises:
         ConfigError: there is no such metric, it has no direction, or it cannot steer a search.
-        NotKeptError: it needs more than any trial has kept.
-        RecordError: what is kept is damaged.
+        NotKeptError: it needs more than any trial has stored.
+        RecordError: the stored statistics are damaged.
     """
-    asked = read_asked(resolved, metric)
+    request = parse_request(resolved, metric)
     trained = [record for record in records if record.state in _TRAINED]
-    if all(_has(record, asked.name) for record in trained):
-        return Answer(asked, list(records), {})
+    if all(_has(record, request.name) for record in trained):
+        return RescoredTrials(request, list(records), {})
     from ..run.rescoring import Answers  # with torch, which a metric of the record does not need
 
-    answers = Answers(asked.measured, outputs_in(resolved), asked.threshold)
-    found: dict[int, TrialRecord] = {}
+    answers = Answers(request.measured, outputs_in(resolved), request.threshold)
+    rescored: dict[int, TrialRecord] = {}
     lacking: dict[int, str] = {}
     for record in trained:
         try:
             epochs = answers.answered(home.trial(record.number), record.epochs)
-            found[record.number] = replace(record, epochs=epochs)
+            rescored[record.number] = replace(record, epochs=epochs)
         except NotKeptError as err:
             lacking[record.number] = str(err)
-    if lacking and not found:
+    if lacking and not rescored:
         number, why = next(iter(lacking.items()))
         raise NotKeptError(f"{home.path}: trial {number}: {why}")
-    return Answer(asked, [found.get(record.number, record) for record in records], lacking)
+    return RescoredTrials(request, [rescored.get(record.number, record) for record in records], lacking)
 
 
-def read_asked(resolved: Resolved, metric: str) -> Asked:
-    """Read the name of a metric that is to pick.
+def parse_request(resolved: Resolved, metric: str) -> MetricRequest:
+    """Parse the name of a metric that is to pick.
 
     Raises:
         ConfigError: there is no such metric, it has no direction, or it cannot steer a search.
     """
-    known = {**resolved.optimized, **resolved.track}
-    if metric in known:
-        return Asked(metric, _direction(metric, known[metric]), metric)
+    directions = {**resolved.optimized, **resolved.track}
+    if metric in directions:
+        return MetricRequest(metric, _direction(metric, directions[metric]), metric)
     if parse_import_path(metric):
         raise ConfigError(f"{metric}: a metric that is asked for after the fact is one of the registry")
     try:
@@ -98,11 +100,13 @@ def read_asked(resolved: Resolved, metric: str) -> Asked:
         measure = read_measures(Metric(name=str(name)), _types(resolved), steers=True)[0]
     except HpometricsError as err:
         raise ConfigError(f"--metric {metric}: {one_line(err)}") from err
-    objective = _direction(metric, known.get(measure.name) or measure.objective)
-    called = MetricName.parse(measure.name)
+    objective = _direction(metric, directions.get(measure.name) or measure.objective)
+    name_with_threshold = MetricName.parse(measure.name)
     if threshold is not None:
-        called = replace(called, params=(*called.params, (_THRESHOLD, threshold)))
-    return Asked(str(called), objective, measure.name, threshold)
+        name_with_threshold = replace(
+            name_with_threshold, params=(*name_with_threshold.params, (_THRESHOLD, threshold))
+        )
+    return MetricRequest(str(name_with_threshold), objective, measure.name, threshold)
 
 
 def _direction(metric: str, objective: Objective | None) -> Objective:
@@ -112,7 +116,7 @@ def _direction(metric: str, objective: Objective | None) -> Objective:
 
 
 def _without_threshold(name: MetricName) -> tuple[MetricName, float | None]:
-    """Take the threshold out of a name: it is a fact of the output, which no metric takes as its own."""
+    """Split a name into the name without its threshold, which belongs to the output, and the threshold."""
     params = dict(name.params)
     threshold = params.pop(_THRESHOLD, None)
     if threshold is None:
@@ -123,7 +127,7 @@ def _without_threshold(name: MetricName) -> tuple[MetricName, float | None]:
 
 
 def outputs_in(resolved: Resolved) -> OutputFeature | dict[str, OutputFeature] | None:
-    """What the engine predicts, as far as text says it."""
+    """Return the outputs of the engine, as far as the sweep states them."""
     if isinstance(resolved.output, Mapping):
         return {name: parse_feature(text) for name, text in resolved.output.items()}
     return None if resolved.output is None else parse_feature(resolved.output)

@@ -1,7 +1,4 @@
-"""The run directory: where everything of a sweep is kept, opened by one run at a time.
-
-They are the file of the engine and the modules beside it that it has imported; of a command, its files.
-"""
+"""The run directory, which holds all files of a sweep and is opened by one run at a time."""
 
 from __future__ import annotations
 
@@ -38,30 +35,8 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 
-def changed_sources(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Return the names of the files that have changed; a folder that was moved as a whole has not."""
-    names = {_beside(path, now): digest for path, digest in now.items()}
-    earlier = {_beside(path, before): digest for path, digest in before.items()}
-    return [name for name, digest in names.items() if earlier.get(name, digest) != digest]
-
-
-def other_engine(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the files of two engines if they are different; that of one that has moved is gone."""
-    first, second = next(iter(before), None), next(iter(now), None)
-    if first is None or second is None or first == second or not Path(first).exists():
-        return None
-    return first, second
-
-
-def _beside(path: str, sources: Mapping[str, str]) -> str:
-    """The path of a file as seen from the folder of the engine's own."""
-    home = Path(next(iter(sources))).parent
-    return str(Path(path).relative_to(home)) if Path(path).is_relative_to(home) else path
-
-
 TRIAL_FILES = (TRIAL_FILE, EPOCHS_FILE, "statistics.jsonl", ".trainstats", "error.txt", "output.txt")
-"""What is a file in the directory of each trial."""
-
+"""The files in the directory of each trial."""
 _RUN = ("*", "checkpoints/*")
 _OWN = (
     *("*", ".locks/*", "trials/*"),
@@ -74,13 +49,13 @@ class RunDirectory:
     """The files of a sweep by name; a trial has a directory of its own, `trials/0007`.
 
     Args:
-        path: where it is.
-        label: what messages call it; its path unless given.
+        path: its path.
+        label: its name in messages; by default, its path.
     """
 
     def __init__(self, path: pathlib.Path, label: pathlib.Path | None = None) -> None:
         self.path, self.label = path, label or path
-        self.given = path / "sweep.yaml"
+        self.sweep_file = path / "sweep.yaml"
         self.resolved = path / "sweep.resolved.yaml"
         self.study = path / "study.db"
         self.journal = path / "study.journal"
@@ -92,34 +67,34 @@ class RunDirectory:
         self.engine_params = path / "best.json"
         self.stamp = path / ".finished"
         self.remarks: list[str] = []
-        """What has to be said of the directory that was opened: damage, or that the engine has changed."""
+        """Remarks on the opened directory: damage, or a changed engine."""
         self.is_known = True
-        """Whether the directory said, when it was opened, of which sweep it is."""
+        """Whether the directory held its resolved sweep when it was opened."""
 
     def trial(self, number: int) -> pathlib.Path:
-        """Give the directory of a trial."""
+        """Return the directory of a trial."""
         return self.trials / f"{number:04d}"
 
     def named(self, path: pathlib.Path) -> pathlib.Path:
-        """Return the directory or a path in it as messages call it."""
+        """Return the directory or a path in it as messages show it."""
         return self.label / path.relative_to(self.path)
 
     def report(self, kind: str) -> pathlib.Path:
-        """Give the file of a report, `html` or `md`."""
+        """Return the path of a report, `html` or `md`."""
         return self.path / f"report.{kind}"
 
     def numbers(self) -> list[int]:
-        """Return the numbers of the trials that have a directory, or what has taken its place.
+        """Return the numbers of the trials that have a directory, or a file in its place.
 
         Raises:
-            RecordError: they are behind a symbolic link.
+            RecordError: their folder is a symbolic link.
         """
         check_no_link(self.trials)
         names = (path.name for path in self.trials.glob("[0-9]*"))
         return sorted(int(name) for name in names if name.isdecimal() and self.trial(int(name)).name == name)
 
-    def begun(self) -> list[pathlib.Path]:
-        """Return the directories of trials; what else lies beside them is left aside.
+    def trial_directories(self) -> list[pathlib.Path]:
+        """Return the directories of trials and nothing else that lies beside them.
 
         Raises:
             RecordError: one is a symbolic link.
@@ -127,29 +102,29 @@ class RunDirectory:
         return [path for path in map(self.trial, self.numbers()) if is_own_directory(path)]
 
     def records(self) -> list[TrialRecord]:
-        """Read the record of every trial that has begun, by number.
+        """Read the record of every trial that has started, by number.
 
         Raises:
             RecordError: a file of a trial is damaged, or a symbolic link.
         """
-        found = ((int(path.name), read_trial(path)) for path in self.begun())
-        return [replace(record, number=number) for number, record in found if record is not None]
+        numbered_records = ((int(path.name), read_trial(path)) for path in self.trial_directories())
+        return [replace(record, number=number) for number, record in numbered_records if record is not None]
 
     def record(self, number: int) -> TrialRecord | None:
         """Read the record of a trial; None if it has none.
 
         Raises:
-            RecordError: a file of it is damaged, or a symbolic link.
+            RecordError: one of its files is damaged, or a symbolic link.
         """
         check_no_link(self.trials)
         trial = self.trial(number)
         return read_trial(trial) if is_own_directory(trial) else None
 
     def read(self) -> Resolved:
-        """Read what the directory is about.
+        """Read the resolved sweep of the directory.
 
         Raises:
-            ConfigError: it is no run directory.
+            ConfigError: the directory is not a run directory.
             RecordError: its file is damaged.
         """
         if not os.path.lexists(self.resolved):
@@ -157,7 +132,7 @@ class RunDirectory:
         return read_resolved(self.resolved)
 
     def home_id(self) -> str:
-        """Give the id by which workers that see the directory know each other in a storage; made once."""
+        """Return the id by which the workers of this directory know each other; create it once."""
         path = self.path / ".home"
         with _file_lock(self.path / ".home.lock", blocking=True):
             if not path.exists():
@@ -166,47 +141,47 @@ class RunDirectory:
 
     @contextmanager
     def opened(self, text: str, resolved: Resolved, *, fresh: bool, extend: bool) -> Iterator[None]:
-        """Hold the directory for one run: made, or accepted as that of the same sweep.
+        """Lock the directory for one run: created, or accepted as that of the same sweep.
 
         Args:
-            text: the sweep file as it was given.
-            resolved: what it means.
-            fresh: put an earlier run aside and start over.
-            extend: accept a changed space and engine.
+            text: the text of the sweep file.
+            resolved: the resolved sweep.
+            fresh: whether to move an earlier run aside and start over.
+            extend: whether to accept a changed space and engine.
 
         Raises:
-            ConfigError: another run holds it, it is something else or another user's, or the sweep has
-                changed.
-            NewerFormatError: a newer version of this package has gone on with it.
+            ConfigError: another run holds the directory, it belongs to something or someone else, or the
+                sweep has changed.
+            NewerFormatError: a newer version of this package has continued the sweep.
         """
         self.check_private()
         if fresh and self.path.exists():
-            with self._held():
+            with self._lock():
                 self._check_ours()
                 self.check_no_worker()
                 self.path.rename(free_name(self.path, "old"))
         make_private(self.path)
-        with self._held():
+        with self._lock():
             self._check_ours()
             self.check_formats()
-            self._clear()
+            self._quarantine_obstacles()
             self._check_same(resolved, extend)
             self.stamp.unlink(missing_ok=True)
             make_private(self.trials)
-            write_text(self.given, text)
+            write_text(self.sweep_file, text)
             write_text(self.resolved, resolved.to_yaml())
             yield
 
     def check_formats(self) -> None:
-        """Refuse a directory that a newer version of this package has gone on with.
+        """Raise if a newer version of this package has continued the sweep in the directory.
 
         Raises:
-            NewerFormatError: one has; the message names the file that says so.
+            NewerFormatError: one has; the message names the file.
         """
         readers: dict[pathlib.Path, Callable[[], object]] = {
             self.resolved: partial(read_resolved, self.resolved)
         }
-        for path in self.begun():
+        for path in self.trial_directories():
             readers |= {path / TRIAL_FILE: partial(read_trial, path)}
             readers |= {path / EPOCHS_FILE: partial(read_epochs, path)}
         for file, read in readers.items():
@@ -215,15 +190,15 @@ class RunDirectory:
                 if is_regular(file) and may_be_newer(read_whole(file, limit)):
                     read()
             except RecordError:
-                pass  # it is damaged: whoever reads it says so, or mends it
+                pass  # it is damaged: its reader reports it, or recovers it
             except NewerFormatError as err:
                 raise NewerFormatError(str(err).replace(str(self.path), str(self.label))) from None
 
     def check_private(self) -> None:
-        """Refuse a directory in which writing would write somewhere else, or others may write.
+        """Raise if writing in the directory would write somewhere else, or if others may write there.
 
         Raises:
-            ConfigError: it is a symbolic link, or one of its files is; it is another user's.
+            ConfigError: it, or one of its files, is a symbolic link, or it belongs to another user.
         """
         inside = (self.path.glob(pattern) for pattern in _OWN)
         for path in (self.path, *chain.from_iterable(inside)):
@@ -235,11 +210,11 @@ class RunDirectory:
         check_own(self.path)
 
     @contextmanager
-    def _held(self) -> Iterator[None]:
+    def _lock(self) -> Iterator[None]:
         path = self.path / ".lock"
         if path.is_dir():
             self._check_ours()
-            self._put_aside(path)
+            self._quarantine(path)
         lock = _file_lock(path)
         try:
             lock.acquire()
@@ -251,10 +226,10 @@ class RunDirectory:
             lock.release()
 
     def check_no_worker(self) -> None:
-        """Refuse what needs the directory for itself while a worker is at a trial.
+        """Raise if a worker runs a trial of the directory.
 
         Raises:
-            ConfigError: one is; the message names its trial.
+            ConfigError: a worker is; the message names its trial.
         """
         for path in filter(is_regular, self.locks.glob("*")):  # nobody can hold another one
             try:
@@ -269,35 +244,39 @@ class RunDirectory:
         if others and not ours:
             raise ConfigError(f"{self.label}: holds {others[0]!r} and no sweep; choose another results.dir")
 
-    def _clear(self) -> None:
-        """Put aside what is a directory in the place of a file, or the reverse."""
+    def _quarantine_obstacles(self) -> None:
+        """Move aside any directory in the place of a file, or the reverse."""
         reports = (self.report("html"), self.report("md"))
         results = (self.table, self.best, self.verdict, self.engine_params, *reports)
         beside = (self.study.with_name(f"{self.study.name}-{end}") for end in ("wal", "shm", "journal"))
         names = (self.study.name, self.journal.name, f"{self.journal.name}.slots", ".home")
         locks = (*(self.path / f"{name}.lock" for name in names), *filter(_is_numbered, self.locks.glob("*")))
-        facts = (self.path / ".home", self.given, self.resolved, self.study, self.journal, self.stamp)
+        facts = (self.path / ".home", self.sweep_file, self.resolved, self.study, self.journal, self.stamp)
         files = (*beside, *locks, *facts, *results)
-        parts = (path for trial in self.begun() for path in trial.iterdir() if path.name in TRIAL_FILES)
+        parts = (
+            path for trial in self.trial_directories() for path in trial.iterdir() if path.name in TRIAL_FILES
+        )
         for path in (*files, *parts):
             if os.path.lexists(path) and not is_regular(path):
-                self._put_aside(path)
+                self._quarantine(path)
         for path in (self.trials, self.locks):
             if path.exists() and not path.is_dir():
                 self.remarks.append(f"{self.named(path)}: is a file, kept as {put_aside(path).name}")
 
-    def _put_aside(self, path: pathlib.Path) -> None:
-        """Put aside what stands in the place of a file, and note it in the remarks."""
+    def _quarantine(self, path: pathlib.Path) -> None:
+        """Move aside what is in the place of a file, and add a remark."""
         what = "a directory" if path.is_dir() else "no regular file"
         self.remarks.append(f"{self.named(path)}: is {what}, kept as {put_aside(path).name}")
 
     def _check_same(self, resolved: Resolved, extend: bool) -> None:
         before = self._before()
-        found = [] if before is None else [*changes(before, resolved), *_other_engine(before, resolved)]
-        if any(change.fatal for change in found):
-            raise ConfigError(self._explained(found, "--fresh starts over beside it"))
-        if found and not extend:
-            raise ConfigError(self._explained(found, "--extend goes on, --fresh starts over beside it"))
+        differences = [] if before is None else [*changes(before, resolved), *_other_engine(before, resolved)]
+        if any(change.fatal for change in differences):
+            raise ConfigError(self._describe_changes(differences, "--fresh starts over beside it"))
+        if differences and not extend:
+            raise ConfigError(
+                self._describe_changes(differences, "--extend goes on, --fresh starts over beside it")
+            )
         changed = [] if before is None else changed_sources(before.sources, resolved.sources)
         if changed and self.numbers():
             self.remarks.append(
@@ -306,7 +285,7 @@ class RunDirectory:
             )
 
     def _before(self) -> Resolved | None:
-        """Read of which sweep the directory is; None if it is new, or does not say it any more."""
+        """Read the earlier resolved sweep; None if the directory is new, or the file is lost or damaged."""
         if not self.resolved.exists() and not self.numbers():
             return None
         what, aside = "lost", ""
@@ -320,13 +299,34 @@ class RunDirectory:
         self.is_known = False
         return None
 
-    def _explained(self, found: list[Change], remedy: str) -> str:
-        lines = "\n".join(map(str, found))
+    def _describe_changes(self, differences: list[Change], remedy: str) -> str:
+        lines = "\n".join(map(str, differences))
         return f"{self.label}: its trials were made by another sweep:\n{lines}\n{remedy}"
 
 
+def changed_sources(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Return the names of the files that have changed; moving a folder as a whole changes none."""
+    names = {_beside(path, now): digest for path, digest in now.items()}
+    earlier = {_beside(path, before): digest for path, digest in before.items()}
+    return [name for name, digest in names.items() if earlier.get(name, digest) != digest]
+
+
+def other_engine(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the files of two engines if they differ; the file of a moved engine no longer exists."""
+    first, second = next(iter(before), None), next(iter(now), None)
+    if first is None or second is None or first == second or not Path(first).exists():
+        return None
+    return first, second
+
+
+def _beside(path: str, sources: Mapping[str, str]) -> str:
+    """Return the path of a file relative to the folder of the engine's own file."""
+    home = Path(next(iter(sources))).parent
+    return str(Path(path).relative_to(home)) if Path(path).is_relative_to(home) else path
+
+
 def _other_engine(before: Resolved, now: Resolved) -> list[Change]:
-    """Compare the files of two engines that are called the same; a run directory that was copied has both."""
+    """Compare the files of two engines of the same name; a copied run directory has both."""
     files = other_engine(before.sources, now.sources)
     return [] if files is None or before.home != now.home else [Change("engine.file", *files, fatal=False)]
 
@@ -336,7 +336,7 @@ def _is_numbered(path: pathlib.Path) -> bool:
 
 
 def _file_lock(path: pathlib.Path, *, blocking: bool = False) -> BaseFileLock:
-    """Give a lock that the system frees when its holder dies; taking one that is held is a `TimeoutError`."""
-    from filelock import FileLock  # where a directory is written; its readers hold nothing
+    """Return a lock that the system frees when its holder dies; a held one raises `TimeoutError`."""
+    from filelock import FileLock  # only writers of a directory need it
 
     return FileLock(path, blocking=blocking)

@@ -1,4 +1,4 @@
-"""Verdicts of a run directory: drawn when a sweep ends, kept as `verdict.json`, read by everyone else."""
+"""The verdict on a sweep's pick: drawn when the sweep ends, stored as `verdict.json`, read by the reports."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from .manifest import Resolved
 from .run_directory import RunDirectory
 
 if TYPE_CHECKING:
-    from ..run.rescoring import Redrawn  # with torch, which whoever reads a verdict does not need
-    from .rescoring import Asked
+    from ..run.rescoring import Redrawn  # with torch, which reading a verdict does not need
+    from .rescoring import MetricRequest
 
 LEVEL = 0.95
-_SHOWN = 6  # sets of rows, and trials of each
-_SEEDS = (0, 1)  # of winner and runner-up; the first for both where their rows are the same
+_LISTED = 6  # sets of rows, and trials of each
+_SEEDS = (0, 1)  # of winner and runner-up; the first for both if their rows are the same
 _NO_WINNER = "Verdict: none; on a front of several objectives no trial is the winner"
 _NOT_DRAWN = "none was drawn of these picks; best --interval 0.95 draws one"
 
 
 @dataclass(frozen=True)
 class Source:
-    """What the trials of a sweep have left, to be drawn again.
+    """The stored scores of a sweep's trials, from which intervals are drawn.
 
     Args:
-        home: of the run.
-        records: each at the epoch that counts.
+        home: the run directory.
+        records: the trials, each at the epoch that counts.
         resolved: the sweep as if the metric had been optimized.
-        asked: the metric, where it is not the one that the sweep has optimized.
+        request: the metric, if it is not the one that the sweep optimized.
     """
 
     home: RunDirectory
     records: Sequence[TrialRecord]
     resolved: Resolved
-    asked: Asked | None = None
+    request: MetricRequest | None = None
 
 
 def verdict_lines(verdict: Verdict | None, records: Sequence[TrialRecord]) -> list[str]:
-    """Say in words how sure a pick is, a line each; None is the verdict of several objectives."""
+    """Return in words how sure a pick is, a line each; None is the verdict of several objectives."""
     return [*([_NO_WINNER] if verdict is None else verdict.lines()), *rows_lines(records)]
 
 
@@ -63,36 +63,37 @@ def rows_lines(records: Sequence[TrialRecord]) -> list[str]:
         "Rows: trials were measured on different validation rows, so that their values differ by more than "
         "their params; give every trial the same rows"
     )
-    return [head, *(f"  {rows}: {_listed(numbers)}" for rows, numbers in [*groups.items()][:_SHOWN])] + (
-        [f"  and {len(groups) - _SHOWN} others"] if len(groups) > _SHOWN else []
-    )
+    return [
+        head,
+        *(f"  {rows}: {_list_trials(numbers)}" for rows, numbers in [*groups.items()][:_LISTED]),
+    ] + ([f"  and {len(groups) - _LISTED} others"] if len(groups) > _LISTED else [])
 
 
-def _listed(numbers: Sequence[int]) -> str:
-    shown = ", ".join(map(str, numbers[:_SHOWN]))
-    more = f" and {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else ""
-    return f"trial{'s' * (len(numbers) > 1)} {shown}{more}"
+def _list_trials(numbers: Sequence[int]) -> str:
+    names = ", ".join(map(str, numbers[:_LISTED]))
+    more = f" and {len(numbers) - _LISTED} more" if len(numbers) > _LISTED else ""
+    return f"trial{'s' * (len(numbers) > 1)} {names}{more}"
 
 
 def kept_verdict(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved) -> Verdict | None:
-    """Give the verdict that was drawn of these picks; where there is none, one without intervals.
+    """Return the stored verdict on these picks; without intervals if none is stored.
 
-    Of several objectives there is no winner, and no verdict.
+    Several objectives have no winner, and no verdict.
 
     Raises:
-        RecordError: the file of it is damaged.
+        RecordError: its file is damaged.
     """
     if resolved.others:
         return None
-    now = _undrawn(records, resolved)
+    now = _ranked_sides(records, resolved)
     return _stored(home, now) or replace(now, reason=_NOT_DRAWN)
 
 
 def conclude(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved) -> Verdict | None:
-    """Give the verdict of a sweep that has ended; it is drawn and written unless that was done before."""
+    """Return the verdict on a sweep that has ended; draw and write it unless it is stored."""
     if resolved.others:
         return None
-    stored = _stored(home, _undrawn(records, resolved))
+    stored = _stored(home, _ranked_sides(records, resolved))
     if stored is not None:
         return stored
     verdict = draw_verdict(home, records, resolved)
@@ -106,41 +107,41 @@ def draw_verdict(
     records: Sequence[TrialRecord],
     resolved: Resolved,
     level: float = LEVEL,
-    asked: Asked | None = None,
+    request: MetricRequest | None = None,
 ) -> Verdict:
     """Draw the intervals of the two trials that rank first, and that of their difference.
 
     Args:
-        home: of the run.
-        records: each at the epoch that counts; at least one is complete.
+        home: the run directory.
+        records: the trials, each at the epoch that counts; at least one is complete.
         resolved: the sweep as if the metric had been optimized.
-        level: of the intervals.
-        asked: the metric, where it is not the one that the sweep has optimized.
+        level: the level of the intervals.
+        request: the metric, if it is not the one that the sweep optimized.
     """
-    source = Source(home, records, resolved, asked)
-    return draw_between(replace(_undrawn(records, resolved), level=level), source, source)
+    source = Source(home, records, resolved, request)
+    return draw_between(replace(_ranked_sides(records, resolved), level=level), source, source)
 
 
 def draw_between(verdict: Verdict, first: Source, second: Source) -> Verdict:
     """Draw the intervals of a verdict: its winner is of the first source, the runner-up of the second."""
     try:
-        return _drawn(verdict, first, second)
+        return _draw(verdict, first, second)
     except NotKeptError as err:
         return replace(verdict, reason=str(err))
 
 
-def _drawn(verdict: Verdict, source: Source, other: Source) -> Verdict:
+def _draw(verdict: Verdict, source: Source, other: Source) -> Verdict:
     from ..run.rescoring import span_of
 
     winner, runner_up, level = verdict.winner, verdict.runner_up, verdict.level
-    first = _redrawn(source, winner)
+    first = _stored_scores(source, winner)
     values = first.values(_SEEDS[0])
     winner = replace(winner, interval=span_of(winner.value, values, level))
     verdict = replace(verdict, winner=winner, drawn=first.what)
     if runner_up is None:
         return replace(verdict, reason="no other trial is complete")
     try:
-        second = _redrawn(other, runner_up)
+        second = _stored_scores(other, runner_up)
         if second.what != first.what:
             raise NotKeptError(f"it keeps its {second.what}, and trial {winner.trial} its {first.what}")
         paired = first.pairs_with(second)
@@ -152,22 +153,22 @@ def _drawn(verdict: Verdict, source: Source, other: Source) -> Verdict:
     return replace(verdict, runner_up=replace(runner_up, interval=interval), difference=gap, paired=paired)
 
 
-def _redrawn(source: Source, side: Side) -> Redrawn:
-    """What was kept of the picked epoch of a trial, to be drawn again.
+def _stored_scores(source: Source, side: Side) -> Redrawn:
+    """Return the stored scores of a trial at its picked epoch.
 
     Raises:
-        NotKeptError: it cannot be.
+        NotKeptError: they were not stored.
     """
     from ..run.rescoring import Answers, Redrawn
     from .rescoring import outputs_in
 
-    resolved, asked = source.resolved, source.asked
+    resolved, request = source.resolved, source.request
     record = next(record for record in source.records if record.number == side.trial)
     if record.repeats:
         seeds = len(record.repeats)
         raise NotKeptError(f"its value is a mean over {seeds} seeds; their deviation says how sure it is")
     picked = next(epoch for epoch in reversed(record.epochs) if epoch.epoch == side.epoch)
-    metric, threshold = (resolved.metric, None) if asked is None else (asked.measured, asked.threshold)
+    metric, threshold = (resolved.metric, None) if request is None else (request.measured, request.threshold)
     try:
         answers = Answers(metric, outputs_in(resolved), threshold)
     except (UnknownMetricError, MetricNameError) as err:  # of no output that the sweep says
@@ -175,8 +176,8 @@ def _redrawn(source: Source, side: Side) -> Redrawn:
     return Redrawn(answers, answers.kept_of(source.home.trial(record.number), picked))
 
 
-def _undrawn(records: Sequence[TrialRecord], resolved: Resolved) -> Verdict:
-    """The two trials that rank first, without intervals."""
+def _ranked_sides(records: Sequence[TrialRecord], resolved: Resolved) -> Verdict:
+    """Return the two trials that rank first, without intervals."""
     complete = [record for record in records if record.state is TrialState.COMPLETE]
     sides = [
         Side(record.number, record.epoch, record.value)
@@ -187,7 +188,7 @@ def _undrawn(records: Sequence[TrialRecord], resolved: Resolved) -> Verdict:
 
 
 def read_verdict(home: RunDirectory) -> Verdict | None:
-    """Read the verdict in a directory whose resolved sweep has been read; None where none was drawn.
+    """Read the verdict in a directory whose resolved sweep has been read; None if none is stored.
 
     Raises:
         RecordError: the file is damaged. Its format is never newer than that of the resolved sweep.
@@ -206,6 +207,6 @@ def read_verdict(home: RunDirectory) -> Verdict | None:
 
 
 def _stored(home: RunDirectory, now: Verdict) -> Verdict | None:
-    """The verdict in the directory, if it is about the same picks."""
+    """Return the verdict in the directory, if it is about the same picks."""
     stored = read_verdict(home)
     return stored if stored is not None and stored.of_same_picks(now) else None

@@ -1,4 +1,4 @@
-"""How a sweep stands and what it has found, from its record alone: no engine, no torch, no search host."""
+"""The progress and the results of a sweep, from its record alone; neither torch nor a backend is loaded."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from .significance import kept_verdict, rows_lines, verdict_lines
 
 
 def status_text(directory: Path) -> tuple[str, bool]:
-    """Say how far a sweep is, what is best so far and what its open trials do; and whether there is a best.
+    """Return the progress, the best so far and the open trials, and whether there is a best.
 
     Raises:
-        ConfigError: it is no run directory.
-        RecordError: a file of it is damaged.
+        ConfigError: the directory is not a run directory.
+        RecordError: one of its files is damaged.
     """
     home = RunDirectory(directory)
     resolved, records = home.read(), home.records()
     best = _best(records, resolved)
     lines = [("sweep", f"{resolved.name}   in {directory}"), ("trials", counts(records, resolved))]
-    lines += [*_front(records, resolved), ("best", best), *_open(home, records, resolved)]
+    lines += [*_front(records, resolved), ("best", best), *_open_trials(home, records, resolved)]
     width = max(len(head) for head, _ in lines)
-    told = "\n".join(f"{head:<{width}}  {text}" for head, text in lines)
-    return told, any(record.state is TrialState.COMPLETE for record in records)
+    text = "\n".join(f"{head:<{width}}  {text}" for head, text in lines)
+    return text, any(record.state is TrialState.COMPLETE for record in records)
 
 
 def status_facts(directory: Path) -> dict[str, Any]:
-    """Give the same as plain JSON; `best` as in `best.yaml`, None with a `reason` where there is none.
+    """Return the status as plain JSON; `best` as in `best.yaml`, None with a `reason` if there is none.
 
     Raises:
         ConfigError, RecordError: see `status_text`.
@@ -48,30 +48,33 @@ def status_facts(directory: Path) -> dict[str, Any]:
     home = RunDirectory(directory)
     resolved, records = home.read(), home.records()
     open_now = [_open_facts(home, record) for record in records if not record.state.finished]
-    told: dict[str, Any] = {**counted(records, resolved, directory), "open": open_now}
+    facts: dict[str, Any] = {**count_trials(records, resolved, directory), "open": open_now}
     try:
         if resolved.others:
-            told |= front_facts(records, resolved)
+            facts |= front_facts(records, resolved)
         best = best_by(records, resolved.optimized, resolved.pick)
     except (NoFiniteValueError, ConfigError) as err:
-        return {**told, "best": None, "reason": str(err)}
+        return {**facts, "best": None, "reason": str(err)}
     verdict = kept_verdict(home, records, resolved)
-    return {**told, "best": best_facts(best, record_of(best, records), resolved, directory, verdict)}
+    return {**facts, "best": best_facts(best, record_of(best, records), resolved, directory, verdict)}
 
 
 def opening(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord]) -> str:
-    """Name a sweep that `run` opens, and say how far it is."""
-    done, total = sum(record.state.finished for record in records), resolved.trials
+    """Return the name of a sweep that `run` opens, and its progress."""
+    finished, total = sum(record.state.finished for record in records), resolved.trials
     head = f"{resolved.name}  {home.label}"
-    if total is not None and done > total:
-        return f"{head}  {done} trials are done, and budget.trials is {total}; raise it above {done} for more"
-    if total is not None and done == total:
+    if total is not None and finished > total:
+        return (
+            f"{head}  {finished} trials are done, and budget.trials is {total}; "
+            f"raise it above {finished} for more"
+        )
+    if total is not None and finished == total:
         return f"{head}  all {total} trials are done; raise budget.trials for more"
-    return f"{head}  going on: {done} of {total or 'any number'} done" if records else head
+    return f"{head}  going on: {finished} of {total or 'any number'} done" if records else head
 
 
 def results_text(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord]) -> str:
-    """Print the results of a sweep that has ended: the best trials, the best of them or the front, the files.
+    """Return the results of an ended sweep: the best trials, the best of them or the front, the files.
 
     Raises:
         NoFiniteValueError: no trial is complete.
@@ -90,12 +93,12 @@ def results_text(home: RunDirectory, resolved: Resolved, records: Sequence[Trial
 
 
 def status_json(directory: Path) -> str:
-    """Print the facts as JSON."""
+    """Return the status as JSON text."""
     return json.dumps(status_facts(directory), indent=1, allow_nan=False)
 
 
-def counted(records: Sequence[TrialRecord], resolved: Resolved, directory: Path) -> dict[str, Any]:
-    """Say which sweep it is and count its trials, as plain JSON."""
+def count_trials(records: Sequence[TrialRecord], resolved: Resolved, directory: Path) -> dict[str, Any]:
+    """Return the sweep and the counts of its trials, as plain JSON."""
     return {
         "name": resolved.name,
         "directory": str(directory),
@@ -117,13 +120,13 @@ def _open_facts(home: RunDirectory, record: TrialRecord) -> dict[str, Any]:
 
 
 def counts(records: Sequence[TrialRecord], resolved: Resolved) -> str:
-    """Count the trials by state, on one line."""
-    done = sum(record.state.finished for record in records)
+    """Return the counts of the trials by state, on one line."""
+    finished = sum(record.state.finished for record in records)
     states = {state: sum(record.state is state for record in records) for state in TrialState}
-    told = "".join(f"   {word(state)} {count}" for state, count in states.items() if count)
+    states_text = "".join(f"   {word(state)} {count}" for state, count in states.items() if count)
     seconds = duration(sum(record.seconds for record in records))
-    asked = "" if resolved.trials and done > resolved.trials else f" of {resolved.trials or 'any number'}"
-    return f"{done}{asked} done{told}   {seconds} of training"
+    total = "" if resolved.trials and finished > resolved.trials else f" of {resolved.trials or 'any number'}"
+    return f"{finished}{total} done{states_text}   {seconds} of training"
 
 
 def _best(records: Sequence[TrialRecord], resolved: Resolved) -> str:
@@ -141,28 +144,28 @@ def _best(records: Sequence[TrialRecord], resolved: Resolved) -> str:
 
 
 def _front(records: Sequence[TrialRecord], resolved: Resolved) -> Iterator[tuple[str, str]]:
-    """Name the trials of the front of several objectives, if there is one."""
+    """Return the trials of the front of several objectives, if there is one."""
     front = front_trials(records, resolved.optimized) if resolved.others else []
     if front:
         yield "front", f"{len(front)} of {len(records)} trials: {', '.join(str(r.number) for r in front)}"
 
 
-def _open(
+def _open_trials(
     home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved
 ) -> Iterator[tuple[str, str]]:
-    """Tell of trials that have not ended; a long silence means that their process died."""
+    """Return a line for each trial that has not ended; a long silence means that its process died."""
     for record in records:
         if not record.state.finished:
             epochs = f"{len(record.epochs)} epochs" if len(record.epochs) != 1 else "1 epoch"
             if record.repeats:
                 epochs = f"{len(record.repeats)} of {resolved.config['budget']['repeats']} repeats"
             heard = f"last heard of {duration(_silence(home.trial(record.number)))} ago"
-            told = f"{word(record.state)}   {epochs}, {heard}   {params_line(record.params, resolved)}"
-            yield f"  #{record.number}", told
+            text = f"{word(record.state)}   {epochs}, {heard}   {params_line(record.params, resolved)}"
+            yield f"  #{record.number}", text
 
 
 def _silence(trial: Path) -> float:
-    """Give the seconds since a trial last wrote to its record."""
+    """Return the seconds since a trial last wrote to its record."""
     homes = (trial, *trial.glob("repeats/*"))
     files = [file for home in homes for name in (TRIAL_FILE, EPOCHS_FILE) if (file := home / name).exists()]
     return max(0.0, time.time() - max(file.stat().st_mtime for file in files))

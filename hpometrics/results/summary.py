@@ -1,4 +1,4 @@
-"""The overview: a plan in a dozen lines, every default shown."""
+"""The overview of a plan in a dozen lines, every default shown."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _DEFAULTS = {
 
 
 def overview(plan: Plan) -> list[tuple[str, str]]:
-    """Describe what a sweep would do: a word and what it says, line by line."""
-    return list(_lines(plan, _done(plan)))
+    """Return what a sweep would do, line by line: a word and its text."""
+    return list(_lines(plan, _count_finished(plan)))
 
 
 def plan_facts(plan: Plan) -> dict[str, Any]:
-    """Give the same as plain JSON."""
+    """Return the plan as plain JSON."""
     from .manifest import resolved_config  # which the lines do without
 
     return {
@@ -59,12 +59,12 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
         "at": plan.at.value,
         "space": {"fingerprint": plan.space.fingerprint(), "dimensions": plan.space.to_json()},
         "trials": plan.trials,
-        "done": _done(plan),
+        "done": _count_finished(plan),
         "config": resolved_config(plan),
     }
 
 
-def _done(plan: Plan) -> int:
+def _count_finished(plan: Plan) -> int:
     if not plan.directory.exists():
         return 0
     from .run_directory import RunDirectory  # with the records of trials
@@ -73,11 +73,11 @@ def _done(plan: Plan) -> int:
 
 
 def _measure_facts(measure: Measure) -> dict[str, Any]:
-    told = {key: value for key, value in vars(measure).items() if key != "combined"}
-    return {**told, "objective": measure.objective and measure.objective.value}
+    facts = {key: value for key, value in vars(measure).items() if key != "combined"}
+    return {**facts, "objective": measure.objective and measure.objective.value}
 
 
-def _lines(plan: Plan, done: int) -> Iterator[tuple[str, str]]:
+def _lines(plan: Plan, finished: int) -> Iterator[tuple[str, str]]:
     config, best = plan.config, plan.optimize
     output = "as the engine says" if plan.output is None else shown(plan.output)
     threads = f"   threads {config.engine.threads}" if config.engine.threads else ""
@@ -97,18 +97,24 @@ def _lines(plan: Plan, done: int) -> Iterator[tuple[str, str]]:
     if plan.track:
         yield "track", "  ".join(f"{measure.name}{ARROWS[measure.objective]}" for measure in plan.track)
     for bound in plan.bounds:
-        yield "constraint", f"{bound.constraint}   reads {_reads(bound.measure)}{_meant(bound.measure, plan)}"
+        yield (
+            "constraint",
+            f"{bound.constraint}   reads {_reads(bound.measure)}{_near_name(bound.measure, plan)}",
+        )
     for measure in (*plan.objectives, *plan.track):
         if measure.formula is not None:
             yield "formula", f"{measure.name} = {measure.formula}"
     yield "defaults", _DEFAULTS[config.metrics.defaults]
-    yield "space", _counted(plan)
+    yield "space", _space_text(plan)
     for name, dimension in plan.space.dimensions.items():
         if name != LIST and name not in config.engine.params:
             yield f"  {printable(name)}", _dimension(dimension)
-    yield "search", f"{_named('sampler', plan)}   {_named('pruner', plan)}   seed {config.search.seed}"
+    yield (
+        "search",
+        f"{_plugin_text('sampler', plan)}   {_plugin_text('pruner', plan)}   seed {config.search.seed}",
+    )
     yield "backend", _backend(plan)
-    yield "budget", ", ".join(_budget(plan, done))
+    yield "budget", ", ".join(_budget(plan, finished))
     yield "results", ", ".join(_results(plan))
 
 
@@ -118,27 +124,27 @@ def _reads(measure: Measure) -> str:
     return "what the engine reports" if measure.reported else measure.inputs or "what run finds"
 
 
-def _meant(measure: Measure, plan: Plan) -> str:
-    """Name the metric that was perhaps meant: a value that no engine reports makes every trial infeasible."""
+def _near_name(measure: Measure, plan: Plan) -> str:
+    """Return the nearest metric name: a value that no engine reports makes every trial infeasible."""
     if not measure.reported:
         return ""
     output = None if plan.output is None or isinstance(plan.output, Mapping) else plan.output.type
-    named = [one.name for one in (*plan.objectives, *plan.track) if one.name != measure.name]
-    near = value_meant(measure.name, named, output)
+    names = [one.name for one in (*plan.objectives, *plan.track) if one.name != measure.name]
+    near = value_meant(measure.name, names, output)
     return f", as no metric has that name.{near}" if near else ""
 
 
-def _counted(plan: Plan) -> str:
+def _space_text(plan: Plan) -> str:
     if plan.sampler in ("list", "grid"):
-        left = len(plan.points) - (plan.trials or 0)
-        cut = f", of which {left} are left out" if left else ""
-        drawn = plan.sampler == "grid" and may_cut(plan.config.budget, len(plan.points))
-        order = f", in an order drawn by seed {plan.config.search.seed}" if drawn else ""
+        excluded = len(plan.points) - (plan.trials or 0)
+        cut = f", of which {excluded} are left out" if excluded else ""
+        shuffled = plan.sampler == "grid" and may_cut(plan.config.budget, len(plan.points))
+        order = f", in an order drawn by seed {plan.config.search.seed}" if shuffled else ""
         return f"{_plural(len(plan.points), 'point')} of the {plan.sampler}{order}{cut}"
-    searched = [d for d in plan.space.dimensions.values() if not isinstance(d, Value)]
-    conditional = sum(d.when is not None for d in searched)
-    bundles = sum(isinstance(d, Choice) and d.bundles is not None for d in searched)
-    counts = [_plural(len(searched), "dimension")]
+    dimensions = [d for d in plan.space.dimensions.values() if not isinstance(d, Value)]
+    conditional = sum(d.when is not None for d in dimensions)
+    bundles = sum(isinstance(d, Choice) and d.bundles is not None for d in dimensions)
+    counts = [_plural(len(dimensions), "dimension")]
     counts += [f"{conditional} conditional"] if conditional else []
     counts += [_plural(bundles, "bundle")] if bundles else []
     counts += [f"{_plural(len(plan.points), 'point')} to start with"] if plan.points else []
@@ -159,7 +165,7 @@ def _dimension(dimension: Dimension) -> str:
     return f"{text}   when {when}" if when else text
 
 
-def _named(kind: str, plan: Plan) -> str:
+def _plugin_text(kind: str, plan: Plan) -> str:
     plugin = getattr(plan.config.search, kind)
     options = "" if plugin is None else ", ".join(f"{k}={exact(v)}" for k, v in plugin.options.items())
     return f"{kind} {getattr(plan, kind)}{f'({options})' if options else ''}"
@@ -176,14 +182,14 @@ def _backend(plan: Plan) -> str:
         storage = written(chosen.optuna.storage)
         workers = chosen.optuna.workers
         shares = gpu_shares(chosen.optuna.gpus, workers)
-        seen = "" if shares is None else f", which see GPU {', '.join(dict.fromkeys(shares))}"
-        return f"optuna   storage {storage}, {_plural(workers, 'worker')}{seen}"
+        gpus = "" if shares is None else f", which see GPU {', '.join(dict.fromkeys(shares))}"
+        return f"optuna   storage {storage}, {_plural(workers, 'worker')}{gpus}"
     return "list   one after the other"
 
 
-def _budget(plan: Plan, done: int) -> Iterator[str]:
+def _budget(plan: Plan, finished: int) -> Iterator[str]:
     budget = plan.config.budget
-    yield f"{plan.trials or 'any number of'} trials in all ({done} done)"
+    yield f"{plan.trials or 'any number of'} trials in all ({finished} done)"
     if budget.time is not None:
         yield f"at most {duration(budget.time)}"
     if budget.trial_time is not None:

@@ -14,9 +14,9 @@ from sample_sweeps import SWEEP, changed, plan_of
 from hpometrics.cli.main import main
 from hpometrics.exceptions import ConfigError
 from hpometrics.records.trial_record import TrialState
-from hpometrics.results.best import best_text, by_metric, picks, repicked
+from hpometrics.results.best import best_text, optimized_by, picks_by_metric, repick_epochs
 from hpometrics.results.manifest import resolve
-from hpometrics.results.rescoring import read_asked
+from hpometrics.results.rescoring import parse_request
 from hpometrics.results.run_directory import RunDirectory
 from hpometrics.selection.selection import best_by
 
@@ -113,8 +113,8 @@ def test_epochs_are_picked_within_the_constraints(tmp_path):
 def test_a_checkpoint_is_that_of_its_epoch(tmp_path):
     """Where another epoch is picked, that of the first pick is not the model."""
     record = trial(0, [0.9, 0.5])
-    told = by_metric(resolve(plan_of(SWEEP)), "roc_auc", record_objective(), "best")
-    (again,) = repicked([record], told)
+    told = optimized_by(resolve(plan_of(SWEEP)), "roc_auc", record_objective(), "best")
+    (again,) = repick_epochs([record], told)
     assert again.epoch == 0 and again.checkpoint is None
 
 
@@ -144,15 +144,15 @@ def test_trials_that_did_not_end_do_not_win(tmp_path):
 def test_what_cannot_pick_is_refused(metric, message):
     """Before any value is read."""
     with pytest.raises(ConfigError, match=message):
-        read_asked(resolve(plan_of(SWEEP)), metric)
+        parse_request(resolve(plan_of(SWEEP)), metric)
 
 
 def test_each_metric_would_have_picked(home):
     """What the optimized metric gives up where another one picks; nothing where it picks itself."""
     directory = RunDirectory(home)
     resolved, records = directory.read(), directory.records()
-    told = repicked(records, resolved)
-    own, accuracy = picks(told, resolved, best_by(told, resolved.optimized))
+    told = repick_epochs(records, resolved)
+    own, accuracy = picks_by_metric(told, resolved, best_by(told, resolved.optimized))
     assert (own.metric, own.best.trial, own.loss) == ("roc_auc", 0, 0.0)
     assert (accuracy.metric, accuracy.best.trial, accuracy.best.epoch) == ("accuracy", 0, 0)
     assert accuracy.optimized == 0.9 and accuracy.loss == 0.0

@@ -1,4 +1,4 @@
-"""What a report says, whatever its form: read from a run directory, without engine, torch or search host."""
+"""The facts of a report in any format, read from a run directory; neither torch nor a backend is loaded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...exceptions import ConfigError, NoFiniteValueError
 from ...records.trial_record import TrialRecord, TrialState
 from ...selection.selection import Best, best_by, ranked_by
 from ...selection.significance import Verdict
-from ..best import MetricPick, picks, record_of
+from ..best import MetricPick, picks_by_metric, record_of
 from ..leaderboard import optimal_params, optimal_values, ranked_rows, word
 from ..manifest import Resolved
 from ..run_directory import RunDirectory
@@ -45,7 +45,7 @@ _NUMBERS = 20
 
 @dataclass(frozen=True)
 class State:
-    """The trials of one state: how many, what the state means, and the reasons with their trials."""
+    """The trials of one state: their count, the meaning of the state, and the reasons with their trials."""
 
     word: str
     meaning: str
@@ -58,12 +58,12 @@ class Report:
     """The facts of a report.
 
     Args:
-        directory: of the run.
-        resolved: what the sweep is about.
+        directory: the run directory.
+        resolved: the resolved sweep.
         records: its trials, by number.
-        best: the best of them; None where none is complete.
-        no_best: why there is none.
-        verdict: how sure it is that it is the best; None of several objectives.
+        best: the best of them; None if none is complete.
+        no_best: the reason why there is none.
+        verdict: the verdict on the best; None for several objectives.
     """
 
     directory: Path
@@ -78,8 +78,8 @@ class Report:
         """Read a run directory.
 
         Raises:
-            ConfigError: it is no run directory.
-            RecordError: a file of it is damaged.
+            ConfigError: the directory is not a run directory.
+            RecordError: one of its files is damaged.
         """
         home = RunDirectory(directory)
         resolved, records = home.read(), home.records()
@@ -91,49 +91,48 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """How many trials there are, by state, and what they took."""
-        told = ", ".join(f"{state.word} {state.count}" for state in self.states)
+        """The number of trials, by state, and their time."""
+        counts = ", ".join(f"{state.word} {state.count}" for state in self.states)
         seconds = sum(record.seconds for record in self.records)
-        return (
-            f"{len(self.records)} engine params evaluated ({told or 'none'}), {duration(seconds)} of training"
-        )
+        text = f"{len(self.records)} engine params evaluated ({counts or 'none'})"
+        return f"{text}, {duration(seconds)} of training"
 
     @property
     def direction(self) -> str:
-        """Which way the metric goes, who says so, and which epoch's value counts."""
+        """The direction of the metric, its source, and the epoch whose value counts."""
         sweep = self.resolved
         formula = f" = {sweep.formula}" if sweep.formula else ""
         epoch = f"The value of a trial is that of its {sweep.at} epoch; epochs count from 0."
         seeds = sweep.config["budget"].get("repeats", 1)
         mean = f" It is the mean over {seeds} seeds, +- their deviation." if seeds > 1 else ""
         if sweep.others:
-            told = "; ".join(f"to {way}: {name}" for name, way in sweep.optimized.items())
+            objectives = "; ".join(f"to {way}: {name}" for name, way in sweep.optimized.items())
             by = f" by {sweep.metric}" if sweep.at == "best" else ""
             epoch = f"The values of a trial are those of its {sweep.at} epoch{by}; epochs count from 0."
-            return f"Several objectives, {told}. {epoch}{mean}"
+            return f"Several objectives, {objectives}. {epoch}{mean}"
         return (
             f"To {sweep.objective}: {sweep.metric}{formula}. {_ORIGINS[sweep.objective_from]} {epoch}{mean}"
         )
 
     @property
     def params(self) -> list[tuple[str, str, str]]:
-        """The optimal engine params: name, value, where it comes from."""
+        """The optimal engine params: name, value, origin."""
         return [] if self.best is None else optimal_params(self.best, self.resolved)
 
     @property
     def values(self) -> list[tuple[str, str, str]]:
-        """What the best trial has measured: name, value, direction."""
+        """The values of the best trial: name, value, direction."""
         return [] if self.best is None else optimal_values(self.best, self.resolved)
 
     @property
     def origin(self) -> str:
-        """Which trial is the best, and where its model is."""
+        """The best trial, and the place of its model."""
         if self.best is None:
             return self.no_best
         model, seed = self.best.checkpoint, record_of(self.best, self.records).seed
-        kept = "" if model is None else f"; its model is {os.path.relpath(model, self.directory)}"
+        model_text = "" if model is None else f"; its model is {os.path.relpath(model, self.directory)}"
         rule = ", the knee of the Pareto front" if self.resolved.pick == "knee" else ""
-        return f"trial {self.best.trial}, epoch {self.best.epoch}, seed {seed}{rule}{kept}"
+        return f"trial {self.best.trial}, epoch {self.best.epoch}, seed {seed}{rule}{model_text}"
 
     @property
     def sureness(self) -> list[str]:
@@ -147,16 +146,16 @@ class Report:
 
     @property
     def picks(self) -> list[list[str]]:
-        """A head and a row for each metric with a direction: what it would have picked; none of one alone."""
+        """A head and a row for the pick of each metric with a direction; empty for one metric alone."""
         if self.best is None:
             return []
-        found = picks(self.records, self.resolved, self.best)
+        picks = picks_by_metric(self.records, self.resolved, self.best)
         head = ["picked by", "trial", "epoch", "its value", self.resolved.metric, "gives up"]
-        return [head, *map(_picked, found)] if len(found) > 1 else []
+        return [head, *map(_pick_row, picks)] if len(picks) > 1 else []
 
     @property
     def extent(self) -> str:
-        """A sentence on what the table leaves out; empty where it has every trial."""
+        """A sentence on the trials that the table leaves out; empty if it has every trial."""
         if len(self.records) <= _MOST_ROWS:
             return ""
         which = "first" if self.resolved.others else "best"
@@ -166,11 +165,11 @@ class Report:
 
     @property
     def states(self) -> list[State]:
-        """How trials ended, and why."""
-        found = {state: [r for r in self.records if r.state is state] for state in TrialState}
+        """The states of the trials with their reasons."""
+        by_state = {state: [r for r in self.records if r.state is state] for state in TrialState}
         return [
             State(word(state), _MEANINGS[state], len(records), _reasons(records))
-            for state, records in found.items()
+            for state, records in by_state.items()
             if records
         ]
 
@@ -181,7 +180,7 @@ class Report:
 
     @property
     def commands(self) -> list[tuple[str, str]]:
-        """What gives these results again: a command and what it does."""
+        """The commands that give these results again, each with its effect."""
         pick = " --pick knee" if self.resolved.others else ""
         return [
             (f"hpometrics best {self.directory}{pick}", "the optimal engine params again"),
@@ -189,8 +188,8 @@ class Report:
         ]
 
 
-def _picked(pick: MetricPick) -> list[str]:
-    """A row for what a metric would have picked."""
+def _pick_row(pick: MetricPick) -> list[str]:
+    """Return a row for the pick of a metric."""
     if pick.best is None:
         return [pick.metric, *["-"] * 5]
     best = pick.best
@@ -205,14 +204,16 @@ def _picked(pick: MetricPick) -> list[str]:
 
 
 def _reasons(records: Sequence[TrialRecord]) -> list[tuple[str, str]]:
-    """Give each reason with the trials that have it; of many the first."""
-    found: dict[str, list[int]] = defaultdict(list)
+    """Return each reason with the trials that have it; only the first of many."""
+    trials_by_reason: dict[str, list[int]] = defaultdict(list)
     for record in records:
         if record.reason:
-            found[printable(record.reason.partition("\n")[0])].append(record.number)
-    return [(reason, _listed(numbers)) for reason, numbers in list(found.items())[:_MOST_REASONS]]
+            trials_by_reason[printable(record.reason.partition("\n")[0])].append(record.number)
+    return [
+        (reason, _list_numbers(numbers)) for reason, numbers in list(trials_by_reason.items())[:_MOST_REASONS]
+    ]
 
 
-def _listed(numbers: Sequence[int]) -> str:
+def _list_numbers(numbers: Sequence[int]) -> str:
     more = len(numbers) - _NUMBERS
     return ", ".join(map(str, numbers[:_NUMBERS])) + (f" and {more} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""The figures of the report: Optuna's own, of the trials of the record."""
+"""The figures of the report: Optuna's own, for the trials of the record."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Figure:
     """One or more drawings of one kind.
 
     Args:
-        name: a short one, for links.
-        title: of its section.
-        caption: how to read it; where there is no drawing, the reason.
+        name: a short name for links.
+        title: the title of its section.
+        caption: how to read it; without a drawing, the reason.
         drawings: plotly's JSON, `{"data": [...], "layout": {...}}`.
     """
 
@@ -49,13 +49,13 @@ class Figure:
 
 
 def count_whole(figure: Any, count: int) -> None:
-    """Label an axis of few trials or epochs by whole numbers; of many plotly chooses such itself."""
+    """Label an axis of few trials or epochs by whole numbers; for many, plotly does so itself."""
     if count <= _TICKS:
         figure.update_xaxes(tickmode="linear", tick0=0, dtick=1)
 
 
 def thin(figure: Any) -> str:
-    """Leave out dots of traces that have too many for a browser, and return the sentence that says so."""
+    """Drop dots of traces that have too many for a browser, and return the sentence that says so."""
     most = max((0 if trace.x is None else len(trace.x) for trace in figure.data), default=0)
     for trace in figure.data:
         if trace.x is None or len(trace.x) <= _MOST_DOTS:
@@ -71,7 +71,7 @@ def thin(figure: Any) -> str:
 
 
 def drawing(figure: Any, height: int = 380) -> dict[str, Any]:
-    """Give a `plotly.graph_objects.Figure` as plain JSON, in the colors and the width of the page."""
+    """Return a `plotly.graph_objects.Figure` as plain JSON, in the colors and the width of the page."""
     figure.update_layout(
         title=None,
         template="none",
@@ -108,7 +108,7 @@ class Curve:
 
     @property
     def end(self) -> tuple[int, float]:
-        """Where the line ends: after a divergence, before it."""
+        """The last point before a divergence, at which the line ends."""
         points = list(zip(self.epochs, self.values, strict=True))
         return next((point for point in reversed(points) if math.isfinite(point[1])), points[-1])
 
@@ -117,25 +117,25 @@ def curves_figure(records: Sequence[TrialRecord], resolved: Resolved, best: int 
     """Draw the curves of at most 200 trials: the best complete ones, then the latest of the others.
 
     Args:
-        records: of the sweep.
-        resolved: what it is about.
+        records: the trials of the sweep.
+        resolved: the resolved sweep.
         best: the number of the best trial.
     """
     title = "Learning curves"
-    begun = [record for record in records if record.epochs]
-    if not begun:
+    started = [record for record in records if record.epochs]
+    if not started:
         return Figure("curves", title, "No trial has ended an epoch.")
-    shown = _shown(begun, resolved)
-    curves = [_curve(record, resolved.metric, _stride(shown)) for record in shown]
+    chosen = _choose_records(started, resolved)
+    curves = [_curve(record, resolved.metric, _stride(chosen)) for record in chosen]
     figure = go.Figure(list(_traces(curves, best)))
     figure.update_layout(xaxis_title="epoch", yaxis_title=resolved.metric, hovermode="closest")
     count_whole(figure, max(curve.epochs[-1] for curve in curves) + 1)
-    left = f" Of {len(begun)} trials {len(shown)} are drawn." if len(shown) < len(begun) else ""
-    caption = f"A line is a trial, x marks the last epoch of one that did not go to its end.{left}"
+    remark = f" Of {len(started)} trials {len(chosen)} are drawn." if len(chosen) < len(started) else ""
+    caption = f"A line is a trial, x marks the last epoch of one that did not go to its end.{remark}"
     return Figure("curves", title, caption, (drawing(figure, 420),))
 
 
-def _shown(records: Sequence[TrialRecord], resolved: Resolved) -> list[TrialRecord]:
+def _choose_records(records: Sequence[TrialRecord], resolved: Resolved) -> list[TrialRecord]:
     if len(records) <= _MOST_TRIALS:
         return list(records)
     complete = [r for r in ranked_by(records, resolved.optimized) if r.state is TrialState.COMPLETE]
@@ -151,13 +151,13 @@ def _stride(records: Sequence[TrialRecord]) -> int:
 
 def _curve(record: TrialRecord, metric: str, stride: int) -> Curve:
     last = len(record.epochs) - 1
-    kept = [e for place, e in enumerate(record.epochs) if place % stride == 0 or place == last]
-    values = [epoch.number(metric) if metric in epoch.values else math.nan for epoch in kept]
-    return Curve(record, [epoch.epoch for epoch in kept], values)
+    points = [e for place, e in enumerate(record.epochs) if place % stride == 0 or place == last]
+    values = [epoch.number(metric) if metric in epoch.values else math.nan for epoch in points]
+    return Curve(record, [epoch.epoch for epoch in points], values)
 
 
 def _traces(curves: Sequence[Curve], best: int | None) -> Iterator[go.Scatter]:
-    """Give a trace of lines and one of ends for each state, and the best trial above them."""
+    """Return a trace of lines and one of ends for each state, and the best trial above them."""
     for state in TrialState:
         alike = [curve for curve in curves if curve.record.state is state and curve.record.number != best]
         if alike:
@@ -213,25 +213,25 @@ _FRONT, _OTHERS = "#2ca02c", "rgba(31, 119, 180, 0.55)"
 
 
 def figures_of(records: Sequence[TrialRecord], resolved: Resolved, best: int | None) -> list[Figure]:
-    """Give all figures of a sweep, in the order of the page."""
+    """Return all figures of a sweep, in the order of the page."""
     everything = study_of(records, resolved, infeasible=True)
-    found = [_front(records, resolved)] if resolved.others else []
-    found += [_history(everything, resolved.metric), curves_figure(records, resolved, best)]
+    figures = [_front(records, resolved)] if resolved.others else []
+    figures += [_history(everything, resolved.metric), curves_figure(records, resolved, best)]
     space = space_of(resolved)
     if space is None:
         return [
-            *found,
+            *figures,
             Figure("params", "Params", "A list of params was tried; there is no space to look at."),
         ]
     study = study_of(records, resolved, space)
     everything = study_of(records, resolved, space, infeasible=True)
-    params = _varied(study, list(space.dimensions))
+    params = _varying(study, list(space.dimensions))
     weights = _importances(study, params)
     return [
-        *found,
+        *figures,
         _importance_figure(study, params, weights, resolved.metric),
         _parallel(study, params, resolved.metric, _infeasible(everything)),
-        _slices(everything, _varied(everything, list(space.dimensions)), resolved.metric),
+        _slices(everything, _varying(everything, list(space.dimensions)), resolved.metric),
         _contours(study, sorted(params, key=lambda name: -weights.get(name, 0.0)), resolved.metric),
     ]
 
@@ -245,20 +245,20 @@ def _infeasible(study: optuna.Study) -> int:
     return sum(map(is_infeasible, _complete(study)))
 
 
-def _grayed(study: optuna.Study) -> str:
-    """Say what the trials are that Optuna draws in gray."""
+def _gray_remark(study: optuna.Study) -> str:
+    """Return a sentence on the trials that Optuna draws in gray."""
     count = _infeasible(study)
     return f" Gray ones, {count}, are infeasible: they break a constraint." if count else ""
 
 
 def _best_of(study: optuna.Study, most: int) -> optuna.Study:
-    """Give a study of the best trials, in the order of the whole one."""
+    """Return a study of the best trials, in the order of the whole one."""
     trials = _complete(study)
     if len(trials) <= most:
         return study
     objective = Objective.parse(study.direction.name)
-    kept = sorted(trials, key=lambda trial: objective.sort_key(trial.value or 0.0))[:most]
-    return _part(study, sorted(kept, key=lambda trial: trial.number))
+    best = sorted(trials, key=lambda trial: objective.sort_key(trial.value or 0.0))[:most]
+    return _part(study, sorted(best, key=lambda trial: trial.number))
 
 
 def _part(study: optuna.Study, trials: Sequence[optuna.trial.FrozenTrial]) -> optuna.Study:
@@ -268,14 +268,14 @@ def _part(study: optuna.Study, trials: Sequence[optuna.trial.FrozenTrial]) -> op
     return part
 
 
-def _varied(study: optuna.Study, order: Sequence[str]) -> list[str]:
-    """Name the params that have more than one value among the complete trials."""
+def _varying(study: optuna.Study, order: Sequence[str]) -> list[str]:
+    """Return the params that have more than one value among the complete trials."""
     trials = _complete(study)
     return [n for n in order if len({repr(t.params[n]) for t in trials if n in t.params}) > 1]
 
 
 def _importances(study: optuna.Study, params: Sequence[str]) -> Mapping[str, float]:
-    """Weigh the params that every complete trial has; none where there are too few trials, or one param."""
+    """Return the importance of the params of every complete trial; empty for too few trials or params."""
     trials = _complete(study)
     weighed = [name for name in params if all(name in trial.params for trial in trials)]
     if len(trials) < _ENOUGH or len(weighed) < 2:
@@ -297,13 +297,13 @@ def _front(records: Sequence[TrialRecord], resolved: Resolved) -> Figure:
     if len(names) > _DRAWN_TOGETHER:
         return Figure("front", title, f"Not drawn: {len(names)} objectives have no place on a page.")
     figure = visualization.plot_pareto_front(study, target_names=names)
-    figure.for_each_trace(_in_one_color)
+    figure.for_each_trace(_color_by_front)
     caption = f"A dot is a complete trial; those of the front are dominated by no other one.{thin(figure)}"
     return Figure("front", title, f"{caption} The figures below are of {names[0]}.", (drawing(figure, 420),))
 
 
-def _in_one_color(trace: Any) -> None:
-    """Tell the trials of the front by one color; Optuna's shades tell numbers, and the first are white."""
+def _color_by_front(trace: Any) -> None:
+    """Color the trials of the front alike; Optuna's shades mean numbers, and the first are white."""
     front = trace.marker.colorbar.title.text == "Best Trial"
     trace.name, trace.showlegend = "front" if front else "other trials", True
     trace.marker = {"color": _FRONT if front else _OTHERS, "size": 9 if front else 6, "showscale": False}
@@ -315,7 +315,7 @@ def _history(study: optuna.Study, metric: str) -> Figure:
         return Figure("history", title, "No trial is complete.")
     figure = visualization.plot_optimization_history(study, target_name=metric)
     count_whole(figure, len(study.get_trials(deepcopy=False)))
-    caption = f"A dot is a complete trial, the line the best value so far.{_grayed(study)}{thin(figure)}"
+    caption = f"A dot is a complete trial, the line the best value so far.{_gray_remark(study)}{thin(figure)}"
     return Figure("history", title, caption, (drawing(figure),))
 
 
@@ -324,18 +324,20 @@ def _importance_figure(
 ) -> Figure:
     title, count = "Importances", len(_complete(study))
     if count < _ENOUGH:
-        told = f"Not shown: {count} trials are complete, and importances of fewer than {_ENOUGH} say little."
-        return Figure("importances", title, told)
+        reason = (
+            f"Not shown: {count} trials are complete, and importances of fewer than {_ENOUGH} say little."
+        )
+        return Figure("importances", title, reason)
     if not weights:
-        told = "Not shown: fewer than two params vary in all complete trials."
-        return Figure("importances", title, told)
+        reason = "Not shown: fewer than two params vary in all complete trials."
+        return Figure("importances", title, reason)
     figure = visualization.plot_param_importances(
         study, evaluator=_evaluator(), params=list(weights), target_name=metric
     )
     figure.update_layout(yaxis_title=None)
-    left = [name for name in params if name not in weights]
+    excluded = [name for name in params if name not in weights]
     caption = f"How much each param decides whether a trial is among the best (PED-ANOVA), of {count} trials."
-    caption += f" Not weighed, as not every trial has them: {', '.join(left)}." if left else ""
+    caption += f" Not weighed, as not every trial has them: {', '.join(excluded)}." if excluded else ""
     return Figure("importances", title, caption, (drawing(figure, 120 + 36 * len(weights)),))
 
 
@@ -343,9 +345,9 @@ def _parallel(study: optuna.Study, params: Sequence[str], metric: str, infeasibl
     title, trials = "Parallel coordinates", _complete(study)
     common = [name for name in params if all(name in trial.params for trial in trials)]
     if not common:
-        return Figure("parallel", title, _nothing(study))
-    drawn = _best_of(study, _MOST_LINES)
-    figure = visualization.plot_parallel_coordinate(drawn, params=common[:_MOST_PARAMS], target_name=metric)
+        return Figure("parallel", title, _nothing_text(study))
+    best = _best_of(study, _MOST_LINES)
+    figure = visualization.plot_parallel_coordinate(best, params=common[:_MOST_PARAMS], target_name=metric)
     figure.update_traces(marker_colorbar=_COLORBAR, selector={"mode": "markers"})
     caption = "A line is a complete trial, the darker the better."
     caption += f" The best {_MOST_LINES} are drawn." if len(trials) > _MOST_LINES else ""
@@ -356,26 +358,26 @@ def _parallel(study: optuna.Study, params: Sequence[str], metric: str, infeasibl
 def _slices(study: optuna.Study, params: Sequence[str], metric: str) -> Figure:
     title = "Slices"
     if not params:
-        return Figure("slices", title, _nothing(study))
+        return Figure("slices", title, _nothing_text(study))
     plots = [
         visualization.plot_slice(study, params=[name], target_name=metric) for name in params[:_MOST_PARAMS]
     ]
-    left = max((thin(plot) for plot in plots), key=len)
-    caption = f"A dot is a complete trial, the darker the later.{_grayed(study)}{left}"
+    remark = max((thin(plot) for plot in plots), key=len)
+    caption = f"A dot is a complete trial, the darker the later.{_gray_remark(study)}{remark}"
     choices = [name for name in params if not _is_number(study, name)]
     if choices and _infeasible(study):  # Optuna loses them where the values are no numbers
         caption += f" They are missing for {', '.join(choices)}."
-    drawn = [_slice(plot, study, name) for plot, name in zip(plots, params, strict=False)]
-    return Figure("slices", title, caption, tuple(drawn))
+    drawings = [_slice(plot, study, name) for plot, name in zip(plots, params, strict=False)]
+    return Figure("slices", title, caption, tuple(drawings))
 
 
 def _slice(figure: Any, study: optuna.Study, name: str) -> dict[str, Any]:
     """Label the axis of a slice and return its drawing."""
     if not _is_number(study, name):  # whose choices Optuna 5 puts in quotes here, though not elsewhere
         choices = _distribution(study, name).choices
-        places, drawn = [*map(repr, choices)], {x for trace in figure.data for x in trace.x}
+        places, values = [*map(repr, choices)], {x for trace in figure.data for x in trace.x}
         written = [*map(str, choices)]
-        figure.update_xaxes(tickvals=places if drawn <= {*places} else written, ticktext=written)
+        figure.update_xaxes(tickvals=places if values <= {*places} else written, ticktext=written)
     return drawing(figure.update_traces(marker_showscale=False), 300)
 
 
@@ -388,13 +390,15 @@ def _contours(study: optuna.Study, params: Sequence[str], metric: str) -> Figure
     varied = {pair: trials for pair, trials in pairs.items() if _vary_together(trials, pair)}
     if not varied:
         return Figure("contours", title, "No two numbers vary together in the complete trials.")
-    drawn = [_contour(_part(study, _spread(trials)), list(pair), metric) for pair, trials in varied.items()]
+    drawings = [
+        _contour(_part(study, _spread(trials)), list(pair), metric) for pair, trials in varied.items()
+    ]
     caption = f"Values of {metric} between the complete trials, which are the dots, by two params at a time."
     most = max(map(len, varied.values()))
     caption += (
         f" Of {most:,} trials {_MOST_CROSSED} are drawn, evenly spread." if most > _MOST_CROSSED else ""
     )
-    return Figure("contours", title, caption, tuple(drawn))
+    return Figure("contours", title, caption, tuple(drawings))
 
 
 def _with_both(study: optuna.Study, pair: Sequence[str]) -> list[optuna.trial.FrozenTrial]:
@@ -409,7 +413,7 @@ def _spread(trials: Sequence[optuna.trial.FrozenTrial]) -> Sequence[optuna.trial
 
 
 def _vary_together(trials: Sequence[optuna.trial.FrozenTrial], pair: Sequence[str]) -> bool:
-    """Whether each of two params varies among the trials of a contour."""
+    """Return whether each of two params varies among the trials of a contour."""
     return all(len({trial.params[name] for trial in _spread(trials)}) > 1 for name in pair)
 
 
@@ -426,7 +430,7 @@ def _contour(study: optuna.Study, pair: list[str], metric: str) -> dict[str, Any
     return drawing(figure.update_traces(colorbar=_COLORBAR, selector={"type": "contour"}))
 
 
-def _nothing(study: optuna.Study) -> str:
+def _nothing_text(study: optuna.Study) -> str:
     return (
         "No trial is complete." if not _complete(study) else "Too few params vary among the complete trials."
     )

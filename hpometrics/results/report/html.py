@@ -1,4 +1,4 @@
-"""The report as one HTML page: offline, of one file, and allowed to run two scripts and nothing else."""
+"""The report as one HTML page: a single offline file that may run its own two scripts only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FOLDER = "results/report"
 
 
 def html_of(report: Report) -> str:
-    """Give the page. Its tables say all without JavaScript; the figures need it."""
+    """Return the page. Its tables hold all facts without JavaScript; the figures need it."""
     figures = figures_of(report.records, report.resolved, None if report.best is None else report.best.trial)
     plotly, script = get_plotlyjs(), files(__package__).joinpath("report.js").read_text("utf8")
     return page(

@@ -1,4 +1,4 @@
-"""The trials of a record as a study that Optuna can draw: in memory, whatever storage the sweep had."""
+"""The trials of a record as an Optuna study in memory, whatever storage the sweep had."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from ..manifest import Resolved
 
 
 def space_of(resolved: Resolved) -> Space | None:
-    """Give the space that was searched; None where a list of params was tried.
+    """Return the search space; None if a list of params was tried.
 
     Raises:
-        SweepFileError: the record holds a config that this version does not read.
+        SweepFileError: the record holds a config that this version cannot read.
     """
     document = Document("sweep.resolved.yaml", data=dict(resolved.config))
     space = read_space(read_config(document), document)
@@ -37,21 +37,21 @@ def space_of(resolved: Resolved) -> Space | None:
 def study_of(
     records: Sequence[TrialRecord], resolved: Resolved, space: Space | None = None, infeasible: bool = False
 ) -> optuna.Study:
-    """Give a study of the first objective whose complete trials have numbers and values of the record.
+    """Return a study of the first objective whose complete trials have the numbers and values of the record.
 
     Args:
-        records: of the sweep.
-        resolved: what it is about.
-        space: gives the trials their params too; a complete trial whose params lie outside of it, as an
-            earlier space allowed, is left out.
-        infeasible: whether trials that break a constraint are there too, as complete ones that break it.
+        records: the trials of the sweep.
+        resolved: the resolved sweep.
+        space: the space of the params, which the trials then have too; a complete trial whose params lie
+            outside of it, as an earlier space allowed, is left out.
+        infeasible: whether to include trials that break a constraint, as complete ones that break it.
     """
     states = (TrialState.COMPLETE, TrialState.INFEASIBLE) if infeasible else (TrialState.COMPLETE,)
     return _study(records, {resolved.metric: resolved.objective}, resolved.name, space, states)
 
 
 def study_of_several(records: Sequence[TrialRecord], resolved: Resolved) -> optuna.Study:
-    """Give a study of all objectives, without params."""
+    """Return a study of all objectives, without params."""
     return _study(records, resolved.optimized, resolved.name, None, (TrialState.COMPLETE,))
 
 
@@ -65,35 +65,37 @@ def _study(
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     directions: Any = [objective.value for objective in optimized.values()]
     study = optuna.create_study(directions=directions, study_name=name)
-    known = {record.number: record for record in records}
-    numbers = range(max(known, default=-1) + 1)
-    kept = {number: record for number, record in known.items() if record.state in states}
-    study.add_trials([_trial(kept.get(number), list(optimized), space) for number in numbers])
+    by_number = {record.number: record for record in records}
+    numbers = range(max(by_number, default=-1) + 1)
+    included = {number: record for number, record in by_number.items() if record.state in states}
+    study.add_trials([_trial(included.get(number), list(optimized), space) for number in numbers])
     return study
 
 
 def _trial(record: TrialRecord | None, metrics: Sequence[str], space: Space | None) -> FrozenTrial:
-    """Give the trial, or one that failed in the place of what is not drawn, so that numbers stay."""
+    """Return the trial, or a failed one in the place of a trial that is left out, so that numbers stay."""
     scores = () if record is None else record.scores(metrics)
     if record is None or not all(map(math.isfinite, scores)):
         return create_trial(state=OptunaState.FAIL)
     try:
-        drawn = _with_params(record, space)
+        params_trial = _with_params(record, space)
     except SpaceError:
         return create_trial(state=OptunaState.FAIL)
-    named = {name: _by_name(one) for name, one in drawn.distributions.items()}
-    choices = {name for name, one in named.items() if one is not drawn.distributions[name]}
+    distributions = {name: _by_name(one) for name, one in params_trial.distributions.items()}
+    choices = {name for name, one in distributions.items() if one is not params_trial.distributions[name]}
     trial = create_trial(
         values=scores,
-        params={name: exact(value) if name in choices else value for name, value in drawn.params.items()},
-        distributions=named,
+        params={
+            name: exact(value) if name in choices else value for name, value in params_trial.params.items()
+        },
+        distributions=distributions,
     )
     set_excesses(trial, record.constraints)
     return trial
 
 
 def _by_name(distribution: BaseDistribution) -> BaseDistribution:
-    """Write choices as tables do, null and "1" among them; numbers alone stay numbers, in their order."""
+    """Return choices as texts, null and "1" among them; numbers alone stay numbers, in their order."""
     if not isinstance(distribution, CategoricalDistribution):
         return distribution
     if all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in distribution.choices):
@@ -105,6 +107,6 @@ def _with_params(record: TrialRecord, space: Space | None) -> FixedTrial:
     if space is None:
         return FixedTrial({})
     space.check(record.params)
-    drawn = FixedTrial(space.encode(record.params))
-    space.suggest(drawn)
-    return drawn
+    trial = FixedTrial(space.encode(record.params))
+    space.suggest(trial)
+    return trial

@@ -1,4 +1,4 @@
-"""Writing the report: which kinds there are, what each needs, and where it is put."""
+"""Write the report of a run directory as Markdown or HTML."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .facts import Report
 
 
 def markdown_of(report: Report) -> str:
-    """Give Markdown whose tables are set in code blocks, as the terminal shows them."""
+    """Return Markdown whose tables are code blocks, as the terminal shows them."""
     return "\n".join(_lines(report)) + "\n"
 
 
@@ -42,21 +42,21 @@ def _lines(report: Report) -> Iterator[str]:
 
 
 def _block(text: str) -> str:
-    """Indent a block of code: no text in it can end it, as it could a fence."""
+    """Return a block of code by indentation: no text in it can end it, as it could end a fence."""
     return "\n".join(f"    {line}".rstrip() for line in text.splitlines()) + "\n"
 
 
 def write_report(directory: Path, kind: str = "html", to: Path | None = None) -> Path:
-    """Write the report of a run directory from its record, and say where it is.
+    """Write the report of a run directory from its record, and return its path.
 
     Args:
-        directory: of the run.
+        directory: the run directory.
         kind: `html` or `md`.
-        to: the file; `report.html` or `report.md` in the directory unless given.
+        to: the file; by default, `report.html` or `report.md` in the directory.
 
     Raises:
-        ConfigError: it is no run directory, or the file cannot be put where it is asked for.
-        RecordError: a file of it is damaged.
+        ConfigError: the directory is not a run directory, or the file cannot be written at that place.
+        RecordError: one of its files is damaged.
         MissingExtraError: plotly is not installed.
     """
     missing = missing_report(kind)
