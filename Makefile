@@ -138,7 +138,7 @@ mutants: $(VENV)/.installed
 
 # Regenerate what is printed from the registry.
 index: $(VENV)/.installed
-	$(BIN)/python -m hpometrics.guide
+	$(BIN)/python -m docs._generate
 
 # Build what is committed and try it as a user would; see RELEASING.md.
 release:

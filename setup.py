@@ -23,10 +23,9 @@ PLACES = {
 }
 
 CHECKOUT_ONLY = {
-    "hpometrics.guide": {"__main__", "evidence", "index", "markdown", "sweep_file"},
     "hpometrics.testing": {"__main__", "bare", "scorecard"},
 }
-"""Modules that write docs/ and print the scorecard of this repository; no command needs them."""
+"""Modules that print the scorecard of this repository; no command needs them."""
 
 
 class BuildPackage(build_py):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import hpometrics
-from hpometrics.guide.index import with_constants
+from docs._generate.index import with_constants
 from hpometrics.metrics.registry.index import all_entries, index_aliases
 
 SOURCE = Path(hpometrics.__file__)

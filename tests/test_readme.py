@@ -16,10 +16,10 @@ from forked import hpometrics, program
 from matrix import EXHAUSTIVE
 from shipped import call, check_best, run_here
 
+from docs._generate.markdown import with_table
 from hpometrics.cli.main import main
 from hpometrics.config.storage_url import url_of
 from hpometrics.direction import MAXIMIZE, MINIMIZE
-from hpometrics.guide.markdown import with_table
 from hpometrics.selection.pareto import front_of, knee_of
 from hpometrics.testing import LAWS, check_device
 from hpometrics.testing.scorecard import law_name

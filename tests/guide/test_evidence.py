@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpometrics.guide.evidence import FAILED, observe
+from docs._generate.evidence import FAILED, observe
 from hpometrics.metrics.registry.entry import MetricEntry
 from hpometrics.metrics.registry.lookup import find_metric
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from matrix import failures
 
+from docs._generate.markdown import built_in, page, table
 from hpometrics.cli.metric_list import format_name
-from hpometrics.guide.markdown import built_in, page, table
 
 ROOT = Path(__file__).parents[2]
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from docs._generate.sweep_file import page
 from hpometrics.config.json_schema import json_schema
-from hpometrics.guide.sweep_file import page
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,8 +10,8 @@ from operator import attrgetter
 import pytest
 from matrix import covering, entries, failures, traits
 
-from hpometrics.guide.evidence import FAILED, observe
-from hpometrics.guide.index import build_index
+from docs._generate.evidence import FAILED, observe
+from docs._generate.index import build_index
 from hpometrics.metrics.registry import index
 from hpometrics.metrics.registry.entry import Observed
 from hpometrics.metrics.registry.index import INDEX, observed_of

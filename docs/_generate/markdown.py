@@ -1,4 +1,4 @@
-"""The guide in Markdown: `docs/metrics.md`, every built-in metric in full, and the README's short table."""
+"""Generate `docs/metrics.md`, every built-in metric in full, and the README's short table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from ..cli.metric_list import (
+from hpometrics.cli.metric_list import (
     direction_word,
     format_aliases,
     format_evidence,
@@ -17,38 +17,38 @@ from ..cli.metric_list import (
     format_statistics,
     group_entries,
 )
-from ..cli.metric_pages import usage
-from ..direction import ARROWS
-from ..metrics.features import FEATURES
-from ..metrics.registry.entry import NOISE, MetricEntry
-from ..metrics.registry.groups import DEFAULT, members_of
-from ..metrics.registry.index import all_entries
-from ..metrics.registry.lookup import find_metric
+from hpometrics.cli.metric_pages import usage
+from hpometrics.direction import ARROWS
+from hpometrics.metrics.features import FEATURES
+from hpometrics.metrics.registry.entry import NOISE, MetricEntry
+from hpometrics.metrics.registry.groups import DEFAULT, members_of
+from hpometrics.metrics.registry.index import all_entries
+from hpometrics.metrics.registry.lookup import find_metric
 
 _MARKS = re.compile(r"(<!-- metrics:[^\n]*-->\n).*(<!-- /metrics -->)", re.DOTALL)
 _MOST_FAMILIES = 12
 
 
 def with_table(text: str) -> str:
-    """Put the README's table between its two marks."""
+    """Return the README with the table between its two marks."""
     return _MARKS.sub(lambda match: f"{match[1]}\n{table()}\n\n{match[2]}", text)
 
 
 def table() -> str:
-    """Give a row for each output feature: how many metrics, the default ones, the families."""
+    """Return a row for each output feature: how many metrics, the default ones, the families."""
     lines = ["| output | metrics | `default` | families |", "|---|---|---|---|"]
     for feature_type in FEATURES:
         entries = [entry for entry in built_in() if entry.feature_type == feature_type]
         if entries:
-            named = ", ".join(f"`{family}`" for family in _families(entries)[:_MOST_FAMILIES])
+            families = ", ".join(f"`{family}`" for family in _families(entries)[:_MOST_FAMILIES])
             more = ", ..." if len(_families(entries)) > _MOST_FAMILIES else ""
             chosen = _default(feature_type)
-            lines.append(f"| {feature_type} | {len(entries)} | {chosen} | {named}{more} |")
+            lines.append(f"| {feature_type} | {len(entries)} | {chosen} | {families}{more} |")
     return "\n".join(lines)
 
 
 def page() -> str:
-    """Give the text of `docs/metrics.md`."""
+    """Return the text of `docs/metrics.md`."""
     entries = built_in()
     families = _families(entries)
     names, directed = {e.name for e in entries}, sum(e.objective is not None for e in entries)
@@ -71,7 +71,7 @@ def page() -> str:
 
 @cache
 def built_in() -> list[MetricEntry]:
-    """The entries of this package, without those of others that may be installed."""
+    """Return the entries of this package, without those of other packages."""
     return [entry for entry in all_entries() if entry.is_built_in]
 
 
@@ -83,8 +83,8 @@ def _default(feature_type: str) -> str:
     if feature_type not in DEFAULT:
         return "-"
     names = members_of("default", feature_type)
-    told = [(str(name), find_metric(name, feature_type).objective) for name in names]
-    return ", ".join(f"`{name}`{ARROWS[objective]}" for name, objective in told)
+    directions = [(str(name), find_metric(name, feature_type).objective) for name in names]
+    return ", ".join(f"`{name}`{ARROWS[objective]}" for name, objective in directions)
 
 
 def _section(family: str, entries: Sequence[MetricEntry]) -> Iterator[str]:
@@ -120,7 +120,7 @@ def _facts(entries: Sequence[MetricEntry]) -> Iterator[tuple[str, str]]:
 
 
 def _escaped(text: str) -> str:
-    """Keep Markdown from reading `*`, `_`, `|` and `<` of a formula as marks; code stays as it is."""
+    """Escape `*`, `_`, `|` and `<` of a formula, which Markdown would read as marks; code stays as it is."""
     parts = text.split("`")
     parts[::2] = [re.sub(r"([*|<])", r"\\\1", part) for part in parts[::2]]
     return "`".join(parts)

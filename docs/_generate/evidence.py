@@ -1,4 +1,4 @@
-"""Evidence: every metric tried on drawn data, to show its direction, what it keeps and what that takes."""
+"""Try every metric on drawn data, to observe its direction, its state and its arguments."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 
-from ..exceptions import HpometricsError
-from ..metrics.features import FEATURES
-from ..metrics.metric import Metric
-from ..metrics.registry.entry import NOISE, MetricEntry, Observed
-from ..metrics.registry.register import get_metric
-from ..testing import ORDINARY, Subject, ordinary, subjects_of
-from ..testing.subjects import fed, value_of
+from hpometrics.exceptions import HpometricsError
+from hpometrics.metrics.features import FEATURES
+from hpometrics.metrics.metric import Metric
+from hpometrics.metrics.registry.entry import NOISE, MetricEntry, Observed
+from hpometrics.metrics.registry.register import get_metric
+from hpometrics.testing import ORDINARY, Subject, ordinary, subjects_of
+from hpometrics.testing.subjects import fed, value_of
 
 FAILED = "trying it failed: "
 PER_CLASS = "its value is one number per class, which has no order"
@@ -42,29 +42,29 @@ def observe(entry: MetricEntry) -> Observed:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             subject = _subject_of(entry)
-            told = Observed(reason=PER_CLASS) if subject is None else _tried(subject)
-            return replace(told, refuses=_refusal(entry))
-    except Exception as err:  # told in the index, where a test finds it
+            observed = Observed(reason=PER_CLASS) if subject is None else _experiment(subject)
+            return replace(observed, refuses=_refusal(entry))
+    except Exception as err:  # the index records it, and a test finds it there
         return Observed(reason=f"{FAILED}{_first_line(err)}")
 
 
 def _subject_of(entry: MetricEntry) -> Subject | None:
-    """Choose the use of a metric that its example shows, else the first one with one value."""
+    """Return the use of a metric that its example shows, else the first one with one value."""
     subjects = [subject for subject in subjects_of(entry) if not subject.per_class]
-    named = [subject for subject in subjects if subject.name == entry.example]
-    return next(iter([*named, *subjects]), None)
+    preferred = [subject for subject in subjects if subject.name == entry.example]
+    return next(iter([*preferred, *subjects]), None)
 
 
-def _tried(subject: Subject) -> Observed:
+def _experiment(subject: Subject) -> Observed:
     values = [value_of(fed(subject.make(), subject.draw(_ROWS, noise))) for noise in NOISE]
     scalar = all(value.numel() == 1 for value in values)
     metric = fed(subject.make(), subject.draw(_ROWS))
-    held = list(metric.kept.values())
+    statistics = list(metric.kept.values())
     return Observed(
         subject=str(subject.name),
         values=tuple(_rounded(float(value)) for value in values) if scalar else (),
         reason="" if scalar else "its value is more than one number",
-        statistics=tuple(dict.fromkeys(type(statistic).__name__ for statistic in held)),
+        statistics=tuple(dict.fromkeys(type(statistic).__name__ for statistic in statistics)),
         memory=_memory(metric, subject),
         weighted=metric.takes_weights,
         needs=_needs(subject),
@@ -73,37 +73,37 @@ def _tried(subject: Subject) -> Observed:
 
 
 def _needs(subject: Subject) -> tuple[str, ...]:
-    """Leave out each further keyword argument in its turn: those without which the update is refused."""
+    """Return the keyword arguments without which the update raises, by leaving each out in turn."""
     batch = dict(subject.draw(_FEW))
-    return tuple(name for name in batch if name not in _PLAIN and not _takes(subject, batch, name))
+    return tuple(name for name in batch if name not in _PLAIN and not _accepts(subject, batch, name))
 
 
-def _takes(subject: Subject, batch: Mapping[str, Any], without: str) -> bool:
+def _accepts(subject: Subject, batch: Mapping[str, Any], without: str) -> bool:
     try:
-        value_of(fed(subject.make(), {name: given for name, given in batch.items() if name != without}))
+        value_of(fed(subject.make(), {name: value for name, value in batch.items() if name != without}))
     except HpometricsError:
         return False
     return True
 
 
 def _refusal(entry: MetricEntry) -> str:
-    """Try it on a batch that was drawn for no metric; a few rows, as some take long to be measured."""
+    """Return the error of the metric on an ordinary batch; a few rows, as some metrics are slow."""
     output = ORDINARY.get(entry.feature_type) or FEATURES[entry.feature_type]()
     try:
         batch = ordinary(output, _FEW)
-        read = {name: given for name, given in batch.items() if name in (*_PLAIN, *entry.extras)}
-        value_of(fed(get_metric(entry.example, output), read))
+        arguments = {name: value for name, value in batch.items() if name in (*_PLAIN, *entry.extras)}
+        value_of(fed(get_metric(entry.example, output), arguments))
     except HpometricsError as err:
         return _first_line(err)
     return ""
 
 
 def _memory(metric: Metric, subject: Subject) -> str:
-    """Say what it keeps: in the words of its statistics, else by comparing with the state of more rows."""
-    held = list(metric.kept.values())
-    told = [getattr(statistic, "memory", "") for statistic in held]
-    if held and all(told):
-        return "; ".join(dict.fromkeys(told))
+    """Return the state in the words of its statistics, else by comparing with the state of more rows."""
+    statistics = list(metric.kept.values())
+    descriptions = [getattr(statistic, "memory", "") for statistic in statistics]
+    if statistics and all(descriptions):
+        return "; ".join(dict.fromkeys(descriptions))
     size, more = _bytes(_state(metric)), _bytes(_state(fed(subject.make(), subject.draw(2 * _ROWS))))
     if size == more:
         return "a fixed size"
@@ -129,7 +129,7 @@ def _first_line(err: Exception) -> str:
 
 
 def _rounded(value: float) -> float | None:
-    """Keep three digits, so that another machine's last bits change nothing; None of what is not finite."""
+    """Round to three digits, so that another machine's last bits change nothing; None if not finite."""
     if not math.isfinite(value):
         return None
     return 0.0 if abs(value) < 1e-9 else float(f"{value:.3g}")

@@ -1,4 +1,4 @@
-"""Write anew what is generated from the registry: `python -m hpometrics.guide [DIRECTORY]`."""
+"""Regenerate the index, the stub and the generated docs: `python -m docs._generate [DIRECTORY]`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import os
 import sys
 from pathlib import Path
 
-from ..cli import other_libraries
-from ..metrics.registry import index
+import hpometrics
+from hpometrics.cli import other_libraries
+from hpometrics.metrics.registry import index
+
 from . import sweep_file
 from .index import build_index, with_constants
 from .markdown import page, with_table
 
-STUB = Path(__file__).parents[1] / "__init__.pyi"
+STUB = Path(hpometrics.__file__).with_suffix(".pyi")
 
 
 def main(directory: str = ".") -> None:
@@ -29,7 +31,7 @@ def main(directory: str = ".") -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Put a whole file in the place of the old one, so that nobody reads half of it."""
+    """Replace a file as a whole, so that nobody reads half of it."""
     path.parent.mkdir(exist_ok=True)
     new = path.with_name(f"{path.name}.{os.getpid()}")
     new.write_text(text, encoding="utf8")

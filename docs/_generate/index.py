@@ -1,6 +1,6 @@
-"""The text of `index.json`: every built-in entry as its class declares it, and what was seen of it.
+"""Generate `index.json`: every built-in entry as its class declares it, and the observations of it.
 
-And what a type checker sees of their names, which are constants of the package.
+Also generate the constants of their names in the stub, which type checkers read.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from dataclasses import MISSING, asdict, fields
 from pkgutil import walk_packages
 from typing import Any
 
-from ..metrics import catalogue
-from ..metrics.catalogue import torchmetrics
-from ..metrics.registry import index
-from ..metrics.registry.entry import MetricEntry, Observed
-from ..metrics.registry.params import Param
+from hpometrics.metrics import catalogue
+from hpometrics.metrics.catalogue import torchmetrics
+from hpometrics.metrics.registry import index
+from hpometrics.metrics.registry.entry import MetricEntry, Observed
+from hpometrics.metrics.registry.params import Param
+
 from .evidence import observe
 
 _ALWAYS = ("kind", "name", "objective")
@@ -32,7 +33,7 @@ _SCALARS = re.compile(r"\[\n\s+([^\[\]{}\n]*(?:\n\s+[^\[\]{}\n]*)*)\n\s*\]")
 
 
 def built_in() -> list[MetricEntry]:
-    """Every built-in entry, from its class, sorted by name and feature."""
+    """Return every built-in entry from its class, sorted by name and feature."""
     for module in walk_packages(catalogue.__path__, f"{catalogue.__name__}."):
         importlib.import_module(module.name)
     torchmetrics.register_all()
@@ -40,28 +41,28 @@ def built_in() -> list[MetricEntry]:
 
 
 def build_index(see: Callable[[MetricEntry], Observed] = observe) -> str:
-    """Give the text: a row per metric and class, with what was seen for each of its output features."""
+    """Return the text: a row per metric and class, with the observations for each output feature."""
     rows: dict[str, dict[str, Any]] = {}
     for entry in built_in():
-        facts = _told(asdict(entry))
+        facts = _without_defaults(asdict(entry))
         feature_type = facts.pop("feature_type")
         row = rows.setdefault(json.dumps(facts, sort_keys=True), {**facts, "features": {}})
-        row["features"][feature_type] = _told(asdict(see(entry)))
+        row["features"][feature_type] = _without_defaults(asdict(see(entry)))
     text = json.dumps(list(rows.values()), indent=1, sort_keys=True, ensure_ascii=False)
     return _SCALARS.sub(lambda match: f"[{' '.join(match[1].split())}]", text) + "\n"
 
 
 def with_constants(stub: str) -> str:
-    """Write the names of the built-in metrics as constants behind the mark in `__init__.pyi`."""
+    """Return the stub with the names of the built-in metrics as constants behind its mark."""
     head, mark, _ = stub.partition(_MARK)
     lines = (f'{constant}: Final = "{name}"\n' for constant, name in index.constants().items())
     return "".join([head, mark, "\n", *lines])
 
 
-def _told(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out what is at its default, in the parameters as well."""
+def _without_defaults(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return facts without those at their defaults, in the parameters as well."""
     return {
-        name: [_told(param) for param in value] if name == "params" else value
+        name: [_without_defaults(param) for param in value] if name == "params" else value
         for name, value in facts.items()
         if name not in _DEFAULTS or value != _DEFAULTS[name]
     }

@@ -1,11 +1,11 @@
-"""The sweep file, key by key: `docs/sweep_file.md`, printed from the schema that checks it."""
+"""Generate `docs/sweep_file.md`, the sweep file key by key, from the schema that checks it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..config.json_schema import json_schema
+from hpometrics.config.json_schema import json_schema
 
 _HEAD = """# The sweep file, key by key
 
@@ -20,13 +20,13 @@ _TITLES = {
     "Backend": "backend", "OptunaBackend": "backend: optuna", "RayBackend": "backend: ray",
     "Resources": "backend: ray: resources", "Budget": "budget", "Results": "results",
 }  # fmt: skip
-"""The parts of a file in the order in which one writes them, and where each stands."""
+"""The parts of a file in writing order, each with its place."""
 
 Schema = Mapping[str, Any]
 
 
 def page() -> str:
-    """Give the text of `docs/sweep_file.md`."""
+    """Return the text of `docs/sweep_file.md`."""
     schema = json_schema()
     parts = schema["definitions"]
     lines = [_HEAD, *_table(schema, parts)]
@@ -36,16 +36,16 @@ def page() -> str:
 
 
 def _table(part: Schema, parts: Schema) -> Iterator[str]:
-    """A row for each key: what it takes, what holds without it, what it means."""
+    """Return a row for each key: the values it takes, its default, its meaning."""
     yield "| key | takes | without it | |"
     yield "|---|---|---|---|"
     for key, value in part["properties"].items():
         default = "wanted" if key in part.get("required", ()) else _default(value)
-        yield f"| `{key}` | {', '.join(_taken(value))} | {default} | {_meaning(value, parts)} |"
+        yield f"| `{key}` | {', '.join(_accepted_values(value))} | {default} | {_meaning(value, parts)} |"
 
 
 def _meaning(value: Schema, parts: Schema) -> str:
-    """Its own description, or that of the part that it stands for."""
+    """Return its own description, or that of the part it refers to."""
     text = value.get("description") or parts.get(_part(value), {}).get("description", "")
     return " ".join(text.split()).replace("|", "\\|")
 
@@ -64,8 +64,8 @@ def _default(value: Schema) -> str:
     return f"`{str(default).lower() if isinstance(default, bool) else default}`"
 
 
-def _taken(value: Schema) -> list[str]:
-    """Say which values a schema lets through, in words; names that editors offer are not listed."""
+def _accepted_values(value: Schema) -> list[str]:
+    """Return in words the values that a schema accepts; names that editors offer are not listed."""
     if part := _part(value):
         return [f"[a mapping](#{_anchor(_TITLES[part])})"]
     if "const" in value or "enum" in value:
@@ -76,10 +76,14 @@ def _taken(value: Schema) -> list[str]:
 
 def _any_of(options: list[Schema]) -> list[str]:
     offered = {"type": "string"} in options and any("enum" in option for option in options)
-    kept = [option for option in options if option != {"type": "null"} and not (offered and "enum" in option)]
-    single = [word for option in kept if option.get("type") != "array" for word in _taken(option)]
-    lists = [option for option in kept if option.get("type") == "array"]
-    alike = bool(single) and all(set(_taken(option["items"])) <= set(single) for option in lists)
+    options = [
+        option for option in options if option != {"type": "null"} and not (offered and "enum" in option)
+    ]
+    single = [
+        word for option in options if option.get("type") != "array" for word in _accepted_values(option)
+    ]
+    lists = [option for option in options if option.get("type") == "array"]
+    alike = bool(single) and all(set(_accepted_values(option["items"])) <= set(single) for option in lists)
     words = [*single, *("a list of these" if alike else _plain(option) for option in lists)]
     return list(dict.fromkeys(words))
 
@@ -90,7 +94,7 @@ def _plain(value: Schema) -> str:
         word = "a whole number" if kind == "integer" else "a number"
         return word + (f" from {value['minimum']}" if "minimum" in value else "")
     if kind == "array":
-        words = _taken(value["items"]) if value["items"] else []
+        words = _accepted_values(value["items"]) if value["items"] else []
         linked = any("](" in word for word in words)
         return f"a list of {' or '.join(words)}" if linked else "a list"
     if _is_duration(value):
@@ -103,5 +107,5 @@ def _is_duration(value: Schema) -> bool:
 
 
 def _anchor(title: str) -> str:
-    """The anchor that a heading has on a page of Markdown."""
+    """Return the anchor of a heading on a page of Markdown."""
     return "".join(mark for mark in title.replace(" ", "-") if mark.isalnum() or mark in "-_")
