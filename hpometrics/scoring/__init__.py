@@ -1,4 +1,4 @@
-"""Measure: the metrics of predictions that were saved to a file, read in chunks, by `hpometrics measure`."""
+"""Measure the metrics of predictions in a file, read in chunks, for `hpometrics measure`."""
 
 from .command import Request, measure_file
 from .report import Measured, report

@@ -1,4 +1,4 @@
-"""Array files: Parquet and npz, in which an error has a row."""
+"""Read Parquet and npz files; an error names the row."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ class Parquet:
         except (pa.ArrowException, OSError) as err:
             raise PredictionsError(f"{self.path}: is damaged: {err}") from None
 
-    def _check_groups(self, facts: Any, wanted: Collection[str]) -> None:
-        """Refuse a row group that unpacks to too much."""
+    def _check_groups(self, facts: Any, columns: Collection[str]) -> None:
+        """Raise if a row group takes too much memory when unpacked."""
         for number in range(facts.num_row_groups):
             group = facts.row_group(number)
             parts = (group.column(index) for index in range(group.num_columns))
             size = sum(
-                part.total_uncompressed_size for part in parts if part.path_in_schema.split(".")[0] in wanted
+                part.total_uncompressed_size for part in parts if part.path_in_schema.split(".")[0] in columns
             )
             check_memory(self.path, f"the columns of row group {number}", size, self._memory)
 
     def place(self, row: int) -> str:
-        """Give the row, counted from 1."""
+        """Return the row, counted from 1."""
         return f"{self.path}: row {row + 1}"
 
     def _numbers(self, name: str, column: Any, first: int) -> np.ndarray:
@@ -79,7 +79,7 @@ class Parquet:
 
 
 class Npz:
-    """A NumPy archive, an array per column; those that are asked for are read at once, others not at all."""
+    """A NumPy archive, an array per column; only the requested arrays are read, each as a whole."""
 
     def __init__(self, path: Path, memory: float = MEMORY) -> None:
         self.path, self._memory = path, memory
@@ -90,7 +90,7 @@ class Npz:
         check_names(self)
 
     def chunks(self, texts: Collection[str], numbers: Collection[str]) -> Iterator[Chunk]:
-        """Give all rows at once."""
+        """Return all rows at once."""
         heads = {name: self._heads[name] for name in (*texts, *numbers)}
         single = next((name for name, head in heads.items() if not head.shape), None)
         if single is not None:
@@ -99,8 +99,8 @@ class Npz:
             )
         lengths = {name: head.shape[0] for name, head in heads.items()}
         if len(set(lengths.values())) > 1:
-            told = ", ".join(f"{name} {length}" for name, length in lengths.items())
-            raise PredictionsError(f"{self.path}: the arrays have different numbers of rows: {told}")
+            lengths_text = ", ".join(f"{name} {length}" for name, length in lengths.items())
+            raise PredictionsError(f"{self.path}: the arrays have different numbers of rows: {lengths_text}")
         shapes = ", ".join(f"{name} {head.shape} of {head.dtype}" for name, head in heads.items())
         size = sum(head.size for head in heads.values())
         check_memory(self.path, f"the arrays {excerpt(shapes, 200)}", size, self._memory)
@@ -110,8 +110,8 @@ class Npz:
             for name, array in arrays.items()
         }
 
-    def told(self, name: str) -> str | None:
-        """Give a fact that the file states of itself, as a text of its own."""
+    def read_fact(self, name: str) -> str | None:
+        """Return a fact that the file states in an array of one text."""
         head = self._heads.get(name)
         if head is None or head.shape:
             return None
@@ -119,7 +119,7 @@ class Npz:
         return str(self._arrays(name)[name].item())
 
     def place(self, row: int) -> str:
-        """Give the row, counted from 1."""
+        """Return the row, counted from 1."""
         return f"{self.path}: row {row + 1}"
 
     def _arrays(self, *names: str) -> dict[str, np.ndarray]:
@@ -146,7 +146,7 @@ class _Head(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The bytes that it takes, where numbers are float64."""
+        """Its size in bytes, if numbers are float64."""
         return math.prod(self.shape) * max(self.dtype.itemsize, 8)
 
 
@@ -155,7 +155,7 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open an archive.
 
     Raises:
-        PredictionsError: it is none, or damaged.
+        PredictionsError: the file is not an archive, or is damaged.
     """
     if not zipfile.is_zipfile(path):
         raise PredictionsError(f"{path}: is no npz archive; numpy.savez(path, target=..., ...) writes one")
@@ -167,16 +167,16 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _head(path: Path, archive: zipfile.ZipFile, entry: str) -> _Head:
-    """Read what an archive says of an array; its values, and what is pickled, are not read.
+    """Read the header of an array in an archive; its values, and pickles, are not read.
 
     Raises:
-        PredictionsError: it is no plain array.
+        PredictionsError: it is not a plain array.
     """
     plain = False
     with archive.open(entry) as file, suppress(ValueError):  # it has no head
-        read = _HEADS.get(npy.read_magic(file))
-        if read is not None:
-            shape, _, dtype = read(file)
+        read_header = _HEADS.get(npy.read_magic(file))
+        if read_header is not None:
+            shape, _, dtype = read_header(file)
             plain = not dtype.hasobject and all(length >= 0 for length in shape)
     if not plain:
         name = entry.removesuffix(".npy")
@@ -188,7 +188,7 @@ _HEADS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
 def _array(archive: zipfile.ZipFile, head: _Head) -> np.ndarray:
-    """Read an array to its end, where its sum is checked."""
+    """Read an array to its end, where its checksum is verified."""
     with archive.open(head.entry) as file:
         try:
             array: np.ndarray = npy.read_array(file, allow_pickle=False)

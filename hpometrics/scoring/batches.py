@@ -1,4 +1,4 @@
-"""Batches: chunks of a file as the keyword arguments of `update`, with the task of every row."""
+"""Convert chunks of a file to the keyword arguments of `update`, with the task of every row."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WHOLE = (SET, MASK, CLUSTERS)
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows: what `update` is given, the task of each row (None without tasks), the first, how many."""
+    """Some rows: the arguments of `update`, each row's task (None without tasks), the first, the count."""
 
     tensors: dict[str, Any]
     tasks: np.ndarray | None
@@ -27,23 +27,23 @@ class Batch:
     rows: int
 
     def of(self, task: str) -> dict[str, Any]:
-        """The rows of one task."""
-        return self.tensors if self.tasks is None else self.taken(self.rows_of(task))
+        """Return the arguments for the rows of one task."""
+        return self.tensors if self.tasks is None else self.select(self.rows_of(task))
 
     def rows_of(self, task: str) -> np.ndarray:
-        """The places of the rows of one task in the batch."""
+        """Return the indices of the rows of one task in the batch."""
         return np.arange(self.rows) if self.tasks is None else np.flatnonzero(self.tasks == task)
 
-    def taken(self, rows: np.ndarray) -> dict[str, Any]:
-        """Some of the rows."""
-        return {name: _taken(values, rows) for name, values in self.tensors.items()}
+    def select(self, rows: np.ndarray) -> dict[str, Any]:
+        """Return the arguments for some of the rows."""
+        return {name: _select(values, rows) for name, values in self.tensors.items()}
 
 
 def batches(source: Source, roles: Roles, labels: Labels, output: OutputFeature) -> Iterator[Batch]:
     """Read a file batch by batch.
 
     Raises:
-        PredictionsError: a cell cannot be what its column says; the message names row and column.
+        PredictionsError: a cell does not fit its column; the message names row and column.
     """
     reader = _Reader(source, roles, labels, output)
     reader.check_columns()
@@ -79,7 +79,7 @@ class _Reader:
         return [*(column for role in roles for column in role.columns), *weight, *self.roles.extras]
 
     def check_columns(self) -> None:
-        """Refuse a column that is wanted both as it is, as labels and tasks are, and as numbers."""
+        """Raise if a column is needed both as it is, as labels and tasks are, and as numbers."""
         both = sorted({*self.texts} & {*self.numbers})
         if both:
             raise PredictionsError(
@@ -89,22 +89,22 @@ class _Reader:
 
     @property
     def _all(self) -> tuple[Role, ...]:
-        return self.roles.target, *self.roles.given.values()
+        return self.roles.target, *self.roles.model_outputs.values()
 
     def _is_text(self, role: Role) -> bool:
-        """Labels and texts are read as they are, and so are lists of tokens."""
+        """Return whether the columns are read as they are: labels, texts and lists of tokens."""
         decided = role.keyword not in ("probabilities", "logits")
         return decided and self.output.type in (BINARY, CATEGORY, TEXT, SEQUENCE)
 
     def tensors(self, chunk: Chunk, first: int) -> dict[str, Any]:
-        """Give what `update` takes."""
-        made = {role.keyword: self._values(role, chunk, first) for role in self._all}
+        """Return the arguments of `update`."""
+        arguments = {role.keyword: self._values(role, chunk, first) for role in self._all}
         if self.roles.weight is not None:
-            made["sample_weight"] = self._finite(self.roles.weight, chunk, first)
-        made |= {name: self._finite(name, chunk, first) for name in self.roles.extras}
-        if "references" in made:
-            made["target"] = made.pop("references")
-        return made
+            arguments["sample_weight"] = self._finite(self.roles.weight, chunk, first)
+        arguments |= {name: self._finite(name, chunk, first) for name in self.roles.extras}
+        if "references" in arguments:
+            arguments["target"] = arguments.pop("references")
+        return arguments
 
     def _values(self, role: Role, chunk: Chunk, first: int) -> Any:
         if not self._is_text(role):
@@ -119,21 +119,21 @@ class _Reader:
         return self.labels.indices(columns[0], self.source, role.columns[0], first, output=output)
 
     def _numbers(self, role: Role, chunk: Chunk, first: int) -> np.ndarray:
-        """Put the columns of a role side by side; a binary output has one, that of class 1."""
+        """Return the columns of a role side by side; a binary output has one, that of class 1."""
         columns = role.columns
         if self.output.type == BINARY and len(columns) == 2:
             columns = (columns[self._positive(role)],)
         chunk = self._with_unknown(role, columns, chunk)
         hint = unlabeled_hint(self.output) if role.keyword == "target" else ""
-        held = [self._finite(column, chunk, first, hint) for column in columns]
-        wide = len(held) > 1 or (role.suffixes and self.output.type != BINARY)
-        values = np.stack(held, axis=1) if wide else held[0]
+        arrays = [self._finite(column, chunk, first, hint) for column in columns]
+        wide = len(arrays) > 1 or (role.suffixes and self.output.type != BINARY)
+        values = np.stack(arrays, axis=1) if wide else arrays[0]
         self._check_wide(role, values)
         decided = role.keyword in ("target", "predictions") and self.output.type in _WHOLE
         return self._whole(values, role, first) if decided else values
 
     def _with_unknown(self, role: Role, columns: Iterable[str], chunk: Chunk) -> Chunk:
-        """Fill what is empty of a target with what does not count, where the output says what that is."""
+        """Fill the empty cells of a target with the ignored index, if the output has one."""
         ignored = getattr(self.output, "ignore_index", None)
         if role.keyword != "target" or ignored is None:
             return chunk
@@ -160,7 +160,7 @@ class _Reader:
         return whole
 
     def _positive(self, role: Role) -> int:
-        """Say which of two columns is that of class 1: that of its label, else the second."""
+        """Return which of two columns is that of class 1: that of its label, else the second."""
         names = self.labels.names
         return role.suffixes.index(names[1]) if names and names[1] in role.suffixes else 1
 
@@ -170,15 +170,15 @@ class _Reader:
         if bad.any():
             row = int(np.flatnonzero(bad.reshape(len(values), -1).any(axis=1))[0])
             cell = values[row].tolist() if values.ndim > 1 else values[row].item()
-            told = "is empty or nan" if cell != cell else f"holds {excerpt(cell, 60)}"
+            problem = "is empty or nan" if cell != cell else f"holds {excerpt(cell, 60)}"
             raise PredictionsError(
-                f"{self.source.place(first + row)}: column {column!r} {told}; a value is a finite number"
+                f"{self.source.place(first + row)}: column {column!r} {problem}; a value is a finite number"
                 + (hint if cell != cell else "")
             )
         return values
 
     def _strings(self, role: Role, columns: list[np.ndarray], first: int) -> list[Any]:
-        """Give a text per row, or the list of its references, those that are empty left out."""
+        """Return a text per row, or the list of its references without the empty ones."""
         if len(columns) == 1 and not role.suffixes:
             return [self._string(value, role.columns[0], first + i) for i, value in enumerate(columns[0])]
         rows = [[value for value in row if value] for row in zip(*columns, strict=True)]
@@ -191,31 +191,31 @@ class _Reader:
     def _string(self, value: Any, column: str, row: int) -> Any:
         listed = isinstance(value, list) and value and all(isinstance(one, str) for one in value)
         if not (isinstance(value, str) or listed):
-            told = excerpt(repr(value), 60)
+            text = excerpt(repr(value), 60)
             raise PredictionsError(
-                f"{self.source.place(row)}: column {column!r} holds {told}, which is no text"
+                f"{self.source.place(row)}: column {column!r} holds {text}, which is no text"
             )
         return value
 
     def _tokens(self, role: Role, values: np.ndarray, first: int) -> np.ndarray:
-        """Put lists of tokens side by side, the shorter ones filled with what does not count."""
+        """Return lists of tokens as an array, the shorter ones padded with the ignored index."""
         if values.ndim > 1:
             return values.astype(np.int64)
         self._check_tokens(role, values, first)
         ignored: int = self.output.ignore_index  # type: ignore[attr-defined]  # a sequence has one
-        made = np.full((len(values), max(map(len, values), default=0)), ignored, dtype=np.int64)
+        padded = np.full((len(values), max(map(len, values), default=0)), ignored, dtype=np.int64)
         for i, row in enumerate(values):
-            made[i, : len(row)] = row
-        return made if role.keyword == "target" else np.where(made == ignored, 0, made)
+            padded[i, : len(row)] = row
+        return padded if role.keyword == "target" else np.where(padded == ignored, 0, padded)
 
     def _check_lengths(self, chunk: Chunk, first: int) -> None:
-        """Refuse a row whose predicted tokens are not as many as the right ones."""
+        """Raise if a row has another number of predicted tokens than of target tokens."""
         names = [role.columns[0] for role in self._all if self._is_text(role)]
         for i, row in enumerate(zip(*(chunk[name] for name in names), strict=True)):
             if len({len(cell) for cell in row if hasattr(cell, "__len__")}) > 1:
-                told = ", ".join(f"{len(cell)} in {name!r}" for name, cell in zip(names, row, strict=True))
+                counts = ", ".join(f"{len(cell)} in {name!r}" for name, cell in zip(names, row, strict=True))
                 raise PredictionsError(
-                    f"{self.source.place(first + i)}: the numbers of tokens differ: {told}"
+                    f"{self.source.place(first + i)}: the numbers of tokens differ: {counts}"
                 )
 
     def _check_tokens(self, role: Role, values: np.ndarray, first: int) -> None:
@@ -232,5 +232,5 @@ def _words(values: np.ndarray) -> np.ndarray:
     return np.array([word or "(none)" for word in words], dtype=object)
 
 
-def _taken(values: Any, chosen: np.ndarray) -> Any:
+def _select(values: Any, chosen: np.ndarray) -> Any:
     return values[chosen] if isinstance(values, np.ndarray) else [values[i] for i in chosen]

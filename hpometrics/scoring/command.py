@@ -1,4 +1,4 @@
-"""The command: measure a file of predictions, in one pass over its rows (labels in words take one more)."""
+"""Measure a file of predictions in one pass over its rows (labels in words take one more)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..metrics.registry.index import all_entries
 from .array_files import Npz
 from .batches import batches
 from .choice import choose
-from .formats import in_columns, open_source, refusal
+from .formats import find_refusal, format_in_columns, open_source
 from .labels import Labels, read_labels
 from .report import ALL, Measured, Value
 from .roles import Roles, logits_alone, read_roles
@@ -31,15 +31,15 @@ _OWN = {"texts", "references"}  # the columns of predictions and target have the
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be measured.
+    """A request to measure a file.
 
     Args:
         file: the file of predictions.
-        output: what the model predicts; an npz file may say it itself, under the key `output`.
+        output: the output of the model; an npz file may state it itself, under the key `output`.
         metrics: names and groups.
-        weights: the column of weights, `sample_weight` unless said.
-        by: the column of tasks, `task` unless said: a line of values for each, and one for all.
-        memory: how many GiB the columns may take that are read at once: all of an npz file, a row group of
+        weights: the column of weights; by default, `sample_weight`.
+        by: the column of tasks, by default `task`: a line of values for each, and one for all.
+        memory: the limit in GiB for the columns that are read at once: all of an npz file, a row group of
             Parquet.
     """
 
@@ -55,7 +55,7 @@ def measure_file(request: Request) -> Measured:
     """Measure the predictions in a file.
 
     Raises:
-        PredictionsError: the file does not hold what is to be measured; names file, row and column.
+        PredictionsError: the file cannot be measured; the message names file, row and column.
         UnknownMetricError, MetricNameError: a metric does not exist for the output.
     """
     source = open_source(request.file, request.memory)
@@ -65,20 +65,22 @@ def measure_file(request: Request) -> Measured:
     if derivable(PROBABILITIES, frozenset({LOGITS}), output):
         roles = logits_alone(roles)
     choice = choose(request.metrics, output, roles, source)
-    wanted = choice.extras(output)
-    roles = replace(roles, extras=tuple(extra for extra in roles.extras if extra in wanted))
+    wanted_extras = choice.extras(output)
+    roles = replace(roles, extras=tuple(extra for extra in roles.extras if extra in wanted_extras))
     labels = read_labels(source, roles, output)
     output = _with_classes(output, roles, labels)
     for batch in islice(batches(source, roles, labels, output), 1):
-        choice = choice.tried(output, batch.tensors, source)
-    read: Counter[str] = Counter()
-    collections = _fed(MetricCollection(choice.names, output), source, roles, labels, read)
+        choice = choice.without_refused(output, batch.tensors, source)
+    read_rows: Counter[str] = Counter()
+    collections = _update_collections(
+        MetricCollection(choice.names, output), source, roles, labels, read_rows
+    )
     rows = {task: collection.rows for task, collection in collections.items()}
     return Measured(
         file=str(request.file),
         output=str(output),
         rows=rows,
-        unlabeled={task: read[task] - counted for task, counted in rows.items() if read[task] > counted},
+        unlabeled={task: read_rows[task] - count for task, count in rows.items() if read_rows[task] > count},
         values={task: list(_values(collection, labels)) for task, collection in collections.items()},
         labels=labels.names,
         unused=roles.unused,
@@ -87,26 +89,26 @@ def measure_file(request: Request) -> Measured:
 
 
 def _output(request: Request, source: Source) -> OutputFeature:
-    said = request.output or (source.told("output") if isinstance(source, Npz) else None)
-    if said is None:
+    output = request.output or (source.read_fact("output") if isinstance(source, Npz) else None)
+    if output is None:
         raise PredictionsError(
             f"{request.file}: the file does not say what the model predicts; give --output, "
             "such as --output category"
         )
-    return parse_feature(said)
+    return parse_feature(output)
 
 
 def _with_classes(output: OutputFeature, roles: Roles, labels: Labels) -> OutputFeature:
-    """Tell a category how many classes there are, where the file does."""
+    """Return a category with the number of classes, if the file states it."""
     if output.type != CATEGORY or getattr(output, "num_classes", None) is not None or not labels.names:
         return output
     return replace(output, num_classes=len(labels.names))  # type: ignore[call-arg]  # a category has it
 
 
-def _fed(
-    empty: MetricCollection, source: Source, roles: Roles, labels: Labels, read: Counter[str]
+def _update_collections(
+    empty: MetricCollection, source: Source, roles: Roles, labels: Labels, read_rows: Counter[str]
 ) -> dict[str, MetricCollection]:
-    """Update a collection for each task, and count its rows; the one for all is merged from them."""
+    """Return an updated collection for each task, and count its rows; that for all is merged from them."""
     by_task: dict[str, MetricCollection] = {}
     for batch in batches(source, roles, labels, empty.output):
         tasks = [ALL] if batch.tasks is None else sorted(set(batch.tasks))
@@ -116,24 +118,24 @@ def _fed(
             )
         for task in tasks:
             collection = by_task.setdefault(task, empty.fresh())
-            read[task] += len(batch.rows_of(task))
+            read_rows[task] += len(batch.rows_of(task))
             try:
                 collection.update(**batch.of(task))
             except MetricInputError as err:
-                told = refusal(source, batch, task, empty)
-                raise told or PredictionsError(
-                    f"{source.place(batch.first)} or after: {in_columns(str(err))}"
+                error = find_refusal(source, batch, task, empty)
+                raise error or PredictionsError(
+                    f"{source.place(batch.first)} or after: {format_in_columns(str(err))}"
                 ) from err
     if roles.task is None:
         return by_task or {ALL: empty}
-    whole, read[ALL] = empty.fresh(), read.total()
+    whole, read_rows[ALL] = empty.fresh(), read_rows.total()
     for collection in by_task.values():
         whole.merge(collection)
     return {**dict(sorted(by_task.items())), ALL: whole}
 
 
 def _values(collection: MetricCollection, labels: Labels) -> Iterator[Value]:
-    """Compute; a value per class is named by its label, a cell of a table by its place."""
+    """Compute the values; a value per class is named by its label, a cell of a table by its indices."""
     for name, value in collection.compute().items():
         for part, number in _parts(value, labels):
             reason = collection.reasons.get(name) if number != number else None

@@ -1,4 +1,4 @@
-"""Formats: which reader opens which file."""
+"""Open a file by its format, and find the row that a metric refuses."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ _READERS: Mapping[str, type[Delimited] | type[JsonLines] | type[Parquet] | type[
     ".parquet": Parquet,
     ".npz": Npz,
 }
+_KEYWORD = re.compile(rf"\b({'|'.join(WORDS)})=")
 
 
 def open_source(path: Path, memory: float = MEMORY) -> Source:
     """Open a file by its suffix.
 
     Args:
-        path: of the file.
-        memory: how many GiB the columns may take that are read at once.
+        path: the path of the file.
+        memory: the limit in GiB for the columns that are read at once.
 
     Raises:
-        PredictionsError: there is no reader for the suffix, or the file is not what the suffix says, or not
-            a regular file, such as a pipe or a device, which need not end.
+        PredictionsError: there is no reader for the suffix, or the content does not fit the suffix, or the
+            file is not a regular one, such as a pipe or a device, which need not end.
         OSError: it cannot be opened.
     """
     reader = _READERS.get(path.suffix.lower())
@@ -51,30 +52,31 @@ def open_source(path: Path, memory: float = MEMORY) -> Source:
         return reader(path, memory)
 
 
-_KEYWORD = re.compile(rf"\b({'|'.join(WORDS)})=")
+def find_refusal(source: Source, batch: Batch, task: str, empty: MetricCollection) -> PredictionsError | None:
+    """Return the error that names the line or the row of the file; None if the rows alone raise none.
 
-
-def refusal(source: Source, batch: Batch, task: str, empty: MetricCollection) -> PredictionsError | None:
-    """Build the error that names the line or the row of the file; None if the rows alone are not refused.
-
-    The rows are tried by halves: the first of which a batch that ends with it is refused, is the culprit.
+    The rows are bisected: the culprit is the first row with which a batch that ends there raises.
     """
     rows = batch.rows_of(task)
-    taken = bisect_left(range(1, len(rows) + 1), True, key=lambda n: bool(_complaint(batch, rows[:n], empty)))
-    if taken == len(rows):
+    accepted = bisect_left(
+        range(1, len(rows) + 1), True, key=lambda n: bool(_complaint(batch, rows[:n], empty))
+    )
+    if accepted == len(rows):
         return None
-    why = _complaint(batch, rows[taken : taken + 1], empty) or _complaint(batch, rows[: taken + 1], empty)
-    return PredictionsError(f"{source.place(batch.first + int(rows[taken]))}: {why}")
+    why = _complaint(batch, rows[accepted : accepted + 1], empty) or _complaint(
+        batch, rows[: accepted + 1], empty
+    )
+    return PredictionsError(f"{source.place(batch.first + int(rows[accepted]))}: {why}")
 
 
-def in_columns(message: str) -> str:
-    """Put what a metric says of the keywords of `update` in terms of the columns of a file."""
-    return _KEYWORD.sub(lambda found: f"{WORDS[found[1]][0]} columns", message)
+def format_in_columns(message: str) -> str:
+    """Return a metric's message with the columns of the file in place of the keywords of `update`."""
+    return _KEYWORD.sub(lambda match: f"{WORDS[match[1]][0]} columns", message)
 
 
 def _complaint(batch: Batch, rows: np.ndarray, empty: MetricCollection) -> str:
     try:
-        empty.fresh().update(**batch.taken(rows))
+        empty.fresh().update(**batch.select(rows))
     except MetricInputError as err:
-        return in_columns(str(err))
+        return format_in_columns(str(err))
     return ""

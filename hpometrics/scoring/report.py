@@ -1,4 +1,4 @@
-"""The report: what was measured in a file, as a table, as JSON or as CSV."""
+"""The values of a file as a table, as JSON or as CSV."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .._formatting import aligned
 from .._text import printable
 from ..direction import ARROWS, Objective
 from ..loggers.csv import cell
-from .labels import shown
+from .labels import format_labels
 
 ALL = "all"
 
 
 @dataclass(frozen=True)
 class Value:
-    """The value of one metric; nan where it is undefined, with the reason."""
+    """The value of one metric; nan if it is undefined, with the reason."""
 
     name: str
     objective: Objective | None
@@ -30,9 +30,9 @@ class Value:
 
 @dataclass(frozen=True)
 class Measured:
-    """The values of a file: of each task (or of `all` alone), in the order of the metrics.
+    """The values of a file: for each task (or for `all` alone), in the order of the metrics.
 
-    `rows` are those that count; those without a label, which do not, are `unlabeled`.
+    `rows` are the numbers of rows that count; `unlabeled` those without a label, which do not count.
     """
 
     file: str
@@ -46,7 +46,7 @@ class Measured:
 
 
 def report(measured: Measured, form: str = "text") -> str:
-    """Print in the form `text`, `json` or `csv`."""
+    """Return the values in the form `text`, `json` or `csv`."""
     return {"text": _text, "json": _json, "csv": _csv}[form](measured)
 
 
@@ -54,7 +54,7 @@ def _text(measured: Measured) -> str:
     measured = _printable(measured)
     lines = [f"{measured.file}   output {measured.output}   {measured.rows[ALL]} rows"]
     notes = {
-        "classes": shown(measured.labels),
+        "classes": format_labels(measured.labels),
         "no label": _unlabeled(measured),
         "not used": ", ".join(measured.unused),
         "left out": ", ".join(measured.left_out),
@@ -66,7 +66,7 @@ def _text(measured: Measured) -> str:
 
 
 def _unlabeled(measured: Measured) -> str:
-    """Say how many rows do not count for want of a label."""
+    """Return how many rows do not count because they have no label."""
     count = measured.unlabeled.get(ALL, 0)
     return (
         f"{count} more {'row, which counts' if count == 1 else 'rows, which count'} for nothing"
@@ -76,7 +76,7 @@ def _unlabeled(measured: Measured) -> str:
 
 
 def _printable(measured: Measured) -> Measured:
-    """Escape what a file may hold in its names, labels and tasks that is no line of a table."""
+    """Escape characters in names, labels and tasks that would break a line of the table."""
     return replace(
         measured,
         file=printable(measured.file),
@@ -92,13 +92,13 @@ def _printable(measured: Measured) -> Measured:
 
 
 def _is_even(measured: Measured) -> bool:
-    """Whether there are tasks with the same values; a curve has other points for each."""
+    """Return whether there are several tasks with the same value names; curves differ in their points."""
     names = {tuple(value.name for value in values) for values in measured.values.values()}
     return len(measured.values) > 1 and len(names) == 1
 
 
 def _columns(measured: Measured) -> str:
-    """Print the tasks one below the other."""
+    """Return the tasks one below the other."""
     if len(measured.values) == 1:
         return _column(measured.values[ALL])
     parts = [
@@ -108,13 +108,13 @@ def _columns(measured: Measured) -> str:
 
 
 def _column(values: list[Value]) -> str:
-    """Print a line per metric."""
+    """Return a line per metric."""
     rows = [(v.name, ARROWS[v.objective].strip() or "-", _digits(v.number)) for v in values]
     return aligned([("metric", "better", "value"), *rows], align="<")
 
 
 def _table(measured: Measured) -> str:
-    """Print a line per task."""
+    """Return a line per task."""
     heads = [f"{value.name}{ARROWS[value.objective]}" for value in measured.values[ALL]]
     rows = [
         (task, str(measured.rows[task]), *(_digits(value.number) for value in values))
@@ -130,7 +130,7 @@ def _undefined(measured: Measured) -> Iterator[str]:
 
 
 def _digits(number: float) -> str:
-    """Print eight digits; a dash for what is undefined."""
+    """Return a number with eight digits; a dash if it is undefined."""
     return "-" if math.isnan(number) else f"{number:.8g}"
 
 
@@ -143,7 +143,7 @@ def _json(measured: Measured) -> str:
         task: {value.name: _reason(value) for value in values if not math.isfinite(value.number)}
         for task, values in measured.values.items()
     }
-    told = {
+    document = {
         "file": measured.file,
         "output": measured.output,
         "rows": measured.rows,
@@ -155,11 +155,11 @@ def _json(measured: Measured) -> str:
         "values": values,
         "undefined": {task: why for task, why in reasons.items() if why},
     }
-    return json.dumps(told, indent=1)
+    return json.dumps(document, indent=1)
 
 
 def _reason(value: Value) -> str:
-    """Say why JSON has no number for a value."""
+    """Return why JSON has no number for a value."""
     return value.reason or f"the value is {value.number}"
 
 

@@ -1,4 +1,4 @@
-"""Roles: which column of a file is the target, which the model's output, which the weight and the task."""
+"""The role of each column of a file: target, output of the model, weight, task."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Role:
 
 @dataclass(frozen=True)
 class Roles:
-    """What the columns of a file are; of those that are not used, why, where their name does not say it."""
+    """The roles of the columns of a file; unused columns carry the reason if their name does not show it."""
 
     target: Role
-    given: dict[str, Role]
+    model_outputs: dict[str, Role]
     weight: str | None = None
     task: str | None = None
     extras: tuple[str, ...] = ()
@@ -47,51 +47,51 @@ def read_roles(
     task: str | None = None,
     extras: Collection[str] = (),
 ) -> Roles:
-    """Say what the columns are, by their names.
+    """Return the roles of the columns by their names.
 
     Args:
         source: the file.
-        feature_type: what the model predicts.
-        weight: the column of weights; without it `sample_weight`, where there is one.
-        task: the column of tasks; without it `task`, where there is one.
-        extras: further keywords that the metrics ask for.
+        feature_type: the output of the model.
+        weight: the column of weights; by default `sample_weight`, if there is one.
+        task: the column of tasks; by default `task`, if there is one.
+        extras: further keywords that the metrics read.
 
     Raises:
-        PredictionsError: a column is missing; the message lists those there are.
+        PredictionsError: a column is missing; the message lists the columns.
     """
     if feature_type == BOXES:
         raise PredictionsError(f"{source.path}: boxes cannot be read from a file; update a MetricCollection")
-    found = {keyword: role for keyword in WORDS if (role := _role(source, keyword)) is not None}
-    target = found.pop("references", None) if feature_type == TEXT else None
-    target = target or found.pop("target", None)
-    found.pop("target", None)
+    outputs = {keyword: role for keyword in WORDS if (role := _role(source, keyword)) is not None}
+    target = outputs.pop("references", None) if feature_type == TEXT else None
+    target = target or outputs.pop("target", None)
+    outputs.pop("target", None)
     if target is None:
         raise missing_column(source, "target_0" if feature_type == SET else "target", "what was right")
-    found.pop("references", None)
-    if not found:
+    outputs.pop("references", None)
+    if not outputs:
         raise missing_column(source, "prediction", "or probability_* or logit_*: what the model gave")
-    for role in found.values():
+    for role in outputs.values():
         _check_suffixes(source, feature_type, target, role)
     if feature_type in WIDE:
-        found = {keyword: _aligned(role, target) for keyword, role in found.items()}
-    used: set[str | None] = {column for role in (target, *found.values()) for column in role.columns}
-    named = {
+        outputs = {keyword: _aligned(role, target) for keyword, role in outputs.items()}
+    used: set[str | None] = {column for role in (target, *outputs.values()) for column in role.columns}
+    optional = {
         "weight": _chosen(source, weight, WEIGHT, "--weights"),
         "task": _chosen(source, task, TASK, "--by"),
     }
     more = tuple(extra for extra in source.columns if extra in extras)
-    used |= {*named.values(), *more, "output"}
+    used |= {*optional.values(), *more, "output"}
     rest = [column for column in source.columns if column not in used]
-    return Roles(target, found, named["weight"], named["task"], more, tuple(rest))
+    return Roles(target, outputs, optional["weight"], optional["task"], more, tuple(rest))
 
 
 def logits_alone(roles: Roles) -> Roles:
-    """Leave probabilities beside logits unread, so that every metric reads the same output of the model."""
-    if not {"logits", "probabilities"} <= roles.given.keys():
+    """Return the roles without probabilities beside logits, so that every metric reads the same output."""
+    if not {"logits", "probabilities"} <= roles.model_outputs.keys():
         return roles
-    given = {keyword: role for keyword, role in roles.given.items() if keyword != "probabilities"}
-    unread = (f"{column} (the logits are read)" for column in roles.given["probabilities"].columns)
-    return replace(roles, given=given, unused=(*unread, *roles.unused))
+    outputs = {keyword: role for keyword, role in roles.model_outputs.items() if keyword != "probabilities"}
+    unread = (f"{column} (the logits are read)" for column in roles.model_outputs["probabilities"].columns)
+    return replace(roles, model_outputs=outputs, unused=(*unread, *roles.unused))
 
 
 def _role(source: Source, keyword: str) -> Role | None:
@@ -100,30 +100,30 @@ def _role(source: Source, keyword: str) -> Role | None:
         if column in source.columns:
             return Role(keyword, (column,))
     front = f"{singular}_"
-    named = {name.removeprefix(front): name for name in source.columns if name.startswith(front)}
-    if not named:
+    by_suffix = {name.removeprefix(front): name for name in source.columns if name.startswith(front)}
+    if not by_suffix:
         return None
-    suffixes = _in_order(source, singular, named)
-    return Role(keyword, tuple(named[suffix] for suffix in suffixes), suffixes)
+    suffixes = _in_order(source, singular, by_suffix)
+    return Role(keyword, tuple(by_suffix[suffix] for suffix in suffixes), suffixes)
 
 
-def _in_order(source: Source, word: str, named: Iterable[str]) -> tuple[str, ...]:
-    """Put numbered columns in the order of their numbers, which must be 0 to C - 1; others stay."""
-    suffixes = tuple(named)
+def _in_order(source: Source, word: str, by_suffix: Iterable[str]) -> tuple[str, ...]:
+    """Return numbered columns in the order of their numbers, which must be 0 to C - 1; others as they are."""
+    suffixes = tuple(by_suffix)
     if not all(suffix.isdecimal() for suffix in suffixes):
         return suffixes
     ordered = tuple(sorted(suffixes, key=int))
     start = int(ordered[0])
     if [int(suffix) for suffix in ordered] != list(range(start, start + len(ordered))) or start > 1:
-        there = ", ".join(f"{word}_{suffix}" for suffix in ordered)
+        names = ", ".join(f"{word}_{suffix}" for suffix in ordered)
         raise PredictionsError(
-            f"{source.path}: columns numbered by class run from {word}_0 without a gap, got {there}"
+            f"{source.path}: columns numbered by class run from {word}_0 without a gap, got {names}"
         )
     return ordered
 
 
 def _check_suffixes(source: Source, feature_type: str, target: Role, role: Role) -> None:
-    """Make sure that the columns of an output are those of the target, one by one."""
+    """Raise unless the columns of an output are those of the target, one by one."""
     if feature_type in WIDE and set(role.suffixes) != set(target.suffixes):
         odd = sorted(set(role.suffixes) ^ set(target.suffixes))
         if role.suffixes and target.suffixes:
@@ -139,16 +139,16 @@ def _check_suffixes(source: Source, feature_type: str, target: Role, role: Role)
 
 
 def _aligned(role: Role, target: Role) -> Role:
-    """Put the columns of an output in the order of the target's."""
+    """Return the columns of an output in the order of the target's."""
     if not (role.suffixes and target.suffixes):
         return role
     columns = dict(zip(role.suffixes, role.columns, strict=True))
     return Role(role.keyword, tuple(columns[suffix] for suffix in target.suffixes), target.suffixes)
 
 
-def _chosen(source: Source, asked: str | None, usual: str, option: str) -> str | None:
-    if asked is None:
+def _chosen(source: Source, requested: str | None, usual: str, option: str) -> str | None:
+    if requested is None:
         return usual if usual in source.columns else None
-    if asked not in source.columns:
-        raise missing_column(source, asked, option)
-    return asked
+    if requested not in source.columns:
+        raise missing_column(source, requested, option)
+    return requested

@@ -1,4 +1,4 @@
-"""Source: a file of predictions as named columns, read a chunk at a time."""
+"""A file of predictions as named columns, read a chunk at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = 1 << 12
 """The rows of a chunk: few, as a row may hold a thousand numbers."""
 
 MEMORY = 4.0
-"""GiB that the columns may take that are read at once, unless another limit is given."""
+"""The default limit in GiB for the columns that are read at once."""
 
 _LONGEST_NAME = 1000  # characters
 
@@ -26,20 +26,20 @@ Chunk = dict[str, np.ndarray]
 
 
 class PredictionsError(HpometricsError, ValueError):
-    """A file of predictions does not hold what is to be measured; the message names file, row and column."""
+    """A file of predictions cannot be measured; the message names file, row and column."""
 
 
 class Source(Protocol):
-    """A file as columns. Text and numbers are told apart by what the reader asks for, not by their looks."""
+    """A file as columns. The reader decides which columns are text and which numbers, not their content."""
 
     path: Path
     columns: tuple[str, ...]
 
     def chunks(self, texts: Collection[str], numbers: Collection[str]) -> Iterator[Chunk]:
-        """Give these columns, some rows at a time: text as objects, numbers as float64 (nan where empty)."""
+        """Return these columns, some rows at a time: text as objects, numbers as float64 (empty: nan)."""
 
     def place(self, row: int) -> str:
-        """Say where a row is, counted from 0 behind the head."""
+        """Return the place of a row, counted from 0 after the head."""
 
 
 _ELSEWHERE = {
@@ -47,36 +47,36 @@ _ELSEWHERE = {
     "prediction": {"y_pred", "pred", "preds", "predicted", "predict", "output"},
     "probability": {"y_score", "y_prob", "prob", "probs", "proba", "score", "scores", "confidence"},
 }
-"""What other tools call columns: told on a miss, never read as them."""
+"""Names of columns in other tools: suggested if a column is missing, never read."""
 
 
-def _elsewhere(wanted: str, columns: Collection[str]) -> str:
-    """Say which column another tool would call so; empty if there is none, or several."""
-    own = next((word for word in _ELSEWHERE if wanted.startswith(word)), "")
-    found = [name for name in columns if name.lower().strip() in _ELSEWHERE.get(own, ())]
-    return f" If {found[0]!r} is that, call it {wanted!r}." if len(found) == 1 else ""
+def _other_name_hint(name: str, columns: Collection[str]) -> str:
+    """Return a hint at the one column with another tool's name for this; empty for none or several."""
+    own = next((word for word in _ELSEWHERE if name.startswith(word)), "")
+    matches = [column for column in columns if column.lower().strip() in _ELSEWHERE.get(own, ())]
+    return f" If {matches[0]!r} is that, call it {name!r}." if len(matches) == 1 else ""
 
 
-def missing_column(source: Source, wanted: str, reader: str = "") -> PredictionsError:
-    """Build the sentence that names the column that is wanted and lists those there are."""
-    hint = suggestion(wanted, source.columns) or _elsewhere(wanted, source.columns)
+def missing_column(source: Source, name: str, reader: str = "") -> PredictionsError:
+    """Return the error that names the missing column and lists the columns of the file."""
+    hint = suggestion(name, source.columns) or _other_name_hint(name, source.columns)
     why = f" ({reader})" if reader else ""
-    there = ", ".join(source.columns)
-    if len(source.columns) == 1 and (parts := there.replace("\t", ";").split(";"))[1:]:
+    columns = ", ".join(source.columns)
+    if len(source.columns) == 1 and (parts := columns.replace("\t", ";").split(";"))[1:]:
         return PredictionsError(
-            f"{source.path}: the head is one column, {excerpt(there, 200)!r}, which would be {len(parts)} "
+            f"{source.path}: the head is one column, {excerpt(columns, 200)!r}, which would be {len(parts)} "
             "were it written with commas; a .csv has commas and decimal points, a .tsv has tabs"
         )
     return PredictionsError(
-        f"{source.path}: there is no column {wanted!r}{why}.{hint} Its columns are {excerpt(there, 500)}"
+        f"{source.path}: there is no column {name!r}{why}.{hint} Its columns are {excerpt(columns, 500)}"
     )
 
 
 def check_names(source: Source) -> None:
-    """Refuse a file without a head, and one with a column twice.
+    """Check the head of a file.
 
     Raises:
-        PredictionsError: naming it.
+        PredictionsError: the file has no head, a column twice, or too long a name.
     """
     twice = sorted(name for name, times in Counter(source.columns).items() if times > 1)
     long = next((name for name in source.columns if len(name) > _LONGEST_NAME), None)
@@ -92,16 +92,16 @@ def check_names(source: Source) -> None:
 
 
 def check_memory(path: Path, what: str, size: int, memory: float) -> None:
-    """Refuse columns that take too much memory at once, before any is taken.
+    """Check that columns do not take too much memory, before they are read.
 
     Args:
-        path: of the file.
-        what: the columns, as a sentence begins with them.
-        size: how many bytes they take.
-        memory: how many GiB they may take.
+        path: the path of the file.
+        what: the columns, as the start of a sentence.
+        size: their size in bytes.
+        memory: the limit in GiB.
 
     Raises:
-        PredictionsError: they take more; it says how to raise the limit.
+        PredictionsError: they take more; the message says how to raise the limit.
     """
     if size > memory * 2**30:
         raise PredictionsError(
@@ -111,7 +111,7 @@ def check_memory(path: Path, what: str, size: int, memory: float) -> None:
 
 
 def objects(values: list[Any]) -> np.ndarray:
-    """Make an array of the values as they are: a list stays one value."""
-    made = np.empty(len(values), dtype=object)
-    made[:] = values
-    return made
+    """Return an array of the values as they are: a list stays one value."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array

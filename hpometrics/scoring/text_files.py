@@ -1,4 +1,4 @@
-"""Text files: CSV, TSV and JSON lines, in which an error has a line."""
+"""Read CSV, TSV and JSON lines files; an error names the line."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class Delimited:
             raise self._culprit(numbers, err) from None
 
     def place(self, row: int) -> str:
-        """Give the line on which a row ends; blank lines are no rows."""
+        """Return the line on which a row ends; blank lines are not rows."""
         with self._rows() as rows:
             next(islice(filter(None, rows), row, row + 1), None)
             return f"{self.path}:{rows.line_num}"
 
     def _culprit(self, numbers: Collection[str], err: Exception) -> PredictionsError:
-        """Look for the first cell that is no number, or the first row of another length."""
+        """Return the error for the first cell that is not a number, or the first row of another length."""
         with self._rows() as rows:
             for row in rows:
                 where = f"{self.path}:{rows.line_num}"
@@ -70,7 +70,7 @@ class Delimited:
 
     @contextmanager
     def _rows(self) -> Iterator[Any]:
-        """Read the rows behind the head."""
+        """Read the rows after the head."""
         with self._lines() as rows:
             next(rows, None)
             yield rows
@@ -109,30 +109,33 @@ class JsonLines:
     def chunks(self, texts: Collection[str], numbers: Collection[str]) -> Iterator[Chunk]:
         """Read some thousand lines at a time."""
         rows = self._rows()
-        while held := list(islice(rows, ROWS)):
+        while rows_of_chunk := list(islice(rows, ROWS)):
             yield {
-                **{name: objects([self._cell(row, name, line) for line, row in held]) for name in texts},
-                **{name: self._numbers(name, held) for name in numbers},
+                **{
+                    name: objects([self._cell(row, name, line) for line, row in rows_of_chunk])
+                    for name in texts
+                },
+                **{name: self._numbers(name, rows_of_chunk) for name in numbers},
             }
 
     def place(self, row: int) -> str:
-        """Give the line of a row; blank lines are none."""
+        """Return the line of a row; blank lines are not rows."""
         line, _ = next(islice(self._rows(), row, row + 1), (row + 1, {}))
         return f"{self.path}:{line}"
 
     def _cell(self, row: Mapping[str, Any], name: str, line: int) -> Any:
         if name not in row:
-            there = excerpt(", ".join(row), 500)
-            raise PredictionsError(f"{self.path}:{line}: the row has no {name!r}; it has {there}")
+            keys = excerpt(", ".join(row), 500)
+            raise PredictionsError(f"{self.path}:{line}: the row has no {name!r}; it has {keys}")
         return row[name]
 
-    def _numbers(self, name: str, held: list[tuple[int, dict[str, Any]]]) -> np.ndarray:
-        cells = [self._cell(row, name, line) for line, row in held]
+    def _numbers(self, name: str, rows: list[tuple[int, dict[str, Any]]]) -> np.ndarray:
+        cells = [self._cell(row, name, line) for line, row in rows]
         try:
             return np.array([np.nan if cell is None else cell for cell in cells], dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
             width = _shape(cells[0])
-        for (line, _), cell in zip(held, cells, strict=True):
+        for (line, _), cell in zip(rows, cells, strict=True):
             if not _holds_numbers(cell) or _shape(cell) is None:
                 raise PredictionsError(
                     f"{self.path}:{line}: column {name!r} holds {excerpt(cell, 60)!r}, which is no number"
@@ -171,7 +174,7 @@ def _lines_of(path: Path, file: IO[str]) -> Iterator[str]:
     """Read a file line by line.
 
     Raises:
-        PredictionsError: a line is longer than a line may be.
+        PredictionsError: a line is too long.
     """
     for line in count(1):
         text = file.readline(_LINE)
@@ -213,7 +216,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _shape(cell: Any) -> tuple[int, ...] | None:
-    """Return how many numbers a cell has each way; None where its lists are no table."""
+    """Return how many numbers a cell has in each dimension; None if its lists differ in length."""
     try:
         return tuple(np.shape(cell))
     except ValueError:

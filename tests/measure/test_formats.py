@@ -296,7 +296,7 @@ def test_the_work_for_a_column_does_not_grow_with_the_columns(tmp_path, monkeypa
     source = open_source(tmp_path / "x.csv")
     monkeypatch.setattr(source, "columns", tuple(map(Counted, source.columns)))
     check_names(source)
-    assert len(read_roles(source, "category").given["probabilities"].columns) == 20_000
+    assert len(read_roles(source, "category").model_outputs["probabilities"].columns) == 20_000
     assert Counted.compared < 20 * len(names)
 
 
