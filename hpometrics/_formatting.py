@@ -8,7 +8,7 @@ from typing import Any
 
 
 def shape_of(reading: list[Any]) -> str:
-    """Print how many numbers there are.
+    """Return the shape of nested lists of numbers as text.
 
     >>> shape_of([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), shape_of([0.5, 0.25])
     ('2 x 3', '2 values')
@@ -22,7 +22,7 @@ def shape_of(reading: list[Any]) -> str:
 
 
 def number(value: float | list[Any] | None) -> str:
-    """Print a value to six digits; `nan` and missing ones as a dash, a curve or a matrix by its shape.
+    """Return a value to six digits; `nan` and missing ones as a dash, a curve or a matrix as its shape.
 
     >>> number(0.91273456), number(1234567.0), number(None), number([[1.0, 2.0], [3.0, 4.0]])
     ('0.912735', '1.23457e+06', '-', '2 x 2')
@@ -33,7 +33,7 @@ def number(value: float | list[Any] | None) -> str:
 
 
 def column(value: float | list[Any] | None) -> str:
-    """Print a value with six digits, zeros included, as a column of values wants it.
+    """Return a value with six digits, zeros included, for a column of values.
 
     >>> column(0.5), column(12.3456789), column(None)
     ('0.500000', '12.3457', '-')
@@ -44,7 +44,7 @@ def column(value: float | list[Any] | None) -> str:
 
 
 def spread(value: str, deviation: float | None, repeats: int) -> str:
-    """Print a value with its deviation over so many repeats, if it has one.
+    """Return a value with its deviation over the repeats, if it has one.
 
     >>> spread("0.912700", 0.00314159, 3), spread("0.912700", None, 1)
     ('0.912700 +- 0.0031 (3)', '0.912700')
@@ -53,7 +53,7 @@ def spread(value: str, deviation: float | None, repeats: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Print a time in its two largest units.
+    """Return a time in its two largest units.
 
     >>> duration(3.21), duration(72), duration(6540)
     ('3.2s', '1m12s', '1h49m')
@@ -66,7 +66,7 @@ def duration(seconds: float) -> str:
 
 
 def aligned(lines: Sequence[Sequence[str]], align: str = ">") -> str:
-    """Print a head and rows in columns; `align` is `>` or `<`."""
+    """Return a head and rows in columns; `align` is `>` or `<`."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     cells = [zip(line, widths, strict=True) for line in lines]
     rows = ["  ".join(f"{cell:{align}{width}}" for cell, width in line) for line in cells]

@@ -1,4 +1,4 @@
-"""Import names lazily, user code by `package.module:Name`, and the versions that values depend on."""
+"""Import names lazily, import user code by `package.module:Name`, and read versions of packages."""
 
 from __future__ import annotations
 
@@ -21,46 +21,47 @@ from ._text import did_you_mean, one_line
 from .exceptions import ConfigError, HpometricsError, MissingExtraError, missing_extra
 
 KEPT_FOR = 2
-"""Minor versions that a name works in from the first that warns, before it is gone."""
+"""The number of minor versions in which a deprecated name still works, from the first that warns."""
 
 
 class Deprecated(NamedTuple):
-    """A name that will go.
+    """A deprecated name.
 
     Args:
         since: the first version that warns, as `0.2`.
-        instead: what to use, as a user writes it.
+        instead: the name to use instead, as a user writes it.
     """
 
     since: str
     instead: str
 
     @property
-    def gone(self) -> str:
+    def removed_in(self) -> str:
         """The first version without the name."""
         major, minor = self.since.split(".")
         return f"{major}.{int(minor) + KEPT_FOR}"
 
 
 DEPRECATED: dict[str, Deprecated] = {}
-"""Every name that will go: a public Python name as `hpometrics.Name`, anything else as a user writes it.
+"""Every deprecated name: a public Python name as `hpometrics.Name`, any other as a user writes it.
 
-Public Python names warn when they are loaded; whatever reads another name calls `warn_deprecated`.
+Public Python names warn when they are loaded; the reader of any other name calls `warn_deprecated`.
 """
 _warned: set[str] = set()
 
 
 def warn_deprecated(name: str) -> None:
-    """Warn of a name of the table, once per process, at the line outside this package that uses it."""
+    """Warn about a deprecated name, once per process, at the line outside this package that uses it."""
     if name in _warned:
         return
     _warned.add(name)
-    known = DEPRECATED[name]
+    deprecated = DEPRECATED[name]
     frame, level = sys._getframe(), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("hpometrics"):
         frame, level = frame.f_back, level + 1
     text = (
-        f"{name} is deprecated since hpometrics {known.since} and gone in {known.gone}; use {known.instead}"
+        f"{name} is deprecated since hpometrics {deprecated.since} and gone in {deprecated.removed_in}; "
+        f"use {deprecated.instead}"
     )
     warnings.warn(text, DeprecationWarning, stacklevel=level)
 
@@ -102,14 +103,14 @@ TARGET = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9
 
 
 class Kind(NamedTuple):
-    """What a target is to be: its name in messages, and whether an object is one."""
+    """The kind of object that a target must name: its name in messages, and a check of an object."""
 
     name: str
     fits: Callable[[Any], bool]
 
 
 def is_target(text: str) -> bool:
-    """Say whether a text follows the grammar; dunder names are never imported.
+    """Return whether a text follows the grammar; dunder names are never imported.
 
     >>> is_target("examples.digits:train"), is_target("examples.digits"), is_target("os:__name__")
     (True, False, False)
@@ -129,41 +130,42 @@ def as_target(text: str) -> str:
 
 
 def import_target(target: str, kind: Kind, folders: Iterable[str] = ()) -> Any:
-    """Import what a target names.
+    """Import the object that a target names.
 
     Args:
         target: `package.module:Name`.
-        kind: what it is to be.
-        folders: put in front of the import path, the first one first.
+        kind: the kind of object that is expected.
+        folders: folders to put in front of the import path, the first one first.
 
     Raises:
-        ConfigError: it is no target, cannot be imported or is something else; with the names there are.
+        ConfigError: the text is not a target, cannot be imported or names another kind of object; the
+            message lists the names of the module.
     """
     if not is_target(target):
         raise ConfigError(f"{target!r} is no target; write package.module:Name")
     sys.path[:0] = [folder for folder in folders if folder not in sys.path]
     name, _, attribute = target.partition(":")
     module = _module(name)
-    found = getattr(module, attribute, None)
-    if found is None:
+    value = getattr(module, attribute, None)
+    if value is None:
         hint = did_you_mean(attribute, (key for key in vars(module) if not key.startswith("_")))
-        raise ConfigError(f"{name} has no {attribute!r}{hint or _there(module, kind)}")
-    if not kind.fits(found):
-        what = "class" if isinstance(found, type) else type(found).__name__
-        raise ConfigError(f"{target} is a {what}, no {kind.name}{_there(module, kind)}")
-    return found
+        raise ConfigError(f"{name} has no {attribute!r}{hint or _choices_text(module, kind)}")
+    if not kind.fits(value):
+        what = "class" if isinstance(value, type) else type(value).__name__
+        raise ConfigError(f"{target} is a {what}, no {kind.name}{_choices_text(module, kind)}")
+    return value
 
 
 @contextmanager
 def foreign(what: str) -> Iterator[None]:
-    """Run code of others in this context: however it ends the program, it ends with an error of ours.
+    """Run a user's code in this context; whatever it raises becomes an error of this package.
 
     Args:
-        what: begins the message.
+        what: the start of the message.
 
     Raises:
-        ConfigError: the code has raised something, or called `sys.exit`.
-        KeyboardInterrupt: the user has interrupted it.
+        ConfigError: the code raised an error, or called `sys.exit`.
+        KeyboardInterrupt: the user interrupted it.
     """
     try:
         yield
@@ -175,16 +177,16 @@ def foreign(what: str) -> Iterator[None]:
 
 @contextmanager
 def same_folder() -> Iterator[None]:
-    """Run a user's code in this context and return to the current folder behind it, unless that is gone."""
+    """Run a user's code in this context and change back to the current folder after it, if that exists."""
     try:
         before = os.getcwd()
-    except FileNotFoundError:  # somebody has deleted it
+    except FileNotFoundError:  # the folder was deleted
         yield
         return
     try:
         yield
     finally:
-        with suppress(OSError):  # the code has deleted it; no path of a sweep begins there
+        with suppress(OSError):  # the code deleted it; no path of a sweep begins there
             os.chdir(before)
 
 
@@ -193,11 +195,11 @@ def _module(name: str) -> ModuleType:
         try:
             return import_module(name)
         except ModuleNotFoundError as err:
-            raise ConfigError(_not_there(name, err)) from err
+            raise ConfigError(_missing_message(name, err)) from err
 
 
-def _not_there(module: str, err: ModuleNotFoundError) -> str:
-    """Say what is missing: the module itself, or a package that it imports."""
+def _missing_message(module: str, err: ModuleNotFoundError) -> str:
+    """Return a message with what is missing: the module itself, or a package that it imports."""
     package = (err.name or "").partition(".")[0]
     if package == "sklearn":
         return str(missing_extra(module, "scikit-learn (sklearn)", "sklearn"))
@@ -206,8 +208,8 @@ def _not_there(module: str, err: ModuleNotFoundError) -> str:
     return f"{module} needs the package {package!r}, which is not installed"
 
 
-def _there(module: ModuleType, kind: Kind) -> str:
-    """Name what would have been right, of what the module makes itself."""
+def _choices_text(module: ModuleType, kind: Kind) -> str:
+    """Return the names of that kind that the module defines itself."""
     names = ", ".join(_names(module, kind))
     return f"; it has {names}" if names else ""
 
@@ -223,40 +225,40 @@ _PACKAGES = ("hpometrics", "torch", "torchmetrics", "optuna", "ray", "numpy", "s
 
 
 def installed_versions() -> dict[str, str]:
-    """Give the versions of Python and of the packages that values depend on; nothing is imported."""
+    """Return the versions of Python and of the packages that values depend on; nothing is imported."""
     return dict(_installed())
 
 
 @cache
 def _installed() -> dict[str, str]:
-    """Read the versions once: each takes parsing a file of headers."""
+    """Return the versions, read once: each one parses a file of headers."""
     from importlib.metadata import PackageNotFoundError, version  # takes longer to import than the package
 
-    found = {"python": sys.version.split()[0]}
+    versions = {"python": sys.version.split()[0]}
     for package in _PACKAGES:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def version_changes(recorded: Mapping[str, str]) -> list[str]:
-    """Name each version of a record that is another one here, as in `numpy 2.0 -> 2.1`.
+    """Return each recorded version that differs from the installed one, as in `numpy 2.0 -> 2.1`.
 
     >>> version_changes({**installed_versions(), "numpy": "0.9"})[0][:13] == "numpy 0.9 -> "
     True
     """
-    here = installed_versions()
+    installed = installed_versions()
     return [
-        f"{package} {told} -> {here.get(package, '(not installed)')}"
-        for package, told in recorded.items()
-        if here.get(package) != told
+        f"{package} {version} -> {installed.get(package, '(not installed)')}"
+        for package, version in recorded.items()
+        if installed.get(package) != version
     ]
 
 
 def missing_report(kind: str) -> MissingExtraError | None:
-    """Return the error of a kind of report whose package is not installed; None if it can be written."""
+    """Return the error for a kind of report whose package is not installed; None if it can be written."""
     if kind != "html" or find_spec("plotly") is not None:
         return None
     return missing_extra("the HTML report", "plotly", "report")

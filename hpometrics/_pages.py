@@ -1,4 +1,4 @@
-"""A page: a template of a room, filled with facts, in the look that all pages share."""
+"""Render HTML pages from templates that share one style."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 
 def page(folder: str, template: str, **facts: object) -> str:
-    """Fill a template; what the facts hold is text and never markup, unless they say so.
+    """Render a template; values are escaped as text unless they are `Markup`.
 
     Args:
-        folder: of the package that has the template, such as `engines`; `_style.css` is found from all.
-        template: its file.
-        facts: what it names.
+        folder: the folder of the package with the template, such as `engines`; all can load `_style.css`.
+        template: the name of its file.
+        facts: the values that it uses.
     """
     templates = ChoiceLoader([PackageLoader("hpometrics", place) for place in (folder, ".")])
     pages = Environment(loader=templates, autoescape=True, trim_blocks=True, undefined=StrictUndefined)

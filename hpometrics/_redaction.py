@@ -1,8 +1,8 @@
-"""Redaction: passwords and secrets never reach a message, a file or a log; `***` stands where they were.
+"""Replace passwords and secrets by `***` in messages, files and logs.
 
-A text may hold a secret in any form that Python or a writer of this package gives it. The text is therefore
-read as each of these forms, and each reading again as each of them: the repr of a request may hold JSON, and
-that a key. What shows a secret in any reading is hidden.
+A text may hold a secret in any form in which Python or a writer of this package encodes it. The text is
+therefore decoded from each of these forms, and the result again: the repr of a request may hold JSON, and
+that a key. Every part that shows a secret in any decoding is hidden.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from .exceptions import ConfigError
 
 HIDDEN = "***"
 
-_LEAST = 4  # characters of what is hidden: in place of less, whole texts would be stars
-_DEPTH = 2  # forms in each other
-_READ = 2**16  # characters that are read of a text of which a start is shown
+_LEAST = 4  # characters of a hidden secret: hiding shorter ones would turn whole texts into stars
+_DEPTH = 2  # nested forms
+_READ = 2**16  # characters of a text that are searched before its start is cut out
 _USER = re.compile(r"(?<=://)[^\s/?#'\"]+(?=@)")
 _QUERY = re.compile(r"(?<=[?&])(\w+=)[^\s&#'\"]+")
 _KEY = re.compile("password|passwd|pwd|secret|token|key", re.IGNORECASE)
-_revealed: set[str] = set()  # what this process was told in secret
+_revealed: set[str] = set()  # the secrets that this process knows
 
 
 def reveal(variable: str) -> str:
-    """Give the value of an environment variable, which `redacted` hides from then on in this process.
+    """Return the value of an environment variable, which `redacted` hides from then on in this process.
 
     Raises:
         ConfigError: there is no such variable.
@@ -50,47 +50,47 @@ def hide(secret: str) -> None:
 
 
 def redacted(text: str) -> str:
-    """Hide who logs in at a URL, keys in its query, and every secret that was revealed, in all its forms.
+    """Hide the user of a URL, keys in its query, and every known secret in all its forms.
 
-    Of a secret of several lines each line is hidden, where it is as long as a secret.
+    Each line of a secret of several lines is hidden, if it is as long as a secret.
 
     >>> redacted("cannot reach postgresql://ada:pw@db/studies?sslmode=require&sslpassword=x")
     'cannot reach postgresql://***@db/studies?sslmode=require&sslpassword=***'
     """
     if _revealed:
-        text = _without(text, _found(_pattern(frozenset(_revealed)), text, _DEPTH))
+        text = _without(text, _find_spans(_pattern(frozenset(_revealed)), text, _DEPTH))
     return _QUERY.sub(_without_key, _USER.sub(HIDDEN, text))
 
 
 def excerpt(text: object, length: int) -> str:
     """Return the start of a text, in which secrets are hidden before it is cut.
 
-    Of a secret that is cut in two, nobody knows that its first half is one.
+    After the cut, the first half of a secret could not be recognized.
     """
     return redacted(str(text)[:_READ])[:length]
 
 
-def _without_key(found: re.Match[str]) -> str:
-    return f"{found[1]}{HIDDEN}" if _KEY.search(found[1]) else found[0]
+def _without_key(match: re.Match[str]) -> str:
+    return f"{match[1]}{HIDDEN}" if _KEY.search(match[1]) else match[0]
 
 
 @lru_cache(maxsize=8)
 def _pattern(secrets: frozenset[str]) -> re.Pattern[str]:
-    """Return what matches secrets, the longest one first; any space in them may be any other."""
+    """Return a pattern of the secrets, the longest one first; a space matches any white space."""
     pieces = {form for secret in secrets for piece in _pieces(secret) for form in _lossy(piece)}
     ordered = sorted(pieces, key=lambda piece: (-len(piece), piece))
     return re.compile("|".join(r"\s+".join(map(re.escape, re.split(r"\s+", piece))) for piece in ordered))
 
 
 def _pieces(secret: str) -> set[str]:
-    """Return a secret without the spaces at its ends, if that is still one, and its lines."""
+    """Return a secret without the spaces at its ends, and its lines, each if it is long enough."""
     whole = secret.strip()
     lines = (line.strip() for line in whole.splitlines())
     return {piece for piece in (whole, *lines) if len(piece) >= _LEAST} or {secret}
 
 
 def _lossy(text: str) -> set[str]:
-    """Return a text also as it is escaped where backslashes stand as they are, which no reading undoes."""
+    """Return a text with its escaped forms whose own backslashes are not escaped: no decoding undoes them."""
     escaped = [char if char.isprintable() else char.encode("unicode_escape").decode() for char in text]
     on_a_line = (char if char.isspace() else other for char, other in zip(text, escaped, strict=True))
     coded = (text.encode(code, "backslashreplace").decode() for code in ("utf8", "ascii"))
@@ -99,27 +99,27 @@ def _lossy(text: str) -> set[str]:
 
 def _without(text: str, spans: list[tuple[int, int]]) -> str:
     """Return a text with `***` in place of each span."""
-    parts, done = [], 0
+    parts, position = [], 0
     for start, end in sorted(spans):
-        if start >= done:
-            parts += [text[done:start], HIDDEN]
-        done = max(done, end)
-    return "".join((*parts, text[done:]))
+        if start >= position:
+            parts += [text[position:start], HIDDEN]
+        position = max(position, end)
+    return "".join((*parts, text[position:]))
 
 
-def _found(secrets: re.Pattern[str], text: str, depth: int) -> list[tuple[int, int]]:
-    """Return where secrets stand in a text, or in a reading of it."""
-    spans = [found.span() for found in secrets.finditer(text)]
+def _find_spans(secrets: re.Pattern[str], text: str, depth: int) -> list[tuple[int, int]]:
+    """Return the spans of secrets in a text, or in a decoding of it."""
+    spans = [match.span() for match in secrets.finditer(text)]
     for form in _FORMS if depth else ():
-        reading = _read(text, form)
+        reading = _decode(text, form)
         if reading is not None:
-            inner = _found(secrets, reading.text, depth - 1)
+            inner = _find_spans(secrets, reading.text, depth - 1)
             spans += [(reading.start_of(start), reading.end_of(end)) for start, end in inner]
     return spans
 
 
 class _Form(NamedTuple):
-    """A way to write a text: what stands for something else in it, and for what."""
+    """An encoding of a text: the pattern of its escapes, and the function that decodes one."""
 
     escape: re.Pattern[str]
     meaning: Callable[[str], str]
@@ -134,7 +134,7 @@ class _Reading(NamedTuple):
     sources: list[tuple[int, int]]
 
     def start_of(self, place: int) -> int:
-        """Return where in the text the character of a place begins."""
+        """Return where the character at a place begins in the original text."""
         part = bisect_right(self.begins, place) - 1
         if part < 0:
             return place
@@ -142,33 +142,33 @@ class _Reading(NamedTuple):
         return start if place < self.ends[part] else end + place - self.ends[part]
 
     def end_of(self, place: int) -> int:
-        """Return where in the text the character before a place ends."""
+        """Return where the character before a place ends in the original text."""
         part = bisect_right(self.begins, place - 1) - 1
         if part < 0:
             return place
         return self.sources[part][1] + max(0, place - self.ends[part])
 
 
-def _read(text: str, form: _Form) -> _Reading | None:
-    """Read a text as what a form stands for; None if nothing of it stands for anything."""
-    parts, done, length = [], 0, 0
+def _decode(text: str, form: _Form) -> _Reading | None:
+    """Decode a text from a form; None if the text has no escapes of that form."""
+    parts, position, length = [], 0, 0
     begins: list[int] = []
     ends: list[int] = []
     sources: list[tuple[int, int]] = []
-    for found in form.escape.finditer(text):
-        meant = form.meaning(found[0])
-        parts += [text[done : found.start()], meant]
-        length += found.start() - done
-        done = found.end()
+    for match in form.escape.finditer(text):
+        decoded = form.meaning(match[0])
+        parts += [text[position : match.start()], decoded]
+        length += match.start() - position
+        position = match.end()
         begins.append(length)
-        length += len(meant)
+        length += len(decoded)
         ends.append(length)
-        sources.append(found.span())
-    return _Reading("".join((*parts, text[done:])), begins, ends, sources) if sources else None
+        sources.append(match.span())
+    return _Reading("".join((*parts, text[position:])), begins, ends, sources) if sources else None
 
 
 def _utf8(data: bytes) -> str:
-    """Return a text as the environment has it: bytes that are not UTF-8 are characters of their own."""
+    """Decode bytes as the environment does: bytes that are not UTF-8 become characters of their own."""
     return data.decode("utf8", "surrogateescape")
 
 
@@ -176,7 +176,7 @@ _LETTERS = dict(zip("abtnvfre0NL_P", "\a\b\t\n\v\f\r\x1b\0\x85\u2028\xa0\u2029",
 
 
 def _character(escape: str) -> str:
-    """Read an escape of Python, JSON or YAML; two surrogates are one character."""
+    """Decode an escape of Python, JSON or YAML; two surrogates are one character."""
     if len(escape) == 2 or escape[1].isspace():
         return "" if escape[1] == "\n" else _LETTERS.get(escape[1], escape[1])
     text = "".join(chr(int(code, 16)) for code in re.split(r"\\[xuU]", escape)[1:])
@@ -184,18 +184,18 @@ def _character(escape: str) -> str:
 
 
 def _bytes(escapes: str) -> str:
-    """Read escapes of bytes; of a space, which ends a line of YAML, nothing is left."""
+    """Decode escapes of bytes; an escaped space, which ends a line of YAML, becomes nothing."""
     if len(escapes) > 2 and escapes[1] == "x":
         return _utf8(bytes.fromhex(escapes.replace("\\x", "")))
     return "" if escapes[1].isspace() else _LETTERS.get(escapes[1], escapes[1])
 
 
-def _quoted(escapes: str) -> str:
+def _decode_percent(escapes: str) -> str:
     return " " if escapes == "+" else _utf8(bytes.fromhex(escapes.replace("%", "")))
 
 
 def _reference(text: str) -> str:
-    """Read a reference of HTML or XML, by its name or number."""
+    """Decode a reference of HTML or XML, by its name or number."""
     if text[1] != "#":
         return html.unescape(text)
     code = int(text[3:-1], 16) if text[2] == "x" else int(text[2:-1])
@@ -203,7 +203,7 @@ def _reference(text: str) -> str:
 
 
 def _from_base64(text: str) -> str:
-    """Return what a run of characters stands for, wherever in it the bytes may begin."""
+    """Decode a run of Base64 characters from each place where the bytes may begin."""
     text = re.sub(r"[\s=]", "", text).translate(_URL_SAFE)
     runs = (text[start:] for start in range(4))
     return "\0".join(_utf8(a2b_base64(run[: len(run) - (len(run) % 4 == 1)] + "==")) for run in runs)
@@ -220,8 +220,8 @@ _FORMS = tuple(
     for escape, meaning in (
         (r"\\u[dD][89abAB]HH\\u[dD][c-fC-F]HH|\\xHH|\\uHHHH|\\U00(?:0H|10)HHHH|\\\n\s*|\\.", _character),
         (r"(?:\\xHH)+|\\\s+|\\.", _bytes),
-        (r"(?:%HH)+", _quoted),
-        (r"(?:%HH)+|\+", _quoted),
+        (r"(?:%HH)+", _decode_percent),
+        (r"(?:%HH)+|\+", _decode_percent),
         (r"&(?:#\d{1,7}|#xH{1,6}|\w{2,31});", _reference),
         ("'\"'\"'|''|\"\"", lambda doubled: doubled[0]),  # in a shell; in YAML, CSV and SQL
         (r"[\w+/-]{6,}(?:\r?\n[\w+/-]+)*={0,2}", _from_base64),

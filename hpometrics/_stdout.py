@@ -1,4 +1,4 @@
-"""Prints: what the user's code prints while a command runs it is no result and goes to stderr."""
+"""Send the output of a user's code to stderr, so that stdout holds results only."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from typing import TextIO
 def print_everything() -> None:
     """Make stdout and stderr escape characters that their encoding lacks instead of raising."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a notebook and a test have streams of their own
+        if isinstance(stream, TextIOWrapper):  # notebooks and tests have streams of their own
             stream.reconfigure(errors="backslashreplace")
 
 
 @contextmanager
 def aside() -> Iterator[TextIO]:
-    """Send to stderr what is printed, by compiled code and by programs that are started too.
+    """Redirect stdout to stderr, also for compiled code and for started programs.
 
     Yields:
-        Where stdout leads meanwhile, for lines of results.
+        The original stdout, for lines of results.
     """
     stdout = sys.stdout
     stdout.flush()
     try:
         descriptor, errors = stdout.fileno(), sys.stderr.fileno()
-    except OSError:  # streams of a test or a notebook are no files
+    except OSError:  # streams of a test or a notebook are not files
         with redirect_stdout(sys.stderr):
             yield stdout
         return
-    kept = os.dup(descriptor)
+    saved = os.dup(descriptor)
     os.dup2(errors, descriptor)
     try:
-        with redirect_stdout(sys.stderr), _written_to(kept, stdout) as results:
+        with redirect_stdout(sys.stderr), _written_to(saved, stdout) as results:
             yield results
     finally:
-        stdout.flush()  # what a log printed that was given stdout before
-        os.dup2(kept, descriptor)
-        os.close(kept)
+        stdout.flush()  # output of a log that held stdout before
+        os.dup2(saved, descriptor)
+        os.close(saved)
 
 
 @contextmanager

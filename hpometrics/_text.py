@@ -1,4 +1,4 @@
-"""Messages: what errors have in common, a text on one line and the name that was probably meant."""
+"""Texts of messages: the nearest known name, and texts as one printable line."""
 
 from __future__ import annotations
 
@@ -7,18 +7,27 @@ from difflib import get_close_matches
 
 
 def did_you_mean(word: object, choices: Iterable[str]) -> str:
-    """Give `; did you mean 'x'?`, or nothing when no choice is near."""
-    close = get_close_matches(str(word), list(choices), 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    """Return `; did you mean 'x'?`, or an empty text if no choice is near.
+
+    >>> did_you_mean("acuracy", ["accuracy", "auroc"]), did_you_mean("x", ["accuracy"])
+    ("; did you mean 'accuracy'?", '')
+    """
+    name = nearest(word, choices)
+    return "" if name is None else f"; did you mean {name!r}?"
+
+
+def nearest(word: object, choices: Iterable[str]) -> str | None:
+    """Return the choice that looks most like a word; None if none is near."""
+    return next(iter(get_close_matches(str(word), list(choices), 1)), None)
 
 
 def one_line(error: BaseException) -> str:
-    """Give an error's text on one printable line, as a log or a problem can hold it."""
+    """Return an error's text on one printable line, as a log or a problem can hold it."""
     return printable(" ".join(text_of(error).split())) or type(error).__name__
 
 
 def text_of(error: BaseException) -> str:
-    """Return an error's text as every file can hold it, also of an error that cannot say it.
+    """Return an error's text as every file can hold it, even if the error's own `__str__` raises.
 
     >>> text_of(ValueError(chr(0xD800))) == chr(92) + "ud800"
     True
@@ -31,7 +40,7 @@ def text_of(error: BaseException) -> str:
 
 
 def unencodable(error: UnicodeEncodeError) -> str:
-    """Return what to set where an ASCII locale cannot encode a text."""
+    """Return the setting to change if an ASCII locale cannot encode a text."""
     place = f"{error.object[error.start]!r}"
     return (
         f"{place} of {error.object!r} cannot be written in {error.encoding}, the encoding of this locale; "
@@ -40,12 +49,12 @@ def unencodable(error: UnicodeEncodeError) -> str:
 
 
 def printable(text: str) -> str:
-    """Escape what would move the cursor, change colors or turn the reading direction."""
+    """Escape characters that would move the cursor, change colors or reverse the reading direction."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def printable_lines(text: str) -> str:
-    """Escape the same in a text of several lines, whose ends stay."""
+    """Escape the same characters in a text of several lines, keeping the line ends."""
     return "\n".join(map(printable, text.split("\n")))

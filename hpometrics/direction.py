@@ -1,4 +1,4 @@
-"""Objective: which of two scores is better. The only place where scores are compared."""
+"""The direction of a metric, which decides which of two scores is better; no other module compares scores."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Objective(StrEnum):
 
     @classmethod
     def parse(cls, text: str | Objective) -> Objective:
-        """Read `minimize`, `maximize` or Ray's `min`, `max`.
+        """Parse `minimize`, `maximize` or Ray's `min`, `max`.
 
         Raises:
-            ObjectiveError: any other text; nothing is taken as a default.
+            ObjectiveError: it is another text; there is no default.
         """
         word = str(text).strip().lower()
         try:
@@ -50,9 +50,9 @@ class Objective(StrEnum):
         return math.inf if self is Objective.MINIMIZE else -math.inf
 
     def better(self, a: float, b: float, tol: float = 0.0) -> bool:
-        """Say whether `a` beats `b` by more than `tol` (in the metric's own unit).
+        """Return whether `a` beats `b` by more than `tol` (in the metric's own unit).
 
-        What is not finite beats nothing and is beaten by every finite value.
+        A value that is not finite beats nothing and is beaten by every finite value.
 
         Raises:
             ObjectiveError: `tol` is negative or not a number.
@@ -67,7 +67,7 @@ class Objective(StrEnum):
         return gain > tol
 
     def worse_by(self, value: float, other: float) -> float:
-        """Say by how much a value is worse than another, in the metric's own unit; below 0 it is better.
+        """Return by how much a value is worse than another, in the metric's own unit; below 0 it is better.
 
         >>> Objective.MAXIMIZE.worse_by(0.75, 1.0), Objective.MINIMIZE.worse_by(0.75, 1.0)
         (0.25, -0.25)
@@ -93,14 +93,14 @@ class Objective(StrEnum):
         return best
 
     def sort_key(self, value: float) -> float:
-        """Give the key that sorts values best first; what is not finite comes last."""
+        """Return the key that sorts values best first; values that are not finite come last."""
         if not math.isfinite(value):
             return math.inf
         return value if self is Objective.MINIMIZE else -value
 
 
 def nowhere_worse(keys: Sequence[float], others: Sequence[float]) -> bool:
-    """Say of the sort keys of several values whether none is worse than the other of its place.
+    """Return whether none of several sort keys is worse than the other one at its place.
 
     >>> keys = [Objective.MAXIMIZE.sort_key(0.9), Objective.MINIMIZE.sort_key(3.0)]
     >>> nowhere_worse(keys, [Objective.MAXIMIZE.sort_key(0.9), Objective.MINIMIZE.sort_key(4.0)])
@@ -111,7 +111,5 @@ def nowhere_worse(keys: Sequence[float], others: Sequence[float]) -> bool:
 
 MINIMIZE = Objective.MINIMIZE
 MAXIMIZE = Objective.MAXIMIZE
-
-
 ARROWS = {Objective.MAXIMIZE: " ^", Objective.MINIMIZE: " v", None: ""}
 """The mark of each direction behind a name in tables."""

@@ -1,4 +1,4 @@
-"""What can go wrong, by name: every error is an HpometricsError and stays catchable by a builtin."""
+"""The errors of the package: each is an HpometricsError and stays catchable by a builtin."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class UnknownMetricError(HpometricsError, KeyError):
     """No metric of this name exists for this output feature.
 
     Args:
-        message: the text, or what makes it once it is read: an error that is caught, since the name is one
-            of the engine's own, looks for no near names.
+        message: the text, or a function that builds it when it is read: if the error is caught, because the
+            name is one of the engine's own, no near names are searched.
     """
 
     def __init__(self, message: str | Callable[[], str]) -> None:
@@ -56,7 +56,7 @@ class UnknownMetricError(HpometricsError, KeyError):
 
 
 class RegistrationError(HpometricsError, ValueError):
-    """A metric cannot be registered: its facts are missing, disagree or are taken."""
+    """A metric cannot be registered: its facts are missing or disagree, or its name is taken."""
 
 
 class MetricInputError(HpometricsError, ValueError):
@@ -92,11 +92,11 @@ class RankError(RunError):
 
 
 class EngineParamsError(HpometricsError, ValueError):
-    """Engine params are not well formed, or hold a value that says nothing of what it is."""
+    """Engine params are not well formed, or hold a value without a type."""
 
 
 class EngineError(HpometricsError, ValueError):
-    """An engine lacks a stage, or a stage gives what the next one cannot take."""
+    """An engine lacks a stage, or a stage returns a value that the next one cannot accept."""
 
 
 class RecordError(HpometricsError, ValueError):
@@ -104,15 +104,15 @@ class RecordError(HpometricsError, ValueError):
 
 
 class NewerFormatError(HpometricsError, ValueError):
-    """A file was written by a newer version of this package; it is sound, and nothing of it was changed."""
+    """A file was written by a newer version of this package; the file is valid and was not changed."""
 
 
 class DiskError(HpometricsError, OSError):
-    """What a sweep records cannot be written; what it has recorded before stands."""
+    """A sweep cannot write its record; earlier records stay valid."""
 
 
 class NotKeptError(HpometricsError, ValueError):
-    """A question about a run that is over needs more than was kept of it."""
+    """A question about a finished run needs more than was stored of it."""
 
 
 class ConfigError(HpometricsError, ValueError):
@@ -120,7 +120,7 @@ class ConfigError(HpometricsError, ValueError):
 
 
 class NotYetError(HpometricsError, ValueError):
-    """A setting that the schema knows and this version does not carry out."""
+    """A setting is in the schema and not yet supported by this version."""
 
 
 class MissingExtraError(HpometricsError, ImportError):
@@ -137,23 +137,23 @@ def pip_line(extra: str) -> str:
     from importlib.metadata import PackageNotFoundError, requires, version  # read only for an error
 
     try:
-        stated = requires("hpometrics") or []
+        requirements = requires("hpometrics") or []
         suffix = f'extra == "{extra}"'
-        wanted = [line.partition(";")[0].strip() for line in stated if line.endswith(suffix)]
-        if any(line.startswith(("torchvision", "torchaudio")) for line in wanted):
-            wanted.append(f"torch=={version('torch').partition('+')[0]}")
-    except PackageNotFoundError:  # it is run from its source tree
-        wanted = []
-    return "pip install " + (" ".join(f"'{one}'" for one in wanted) or f"-e '.[{extra}]'")
+        lines = [line.partition(";")[0].strip() for line in requirements if line.endswith(suffix)]
+        if any(line.startswith(("torchvision", "torchaudio")) for line in lines):
+            lines.append(f"torch=={version('torch').partition('+')[0]}")
+    except PackageNotFoundError:  # the package runs from its source tree
+        lines = []
+    return "pip install " + (" ".join(f"'{one}'" for one in lines) or f"-e '.[{extra}]'")
 
 
 def missing_extra(what: str, package: str, extra: str | None) -> MissingExtraError:
-    """Build the one sentence that names what needs which package and how to get it.
+    """Return the error that names the feature, the package it needs and how to install it.
 
     Args:
-        what: needs the package.
-        package: its name, as it is printed.
-        extra: brings the package; None where no extra does.
+        what: the feature that needs the package.
+        package: the name of the package, as it is printed.
+        extra: the extra that installs the package; None if there is none.
     """
     line = f"pip install {package}" if extra is None else pip_line(extra)
     return MissingExtraError(f"{what} needs {package}, which is not installed: {line}")

@@ -45,5 +45,5 @@ def test_any_other_name_warns_by_a_call(monkeypatch):
 def test_no_name_outlives_its_version():
     """A release without the names that its predecessors promised to drop."""
     here = tuple(map(int, hpometrics.__version__.split(".")[:2]))
-    late = {name for name, one in DEPRECATED.items() if tuple(map(int, one.gone.split("."))) <= here}
+    late = {name for name, one in DEPRECATED.items() if tuple(map(int, one.removed_in.split("."))) <= here}
     assert not late, f"delete them and their entries in hpometrics/_imports.py: {late}"

@@ -9,13 +9,13 @@ from itertools import groupby
 from textwrap import fill, wrap
 
 from .._formatting import aligned
+from .._text import did_you_mean
 from ..direction import ARROWS, Objective
 from ..exceptions import MetricNameError, pip_line
 from ..metrics.features import check_feature_type
 from ..metrics.registry.entry import NOISE, MetricEntry, Observed
 from ..metrics.registry.facts import Facts
 from ..metrics.registry.index import all_entries, needs_of, observed_of
-from ..metrics.registry.lookup import suggestion
 from ..metrics.registry.params import Param
 
 _WORDS = {Objective.MAXIMIZE: "maximize", Objective.MINIMIZE: "minimize", None: "no direction"}
@@ -198,7 +198,7 @@ class Filter:
         if self.family is not None and self.family not in families:
             where = f" of {self.feature}" if self.feature else ""
             raise MetricNameError(
-                f"no family {self.family!r}{where}.{suggestion(self.family, families)} "
+                f"no family {self.family!r}{where}{did_you_mean(self.family, families) or '.'} "
                 f"Choose from {', '.join(families)}"
             )
         return [entry for entry in entries if self._matches(entry)]

@@ -76,7 +76,7 @@ def test_what_does_not_exist_is_said():
     """A misspelt feature or family suggests the near one; filters that no metric meets list nothing."""
     with pytest.raises(MetricInputError, match=r"'binery' is no output feature. Did you mean 'binary'"):
         Filter(feature="binery").entries()
-    with pytest.raises(MetricNameError, match=r"no family 'calibratio'. Did you mean 'calibration'"):
+    with pytest.raises(MetricNameError, match=r"no family 'calibratio'; did you mean 'calibration'"):
         Filter(family="calibratio").entries()
     assert metrics_table(Filter("number", "logits")) == "no metric is like that"
 

@@ -30,7 +30,7 @@ def home(tmp_path):
 def test_it_is_private_and_says_what_it_is_about(home):
     """The file as it was given, and as it was understood."""
     assert stat.S_IMODE(home.path.stat().st_mode) == 0o700
-    assert home.given.read_text() == SWEEP
+    assert home.sweep_file.read_text() == SWEEP
     assert home.read() == RESOLVED
     assert home.records() == []
 
