@@ -109,7 +109,7 @@ def test_best_of_what_is_no_run_directory(tmp_path):
     result = call("best", tmp_path)
     assert (result.exit_code, result.stderr) == (
         2,
-        f"{tmp_path}: is no run directory; it has no sweep.resolved.yaml\n",
+        f"{tmp_path}: is not a run directory; it has no sweep.resolved.yaml\n",
     )
 
 

@@ -188,7 +188,7 @@ def direction(search: Search) -> Findings:
     metric, objective = search.registered
     label = search.metric if search.metric == metric else f"{search.metric}: {metric}"
     text = (
-        f"{label} ({search.metric_from}) is to {objective}, and the search was told to "
+        f"{label} ({search.metric_from}) must be {objective}d, and the search was set to "
         f"{search.search_direction}"
     )
     worst, best = _winner(search, search.search_direction), _winner(search, objective)

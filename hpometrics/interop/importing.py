@@ -29,7 +29,7 @@ def read_foreign(file: Path) -> ConvertedSweep:
         conversion = read_wandb(Notes(document))
     else:
         raise ConfigError(
-            f"{file}: is no sweep of W&B, which has parameters:, and no Ludwig config with hyperopt:"
+            f"{file}: is neither a sweep of W&B, which has parameters:, nor a Ludwig config with hyperopt:"
         )
     make_plan(parse_document(conversion.text(), f"{file} as a sweep"))
     return conversion

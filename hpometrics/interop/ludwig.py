@@ -250,7 +250,7 @@ def read_optimized(hyperopt: Section, outputs: LudwigOutputs, top: Section) -> s
     if feature not in (_COMBINED, *outputs.types):
         names = ", ".join(outputs.types) or "none"
         hyperopt.notes.add_error(
-            ("hyperopt", "output_feature"), f"{feature!r} is no output feature; there are {names}"
+            ("hyperopt", "output_feature"), f"{feature!r} is not an output feature; there are {names}"
         )
     objective = read_goal(hyperopt, metric, TOOL)
     _check_trainer(top, metric, outputs.types.get(feature))
@@ -322,7 +322,7 @@ def _dimension(path: str, section: Section) -> tuple[str, Dimension]:
     if build is None:
         kinds = ", ".join(("choice", GRID, *_SPACES))
         section.notes.add_error(
-            (*section.path, "space"), f"{kind or 'nothing'} is no space of Ludwig's: {kinds}"
+            (*section.path, "space"), f"{kind or 'nothing'} is not one of Ludwig's spaces: {kinds}"
         )
         return path, {"value": None}
     section.remark_unknown(_PARAMETER_KEYS, "Ludwig")

@@ -111,7 +111,7 @@ class Section:
         if value is None:
             return None
         if not is_number(value) or value != int(value) or value < 1:
-            self.remark(key, f"{value!r} is no whole number of at least 1 and is left out")
+            self.remark(key, f"{value!r} is not a whole number of at least 1 and is left out")
             return None
         return int(value)
 

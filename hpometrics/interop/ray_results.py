@@ -152,9 +152,9 @@ def _parse_json(text: str | bytes, file: Path) -> dict[str, Any]:
     try:
         document = json.loads(text)
     except RecursionError:
-        raise RecordError(f"{file}: is no JSON: it is nested too deep") from None
+        raise RecordError(f"{file}: is not JSON: it is nested too deep") from None
     except (ValueError, TypeError) as err:
-        raise RecordError(f"{file}: is no JSON: {err}") from err
+        raise RecordError(f"{file}: is not JSON: {err}") from err
     if not isinstance(document, dict):
         raise RecordError(f"{file}: wants an object, got {excerpt(text, 40)!r}")
     return document

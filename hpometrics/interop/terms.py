@@ -188,7 +188,10 @@ def read_goal(metric: Section, name: str, tool: str) -> Objective:
         )
         of = name if called == name else f"{name}: {called}"
         metric.remark(
-            "goal", f"{contradiction} {of} is to {objective}", "direction", f"{objective} is written"
+            "goal",
+            f"{contradiction} {of}, which must be {objective}d",
+            "direction",
+            f"{objective} is written",
         )
     return objective
 
@@ -201,7 +204,7 @@ def as_reported(name: str, objective: Objective, metric: Section) -> str | dict[
     if not _parses(spelling):
         spelling = re.sub(r"[^A-Za-z0-9_]+", "_", spelling)
     if spelling != name:
-        metric.remark("name", f"{name!r} is no name here; tell it as {spelling}")
+        metric.remark("name", f"{name!r} is not a name here; report it as {spelling}")
     return {"metric": spelling, "direction": objective.value}
 
 

@@ -218,7 +218,7 @@ def _dimension(name: str, section: Section) -> tuple[str, Dimension]:
     build = _DISTRIBUTIONS.get(kind)
     if build is None:
         section.notes.add_error(
-            section.path, f"{kind or 'this'} is no distribution of W&B's; give values, or min and max"
+            section.path, f"{kind or 'this'} is not one of W&B's distributions; give values, or min and max"
         )
         return name, {"value": None}
     return name, build(section)

@@ -298,19 +298,19 @@ def _check_kinds(content: Mapping[str, Any]) -> None:
         raise ValueError(f"objective_from is one of {', '.join(_ORIGINS)}, got {content['objective_from']!r}")
     for key in ("name", "metric", "space", "at"):
         if not isinstance(content[key], str):
-            raise TypeError(f"{key} is no text")
+            raise TypeError(f"{key} is not text")
     for key in ("track", "seeds", "versions", "config", "formulas", "others", "sources"):
         if not isinstance(content.get(key, {}), Mapping):
-            raise TypeError(f"{key} is no mapping")
+            raise TypeError(f"{key} is not a mapping")
     if not {"target", "command"} & content["config"]["engine"].keys():
         raise KeyError("config.engine.target")
     for key in ("engine", "space", "metrics", "budget"):
         if not isinstance(content["config"][key], Mapping):
-            raise TypeError(f"config.{key} is no mapping")
+            raise TypeError(f"config.{key} is not a mapping")
     if not isinstance(content["config"]["engine"].get("params"), Mapping):
-        raise TypeError("config.engine.params is no mapping")
+        raise TypeError("config.engine.params is not a mapping")
     if not isinstance(content["config"]["budget"].get("repeats", 1), int):
-        raise TypeError("config.budget.repeats is no number")
+        raise TypeError("config.budget.repeats is not a number")
     names = (content[key] for key in ("name", "metric", "at"))
     for name in (*names, *(name for key in ("track", "formulas", "others") for name in content.get(key, ()))):
         if not str(name).isprintable():

@@ -128,7 +128,7 @@ class RunDirectory:
             RecordError: its file is damaged.
         """
         if not os.path.lexists(self.resolved):
-            raise ConfigError(f"{self.label}: is no run directory; it has no {self.resolved.name}")
+            raise ConfigError(f"{self.label}: is not a run directory; it has no {self.resolved.name}")
         return read_resolved(self.resolved)
 
     def home_id(self) -> str:

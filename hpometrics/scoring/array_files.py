@@ -28,7 +28,7 @@ class Parquet:
             with parquet.ParquetFile(path) as file:
                 self.columns = tuple(file.schema_arrow.names)
         except (pa.ArrowException, OSError) as err:
-            raise PredictionsError(f"{path}: is no Parquet file: {err}") from None
+            raise PredictionsError(f"{path}: is not a Parquet file: {err}") from None
         check_names(self)
 
     def chunks(self, texts: Collection[str], numbers: Collection[str]) -> Iterator[Chunk]:
@@ -67,14 +67,14 @@ class Parquet:
     def _numbers(self, name: str, column: Any, first: int) -> np.ndarray:
         try:
             if pa.types.is_temporal(column.type):
-                raise TypeError("a time is no number of any one unit")
+                raise TypeError("a time has no single unit")
             if pa.types.is_nested(column.type):
                 return np.array(column.to_pylist(), dtype=np.float64)
             return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
         except (TypeError, ValueError):
             raise PredictionsError(
-                f"{self.place(first)} or after: column {name!r} of type {column.type} holds what are no "
-                "numbers, or lists of different lengths"
+                f"{self.place(first)} or after: column {name!r} of type {column.type} holds values "
+                "that are not numbers, or lists of different lengths"
             ) from None
 
 
@@ -133,7 +133,9 @@ class Npz:
 
     def _numbers(self, name: str, array: np.ndarray) -> np.ndarray:
         if array.dtype.kind not in "biuf":
-            raise PredictionsError(f"{self.path}: array {name!r} of {array.dtype} holds what are no numbers")
+            raise PredictionsError(
+                f"{self.path}: array {name!r} of {array.dtype} holds values that are not numbers"
+            )
         return array.astype(np.float64, copy=False)
 
 
@@ -158,7 +160,9 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
         PredictionsError: the file is not an archive, or is damaged.
     """
     if not zipfile.is_zipfile(path):
-        raise PredictionsError(f"{path}: is no npz archive; numpy.savez(path, target=..., ...) writes one")
+        raise PredictionsError(
+            f"{path}: is not an npz archive; numpy.savez(path, target=..., ...) writes one"
+        )
     try:
         with zipfile.ZipFile(path) as archive:
             yield archive
@@ -180,7 +184,7 @@ def _head(path: Path, archive: zipfile.ZipFile, entry: str) -> _Head:
             plain = not dtype.hasobject and all(length >= 0 for length in shape)
     if not plain:
         name = entry.removesuffix(".npy")
-        raise PredictionsError(f"{path}: {name!r} is no array of plain numbers or texts; save it as one")
+        raise PredictionsError(f"{path}: {name!r} is not an array of plain numbers or texts; save it as one")
     return _Head(entry, shape, dtype)
 
 

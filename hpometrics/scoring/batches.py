@@ -193,7 +193,7 @@ class _Reader:
         if not (isinstance(value, str) or listed):
             text = excerpt(repr(value), 60)
             raise PredictionsError(
-                f"{self.source.place(row)}: column {column!r} holds {text}, which is no text"
+                f"{self.source.place(row)}: column {column!r} holds {text}, which is not text"
             )
         return value
 
@@ -223,7 +223,7 @@ class _Reader:
             if not (isinstance(row, list) and all(isinstance(token, int) for token in row)):
                 raise PredictionsError(
                     f"{self.source.place(first + i)}: column {role.columns[0]!r} holds {excerpt(row, 40)}, "
-                    "which is no list of token numbers"
+                    "which is not a list of token numbers"
                 )
 
 

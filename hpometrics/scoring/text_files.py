@@ -64,7 +64,7 @@ class Delimited:
                 for name, cell in zip(self.columns, row, strict=False):
                     if name in numbers and not _is_number(cell):
                         return PredictionsError(
-                            f"{where}: column {name!r} holds {excerpt(cell, 60)!r}, which is no number"
+                            f"{where}: column {name!r} holds {excerpt(cell, 60)!r}, which is not a number"
                         )
         return PredictionsError(f"{self.path}: cannot be read: {err}")
 
@@ -138,14 +138,14 @@ class JsonLines:
         for (line, _), cell in zip(rows, cells, strict=True):
             if not _holds_numbers(cell) or _shape(cell) is None:
                 raise PredictionsError(
-                    f"{self.path}:{line}: column {name!r} holds {excerpt(cell, 60)!r}, which is no number"
+                    f"{self.path}:{line}: column {name!r} holds {excerpt(cell, 60)!r}, which is not a number"
                 ) from None
             if _shape(cell) != width:
                 raise PredictionsError(
                     f"{self.path}:{line}: column {name!r} holds {np.size(cell)} numbers, the rows before "
                     f"{int(np.prod(width or ()))}"
                 ) from None
-        raise PredictionsError(f"{self.path}: column {name!r} holds what are no numbers")
+        raise PredictionsError(f"{self.path}: column {name!r} holds values that are not numbers")
 
     def _rows(self) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
@@ -160,9 +160,9 @@ class JsonLines:
         try:
             row = json.loads(text)
         except ValueError as err:
-            raise PredictionsError(f"{self.path}:{line}: is no JSON: {err}") from None
+            raise PredictionsError(f"{self.path}:{line}: is not JSON: {err}") from None
         except RecursionError:
-            raise PredictionsError(f"{self.path}:{line}: is no JSON: it is nested too deep") from None
+            raise PredictionsError(f"{self.path}:{line}: is not JSON: it is nested too deep") from None
         if not isinstance(row, dict):
             raise PredictionsError(
                 f"{self.path}:{line}: a line is an object {{...}}, got {excerpt(text.strip(), 40)}"
@@ -189,7 +189,7 @@ def _not_utf8(path: Path, err: UnicodeDecodeError) -> PredictionsError:
     with path.open("rb") as file:
         lines = iter(partial(file.readline, _LINE), b"")
         line = next((i for i, raw in enumerate(lines, 1) if not _is_utf8(raw)), 1)
-    return PredictionsError(f"{path}:{line}: is no UTF-8 ({err.reason}); save the file as UTF-8")
+    return PredictionsError(f"{path}:{line}: is not UTF-8 ({err.reason}); save the file as UTF-8")
 
 
 def _is_utf8(raw: bytes) -> bool:

@@ -111,7 +111,7 @@ def test_a_damaged_file_is_named(tmp_path):
     """Exit code 2."""
     (written(tmp_path, "a", 0.1, [0.2]) / "result.json").write_text("{no\n")
     result = audit(tmp_path)
-    assert result.exit_code == 2 and "result.json: is no JSON: " in result.stderr
+    assert result.exit_code == 2 and "result.json: is not JSON: " in result.stderr
 
 
 @ON_LINUX

@@ -91,10 +91,10 @@ def test_a_direction_that_contradicts_the_metric(stored, arguments, name, teller
     result = audit(path, *arguments)
     assert result.exit_code == 1
     if not arguments:
-        assert "acc: accuracy (its study's name) is to maximize" in result.stdout
+        assert "acc: accuracy (its study's name) must be maximized" in result.stdout
     assert (
-        f"({teller}) is to maximize, and the search was told to minimize: its best, trial 1 with 0.3, is its "
-        in (result.stdout)
+        f"({teller}) must be maximized, and the search was set to minimize: "
+        "its best, trial 1 with 0.3, is its " in (result.stdout)
     )
     assert "-> search again to maximize; of these trials the best is 0 with 0.9" in result.stdout
 
@@ -204,7 +204,7 @@ def test_each_objective_of_several_has_its_direction(tmp_path):
     storage.engine.dispose()
     told = json.loads(audit(tmp_path / "kept", "--json").stdout)
     assert [[finding["code"] for finding in one["findings"]] for one in told] == [[], ["direction"]]
-    assert "log_loss (its metric name) is to minimize" in told[1]["findings"][0]["text"]
+    assert "log_loss (its metric name) must be minimized" in told[1]["findings"][0]["text"]
 
 
 @pytest.mark.parametrize("live", [False, True])

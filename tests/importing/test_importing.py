@@ -143,9 +143,17 @@ def test_every_space_of_ludwig(parameter, expected, tmp_path):
 @pytest.mark.parametrize(
     ("metric", "optimize", "said"),
     [
-        ("{name: accuracy, goal: minimize}", "accuracy", "minimize contradicts accuracy is to maximize"),
+        (
+            "{name: accuracy, goal: minimize}",
+            "accuracy",
+            "minimize contradicts accuracy, which must be maximized",
+        ),
         ("{name: val_f1}", {"metric": "val_f1", "direction": "maximize"}, "is missing, so W&B minimizes"),
-        ("{name: eval/loss, goal: maximize}", "eval/loss", "contradicts eval/loss: loss is to minimize"),
+        (
+            "{name: eval/loss, goal: maximize}",
+            "eval/loss",
+            "contradicts eval/loss: loss, which must be minimized",
+        ),
         ("{name: reward, goal: maximize}", {"metric": "reward", "direction": "maximize"}, ""),
         ("{name: reward}", {"metric": "reward", "direction": "minimize"}, "minimize is written"),
         ("{name: my score!, goal: maximize}", {"metric": "my_score", "direction": "maximize"}, "as my_score"),
@@ -208,7 +216,7 @@ def test_metrics_of_ludwig_have_their_names_here(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: 1\n", "is no sweep of W&B, which has parameters:, and no Ludwig config with hyperopt:"),
+        ("a: 1\n", "is neither a sweep of W&B, which has parameters:, nor a Ludwig config with hyperopt:"),
         (
             "method: random\nparameters: {x: {min: 3, max: 1}}\n",
             "2:18: parameters.x.min: min 3 is above max 1",
@@ -218,11 +226,11 @@ def test_metrics_of_ludwig_have_their_names_here(tmp_path):
             "1:1: method: wants grid, random, bayes or custom",
         ),
         ("method: grid\nparameters: {x: 3}\n", "2:14: parameters.x: wants {value: ...} or the like, got 3"),
-        ("method: grid\nparameters: {x: {distribution: gauss}}\n", "gauss is no distribution of W&B's"),
+        ("method: grid\nparameters: {x: {distribution: gauss}}\n", "gauss is not one of W&B's distributions"),
         ("hyperopt: {parameters: {x: {space: uniform, lower: 0}}}\n", "parameters.x.upper: upper is missing"),
         (
             "hyperopt: {parameters: {x: {space: unifrom}}}\n",
-            "unifrom is no space of Ludwig's: choice, grid_search",
+            "unifrom is not one of Ludwig's spaces: choice, grid_search",
         ),
         ("hyperopt: {parameters: {}}\n", "hyperopt.parameters: names nothing that varies"),
         ("parameters: {x: &a {values: [1, 2]}}\n", "anchors and aliases are not used here"),

@@ -67,7 +67,7 @@ def test_an_empty_number_is_nan(tmp_path):
 def test_a_parquet_column_of_other_things_is_refused(tmp_path):
     """Text where numbers are wanted names its type."""
     parquet.write_table(pa.table({"a": ["x"]}), tmp_path / "x.parquet")
-    with pytest.raises(PredictionsError, match="column 'a' of type string holds what are no numbers"):
+    with pytest.raises(PredictionsError, match="column 'a' of type string holds values that are not numbers"):
         columns(tmp_path / "x.parquet", numbers=["a"])
 
 
@@ -76,7 +76,7 @@ def test_a_parquet_column_of_times_is_refused(tmp_path):
     times = pa.array([datetime(2020, 1, 1)], pa.timestamp("us"))
     parquet.write_table(pa.table({"a": times}), tmp_path / "x.parquet")
     with pytest.raises(
-        PredictionsError, match=r"column 'a' of type timestamp\[us\] holds what are no numbers"
+        PredictionsError, match=r"column 'a' of type timestamp\[us\] holds values that are not numbers"
     ):
         columns(tmp_path / "x.parquet", numbers=["a"])
 
@@ -94,14 +94,14 @@ def test_arrays_of_other_lengths_are_refused(tmp_path):
     with pytest.raises(PredictionsError, match="different numbers of rows: target 2, logits 1"):
         columns(tmp_path / "x.npz", numbers=["target", "logits"])
     np.savez(tmp_path / "y.npz", target=["a"])
-    with pytest.raises(PredictionsError, match="array 'target' of <U1 holds what are no numbers"):
+    with pytest.raises(PredictionsError, match="array 'target' of <U1 holds values that are not numbers"):
         columns(tmp_path / "y.npz", numbers=["target"])
 
 
 def test_pickled_objects_are_never_loaded(tmp_path):
     """They could run code; the array is named, and nothing advises to trust it."""
     np.savez(tmp_path / "x.npz", logits=[1.0], target=np.array([{}], dtype=object))
-    with pytest.raises(PredictionsError, match="'target' is no array of plain numbers or texts") as told:
+    with pytest.raises(PredictionsError, match="'target' is not an array of plain numbers or texts") as told:
         open_source(tmp_path / "x.npz")
     assert "allow_pickle" not in str(told.value)
 
@@ -115,11 +115,11 @@ def test_what_is_no_archive_is_said_to_be_none(tmp_path):
     np.save(single, np.ones(3))
     for content in (single.getvalue(), pickle.dumps({}), b"", whole[:60]):
         path.write_bytes(content)
-        with pytest.raises(PredictionsError, match="is no npz archive"):
+        with pytest.raises(PredictionsError, match="is not an npz archive"):
             open_source(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("readme.txt", "text")
-    with pytest.raises(PredictionsError, match="is no array of plain"):
+    with pytest.raises(PredictionsError, match="is not an array of plain"):
         open_source(path)
     path.write_bytes(whole[:200] + b"!!!!" + whole[204:])
     with pytest.raises(PredictionsError, match="is damaged"):
@@ -173,11 +173,11 @@ def npy_head(shape: str, kind: str = "<f8") -> bytes:
         (npy_head("(2, 500000000000000)", "|b1"), "take 7.45e.06 GiB"),
         (npy_head("(3000000,)", "<U1000"), "take 11.2 GiB of memory, and 4 are allowed; .* --memory 12"),
         (npy_head("(3,)"), "is damaged: target.npy: "),
-        (npy_head("(-3,)"), "'target' is no array of plain"),
-        (npy_head("(3,)", "|O"), "'target' is no array of plain"),
-        (npy_head("(3.5,)"), "'target' is no array of plain"),
-        (b"\x93NUMPY\x09\x00", "'target' is no array of plain"),
-        (b"", "'target' is no array of plain"),
+        (npy_head("(-3,)"), "'target' is not an array of plain"),
+        (npy_head("(3,)", "|O"), "'target' is not an array of plain"),
+        (npy_head("(3.5,)"), "'target' is not an array of plain"),
+        (b"\x93NUMPY\x09\x00", "'target' is not an array of plain"),
+        (b"", "'target' is not an array of plain"),
         (npy_head("(0,)") + b"12345678", "is damaged: target.npy has more values than it says"),
     ],
 )
@@ -239,15 +239,23 @@ ODD_TEXTS = {
     "endless object": ("x.jsonl", " " * ((1 << 26) + 1), "x.jsonl:1: a line has up to 67108864 characters"),
     "quote that never ends": ("x.csv", f'target\n1\n"2\n{LONG}\n3\n', "x.csv:5: column 'target' holds"),
     "long number": ("x.csv", f"target\n1\n{LONG}\n", "x.csv:3: column 'target' holds 'xxx"),
-    "nested deep": ("x.jsonl", "[" * 100_000, "x.jsonl:1: is no JSON: it is nested too deep"),
+    "nested deep": ("x.jsonl", "[" * 100_000, "x.jsonl:1: is not JSON: it is nested too deep"),
     "nested number": (
         "x.jsonl",
         '{"target": ' + "[" * 100_000,
-        "x.jsonl:1: is no JSON: it is nested too deep",
+        "x.jsonl:1: is not JSON: it is nested too deep",
     ),
     "deep number": ("x.jsonl", f'{{"target": {"[" * 90}1{"]" * 90}}}', "column 'target' holds"),
-    "huge number": ("x.jsonl", '{"target": 1' + "0" * 400 + "}", "column 'target' holds what are no numbers"),
-    "huge digits": ("x.jsonl", '{"target": 1' + "0" * 5000 + "}", "x.jsonl:1: is no JSON: Exceeds the limit"),
+    "huge number": (
+        "x.jsonl",
+        '{"target": 1' + "0" * 400 + "}",
+        "column 'target' holds values that are not numbers",
+    ),
+    "huge digits": (
+        "x.jsonl",
+        '{"target": 1' + "0" * 5000 + "}",
+        "x.jsonl:1: is not JSON: Exceeds the limit",
+    ),
     "many columns": (
         "x.csv",
         ",".join(map(str, range(20_000))),

@@ -438,17 +438,17 @@ def test_other_outputs(output, columns, metric, value, tmp_path):
         ("x.csv", "target,prediction_0\n1,0\n", "sequence", "a sequence is a list of tokens in one column"),
         ("x.csv", "target,prediction\n1,0\n", "boxes", "boxes cannot be read from a file"),
         ("x.csv", "target,prediction,task\n1,0,all\n", "binary", "a task cannot be called 'all'"),
-        ("x.jsonl", '{"target": 1,\n', "category", ":1: is no JSON"),
+        ("x.jsonl", '{"target": 1,\n', "category", ":1: is not JSON"),
         ("x.jsonl", "[1]\n", "category", ":1: a line is an object"),
         ("x.jsonl", '{"target": 1, "logits": 0}\n\n{"target": 1}\n', "category", ":3: the row has no"),
         ("x.jsonl", '{"target": 1, "prediction": "x"}\n', "number", ":1: column 'prediction' holds 'x'"),
         ("x.jsonl", '{"target": 1, "logits": [1, 2]}\n{"target": 1, "logits": [1]}\n', "category",
          ":2: column 'logits' holds 1 numbers, the rows before 2"),
         ("x.jsonl", '{"target": [1, 2], "prediction": [1]}\n', "sequence", "numbers of tokens differ"),
-        ("x.jsonl", '{"target": 5, "prediction": "a"}\n', "text", "'target' holds 5, which is no text"),
+        ("x.jsonl", '{"target": 5, "prediction": "a"}\n', "text", "'target' holds 5, which is not text"),
         ("x.csv", "target;prediction\n0;0\n", "category", "one column, 'target;prediction', which"),
-        ("x.parquet", "no parquet", "binary", "is no Parquet file"),
-        ("x.npz", "no archive", "binary", "is no npz archive"),
+        ("x.parquet", "no parquet", "binary", "is not a Parquet file"),
+        ("x.npz", "no archive", "binary", "is not an npz archive"),
         ("x.txt", "", "binary", "predictions are read from .csv, .tsv"),
     ],
 )  # fmt: skip
@@ -662,9 +662,9 @@ def test_a_file_in_another_encoding_is_refused_with_its_line(tmp_path):
     """In CSV and in JSON lines alike."""
     (tmp_path / "x.csv").write_bytes(b"target,prediction\na,a\nb,\xff\n")
     (tmp_path / "x.jsonl").write_bytes(b'{"target": "a", "prediction": "a"}\n{"target": "\xff"}\n')
-    with pytest.raises(PredictionsError, match=r"x\.csv:3: is no UTF-8"):
+    with pytest.raises(PredictionsError, match=r"x\.csv:3: is not UTF-8"):
         measure_file(Request(tmp_path / "x.csv", "category"))
-    with pytest.raises(PredictionsError, match=r"x\.jsonl:2: is no UTF-8"):
+    with pytest.raises(PredictionsError, match=r"x\.jsonl:2: is not UTF-8"):
         measure_file(Request(tmp_path / "x.jsonl", "category"))
 
 

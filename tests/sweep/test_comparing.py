@@ -142,8 +142,8 @@ def test_an_output_without_users_says_what_tells_its_trials_apart(sweep, folder)
 
 
 def test_another_directory_is_refused(folder):
-    """It is no run directory."""
-    assert "runs/sweep: is no run directory" in compared("0", "1").stderr
+    """It is not a run directory."""
+    assert "runs/sweep: is not a run directory" in compared("0", "1").stderr
 
 
 def test_without_scipy_the_extra_is_named(ran, monkeypatch):

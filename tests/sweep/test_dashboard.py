@@ -29,7 +29,7 @@ def test_a_missing_dashboard_says_which_install_brings_it(home, monkeypatch):
 
 def test_a_sweep_whose_study_is_elsewhere_is_refused(tmp_path):
     """As one in memory; no run directory is an error of its own."""
-    with pytest.raises(ConfigError, match="is no run directory"):
+    with pytest.raises(ConfigError, match="is not a run directory"):
         serve_dashboard(tmp_path, 8080, print)
     with pytest.raises(ConfigError, match=r"study\.db: is not there"):
         serve_dashboard(written(tmp_path), 8080, print)

@@ -53,7 +53,7 @@ def test_a_foreign_directory_is_left_alone(tmp_path):
         with pytest.raises(ConfigError, match=r"holds 'thesis.tex' and no sweep; choose another results.dir"):
             with opened(RunDirectory(tmp_path), fresh=fresh):
                 pass
-    with pytest.raises(ConfigError, match="is no run directory"):
+    with pytest.raises(ConfigError, match="is not a run directory"):
         RunDirectory(tmp_path).read()
 
 

@@ -237,4 +237,4 @@ def test_a_wrong_use_is_said(runs, arguments, message):
 def test_what_is_no_run_directory_is_named(runs):
     """Wherever it stands."""
     result = compared("a", "nowhere")
-    assert result.exit_code == 2 and "nowhere: is no run directory" in result.stderr
+    assert result.exit_code == 2 and "nowhere: is not a run directory" in result.stderr

@@ -182,7 +182,7 @@ def test_a_worker_starts_no_trial_once_another_has_reached_the_target(sweep, fol
 def test_a_worker_needs_a_run_directory(folder):
     """What it is given is named."""
     result = CliRunner().invoke(main, ["worker", "."])
-    assert result.exit_code == 2 and "is no run directory" in result.stderr
+    assert result.exit_code == 2 and "is not a run directory" in result.stderr
 
 
 def test_workers_need_a_storage_that_they_share():

@@ -82,6 +82,6 @@ def test_the_text_says_what_the_page_says(tmp_path):
 
 def test_no_run_directory_is_refused(tmp_path):
     """Nothing is written."""
-    with pytest.raises(ConfigError, match="is no run directory"):
+    with pytest.raises(ConfigError, match="is not a run directory"):
         write_report(tmp_path, "md")
     assert not list(tmp_path.iterdir())
