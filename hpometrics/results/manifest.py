@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from .._imports import installed_versions
 from .._text import one_line
 from ..config.document import Document, parse_document, read_document
 from ..config.outputs import plain
@@ -180,8 +181,6 @@ def resolve(plan: Plan) -> Resolved:
         ConfigError: the metric has no direction yet, or the record cannot hold the name of a folder.
     """
     _check_folder(plan.file)
-    from .._imports import installed_versions  # of which readers of results need none
-
     optimized = _optimized(plan)
     best = plan.optimize
     return Resolved(

@@ -7,8 +7,10 @@ from pathlib import Path
 
 from ..._formatting import aligned
 from ..._imports import missing_report
+from ...config.yaml_writer import write_text
 from ...exceptions import ConfigError
 from ..leaderboard import optimal
+from ..run_directory import RunDirectory
 from .facts import Report
 
 
@@ -62,11 +64,6 @@ def write_report(directory: Path, kind: str = "html", to: Path | None = None) ->
     missing = missing_report(kind)
     if missing is not None:
         raise missing
-    # check, which asks whether a report can be written, reads no results
-    from ...config.yaml_writer import write_text
-    from ..run_directory import RunDirectory
-    from .facts import Report
-
     report, file = Report.of(directory), to or RunDirectory(directory).report(kind)
     if file.is_dir() or not file.parent.is_dir():
         raise ConfigError(f"{file}: is a folder, or in none; name a file in a folder that is there")
