@@ -89,7 +89,6 @@ def test_no_message_states_a_direction_of_its_own():
 
 CUT_AS_THEY_ARE = {
     "_redaction.py": "what hides secrets",
-    "guide/evidence.py": "errors of metrics of this package",
     "testing/waits.py": "errors of torch",
     "backends/optuna/database.py": "the name of a study in a database",
 }
