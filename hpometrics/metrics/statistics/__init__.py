@@ -1,1 +1,1 @@
-"""What is kept over batches and shared by every metric that needs it: a file per statistic."""
+"""The statistics that metrics keep over batches and share, one file per kind."""

@@ -1,4 +1,4 @@
-"""Calibration bins: how sure the model was, and how often it was right, by confidence."""
+"""Histograms and bins of probabilities: areas of curves, and calibration by confidence."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from .statistic import Reduction, Statistic, refuse_other_width, tally
 
 @dataclass(frozen=True)
 class BinnedCurve:
-    """An area per class from a histogram, and how far it can be from that of the scores themselves."""
+    """An area per class from a histogram, and a bound of its distance from the area of the scores."""
 
     value: Tensor
     error_bound: Tensor
 
 
 class ScoreHistogram(Statistic):
-    """Weight of positive and of negative rows by bin of their probability; (2, C, bins + 1) float64.
+    """The weight of positive and of negative rows by bin of their probability; (2, C, bins + 1) float64.
 
-    The bins are of equal width; the last one holds probabilities of exactly 1. Memory does not grow with the
+    The bins have equal width; the last one holds probabilities of exactly 1. Memory does not grow with the
     rows, and ranks merge their counts in one sum.
     """
 
@@ -41,19 +41,19 @@ class ScoreHistogram(Statistic):
 
     @property
     def positives(self) -> Tensor:
-        """Weight of the positive rows by class and bin, (C, bins + 1)."""
+        """The weight of the positive rows by class and bin, (C, bins + 1)."""
         return self._state["rows"][0]
 
     @property
     def negatives(self) -> Tensor:
-        """Weight of the negative rows by class and bin."""
+        """The weight of the negative rows by class and bin."""
         return self._state["rows"][1]
 
     def check(self, batch: Outputs) -> None:
-        """Refuse another number of classes than before.
+        """Check that the number of classes is that of earlier batches.
 
         Raises:
-            MetricInputError: the batch has another one.
+            MetricInputError: the batch has another number.
         """
         refuse_other_width(batch, self._state["rows"].shape[1] if self._state else None)
 
@@ -69,7 +69,7 @@ class ScoreHistogram(Statistic):
 
 
 def _sides(bins: Tensor, batch: Outputs, size: int) -> tuple[Tensor, Tensor]:
-    """Count positive and negative rows by bin; weights are never subtracted, which would leave crumbs."""
+    """Count positive and negative rows by bin; weights are never subtracted, which would leave residues."""
     of_one_class = bins.shape[1] > 1 and batch.feature.type != SET
     if batch.weight is None and of_one_class:
         right = _sum_weights(bins.gather(1, batch.index.unsqueeze(1)), None, size)
@@ -77,12 +77,12 @@ def _sides(bins: Tensor, batch: Outputs, size: int) -> tuple[Tensor, Tensor]:
     target = torch.nn.functional.one_hot(batch.index, bins.shape[1]) if of_one_class else batch.outcome
     right = target.reshape(bins.shape).double()
     weight = batch.column_weight(bins.shape[1])
-    held = 1.0 if weight is None else weight
-    return _sum_weights(bins, right * held, size), _sum_weights(bins, (1 - right) * held, size)
+    factor = 1.0 if weight is None else weight
+    return _sum_weights(bins, right * factor, size), _sum_weights(bins, (1 - right) * factor, size)
 
 
 def roc_auc_of(positives: Tensor, negatives: Tensor) -> BinnedCurve:
-    """Area under the ROC curve, every pair of one bin taken for a tie: wrong by a half of each at most."""
+    """Compute ROC AUC with all pairs within a bin counted as ties, which is wrong by at most a half each."""
     pairs = positives.sum(-1) * negatives.sum(-1)
     above = negatives.cumsum(-1) - negatives
     tied = (positives * negatives).sum(-1) / 2
@@ -90,9 +90,9 @@ def roc_auc_of(positives: Tensor, negatives: Tensor) -> BinnedCurve:
 
 
 def average_precision_of(positives: Tensor, negatives: Tensor) -> BinnedCurve:
-    """Average precision with the rows of one bin tied, between its best and its worst order within the bins.
+    """Compute average precision with the rows of a bin tied, bounded by the best and worst order in the bins.
 
-    Best, all positives of a bin are tied above its negatives; worst, they lie below them one by one.
+    At best all positives of a bin are tied above its negatives; at worst they lie below them one by one.
     """
     total = positives.sum(-1)
     tp, fp = (part.flip(-1).cumsum(-1).flip(-1) for part in (positives, negatives))
@@ -117,7 +117,7 @@ def _sum_weights(bins: Tensor, weight: Tensor | None, size: int) -> Tensor:
 
 
 class Confidence(NamedTuple):
-    """How sure the model was of each answer, whether it was right, weights if there are any; each (M,)."""
+    """The confidence of each answer, whether it is correct, and weights if there are any; each (M,)."""
 
     sure: Tensor
     right: Tensor
@@ -125,10 +125,10 @@ class Confidence(NamedTuple):
 
 
 def confidence_of(batch: Outputs) -> Confidence:
-    """The block of a batch's answers.
+    """Return the block of the confidences of a batch.
 
-    A category's confidence is its largest probability, and right means predicted; a binary output's is the
-    probability of class 1, and right means that the target is 1. Each label of a set is such an answer.
+    A category's confidence is its largest probability, and correct means predicted; a binary output's is the
+    probability of class 1, and correct means that the target is 1. Each label of a set is such an answer.
     """
     return batch.block("confidence", _confidence)
 
@@ -146,12 +146,12 @@ class _Bins(Statistic):
 
     @property
     def sums(self) -> Tensor:
-        """Rows, what was said and what was so, per bin."""
+        """Rows, summed confidence and summed outcomes per bin."""
         return self._state["sums"]
 
 
 class CalibrationBins(_Bins):
-    """Rows, summed confidence and right answers per equal-width bin of confidence; (3, bins) float64."""
+    """Rows, summed confidence and correct answers per equal-width bin of confidence; (3, bins) float64."""
 
     def update(self, batch: Outputs) -> None:
         """Bin one batch."""
@@ -164,11 +164,11 @@ class ClassBins(_Bins):
 
     @property
     def sums_of_present(self) -> Tensor:
-        """The sums without the labels that are known of no row."""
+        """The sums without the labels that are unknown in all rows."""
         return self.sums[:, self.sums[0].sum(1) > 0]
 
     def check(self, batch: Outputs) -> None:
-        """Refuse probabilities of another number of classes.
+        """Check that the number of classes is that of earlier batches.
 
         Raises:
             MetricInputError: naming both numbers.
@@ -179,12 +179,12 @@ class ClassBins(_Bins):
         """Bin one batch: every class of every row by its own probability."""
         probabilities = batch.probabilities
         classes = probabilities.shape[1]
-        places = torch.arange(classes, device=probabilities.device) * self.bins
-        places = (places + _bins_of(probabilities, self.bins)).flatten()
-        happened = _happened(batch, probabilities).flatten()
+        bins = torch.arange(classes, device=probabilities.device) * self.bins
+        bins = (bins + _bins_of(probabilities, self.bins)).flatten()
+        outcomes = _outcomes(batch, probabilities).flatten()
         weight = batch.column_weight(classes)
         weight = None if weight is None else weight.flatten()
-        sums = _sum_values(places, (None, probabilities.flatten(), happened), weight, classes * self.bins)
+        sums = _sum_values(bins, (None, probabilities.flatten(), outcomes), weight, classes * self.bins)
         self.add(sums=sums.view(3, classes, self.bins))
 
 
@@ -198,18 +198,18 @@ def _confidence(batch: Outputs) -> Confidence:
 
 
 def _confidence_of_labels(batch: Outputs) -> Confidence:
-    """Every label that is known; on a device, where dropping the others would wait, these get weight 0."""
-    sure, right, known = batch.probabilities, batch.outcome, batch.known
+    """Return the known labels; on a device, where dropping the others would synchronize, those weigh 0."""
+    sure, right, is_known = batch.probabilities, batch.outcome, batch.known
     weight = batch.column_weight(right.shape[1])
-    if known is None or not on_host(known):
+    if is_known is None or not on_host(is_known):
         return Confidence(sure.flatten(), right.flatten(), None if weight is None else weight.flatten())
     return Confidence(
-        sure[known], right[known], None if batch.weight is None or weight is None else weight[known]
+        sure[is_known], right[is_known], None if batch.weight is None or weight is None else weight[is_known]
     )
 
 
-def _happened(batch: Outputs, probabilities: Tensor) -> Tensor:
-    """Which class each row is of, or which labels it has; (N, C) in the precision of the probabilities."""
+def _outcomes(batch: Outputs, probabilities: Tensor) -> Tensor:
+    """Return the class of each row one-hot, or its labels; (N, C) in the precision of the probabilities."""
     if batch.feature.type == SET:
         return batch.outcome.to(probabilities.dtype)
     return torch.zeros_like(probabilities).scatter_(1, batch.index.unsqueeze(1), 1.0)
@@ -219,25 +219,23 @@ def _bins_of(values: Tensor, bins: int) -> Tensor:
     return (values * bins).long().clamp_(max=bins - 1)
 
 
-def _sum_values(
-    places: Tensor, values: tuple[Tensor | None, ...], weight: Tensor | None, size: int
-) -> Tensor:
-    """Sum each of the values over the rows at each place, in float64; None is 1."""
+def _sum_values(bins: Tensor, values: tuple[Tensor | None, ...], weight: Tensor | None, size: int) -> Tensor:
+    """Sum each of the values over the rows with the same bin, in float64; None is 1."""
     wide = [_times(None if of is None else of.double(), weight) for of in values]
-    return torch.stack([tally(places, of, size).double() for of in wide])
+    return torch.stack([tally(bins, of, size).double() for of in wide])
 
 
 def _times(values: Tensor | None, weight: Tensor | None) -> Tensor | None:
-    """The product, where None is 1."""
+    """Return the product, in which None is 1."""
     return values if weight is None else weight if values is None else values * weight
 
 
 @dataclass(frozen=True)
 class Excess:
-    """By rising confidence, what all answers so far weigh and how much too sure they were, float64.
+    """Running sums by ascending confidence: the weight of all answers, and their overconfidence, float64.
 
-    Both begin with 0 and have one entry more for every different confidence: answers of the same confidence
-    are one step, so that their order does not matter.
+    Both begin with 0 and have one more entry for every distinct confidence: answers of the same confidence
+    are one step, so their order does not matter.
     """
 
     weight: Tensor
@@ -245,10 +243,10 @@ class Excess:
 
 
 class Confidences(Scores):
-    """Confidence, right or wrong, and weight of every answer, in the store that scores are kept in."""
+    """The confidence, correctness and weight of every answer, in the same store as scores."""
 
     def check(self, batch: Outputs) -> None:
-        """Take any batch: a confidence is the same whatever it was made from."""
+        """Accept any batch: a confidence is the same whether it comes from logits or probabilities."""
 
     def update(self, batch: Outputs) -> None:
         """Store one batch."""

@@ -1,4 +1,4 @@
-"""Confusion counts: which class was taken for which; every decision metric is a closed form of them."""
+"""Confusion counts of classes and labels, from which all decision metrics are computed."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ class Counts:
 
     @property
     def present(self) -> Tensor:
-        """Which classes occur in target or predictions, bool."""
+        """Whether each class occurs in target or predictions, bool."""
         return self.tp + self.fp + self.fn > 0
 
     @property
     def near_one(self) -> Counts:
-        """The counts times one power of two, which costs no digit: a product of four of them is finite."""
+        """The counts scaled by a power of two, without rounding, so that a product of four is finite."""
         _, exponent = torch.frexp(self.support.sum() + self.tn.max())
         return Counts(*(torch.ldexp(part, -exponent) for part in (self.tp, self.fp, self.fn, self.tn)))
 
     def pooled(self) -> Counts:
-        """The counts of all classes together, shape (1,)."""
+        """Return the counts of all classes summed, shape (1,)."""
         return Counts(*(part.sum(0, keepdim=True) for part in (self.tp, self.fp, self.fn, self.tn)))
 
 
 class Confusion(Statistic):
     """Confusion matrix of rows, tokens or pixels: `matrix[target, prediction]`, (C, C) int64.
 
-    With weights it is float64. Without a stated number of classes it grows with the labels it meets.
+    With weights it is float64. Without a given number of classes it grows with the labels of the batches.
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"matrix": "sum"}
@@ -80,15 +80,15 @@ class Confusion(Statistic):
         self.reset()
 
     def check(self, batch: Outputs) -> None:
-        """Refuse scores of another number of classes than before, and a matrix that no memory holds.
+        """Check that the number of classes is that of earlier batches, and small enough for a matrix.
 
         Raises:
-            MetricInputError: the batch has another one, or too many.
+            MetricInputError: the batch has another number, or too many classes.
         """
         if batch.num_classes is not None and batch.feature.type != BINARY:
             refuse_other_width(batch, self._width)
         if on_host(batch.target):
-            _refuse_too_many(batch.block("num_classes", _num_classes))
+            _check_size(batch.block("num_classes", _num_classes))
 
     def update(self, batch: Outputs) -> None:
         """Count one batch."""
@@ -97,29 +97,29 @@ class Confusion(Statistic):
         if self._state and classes < len(self._state["matrix"]):
             classes = len(self._state["matrix"])
         target, preds, weight = batch.decided
-        _count_into(self._room(classes, target.device, weight), target * classes + preds, weight)
+        _count_into(self._grown_matrix(classes, target.device, weight), target * classes + preds, weight)
         self._derived = {}
 
-    def _room(self, classes: int, device: torch.device, weight: Tensor | None) -> Tensor:
-        """The kept matrix, grown to so many classes; of sums from the first weight on."""
-        held = self._state.get("matrix")
-        if held is None:
-            held = torch.zeros(classes, classes, dtype=torch.int64, device=device)
-        held = held if weight is None else held.double()
-        self._state["matrix"] = _padded(held, classes)
+    def _grown_matrix(self, classes: int, device: torch.device, weight: Tensor | None) -> Tensor:
+        """Return the stored matrix, grown to `classes`; it becomes float64 with the first weight."""
+        matrix = self._state.get("matrix")
+        if matrix is None:
+            matrix = torch.zeros(classes, classes, dtype=torch.int64, device=device)
+        matrix = matrix if weight is None else matrix.double()
+        self._state["matrix"] = _pad_matrix(matrix, classes)
         return self._state["matrix"]
 
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take in another matrix; the smaller one is padded."""
+        """Merge another matrix; the smaller one is padded."""
         if self._state and state:
             size = max(len(self._state["matrix"]), len(state["matrix"]))
-            self._state["matrix"] = _padded(self._state["matrix"], size)
-            state = {"matrix": _padded(state["matrix"], size)}
+            self._state["matrix"] = _pad_matrix(self._state["matrix"], size)
+            state = {"matrix": _pad_matrix(state["matrix"], size)}
         super().merge_state(state)
 
 
 class LabelConfusion(Statistic):
-    """Confusion counts of each label of a set: rows are tp, fp, fn, tn; (4, L) int64, weighted float64."""
+    """Confusion counts of each label of a set; rows are tp, fp, fn, tn; (4, L) int64, weighted float64."""
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"counted": "sum"}
     weighted: ClassVar[bool] = True
@@ -133,13 +133,13 @@ class LabelConfusion(Statistic):
     def update(self, batch: Outputs) -> None:
         """Count one batch."""
         predicted, right = batch.label_flags
-        tp, positives, actual = (_rows(of, batch.weight) for of in (predicted * right, predicted, right))
+        tp, positives, actual = (_sum_flags(of, batch.weight) for of in (predicted * right, predicted, right))
         fp, fn = positives - tp, actual - tp
         self.add(counted=torch.stack([tp, fp, fn, _rows_of_labels(batch) - tp - fp - fn]))
 
 
 def confusion_of(output: OutputFeature) -> Confusion | LabelConfusion:
-    """The confusion statistic that fits an output feature."""
+    """Return the confusion statistic for an output feature."""
     return LabelConfusion() if output.type == SET else Confusion()
 
 
@@ -149,12 +149,12 @@ def _num_classes(batch: Outputs) -> int:
     if batch.num_classes is not None:
         return batch.num_classes
     feature = batch.feature
-    stated: int | None = getattr(feature, "num_classes", None) or getattr(feature, "vocab_size", None)
+    size: int | None = getattr(feature, "num_classes", None) or getattr(feature, "vocab_size", None)
     labels = batch.decided[:2]
-    return stated or max((int(label.amax()) for label in labels if len(label)), default=0) + 1
+    return size or max((int(label.amax()) for label in labels if len(label)), default=0) + 1
 
 
-def _refuse_too_many(classes: int) -> None:
+def _check_size(classes: int) -> None:
     if classes > MOST_CLASSES:
         raise MetricInputError(
             f"a confusion matrix has at most {MOST_CLASSES} classes, got {classes}; of so many choose ratios "
@@ -163,14 +163,14 @@ def _refuse_too_many(classes: int) -> None:
 
 
 def _rows_of_labels(batch: Outputs) -> Tensor | int:
-    """The rows of which a label is known, or what they weigh; one number where every label is."""
+    """Return the number or weight of the rows in which each label is known; one number if all are."""
     if batch.known is not None:
-        return _rows(batch.known.float(), batch.weight)
+        return _sum_flags(batch.known.float(), batch.weight)
     return len(batch) if batch.weight is None else batch.weight.sum()
 
 
-def _rows(of: Tensor, weight: Tensor | None) -> Tensor:
-    """How many rows hold, per label, or what they weigh."""
+def _sum_flags(of: Tensor, weight: Tensor | None) -> Tensor:
+    """Return the number or the weight of the rows whose flag is set, per label."""
     if weight is not None:
         return weight @ of.double()
     exact = None if len(of) < _EXACT else torch.float64
@@ -178,7 +178,7 @@ def _rows(of: Tensor, weight: Tensor | None) -> Tensor:
 
 
 def _count_into(matrix: Tensor, codes: Tensor, weight: Tensor | None) -> None:
-    """Count into what is kept: with many classes a matrix per batch would cost more than the batch."""
+    """Count into the stored matrix; with many classes a matrix per batch would cost more than the batch."""
     if len(matrix) <= _FEW:
         matrix += tally(codes, weight, matrix.numel()).view_as(matrix)
         return
@@ -186,7 +186,7 @@ def _count_into(matrix: Tensor, codes: Tensor, weight: Tensor | None) -> None:
     matrix.view(-1).index_add_(0, codes, ones.to(matrix.dtype))
 
 
-def _padded(matrix: Tensor, size: int) -> Tensor:
+def _pad_matrix(matrix: Tensor, size: int) -> Tensor:
     missing = size - len(matrix)
     return torch.nn.functional.pad(matrix, (0, missing, 0, missing)) if missing else matrix
 
@@ -199,10 +199,10 @@ def _counts_of_matrix(own: Confusion) -> Counts:
 
 
 class ClassTotals(Statistic):
-    """Per class, the tokens predicted right, predicted at all, and true: (3, C) int64, weighted float64.
+    """Per class, the tokens predicted correctly, predicted, and in the target; (3, C) int64 or float64.
 
-    It holds what ratios of counts need of a confusion matrix, in memory that grows with the vocabulary and
-    not with its square. Without a stated vocabulary it grows with the labels it meets.
+    It holds what ratios of counts need from a confusion matrix, in memory that grows with the vocabulary
+    instead of its square. Without a given vocabulary size it grows with the labels of the batches.
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"totals": "sum"}
@@ -223,10 +223,10 @@ class ClassTotals(Statistic):
         self._width: int | None = None
 
     def check(self, batch: Outputs) -> None:
-        """Refuse scores of another number of classes than before.
+        """Check that the number of classes is that of earlier batches.
 
         Raises:
-            MetricInputError: the batch has another one.
+            MetricInputError: the batch has another number.
         """
         if batch.num_classes is not None:
             refuse_other_width(batch, self._width)
@@ -246,7 +246,7 @@ class ClassTotals(Statistic):
         self.merge_state({"totals": totals if weight is not None else totals.long()})
 
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take in other totals; the shorter ones are padded."""
+        """Merge other totals; the shorter ones are padded."""
         if self._state and state:
             size = max(self._state["totals"].shape[1], state["totals"].shape[1])
             self._state["totals"] = _pad_totals(self._state["totals"], size)
@@ -264,9 +264,9 @@ def _counts_of_totals(own: ClassTotals) -> Counts:
 
 
 class TargetCounts(Statistic):
-    """Weight of the rows of each class of a binary or category output; (C,) float64.
+    """The weight of the rows of each class of a binary or category output; (C,) float64.
 
-    With `soft`, soft labels are counted by their shares where a batch has them.
+    With `soft`, soft labels count by their probabilities where a batch has them.
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"rows": "sum"}
@@ -294,10 +294,10 @@ class TargetCounts(Statistic):
         self.add(rows=rows.index_add_(0, batch.index, batch.weights))
 
     def check(self, batch: Outputs) -> None:
-        """Refuse another number of classes than before.
+        """Check that the number of classes is that of earlier batches.
 
         Raises:
-            MetricInputError: the batch has another one.
+            MetricInputError: the batch has another number.
         """
         if batch.feature.type != BINARY:
             refuse_other_width(batch, len(self._state["rows"]) if self._state else None)

@@ -1,4 +1,4 @@
-"""Contingency counts: how often which label met which, whatever numbers the labels are."""
+"""Contingency counts of target and predicted labels, which may be any integers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .._device import on_host
 from ..batch import Outputs
 from .statistic import Reduction, Statistic
 
-_SPAN = 1 << 16  # labels that lie this close together are counted without sorting them
+_SPAN = 1 << 16  # labels within this range are counted without sorting
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Table:
     """The cells of a contingency table that hold rows, float64, and its margins.
 
     Attributes:
-        cells: (M,) rows in each cell that is not empty.
-        row, column: (M,) int64, which row (target) and which column (prediction) a cell lies in.
+        cells: (M,) the number of rows in each cell that is not empty.
+        row, column: (M,) int64, the row (target) and the column (prediction) of each cell.
         rows, columns: (R,) and (C,), the sums over each row and column.
     """
 
@@ -35,7 +35,7 @@ class Table:
 
     @property
     def total(self) -> Tensor:
-        """All rows."""
+        """The number of all rows."""
         return self.cells.sum()
 
     @property
@@ -45,15 +45,15 @@ class Table:
 
     @property
     def whole(self) -> bool:
-        """Whether the cells are whole numbers, as without weights or with whole ones."""
+        """Whether the cells are whole numbers, as they are without weights."""
         return bool((self.cells == self.cells.round()).all())
 
 
 class Contingency(Statistic):
-    """Rows by pair of target and predicted label; only pairs that occur are held.
+    """The number of rows of each pair of target and predicted label; only pairs that occur are stored.
 
-    Labels are any int64, negative or huge: memory grows with the number of different pairs, never with the
-    rows or the labels' size. Which pairs a batch holds is read back from an accelerator, which waits for it.
+    Labels are any int64, negative or huge: memory grows with the number of distinct pairs, never with the
+    rows or the size of the labels. An update on an accelerator synchronizes to read the pairs of the batch.
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"pairs": "own", "counts": "own"}
@@ -65,7 +65,7 @@ class Contingency(Statistic):
         return self.derived("table", _table_of_pairs)
 
     def check(self, batch: Outputs) -> None:
-        """Refuse labels that are no whole numbers, and predictions that do not lie beside the target.
+        """Check that labels are integers and that predictions have the shape of the target.
 
         Raises:
             MetricInputError: naming the type or both shapes.
@@ -84,11 +84,11 @@ class Contingency(Statistic):
         """Count one batch."""
         target, predictions, weight = batch.decided
         counts = torch.ones_like(target, dtype=torch.float64) if weight is None else weight
-        held = counts > 0
-        self._join(torch.stack([target[held], predictions[held]]), counts[held])
+        has_weight = counts > 0
+        self._join(torch.stack([target[has_weight], predictions[has_weight]]), counts[has_weight])
 
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take in the pairs of another one."""
+        """Merge the pairs of another statistic."""
         self._check_state(state)
         if state:
             device = self._state["pairs"].device if self._state else state["pairs"].device
@@ -96,16 +96,16 @@ class Contingency(Statistic):
 
     def _join(self, pairs: Tensor, counts: Tensor) -> None:
         if self._state:
-            pairs, counts = _gathered(pairs, counts)
+            pairs, counts = _merge_pairs(pairs, counts)
             pairs = torch.cat([self._state["pairs"], pairs], 1)
             counts = torch.cat([self._state["counts"], counts])
-        pairs, counts = _gathered(pairs, counts)
+        pairs, counts = _merge_pairs(pairs, counts)
         self._state = {"pairs": pairs, "counts": counts}
         self._derived = {}
 
 
 def table_of_matrix(matrix: Tensor) -> Table:
-    """The table of a confusion matrix; classes that do not occur are left out."""
+    """Return the table of a confusion matrix, without the classes that do not occur."""
     row, column = matrix.nonzero(as_tuple=True)
     return _table(row, column, matrix[row, column].double())
 
@@ -118,34 +118,36 @@ def _table_of_pairs(own: Contingency) -> Table:
 def _table(target: Tensor, predictions: Tensor, cells: Tensor) -> Table:
     rows, row = _unique(target)
     columns, column = _unique(predictions)
-    return Table(cells, row, column, _summed(row, cells, len(rows)), _summed(column, cells, len(columns)))
+    return Table(
+        cells, row, column, _sum_by_index(row, cells, len(rows)), _sum_by_index(column, cells, len(columns))
+    )
 
 
-def _gathered(pairs: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-    """Each pair once, in ascending order, with the sum of its counts."""
-    first, rows = _coded(pairs[0])
-    second, columns = _coded(pairs[1])
-    found, places = _coded(rows * len(second) + columns)
-    pairs = torch.stack([first[found // max(len(second), 1)], second[found % max(len(second), 1)]])
-    return pairs, _summed(places, counts, len(found))
+def _merge_pairs(pairs: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Return each distinct pair, in ascending order, with the sum of its counts."""
+    first, rows = _encode(pairs[0])
+    second, columns = _encode(pairs[1])
+    codes, indices = _encode(rows * len(second) + columns)
+    pairs = torch.stack([first[codes // max(len(second), 1)], second[codes % max(len(second), 1)]])
+    return pairs, _sum_by_index(indices, counts, len(codes))
 
 
-def _coded(labels: Tensor) -> tuple[Tensor, Tensor]:
-    """The different labels, ascending, and where each of the given ones stands among them."""
+def _encode(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the distinct labels, ascending, and the index of each given label among them."""
     if not on_host(labels) or not len(labels):
         return _unique(labels)
     low, high = (int(end) for end in labels.aminmax())
     if high - low >= _SPAN:
         return _unique(labels)
-    held = torch.bincount(labels - low) > 0
-    return held.nonzero().squeeze(1) + low, (held.cumsum(0) - 1)[labels - low]
+    occurs = torch.bincount(labels - low) > 0
+    return occurs.nonzero().squeeze(1) + low, (occurs.cumsum(0) - 1)[labels - low]
 
 
 def _unique(labels: Tensor) -> tuple[Tensor, Tensor]:
-    found, places = torch.unique(labels, return_inverse=True)
-    return found, places
+    distinct, indices = torch.unique(labels, return_inverse=True)
+    return distinct, indices
 
 
-def _summed(places: Tensor, values: Tensor, size: int) -> Tensor:
+def _sum_by_index(indices: Tensor, values: Tensor, size: int) -> Tensor:
     sums = torch.zeros(size, dtype=torch.float64, device=values.device)
-    return sums.index_add_(0, places, values)
+    return sums.index_add_(0, indices, values)

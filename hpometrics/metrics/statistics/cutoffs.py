@@ -1,4 +1,4 @@
-"""Cut-offs: statistics of ranked lists, which metrics that differ in their k alone share."""
+"""Base classes for statistics of ranked lists, shared by metrics that differ only in their cut-off."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Measure = TypeVar("Measure", bound=Callable[..., Any])
 
 
 class AtCutoffs(Statistic):
-    """Base class of what is kept of lists of several lengths.
+    """Base class of statistics of lists of several lengths.
 
-    Two of the same class and parameters join: the one that is kept measures at the cut-offs of both.
+    Two of the same class and parameters join: the remaining one measures at the cut-offs of both.
 
     Args:
-        cutoffs: the lengths of lists, rising; 0 is the whole ranking, none what reads no lists.
-        params: what tells it from others of its class.
+        cutoffs: the lengths of lists, ascending; 0 is the whole ranking, an empty tuple reads no lists.
+        params: the parameters that distinguish it from others of its class.
     """
 
     def __init__(self, cutoffs: tuple[int, ...] = (), **params: Any) -> None:
@@ -29,32 +29,32 @@ class AtCutoffs(Statistic):
 
     @property
     def label(self) -> str:
-        """With its cut-offs, whose places in the state are by their order."""
+        """The label with the cut-offs, whose order is their order in the state."""
         return f"{super().label} at {', '.join(map(str, self.cutoffs)) or 'no cut-off'}"
 
     def fresh(self) -> Self:
-        """Return an empty one with the same parameters and cut-offs."""
+        """Return an empty statistic with the same parameters and cut-offs."""
         return type(self)(cutoffs=self.cutoffs, **self.params)
 
     def join(self, other: Self) -> None:
-        """Measure at the cut-offs of another one as well."""
+        """Add the cut-offs of another statistic."""
         self.cutoffs = tuple(sorted({*self.cutoffs, *other.cutoffs}))
 
     def prepare(self, batch: Outputs) -> None:
-        """Ask for lists of the largest cut-off."""
+        """Request lists of the largest cut-off."""
         rankings_in(batch).reach(max(self.cutoffs, default=0))
 
     def place(self, cutoff: int | None) -> int:
-        """Where the state holds what belongs to a cut-off; the first place where there are no lists."""
+        """Return the index of a cut-off in the state; 0 where there are no lists."""
         return 0 if cutoff is None else self.cutoffs.index(cutoff)
 
 
 class FormulaMeans(AtCutoffs, Generic[Measure]):
-    """Base class of sum and weight of the values of one formula at several cut-offs.
+    """Base class of the sum and weight of the values of one formula at several cut-offs.
 
     Args:
         owner: the name of the formula; the same owner means the same formula.
-        measure: gives its values.
+        measure: returns its values.
         cutoffs: the lengths of lists.
     """
 
@@ -66,12 +66,12 @@ class FormulaMeans(AtCutoffs, Generic[Measure]):
         self._measure = measure
 
     def fresh(self) -> Self:
-        """Return an empty one of the same formula and cut-offs."""
+        """Return an empty statistic of the same formula and cut-offs."""
         return type(self)(self.params["owner"], self._measure, self.cutoffs)
 
 
 def rankings_in(batch: Outputs) -> RankingBatch:
-    """Return the batch if it is one of rankings.
+    """Return the batch if it is a batch of rankings.
 
     Raises:
         MetricInputError: it is not.

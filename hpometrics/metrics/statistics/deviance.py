@@ -1,4 +1,4 @@
-"""Deviance: the Tweedie deviance of pairs of numbers, and that of the target from its own mean."""
+"""Tweedie deviance of the target from the predictions, and from its own mean."""
 
 from __future__ import annotations
 
@@ -31,52 +31,11 @@ from .statistic import Reduction
 _FITS = 900  # powers of two that float64 holds with room for sums
 
 
-def deviance(target: Tensor, preds: Tensor, power: float) -> Tensor:
-    """Twice the gap of log-likelihoods of a Tweedie distribution of this power, elementwise.
-
-    A power of 0 is the squared error, 1 Poisson, 2 Gamma, 3 inverse Gaussian.
-
-    >>> round(deviance(torch.tensor(1.0), torch.tensor(2.0), 1.0).item(), 4)  # 2 * (log(1 / 2) + 1)
-    0.6137
-    """
-    if power == 0:
-        return (target - preds).square()
-    excess = (target - preds) / preds  # exact to its own digits where target and prediction are near
-    if power == 1:
-        gap: Tensor = torch.special.xlog1py(1 + excess, excess) - excess
-        return 2 * preds * gap
-    if power == 2:
-        return 2 * (excess - torch.log1p(excess))
-    one, two = 1 - power, 2 - power
-    share = target / preds
-    base = share.clamp(min=0) if power < 0 else share
-    return 2 * preds.pow(two) * (base.pow(two) / (one * two) - share / one + 1 / two)
-
-
-def check_domain(batch: Outputs, power: float, reader: str) -> None:
-    """Refuse, on the CPU, predictions and targets that a Tweedie distribution of this power cannot have.
-
-    Raises:
-        MetricInputError: naming what came and what to do.
-    """
-    if not on_host(batch.target) or power == 0:
-        return
-    preds, target = columns(batch)[:ERROR]
-    if preds.min() <= 0:
-        raise MetricInputError(
-            f"{reader} of power {power:g} reads predictions above 0, got {preds.min():.3g}; clip them, or "
-            "choose power=0"
-        )
-    if power >= 1 and (target.min() < 0 or (power >= 2 and target.min() == 0)):
-        least = "above 0" if power >= 2 else "from 0"
-        raise MetricInputError(f"{reader} of power {power:g} reads targets {least}, got {target.min():.3g}")
-
-
 class Dispersion(ErrorSum):
     """Rows, mean and deviance from that mean of the target, per column.
 
-    Merged by the identity of all Bregman divergences: the deviance of rows from a point is that from their
-    own mean and, for each row, that of the mean from the point.
+    States merge by an identity of Bregman divergences: the deviance of rows from a point is their deviance
+    from their own mean plus, for each row, the deviance of that mean from the point.
 
     Args:
         power: of the Tweedie distribution.
@@ -95,7 +54,7 @@ class Dispersion(ErrorSum):
         self.degree = 2 - power
 
     def check(self, batch: Outputs) -> None:
-        """Refuse another number of columns and values outside the distribution.
+        """Check the number of columns and that the values lie in the domain of the distribution.
 
         Raises:
             MetricInputError: naming what came.
@@ -115,7 +74,7 @@ class Dispersion(ErrorSum):
         self.merge_state(part)
 
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take in other rows."""
+        """Merge the state of other rows."""
         self._check_state(state)
         if not state:
             return
@@ -124,28 +83,33 @@ class Dispersion(ErrorSum):
             self._state = {name: value.clone() for name, value in state.items()}
             return
         self._check_shapes({name: state[name] for name in self.reductions})
-        held = self._state
-        other = {name: value.to(held["rows"].device) for name, value in state.items()}
+        current = self._state
+        other = {name: value.to(current["rows"].device) for name, value in state.items()}
         units = {}
-        if "exponent" in held or "exponent" in other:
-            ours, theirs = exponent_of(held, "mean"), exponent_of(other, "mean")
-            common = larger_unit(ours, theirs, held["mean"] == 0, other["mean"] == 0)
-            held, other = self._in_common(held, ours - common), self._in_common(other, theirs - common)
+        if "exponent" in current or "exponent" in other:
+            ours, theirs = exponent_of(current, "mean"), exponent_of(other, "mean")
+            common = larger_unit(ours, theirs, current["mean"] == 0, other["mean"] == 0)
+            current, other = self._in_common(current, ours - common), self._in_common(other, theirs - common)
             units = {"exponent": common}
-        rows = held["rows"] + other["rows"]
+        rows = current["rows"] + other["rows"]
         share = other["rows"] / torch.where(rows > 0, rows, 1.0)
-        mean = held["mean"] + (other["mean"] - held["mean"]) * share
-        apart = sum(
+        mean = current["mean"] + (other["mean"] - current["mean"]) * share
+        between = sum(
             torch.where(side["rows"] > 0, side["rows"] * self._from(side["mean"], mean), 0.0)
-            for side in (held, other)
+            for side in (current, other)
         )
-        self._state = {"rows": rows, "mean": mean, "total": held["total"] + other["total"] + apart, **units}
+        self._state = {
+            "rows": rows,
+            "mean": mean,
+            "total": current["total"] + other["total"] + between,
+            **units,
+        }
 
     def _part(self, target: Tensor, weight: Tensor) -> dict[str, Tensor]:
         rows, origin = weight.sum(), first_counting(target, weight)
-        mean = origin + _weighed(target - origin, weight) / torch.where(rows > 0, rows, 1.0)
+        mean = origin + _weighted_sum(target - origin, weight) / torch.where(rows > 0, rows, 1.0)
         mean = torch.where(rows > 0, mean, 0.0)
-        return {"rows": rows, "mean": mean, "total": _weighed(self._from(target, mean), weight)}
+        return {"rows": rows, "mean": mean, "total": _weighted_sum(self._from(target, mean), weight)}
 
     def _in_common(self, state: Mapping[str, Tensor], by: Tensor) -> dict[str, Tensor]:
         mean, total = times_power(state["mean"], by), self.in_unit(state["total"], by)
@@ -174,6 +138,47 @@ class Residual(ErrorSum):
         return deviance(values[TARGET], values[PREDS], self.params["power"])
 
 
-def _weighed(each: Tensor, weight: Tensor) -> Tensor:
-    """The weighted sum over rows; one of weight 0 may have no deviance."""
+def deviance(target: Tensor, preds: Tensor, power: float) -> Tensor:
+    """Compute twice the difference of log-likelihoods of a Tweedie distribution, elementwise.
+
+    A power of 0 is the squared error, 1 Poisson, 2 Gamma, 3 inverse Gaussian.
+
+    >>> round(deviance(torch.tensor(1.0), torch.tensor(2.0), 1.0).item(), 4)  # 2 * (log(1 / 2) + 1)
+    0.6137
+    """
+    if power == 0:
+        return (target - preds).square()
+    excess = (target - preds) / preds  # exact to its own digits where target and prediction are near
+    if power == 1:
+        gap: Tensor = torch.special.xlog1py(1 + excess, excess) - excess
+        return 2 * preds * gap
+    if power == 2:
+        return 2 * (excess - torch.log1p(excess))
+    one, two = 1 - power, 2 - power
+    share = target / preds
+    base = share.clamp(min=0) if power < 0 else share
+    return 2 * preds.pow(two) * (base.pow(two) / (one * two) - share / one + 1 / two)
+
+
+def check_domain(batch: Outputs, power: float, reader: str) -> None:
+    """Check, on the CPU, that a Tweedie distribution of this power can have these predictions and targets.
+
+    Raises:
+        MetricInputError: naming what came and what to do.
+    """
+    if not on_host(batch.target) or power == 0:
+        return
+    preds, target = columns(batch)[:ERROR]
+    if preds.min() <= 0:
+        raise MetricInputError(
+            f"{reader} of power {power:g} reads predictions above 0, got {preds.min():.3g}; clip them, or "
+            "choose power=0"
+        )
+    if power >= 1 and (target.min() < 0 or (power >= 2 and target.min() == 0)):
+        least = "above 0" if power >= 2 else "from 0"
+        raise MetricInputError(f"{reader} of power {power:g} reads targets {least}, got {target.min():.3g}")
+
+
+def _weighted_sum(each: Tensor, weight: Tensor) -> Tensor:
+    """Return the weighted sum over rows, of which those of weight 0 may have no deviance."""
     return weight @ torch.where(weight.unsqueeze(-1) > 0, each, 0.0)

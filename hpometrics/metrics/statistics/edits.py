@@ -1,7 +1,7 @@
-"""Edits: how many insertions, deletions and substitutions lie between two sequences, and what they share.
+"""Edit distances, longest common subsequences and alignments of sequences.
 
-Of strings and tokens a whole column of the table is one Python integer; of padded token ids all rows of a
-batch advance together, on whatever device they are.
+For strings and tokens a whole column of the dynamic programming table is one Python integer; for padded token
+ids all rows of a batch advance together, on any device.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Costs = NDArray[np.float64]
-_RUN = 32  # deletions in a row, up to which whole arrays are faster than one number after the other
+_RUN = 32  # consecutive deletions up to which array operations are faster than a loop over numbers
 
 
 def edit_distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
-    """The least number of insertions, deletions and substitutions that turn one into the other.
+    """Compute the least number of insertions, deletions and substitutions that turn one into the other.
 
     Source: Myers 1999, Journal of the ACM 46(3); Hyyrö 2003 for the distance of whole strings.
 
@@ -28,10 +28,10 @@ def edit_distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
     """
     if not first or not second:
         return len(first) + len(second)
-    places, full, last = _places(first), (1 << len(first)) - 1, 1 << (len(first) - 1)
+    positions, full, last = _position_bits(first), (1 << len(first)) - 1, 1 << (len(first) - 1)
     more, less, distance = full, 0, len(first)  # where the table goes up or down from row to row
     for token in second:
-        equal = places.get(token, 0)
+        equal = positions.get(token, 0)
         diagonal = (((equal & more) + more) ^ more) | equal
         up, down = (less | ~(diagonal | more)) & full, more & diagonal
         distance += bool(up & last) - bool(down & last)
@@ -41,17 +41,17 @@ def edit_distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
 
 
 def common_length(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
-    """The length of the longest common subsequence.
+    """Compute the length of the longest common subsequence.
 
     Source: Hyyrö 2004, Australasian Workshop on Combinatorial Algorithms.
 
     >>> common_length("nematode", "empty")
     3
     """
-    places, full = _places(first), (1 << len(first)) - 1
+    positions, full = _position_bits(first), (1 << len(first)) - 1
     free = full
     for token in second:
-        used = free & places.get(token, 0)
+        used = free & positions.get(token, 0)
         free = ((free + used) | (free - used)) & full
     return len(first) - free.bit_count()
 
@@ -59,15 +59,15 @@ def common_length(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
 def extended_edits(
     text: str, right: str, *, alpha: float, rho: float, deletion: float, insertion: float
 ) -> float:
-    """The extended edit distance of a text from a reference that is not empty, from 0 to 1.
+    """Compute the extended edit distance of a text from a non-empty reference, in [0, 1].
 
     Args:
-        text: a character each is a token.
-        right: the reference; where it has a blank, the text may jump.
-        alpha: what a jump costs.
-        rho: what each character costs that is not visited once: each visit beyond, or that there is none.
-        deletion: what a deletion costs.
-        insertion: what an insertion costs.
+        text: the prediction, whose tokens are its characters.
+        right: the reference; at its blanks the text may jump.
+        alpha: the cost of a jump.
+        rho: the cost of each visit of a character beyond the first, and of each character not visited.
+        deletion: the cost of a deletion.
+        insertion: the cost of an insertion.
 
     Source: Stanchev, Wang & Ney 2019, WMT.
 
@@ -94,9 +94,9 @@ def extended_edits(
 
 
 def _delete(costs: Costs, deletion: float, step: Costs) -> None:
-    """Lower the cost of each place, in place, where it costs less to come there by deletions.
+    """Lower the cost of each position, in place, where deletions lead to it at a lower cost.
 
-    They are added one after the other: of two costs that differ in the last digit one is the least.
+    Deletions are added one after the other, so that rounding does not change which cost is the least.
     """
     for _ in range(_RUN):
         np.add(costs[:-1], deletion, out=step)
@@ -106,20 +106,20 @@ def _delete(costs: Costs, deletion: float, step: Costs) -> None:
     costs[:] = list(accumulate(costs.tolist(), lambda before, cost: min(before + deletion, cost)))
 
 
-def _places(tokens: Sequence[Hashable]) -> dict[Hashable, int]:
-    """Where each token stands, as the bits of a number."""
-    places: dict[Hashable, int] = {}
+def _position_bits(tokens: Sequence[Hashable]) -> dict[Hashable, int]:
+    """Return the positions of each token as the bits of an integer."""
+    bits: dict[Hashable, int] = {}
     bit = 1
     for token in tokens:
-        places[token] = places.get(token, 0) | bit
+        bits[token] = bits.get(token, 0) | bit
         bit <<= 1
-    return places
+    return bits
 
 
 def aligned(
     first: Tensor, first_lengths: Tensor, second: Tensor, second_lengths: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Edits and hits of each pair of rows: the fewest edits, and with those the most tokens left as they are.
+    """Align each pair of rows with the fewest edits and, among these alignments, the most unchanged tokens.
 
     Args:
         first: (N, T) int, of which the first `first_lengths` of each row count.
@@ -131,17 +131,17 @@ def aligned(
     >>> aligned(ids, torch.tensor([3]), torch.tensor([[2, 3, 9, 9]]), torch.tensor([4]))
     (tensor([3]), tensor([2]))
     """
-    edit = first.shape[1] + second.shape[1] + 1  # costs more than all hits together are worth
+    edit = first.shape[1] + second.shape[1] + 1  # outweighs all hits together
     inserted = torch.arange(second.shape[1] + 1, device=second.device) * edit
     row = inserted.expand(len(second), -1)
     end = second_lengths.unsqueeze(1)
     cost = row.gather(1, end)
-    for place in range(first.shape[1]):
-        kept = first[:, place : place + 1] == second
+    for position in range(first.shape[1]):
+        matches = first[:, position : position + 1] == second
         best = row + edit
-        best[:, 1:] = torch.minimum(best[:, 1:], row[:, :-1] + torch.where(kept, -1, edit))
+        best[:, 1:] = torch.minimum(best[:, 1:], row[:, :-1] + torch.where(matches, -1, edit))
         row = (best - inserted).cummin(1).values + inserted
-        cost = torch.where(first_lengths.unsqueeze(1) == place + 1, row.gather(1, end), cost)
+        cost = torch.where(first_lengths.unsqueeze(1) == position + 1, row.gather(1, end), cost)
     cost = cost.squeeze(1)
     edits = -(-cost).div(edit, rounding_mode="floor")
     return edits, edits * edit - cost

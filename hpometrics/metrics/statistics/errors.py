@@ -1,4 +1,4 @@
-"""Errors: the sum over rows of a measure of prediction and target, a column at a time."""
+"""Sums over rows of an error measure of prediction and target, per column."""
 
 from __future__ import annotations
 
@@ -14,38 +14,47 @@ from ..batch import Outputs, as_tensor
 from .statistic import Reduction, Statistic
 
 PREDS, TARGET, ERROR = range(3)
-_LEAST, _MOST = 2.0**-900, 2.0**900  # between these a sum has lost nothing that matters, and can grow on
+_LEAST, _MOST = 2.0**-900, 2.0**900  # between these a sum is exact enough and has room to grow
 _FAR = 2000  # powers of two that take any float64 to 0 or infinity
 WHOLE = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
-"""The types of whole numbers that int64 holds."""
+"""The integer types that int64 can hold."""
 _WRAPS = 2.0**62  # a difference of int64 may be wrong from about here
+Measure = Literal[
+    "absolute", "square", "power", "size", "percentage", "square_percentage", "symmetric", "square_log",
+    "square_log_clipped",
+]  # fmt: skip
+_DEGREES: Mapping[str, int] = {
+    "absolute": 1, "size": 1, "square": 2, "square_log": 2, "square_log_clipped": 2,
+}  # fmt: skip
+"""The power by which a measure grows with the unit of the values, if its sum may leave float64's range."""
+_EPS = 1e-9
 
 
 def columns(batch: Outputs) -> Tensor:
-    """The block of predictions, target and error (predictions - target): shape (3, N, D), float64."""
+    """Return the block of predictions, target and error (predictions - target): (3, N, D), float64."""
     return batch.block("regression_columns", _columns)
 
 
-def check_width(batch: Outputs, held: Tensor | None) -> None:
-    """Refuse a batch of another number of columns than is held.
+def check_width(batch: Outputs, state: Tensor | None) -> None:
+    """Check that a batch has as many columns as the state, where there is one.
 
     Raises:
         MetricInputError: naming both numbers.
     """
     width = columns(batch).shape[-1]
-    if held is not None and held.shape[-1] != width:
+    if state is not None and state.shape[-1] != width:
         raise MetricInputError(
-            f"the batches before had {held.shape[-1]} columns, this one has {width}; keep it the same"
+            f"the batches before had {state.shape[-1]} columns, this one has {width}; keep it the same"
         )
 
 
 def rows_of(batch: Outputs) -> Tensor:
-    """How many rows a batch has, or what they weigh."""
+    """Return the number of rows of a batch, or the sum of their weights."""
     return number(len(batch), batch.target, torch.int64) if batch.weight is None else batch.weight.sum()
 
 
 def over_rows(values: Tensor, weight: Tensor | None) -> Tensor:
-    """Sum values (..., N, D) over their rows, with weights if there are any."""
+    """Sum values (..., N, D) over their rows, weighted if there are weights."""
     return values.sum(-2) if weight is None else torch.einsum("...nd,n->...d", values, weight)
 
 
@@ -56,7 +65,7 @@ def _columns(batch: Outputs) -> Tensor:
 
 
 def difference(first: Tensor, second: Tensor) -> Tensor:
-    """Subtract real numbers in float64, whole ones without the rounding that float64 begins at 2^53."""
+    """Subtract in float64, integers without the rounding that float64 has from 2^53 on."""
     gap = first.double() - second.double()
     if first.is_floating_point() or second.is_floating_point():
         return gap
@@ -64,7 +73,7 @@ def difference(first: Tensor, second: Tensor) -> Tensor:
 
 
 def first_counting(values: Tensor, weight: Tensor | None) -> Tensor:
-    """The first row of (..., N, D) that weighs something, or the first one if none does: (..., D)."""
+    """Return the first row of (..., N, D) with a weight above 0, or the first one if none has: (..., D)."""
     if weight is None or (on_host(weight) and weight[0].item() > 0):
         return values.select(-2, 0)
     return values.index_select(-2, (weight > 0).int().argmax().view(1)).squeeze(-2)
@@ -78,7 +87,7 @@ def times_power(values: Tensor, exponent: Tensor) -> Tensor:
 
 
 def is_out_of_range(sums: Tensor) -> bool:
-    """Check on the CPU whether a sum may have lost digits, or may soon be infinite; no device is read."""
+    """Check on the CPU whether a sum may have lost digits or may soon overflow; devices are not read."""
     if not on_host(sums):
         return False
     least, most = sums.aminmax()
@@ -86,42 +95,31 @@ def is_out_of_range(sums: Tensor) -> bool:
 
 
 def in_range(sums: Tensor) -> Tensor:
-    """Check for each sum whether it has kept its digits and can still grow."""
+    """Return which sums are exact enough and have room to grow."""
     return (sums > _LEAST) & (sums < _MOST)
 
 
 def largest_of(values: Tensor, weight: Tensor | None) -> Tensor:
-    """The largest size over the rows that count, (..., D) of values (..., N, D)."""
+    """Return the largest absolute value over the rows with a weight above 0: (..., D) of (..., N, D)."""
     size = values.abs()
     return (size if weight is None else torch.where(weight.unsqueeze(-1) > 0, size, 0.0)).amax(-2)
 
 
 def unit_of(largest: Tensor, fits: Tensor) -> Tensor:
-    """The exponent of a unit near the largest sizes, int64; 0 of those that fit or have none."""
+    """Return the exponent of a unit near the largest values, int64; 0 where they fit or are not finite."""
     leaves = largest.isfinite() & (largest > 0) & ~fits
     return torch.where(leaves, torch.frexp(largest).exponent.long(), 0)
 
 
 def exponent_of(state: Mapping[str, Tensor], name: str) -> Tensor:
-    """The exponents of a state, each of the shape of a part of it."""
+    """Return the exponents of a state, in the shape of the tensor `name`; 0 where it has none."""
     exponent = state.get("exponent")
     return torch.zeros_like(state[name], dtype=torch.int64) if exponent is None else exponent
 
 
 def larger_unit(ours: Tensor, theirs: Tensor, ours_are_0: Tensor, theirs_are_0: Tensor) -> Tensor:
-    """The unit for numbers of two units; zeros fit any."""
+    """Return the larger of two units; a number that is 0 fits any unit."""
     return torch.maximum(ours, theirs).where(~theirs_are_0, ours).where(~ours_are_0, theirs)
-
-
-Measure = Literal[
-    "absolute", "square", "power", "size", "percentage", "square_percentage", "symmetric", "square_log",
-    "square_log_clipped",
-]  # fmt: skip
-
-_DEGREES: Mapping[str, int] = {
-    "absolute": 1, "size": 1, "square": 2, "square_log": 2, "square_log_clipped": 2,
-}  # fmt: skip
-"""By how much a measure grows with the unit of the values, where its sum may leave the range of float64."""
 
 
 def _symmetric(preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
@@ -142,29 +140,29 @@ _MEASURES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 
 
 class ErrorSum(Statistic):
-    """The sum over rows of what a subclass measures of each value, per column.
+    """The sum over rows of a measure that a subclass defines, per column.
 
-    Where a sum of a batch on the CPU leaves the range of float64, as that of the squares of 1e200, the sum is
-    kept in a unit of its own: the state then has an `exponent`, of two, for the values of each column.
+    Where a sum over a batch on the CPU leaves the range of float64, such as the squares of 1e200, it is kept
+    in a unit of its own: the state then has an `exponent` of two for each column.
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"rows": "sum", "total": "sum"}
     weighted: ClassVar[bool] = True
     degree: float = 0
-    """By which power of the unit of the values a measure grows; 0 where it has none."""
+    """The power by which the measure grows with the unit of the values; 0 where it does not."""
     of: int = ERROR
-    """Whose sizes set the unit: those of `PREDS`, `TARGET` or `ERROR`."""
+    """Whose absolute values set the unit: `PREDS`, `TARGET` or `ERROR`."""
 
     def columns(self, batch: Outputs) -> Tensor:
-        """The block that is measured: predictions, target and error."""
+        """Return the measured block: predictions, target and error."""
         return columns(batch)
 
     def measure(self, batch: Outputs, values: Tensor) -> Tensor:
-        """Measure each value, (N, D), of the columns of a batch, which may be in another unit."""
+        """Measure each value, (N, D), of the columns of a batch, which may be scaled to another unit."""
         raise NotImplementedError(f"{type(self).__name__} needs measure(batch, values)")
 
     def update(self, batch: Outputs) -> None:
-        """Add one batch: each column is summed in float64."""
+        """Add one batch; each column is summed in float64."""
         part = {"total": self._total(batch, self.columns(batch))}
         if "rows" in self.reductions:
             part["rows"] = rows_of(batch)
@@ -174,7 +172,7 @@ class ErrorSum(Statistic):
             self._add_in_units(part)
 
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take in what `state()` of another one gave."""
+        """Merge the `state()` of another statistic."""
         self._check_state(state)
         if state and self._state:
             self._check_shapes({name: state[name] for name in self.reductions})
@@ -191,7 +189,7 @@ class ErrorSum(Statistic):
 
     @property
     def root_mean(self) -> Tensor:
-        """The power mean of each column, that of squares the root of their mean: shape (D,)."""
+        """The power mean of each column, for squares the root of their mean: shape (D,)."""
         mean = self._state["total"] / self._state["rows"]
         root = mean.sqrt() if self.degree == 2 else mean.pow(1 / self.degree)
         exponent = self._state.get("exponent")
@@ -199,17 +197,17 @@ class ErrorSum(Statistic):
 
     @property
     def rows(self) -> float:
-        """How many rows were seen, or what they weigh."""
+        """The number of rows, or the sum of their weights."""
         return float(self._state["rows"])
 
     @property
     def total(self) -> Tensor:
-        """The sum of each column, shape (D,), in the unit's power of `degree`."""
+        """The sum of each column, shape (D,), in units to the power of `degree`."""
         return self._state["total"]
 
     @property
     def exponent(self) -> Tensor:
-        """The exponent of the unit, a power of two, of each column: shape (D,), int64; 0 but at extremes."""
+        """The exponent of two of each column's unit: shape (D,), int64; 0 except for extreme values."""
         return exponent_of(self._state, "total")
 
     def in_unit(self, sums: Tensor, exponent: Tensor) -> Tensor:
@@ -227,7 +225,7 @@ class ErrorSum(Statistic):
         return over_rows(measured, batch.weight)
 
     def _add_in_range(self, batch: Outputs, part: Mapping[str, Tensor]) -> None:
-        """Add a batch in a unit near its largest value, for the columns whose sum is out of range."""
+        """Add a batch, in a unit near its largest value for the columns whose sum is out of range."""
         values, total = self.columns(batch), part["total"]
         largest = largest_of(values[self.of], batch.weight)
         exponent = unit_of(largest, in_range(total))
@@ -237,15 +235,15 @@ class ErrorSum(Statistic):
         self._add_in_units(part)
 
     def _add_in_units(self, other: Mapping[str, Tensor]) -> None:
-        """Add sums, those of a column in the larger one of their two units."""
-        held = self._state
-        if not held or not ("exponent" in held or "exponent" in other):
+        """Add sums, each column in the larger of its two units."""
+        current = self._state
+        if not current or not ("exponent" in current or "exponent" in other):
             self.add(**other)
             return
-        ours, theirs = exponent_of(held, "total"), exponent_of(other, "total")
-        common = larger_unit(ours, theirs, held["total"] == 0, other["total"] == 0)
+        ours, theirs = exponent_of(current, "total"), exponent_of(other, "total")
+        common = larger_unit(ours, theirs, current["total"] == 0, other["total"] == 0)
         self._state["exponent"] = common
-        self._state["total"] = self.in_unit(held["total"], ours - common)
+        self._state["total"] = self.in_unit(current["total"], ours - common)
         scaled = {**other, "total": self.in_unit(other["total"], theirs - common)}
         self.add(**{name: scaled[name] for name in self.reductions})
 
@@ -273,12 +271,12 @@ class Errors(ErrorSum):
     def __init__(self, measure: Measure, p: float | None = None) -> None:
         super().__init__(measure=measure, **({} if p is None else {"p": p}))
         self._logged = measure.startswith("square_log")
-        self.regroups = not self._logged  # which looks at the values of every batch
+        self.regroups = not self._logged  # its check reads the values of every batch
         self.degree = _DEGREES.get(measure, 0) if p is None else p
         self.of = TARGET if measure == "size" else ERROR
 
     def check(self, batch: Outputs) -> None:
-        """Refuse another number of columns and, on the CPU, a number that has no log(1 + x).
+        """Check the number of columns and, on the CPU, that log(1 + x) exists.
 
         Raises:
             MetricInputError: naming what came.
@@ -295,7 +293,7 @@ class Errors(ErrorSum):
             )
 
     def columns(self, batch: Outputs) -> Tensor:
-        """The block that is measured, of the logarithms of 1 + x where those are."""
+        """Return the measured block, with log(1 + x) in the place of x for the logarithmic measures."""
         values = columns(batch)
         if not self._logged:
             return values
@@ -315,9 +313,6 @@ class Errors(ErrorSum):
         return self.measure(batch, self.columns(batch))
 
 
-_EPS = 1e-9
-
-
 class MaskedSquares(ErrorSum):
     """Sum over rows of mask * error ** 2 / (how many columns the row's mask has), per column; and the rows.
 
@@ -327,7 +322,7 @@ class MaskedSquares(ErrorSum):
     degree = 2
 
     def check(self, batch: Outputs) -> None:
-        """Refuse another number of columns and what is no mask.
+        """Check the number of columns and the mask.
 
         Raises:
             MetricInputError: naming what came.

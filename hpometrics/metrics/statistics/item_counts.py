@@ -1,4 +1,4 @@
-"""Item counts: how often each item stands in the lists of users, at several cut-offs."""
+"""Counts of items and groups of items in the lists of users, at several cut-offs."""
 
 from __future__ import annotations
 
@@ -18,65 +18,15 @@ from ..retrieval.reading import known_users
 from .cutoffs import AtCutoffs, FormulaMeans, rankings_in
 from .statistic import Reduction, Statistic, tally
 
-
-def placed_sums(numbers: Tensor, worth: Tensor | None, cutoffs: tuple[int, ...], size: int) -> Tensor:
-    """Add up what each place of lists is worth, by the number that stands there.
-
-    The arguments are those of `placed_between`.
-
-    Returns:
-        (cut-offs, size) float64.
-    """
-    return placed_between(numbers, worth, cutoffs, size).cumsum(0, dtype=torch.float64)
-
-
-def placed_between(numbers: Tensor, worth: Tensor | None, cutoffs: tuple[int, ...], size: int) -> Tensor:
-    """Add up what places behind one cut-off and up to the next are worth, by the number that stands there.
-
-    Args:
-        numbers: (rows, depth) int64; -1 counts for nothing.
-        worth: (rows, depth) float64; None where each place counts 1.
-        cutoffs: lengths of lists, rising.
-        size: numbers lie below it.
-
-    Returns:
-        (cut-offs, size) int64, or float64 where places are worth something: the places that a cut-off has and
-        the one before has not.
-    """
-    deepest = cutoffs[-1]
-    width = size + 1  # the first of each part is for what counts for nothing
-    codes = _narrow(numbers[:, :deepest], len(cutoffs) * width)
-    codes += _beginnings(cutoffs, width, numbers.device).to(codes.dtype)
-    each = None if worth is None else worth[:, :deepest].reshape(-1)
-    sums = tally(codes.view(-1), each, len(cutoffs) * width)
-    return sums.view(len(cutoffs), width)[:, 1:]
-
-
-def _narrow(numbers: Tensor, most: int) -> Tensor:
-    """A copy of numbers below this; on the host in 32 bits where these do, counted in half the time."""
-    dtype = torch.int32 if on_host(numbers) and most < 2**31 else torch.int64
-    return numbers.to(dtype, copy=True, memory_format=torch.contiguous_format)
-
-
-@lru_cache(maxsize=8)
-def _beginnings(cutoffs: tuple[int, ...], width: int, device: torch.device) -> Tensor:
-    """Where number 0 stands among the sums, for each place of a list, (depth,) int64."""
-    part = torch.bucketize(torch.arange(1, cutoffs[-1] + 1), torch.tensor(cutoffs))
-    return sent(part * width + 1, device)
-
-
-def weighed(worth: Tensor, weight: Tensor | None) -> Tensor:
-    """What places (rows, depth) are worth in float64, where rows have weights times these."""
-    return worth.double() if weight is None else worth.double() * weight.unsqueeze(1)
-
-
+Measure = Callable[[Lists], Tensor]
+PairSource = Literal["lists", "seen"]
 ItemSource = Literal["lists", "hits"]
 
 
 class ItemCounts(AtCutoffs):
-    """How often each item is recommended, or recommended and relevant, in lists of each cut-off.
+    """How often each item is recommended, or is recommended and relevant, in lists of each cut-off.
 
-    Places between two cut-offs are counted once; a cut-off is the sum of those up to it.
+    Positions between two cut-offs are counted once; the counts of a cut-off are the sums up to it.
 
     Args:
         of: `lists` counts items of lists, `hits` those that are relevant to the user.
@@ -91,14 +41,14 @@ class ItemCounts(AtCutoffs):
 
     @property
     def joins(self) -> bool:
-        """It reads the items of lists, and their hits."""
+        """True: the items of lists and their hits are all that is read."""
         return True
 
     def check(self, batch: Outputs) -> None:
-        """Make sure that the size of the catalogue is known, and that of the batches before.
+        """Check that the size of the catalogue is known, and that of earlier batches.
 
         Raises:
-            MetricInputError: it is not.
+            MetricInputError: it is unknown or differs.
         """
         size = self._size(batch)
         if self._state and self._state["counts"].shape[1] != size:
@@ -108,21 +58,21 @@ class ItemCounts(AtCutoffs):
             )
 
     def update(self, batch: Outputs) -> None:
-        """Count the items of each place."""
-        ranked = rankings_in(batch)
-        lists = ranked.lists
+        """Count the items of each position."""
+        rankings = rankings_in(batch)
+        lists = rankings.lists
         plain = self.params["of"] == "lists" and batch.weight is None
-        counted = None if plain else weighed(self._counted(lists), batch.weight)
-        counts = placed_between(lists.items, counted, self.cutoffs, ranked.num_items)
+        worth = None if plain else weigh(self._counting_positions(lists), batch.weight)
+        counts = sum_between_cutoffs(lists.items, worth, self.cutoffs, rankings.num_items)
         users = counts.new_full((), len(batch)) if batch.weight is None else batch.weight.sum()
         self.add(counts=counts, users=users)
 
-    def _counted(self, lists: Lists) -> Tensor:
-        """Which places count, (rows, depth) bool."""
+    def _counting_positions(self, lists: Lists) -> Tensor:
+        """Return which positions count, (rows, depth) bool."""
         return lists.hits if self.params["of"] == "hits" else lists.real
 
     def at(self, cutoff: int) -> Tensor:
-        """How often each item stands in lists of a cut-off, (items,) float64."""
+        """Return how often each item is in lists of a cut-off, (items,) float64."""
         return self.derived("counts", _up_to_each)[self.place(cutoff)]
 
     @property
@@ -134,24 +84,21 @@ class ItemCounts(AtCutoffs):
         return rankings_in(batch).num_items
 
 
-def _up_to_each(counted: ItemCounts) -> Tensor:
-    return counted._state["counts"].cumsum(0, dtype=torch.float64)
-
-
-Measure = Callable[[Lists], Tensor]
+def _up_to_each(own: ItemCounts) -> Tensor:
+    return own._state["counts"].cumsum(0, dtype=torch.float64)
 
 
 class ItemMeans(FormulaMeans[Measure]):
-    """Sum and weight of the values of an item's places in lists, a row per cut-off.
+    """The sum and weight of the values at the positions of each item in lists, a row per cut-off.
 
     Args:
         owner: the name of the formula; the same owner means the same formula.
-        measure: gives the values of all places of lists, (rows, depth) float64, nan where there is none.
+        measure: returns the values of all positions of lists, (rows, depth) float64, nan for none.
         cutoffs: the lengths of lists.
     """
 
     def check(self, batch: Outputs) -> None:
-        """Make sure that the groups of items, and with them the catalogue, are known.
+        """Check that the groups of items, and with them the catalogue, are known.
 
         Raises:
             MetricInputError: they are not.
@@ -160,27 +107,27 @@ class ItemMeans(FormulaMeans[Measure]):
 
     def update(self, batch: Outputs) -> None:
         """Add up the values of each item."""
-        ranked = rankings_in(batch)
-        lists, size = ranked.lists, len(ranked.item_groups)
+        rankings = rankings_in(batch)
+        lists, size = rankings.lists, len(rankings.item_groups)
         values = self._measure(lists)
-        there = lists.real & ~values.isnan()
+        has_value = lists.real & ~values.isnan()
         sums = [
-            placed_sums(lists.items, weighed(worth, ranked.weight), self.cutoffs, size)
-            for worth in (torch.where(there, values, 0.0), there)
+            sum_positions(lists.items, weigh(worth, rankings.weight), self.cutoffs, size)
+            for worth in (torch.where(has_value, values, 0.0), has_value)
         ]
         self.add(total=sums[0], weight=sums[1])
 
     def means(self, cutoff: int) -> Tensor:
-        """The mean of each item at a cut-off, (items,); nan where it has no value."""
+        """Return the mean of each item at a cut-off, (items,); nan where it has no value."""
         row = self.place(cutoff)
         means: Tensor = self._state["total"][row] / self._state["weight"][row]
         return means
 
 
 class ItemTotals(Statistic):
-    """How many users each item is relevant to, or was on offer to; no lists are read.
+    """How many users each item is relevant to, or was offered to; no lists are read.
 
-    On offer is what has a score above -inf and is not masked: of a sampled evaluation the candidates.
+    An item is offered if its score is above -inf and not masked: in a sampled evaluation, the candidates.
 
     Args:
         of: `relevant` or `offered`.
@@ -193,7 +140,7 @@ class ItemTotals(Statistic):
         super().__init__(of=of)
 
     def check(self, batch: Outputs) -> None:
-        """Make sure that the size of the catalogue is known.
+        """Check that the size of the catalogue is known.
 
         Raises:
             MetricInputError: it is not.
@@ -202,9 +149,9 @@ class ItemTotals(Statistic):
 
     def update(self, batch: Outputs) -> None:
         """Count the items of each user."""
-        ranked = rankings_in(batch)
-        count = _relevant if self.params["of"] == "relevant" else _offered
-        self.add(counts=count(ranked, ranked.weights, self._size(batch)))
+        rankings = rankings_in(batch)
+        count = _count_relevant if self.params["of"] == "relevant" else _count_offered
+        self.add(counts=count(rankings, rankings.weights, self._size(batch)))
 
     @property
     def counts(self) -> Tensor:
@@ -215,12 +162,12 @@ class ItemTotals(Statistic):
         return rankings_in(batch).num_items
 
 
-def _relevant(batch: RankingBatch, weights: Tensor, size: int) -> Tensor:
+def _count_relevant(batch: RankingBatch, weights: Tensor, size: int) -> Tensor:
     entries = batch.relevant_items
     return tally(entries.items, entries.real(weights[entries.row_of]), size)
 
 
-def _offered(batch: RankingBatch, weights: Tensor, size: int) -> Tensor:
+def _count_offered(batch: RankingBatch, weights: Tensor, size: int) -> Tensor:
     counts = torch.zeros(size, dtype=torch.float64, device=weights.device)
     for start, scores in batch.tiles():
         rows = slice(start, start + len(scores))
@@ -233,16 +180,13 @@ def _offered(batch: RankingBatch, weights: Tensor, size: int) -> Tensor:
     return counts
 
 
-PairSource = Literal["lists", "seen"]
-
-
 class GroupPairs(AtCutoffs):
-    """How often users of each group meet items of each group, in lists or in what they have seen.
+    """How often users of each group encounter items of each group, in lists or in their seen items.
 
     Args:
-        of: `lists` counts items of lists of each cut-off, `seen` the training interactions of the users that
-            are measured.
-        cutoffs: the lengths of lists; none of `seen`.
+        of: `lists` counts items in lists of each cut-off, `seen` the training interactions of the measured
+            users.
+        cutoffs: the lengths of lists; empty for `seen`.
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"pairs": "sum", "all": "sum"}
@@ -252,27 +196,31 @@ class GroupPairs(AtCutoffs):
         super().__init__(cutoffs, of=of)
 
     def check(self, batch: Outputs) -> None:
-        """Make sure that both groups are known, and what the users have seen.
+        """Check that both groups are known, and for `seen` the items that the users have seen.
 
         Raises:
             MetricInputError: they are not.
         """
-        ranked = rankings_in(batch)
-        _ = ranked.item_groups, ranked.user_groups
+        rankings = rankings_in(batch)
+        _ = rankings.item_groups, rankings.user_groups
         if self.params["of"] == "seen":
-            _ = _known(ranked)
+            _ = _known_users(rankings)
 
     def update(self, batch: Outputs) -> None:
-        """Count pairs of groups; what has no known group counts among all."""
-        ranked = rankings_in(batch)
-        groups = ranked.side.num_item_groups
-        users = torch.where(ranked.user_groups < 0, ranked.side.num_user_groups, ranked.user_groups)
-        counts = self._listed(ranked, users) if self.params["of"] == "lists" else _seen(ranked, users)
-        counts = counts.view(-1, ranked.side.num_user_groups + 1, groups + 1)[:, :-1]
+        """Count pairs of groups; items of no known group count in `all` only."""
+        rankings = rankings_in(batch)
+        groups = rankings.side.num_item_groups
+        users = torch.where(rankings.user_groups < 0, rankings.side.num_user_groups, rankings.user_groups)
+        counts = (
+            self._count_listed(rankings, users)
+            if self.params["of"] == "lists"
+            else _count_seen(rankings, users)
+        )
+        counts = counts.view(-1, rankings.side.num_user_groups + 1, groups + 1)[:, :-1]
         self.add(pairs=counts[..., :groups], all=counts.sum(2))
 
     def shares(self, cutoff: int | None = None) -> Tensor:
-        """Of all items that users of a group meet, the share of each group of items, (groups, groups).
+        """Return the share of each group of items among those that users of a group meet, (groups, groups).
 
         A row is nan where the users meet none.
         """
@@ -280,28 +228,79 @@ class GroupPairs(AtCutoffs):
         shares: Tensor = self._state["pairs"][row] / self._state["all"][row].unsqueeze(1)
         return shares
 
-    def _listed(self, batch: RankingBatch, users: Tensor) -> Tensor:
+    def _count_listed(self, batch: RankingBatch, users: Tensor) -> Tensor:
         lists = batch.lists
-        codes = _codes(batch, users.unsqueeze(1), lists.items.clamp(min=0))
+        codes = _group_codes(batch, users.unsqueeze(1), lists.items.clamp(min=0))
         size = (batch.side.num_user_groups + 1) * (batch.side.num_item_groups + 1)
-        return placed_sums(
-            codes.masked_fill(~lists.real, -1), weighed(lists.real, batch.weight), self.cutoffs, size
+        return sum_positions(
+            codes.masked_fill(~lists.real, -1), weigh(lists.real, batch.weight), self.cutoffs, size
         )
 
 
-def _seen(batch: RankingBatch, users: Tensor) -> Tensor:
-    seen = batch.side.seen_by(_known(batch))
-    row = seen.row_of
+def _count_seen(batch: RankingBatch, users: Tensor) -> Tensor:
+    entries = batch.side.seen_by(_known_users(batch))
+    row = entries.row_of
     size = (batch.side.num_user_groups + 1) * (batch.side.num_item_groups + 1)
-    return tally(_codes(batch, users[row], seen.items), seen.real(batch.weights[row]), size)
+    return tally(_group_codes(batch, users[row], entries.items), entries.real(batch.weights[row]), size)
 
 
-def _known(batch: RankingBatch) -> Tensor:
-    """The users, of all of whom it is known what they have seen."""
+def _known_users(batch: RankingBatch) -> Tensor:
+    """Return the users, after checking that the seen items of all of them are known."""
     return known_users(batch.users, len(batch.side.seen), "seen", "seen items are counted")
 
 
-def _codes(batch: RankingBatch, users: Tensor, items: Tensor) -> Tensor:
-    """Number the pair of a group of users and one of items; unknown ones have the last number."""
+def _group_codes(batch: RankingBatch, users: Tensor, items: Tensor) -> Tensor:
+    """Encode pairs of a group of users and a group of items; unknown groups have the last number."""
     own, groups = batch.side.num_item_groups, batch.item_groups[items]
     return users * (own + 1) + torch.where(groups < 0, own, groups)
+
+
+def sum_positions(numbers: Tensor, worth: Tensor | None, cutoffs: tuple[int, ...], size: int) -> Tensor:
+    """Add up the worth of each position of lists, by the number at the position.
+
+    The arguments are those of `sum_between_cutoffs`.
+
+    Returns:
+        (cut-offs, size) float64.
+    """
+    return sum_between_cutoffs(numbers, worth, cutoffs, size).cumsum(0, dtype=torch.float64)
+
+
+def sum_between_cutoffs(numbers: Tensor, worth: Tensor | None, cutoffs: tuple[int, ...], size: int) -> Tensor:
+    """Add up the worth of the positions between one cut-off and the next, by the number at the position.
+
+    Args:
+        numbers: (rows, depth) int64; -1 is ignored.
+        worth: (rows, depth) float64; None where each position counts 1.
+        cutoffs: lengths of lists, ascending.
+        size: an upper bound of the numbers, exclusive.
+
+    Returns:
+        (cut-offs, size) int64, or float64 with `worth`: sums over the positions that a cut-off includes and
+        the previous one does not.
+    """
+    deepest = cutoffs[-1]
+    width = size + 1  # the first entry of each part is for -1
+    codes = _narrow(numbers[:, :deepest], len(cutoffs) * width)
+    codes += _offsets(cutoffs, width, numbers.device).to(codes.dtype)
+    each = None if worth is None else worth[:, :deepest].reshape(-1)
+    sums = tally(codes.view(-1), each, len(cutoffs) * width)
+    return sums.view(len(cutoffs), width)[:, 1:]
+
+
+def _narrow(numbers: Tensor, most: int) -> Tensor:
+    """Return a copy of numbers below `most`; on the CPU in 32 bits if these suffice, for half the time."""
+    dtype = torch.int32 if on_host(numbers) and most < 2**31 else torch.int64
+    return numbers.to(dtype, copy=True, memory_format=torch.contiguous_format)
+
+
+def weigh(worth: Tensor, weight: Tensor | None) -> Tensor:
+    """Return the worth of positions (rows, depth) in float64, multiplied by the weights of rows if any."""
+    return worth.double() if weight is None else worth.double() * weight.unsqueeze(1)
+
+
+@lru_cache(maxsize=8)
+def _offsets(cutoffs: tuple[int, ...], width: int, device: torch.device) -> Tensor:
+    """Return the index of number 0 among the sums for each position of a list, (depth,) int64."""
+    part = torch.bucketize(torch.arange(1, cutoffs[-1] + 1), torch.tensor(cutoffs))
+    return sent(part * width + 1, device)

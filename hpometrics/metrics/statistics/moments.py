@@ -1,4 +1,4 @@
-"""Moments of real outputs, a column at a time: what shares of variation and correlations are functions of."""
+"""Moments and extremes of real outputs, per column, from which R2 and correlations are computed."""
 
 from __future__ import annotations
 
@@ -31,19 +31,20 @@ from .errors import (
 )
 from .statistic import Reduction, Statistic
 
-_TINY = 2.0**-1022  # divides the sum of rows that weigh nothing
-_ROUNDED = 11  # bits of an int64 that float64 does not hold
+_TINY = 2.0**-1022  # the divisor where the weights sum to 0
+_ROUNDED = 11  # bits of an int64 that float64 cannot hold
+Of = Literal["error", "target"]
 
 
 class Moments(Statistic):
     """Count, means and centered second moments of predictions, target and error, per column.
 
-    Everything is measured from `origin`, the first row seen, so that a large offset costs no digits: a target
+    Everything is measured from `origin`, the first row, so that a large offset costs no digits: a target
     around 1e6 with a deviation of 1e-4 is as exact as one around 0, and a constant has a spread of exactly 0.
     Batches are joined by the parallel form of Welford's update; squares of the values are never summed.
 
-    Where squares of a batch on the CPU leave the range of float64, predictions, target and error of each
-    column are kept in units of their own: the state then has an `exponent`, of two, for each.
+    Where squares of a batch on the CPU leave the range of float64, the predictions, target and error of each
+    column are stored in units of their own: the state then has an `exponent` of two for each.
 
     Source: Chan, Golub & LeVeque 1979, Stanford University STAN-CS-79-773.
 
@@ -61,7 +62,7 @@ class Moments(Statistic):
     regroups = True
 
     def check(self, batch: Outputs) -> None:
-        """Refuse another number of columns.
+        """Check the number of columns.
 
         Raises:
             MetricInputError: naming both numbers.
@@ -77,7 +78,7 @@ class Moments(Statistic):
         self._join(part)
 
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take in what `state()` of another one gave."""
+        """Merge the `state()` of another statistic."""
         self._check_state(state)
         if self._state and state:
             self._check_shapes({name: state[name] for name in self.reductions})
@@ -86,36 +87,36 @@ class Moments(Statistic):
 
     @property
     def rows(self) -> float:
-        """How many rows were seen, or what they weigh."""
+        """The number of rows, or the sum of their weights."""
         return float(self._state["rows"])
 
     def mean(self, of: int) -> Tensor:
-        """The mean of each column of `PREDS`, `TARGET` or `ERROR`."""
+        """Return the mean of each column of `PREDS`, `TARGET` or `ERROR`."""
         return times_power(self.center(of), self.exponent(of)) if self._has_units else self.center(of)
 
     def deviation(self, of: int) -> Tensor:
-        """The standard deviation, over n, of each column of `PREDS`, `TARGET` or `ERROR`."""
+        """Return the standard deviation, over n, of each column of `PREDS`, `TARGET` or `ERROR`."""
         return times_power((self.spread(of) / self.rows).sqrt(), self.exponent(of))
 
     def center(self, of: int) -> Tensor:
-        """The mean in units of `2 ** exponent(of)`."""
+        """Return the mean in units of `2 ** exponent(of)`."""
         return self._state["origin"][of] + self._state["mean"][of]
 
     def spread(self, of: int) -> Tensor:
-        """The sum of squared gaps from the mean, of each column, in squares of `2 ** exponent(of)`."""
+        """Return the sum of squared deviations from the mean per column, in `2 ** (2 * exponent(of))`."""
         return self._state["spread"][of]
 
     @property
     def cross(self) -> Tensor:
-        """The sum of products of the gaps of predictions and target, per column, in both their units."""
+        """The sum of products of the centered predictions and targets, per column, in both their units."""
         return self._state["cross"]
 
     def exponent(self, of: int) -> Tensor:
-        """The exponent of the unit, a power of two, of each column: shape (D,), int64; 0 but at extremes."""
+        """Return the exponent of two of each column's unit, shape (D,), int64; 0 except at extremes."""
         return exponent_of(self._state, "mean")[of]
 
     def in_one_unit(self) -> Moments:
-        """Return the moments with predictions, target and error of a column in the largest of their units."""
+        """Return the moments with predictions, target and error of each column in their largest unit."""
         if not self._has_units:
             return self
         one, exponent = self.fresh(), self._state["exponent"]
@@ -140,32 +141,32 @@ class Moments(Statistic):
 
     def _join(self, other: Mapping[str, Tensor]) -> None:
         self._derived = {}
-        held = self._state
-        if held:
-            other = {name: value.to(held["rows"].device) for name, value in other.items()}
+        current = self._state
+        if current:
+            other = {name: value.to(current["rows"].device) for name, value in other.items()}
         on_cpu = on_host(other["rows"])
-        if not held or (on_cpu and not held["rows"].item()):
+        if not current or (on_cpu and not current["rows"].item()):
             self._state = {name: value.clone() for name, value in other.items()}
             return
         units = {}
-        if "exponent" in held or "exponent" in other:
-            ours, theirs = exponent_of(held, "mean"), exponent_of(other, "mean")
-            common = larger_unit(ours, theirs, _are_0(held), _are_0(other))
-            held, other = self._in_units(held, common), self._in_units(other, common)
+        if "exponent" in current or "exponent" in other:
+            ours, theirs = exponent_of(current, "mean"), exponent_of(other, "mean")
+            common = larger_unit(ours, theirs, _are_0(current), _are_0(other))
+            current, other = self._in_units(current, common), self._in_units(other, common)
             units = {"exponent": common}
-        rows = held["rows"] + other["rows"]
+        rows = current["rows"] + other["rows"]
         share = other["rows"].double() / (rows if on_cpu else torch.where(rows > 0, rows, 1))
-        origin = held["origin"]
-        if not on_cpu:  # where nobody has looked whether a row counted
-            origin = torch.where(held["rows"] > 0, origin, other["origin"])
-        gap = (other["origin"] - origin) + (other["mean"] - held["mean"])
-        weight = held["rows"] * share
+        origin = current["origin"]
+        if not on_cpu:  # where no check of the weights has synchronized
+            origin = torch.where(current["rows"] > 0, origin, other["origin"])
+        gap = (other["origin"] - origin) + (other["mean"] - current["mean"])
+        weight = current["rows"] * share
         self._state = {
             "rows": rows,
             "origin": origin,
-            "mean": held["mean"] + gap * share,
-            "spread": held["spread"] + other["spread"] + gap.square() * weight,
-            "cross": held["cross"] + other["cross"] + gap[PREDS] * gap[TARGET] * weight,
+            "mean": current["mean"] + gap * share,
+            "spread": current["spread"] + other["spread"] + gap.square() * weight,
+            "cross": current["cross"] + other["cross"] + gap[PREDS] * gap[TARGET] * weight,
             **units,
         }
 
@@ -174,9 +175,9 @@ class Moments(Statistic):
 
 
 def _from_one(batch: Outputs, values: Tensor) -> tuple[Tensor, Tensor]:
-    """The first row that counts, (3, D), and the gaps of all from it, (3, N, D), of the columns of a batch.
+    """Return the first row with a weight above 0, (3, D), and the differences of all rows from it, (3, N, D).
 
-    Of whole numbers it is one near by that float64 holds, as it holds their gaps.
+    For integers the origin is a nearby number that float64 can hold exactly, like the differences from it.
     """
     origin = first_counting(values, batch.weight)
     parts = (batch.predictions, batch.target)
@@ -190,16 +191,16 @@ def _from_one(batch: Outputs, values: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _is_exact(whole: Tensor) -> bool:
-    """Check on the CPU whether float64 holds whole numbers as they are."""
+    """Check on the CPU whether float64 holds these integers exactly."""
     return on_host(whole) and max(map(abs, map(float, whole.aminmax()))) < 2.0**53
 
 
 def _in_own_units(part: dict[str, Tensor], values: Tensor, weight: Tensor | None) -> dict[str, Tensor]:
-    """Measure moments again in units of their own, where their spread is out of range and not a constant's.
+    """Compute moments again in units of their own where the spread is out of range, except for constants.
 
-    A number that differs at all from one between 2^-450 and 2^450 has a spread in float64, so that rows are
-    only looked at again where a spread of 0 is one around another number, as that of the errors of a perfect
-    model.
+    A number that differs at all from one between 2^-450 and 2^450 has a spread in float64, so the rows are
+    read again only where the spread is 0 around a number outside of this range, such as the errors of a
+    perfect model.
     """
     spread, largest = part["spread"], part["origin"].abs()
     if not is_out_of_range(_extent(spread, largest)):
@@ -219,12 +220,12 @@ def _in_own_units(part: dict[str, Tensor], values: Tensor, weight: Tensor | None
 
 
 def _extent(spread: Tensor, size: Tensor) -> Tensor:
-    """The spread, or where it is 0 the square of a size, which shows whether it may be 0 by rounding only."""
+    """Return the spread, or `size` squared where it is 0, which shows whether rounding may have made it 0."""
     return torch.where(spread == 0, size.square(), spread)
 
 
 def _moments(origin: Tensor, shifted: Tensor, weight: Tensor | None, rows: Tensor) -> dict[str, Tensor]:
-    """Measure the moments of rows, (3, N, D), given as gaps from an origin; all are 0 where none counts."""
+    """Compute the moments of rows, (3, N, D), given as differences from an origin; 0 if all weights are 0."""
     if weight is None:
         mean = shifted.mean(1)
     else:
@@ -246,11 +247,8 @@ def _are_0(state: Mapping[str, Tensor]) -> Tensor:
     return (state["origin"] == 0) & (state["mean"] == 0) & (state["spread"] == 0)
 
 
-Of = Literal["error", "target"]
-
-
 class Extremes(Statistic):
-    """The least and the greatest value of each column, over the rows that weigh something.
+    """The least and the greatest value of each column, over the rows with a weight above 0.
 
     Args:
         of: `error` (prediction - target) or `target`.
@@ -271,16 +269,16 @@ class Extremes(Statistic):
 
     @property
     def low(self) -> Tensor:
-        """The least value of each column: shape (D,); infinite when no row counted."""
+        """The least value of each column: shape (D,); infinite when no row has a weight above 0."""
         return self._state["low"]
 
     @property
     def high(self) -> Tensor:
-        """The greatest value of each column: shape (D,); minus infinite when no row counted."""
+        """The greatest value of each column: shape (D,); minus infinite when no row has a weight above 0."""
         return self._state["high"]
 
     def check(self, batch: Outputs) -> None:
-        """Refuse another number of columns.
+        """Check the number of columns.
 
         Raises:
             MetricInputError: naming both numbers.
@@ -288,7 +286,7 @@ class Extremes(Statistic):
         check_width(batch, self._state.get("low"))
 
     def update(self, batch: Outputs) -> None:
-        """Compare one batch with what is held."""
+        """Compare one batch with the extremes so far."""
         values = columns(batch)[ERROR if self.params["of"] == "error" else TARGET]
         low = high = values
         if batch.weight is not None:
@@ -297,14 +295,14 @@ class Extremes(Statistic):
         self.merge_state({"low": low.amin(0), "high": high.amax(0)})
 
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take in the extremes of other rows."""
+        """Merge the extremes of other rows."""
         self._check_state(state)
         if self._state and state:
             self._check_shapes(state)
-            held = self._state
+            current = self._state
             state = {
-                "low": torch.minimum(held["low"], state["low"].to(held["low"].device)),
-                "high": torch.maximum(held["high"], state["high"].to(held["high"].device)),
+                "low": torch.minimum(current["low"], state["low"].to(current["low"].device)),
+                "high": torch.maximum(current["high"], state["high"].to(current["high"].device)),
             }
         if state:
             self._state = {name: value.clone() for name, value in state.items()}

@@ -1,4 +1,4 @@
-"""Rank histogram: at which place the true class came; one of them serves every top-k of all rows."""
+"""Ranks: of values, of pairs of rows in two orders, and of the true class among the scores."""
 
 from __future__ import annotations
 
@@ -14,26 +14,120 @@ from ..batch import Outputs
 from .statistic import Reduction, Statistic, refuse_other_width, tally
 
 
-def mean_ranks(values: Tensor, weight: Tensor) -> Tensor:
-    """Rank (N,) values by the weight below them; equal values share the middle of their places.
+def _codes(values: Tensor) -> Tensor:
+    _, codes = torch.unique(values, return_inverse=True)
+    return codes  # type: ignore[no-any-return]  # torch does not annotate what unique returns
 
-    >>> mean_ranks(torch.tensor([5.0, 1.0, 5.0]), torch.ones(3)).tolist()  # places 2 and 3 are shared
-    [2.0, 0.5, 2.0]
+
+def _squares(codes: Tensor, weight: Tensor) -> float:
+    return float(torch.bincount(codes, weight).square().sum())
+
+
+def _inversions(codes: Tensor, weight: Tensor) -> float:
+    """Sum the weights of the pairs whose earlier row has the higher code, one bit of the codes at a time.
+
+    Rows that agree in all higher bits stand together, in their original order: a pair is inverted at the bit
+    in which it differs first, if its earlier row has the 1. `first` is where the block of a code begins.
     """
-    _, group = torch.unique(values, return_inverse=True)
-    held = torch.bincount(group, weight.double())
-    return (held.cumsum(0) - held / 2)[group]
+    bits = max(1, int(codes.max()).bit_length())
+    counts = torch.bincount(codes, minlength=1 << bits)
+    first = counts.cumsum(0) - counts
+    positions = torch.arange(len(codes), device=codes.device)
+    total = torch.zeros((), dtype=torch.float64, device=codes.device)
+    for bit in reversed(range(bits)):
+        is_one = (codes >> bit) & 1 == 1
+        start = first[codes >> (bit + 1) << (bit + 1)]
+        ones, heavier = _before(is_one.long(), start), _before(torch.where(is_one, weight, 0.0), start)
+        total += torch.where(is_one, 0.0, weight * heavier).sum()
+        position = first[codes >> bit << bit] + torch.where(is_one, ones, positions - start - ones)
+        codes = torch.empty_like(codes).scatter_(0, position, codes)
+        weight = torch.empty_like(weight).scatter_(0, position, weight)
+    return float(total)
+
+
+def _before(values: Tensor, start: Tensor) -> Tensor:
+    """Return the sum of values from each row's start up to the row itself, exclusive."""
+    sums = values.cumsum(0) - values
+    return sums - sums[start]
+
+
+class Ranks(Statistic):
+    """A histogram of the rank of the true class among the scores, 0, 1, 2, ...; (C,) int64.
+
+    With weights it is float64. Of equal scores the class with the lower index comes first, as in argmax: rank
+    0 is a correct prediction. One histogram serves every top-k.
+    """
+
+    reductions: ClassVar[Mapping[str, Reduction]] = {"histogram": "sum"}
+    weighted: ClassVar[bool] = True
+    regroups = True
+
+    @property
+    def histogram(self) -> Tensor:
+        """The number of rows by the rank of their true class, float64."""
+        return self.derived("histogram", lambda own: own._state["histogram"].double())
+
+    def check(self, batch: Outputs) -> None:
+        """Refuse another number of classes than before.
+
+        Raises:
+            MetricInputError: the batch has another one.
+        """
+        refuse_other_width(batch, len(self._state["histogram"]) if self._state else None)
+
+    def update(self, batch: Outputs) -> None:
+        """Rank one batch."""
+        ranks = batch.block("true_rank", _true_rank)
+        self.add(histogram=tally(ranks, batch.weight, batch.scores.shape[1]))
+
+
+class ClassHits(Statistic):
+    """Per class, its rows whose true class is among the first k, and all its rows: (2, C) int64.
+
+    With weights it is float64. Ranks are those of `Ranks`.
+    """
+
+    reductions: ClassVar[Mapping[str, Reduction]] = {"hits": "sum"}
+    weighted: ClassVar[bool] = True
+    regroups = True
+
+    def __init__(self, k: int) -> None:
+        super().__init__(k=k)
+
+    @property
+    def recalls(self) -> Tensor:
+        """The share of hits of each class that occurs in the target, float64."""
+        hits, rows = self._state["hits"].double()
+        occurs = rows > 0
+        shares: Tensor = hits[occurs] / rows[occurs]
+        return shares
+
+    def check(self, batch: Outputs) -> None:
+        """Refuse another number of classes than before.
+
+        Raises:
+            MetricInputError: the batch has another one.
+        """
+        refuse_other_width(batch, self._state["hits"].shape[1] if self._state else None)
+
+    def update(self, batch: Outputs) -> None:
+        """Rank one batch, and count hits and misses per class."""
+        classes = batch.scores.shape[1]
+        hit = batch.block("true_rank", _true_rank) < self.params["k"]
+        missed, hits = tally(batch.index + classes * hit, batch.weight, 2 * classes).view(2, classes)
+        self.add(hits=torch.stack([hits, hits + missed]))
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of rows in two orders, each pair weighing the product of its rows' weights.
+    """Pairs of rows in two orders; a pair weighs the product of the weights of its rows.
 
     Attributes:
-        concordant: in the same order in both.
-        discordant: in opposite orders.
-        total: squared weight of all rows; `same_x` and `same_y` that of each group of equal values, summed.
-        groups: how many different values the side with fewer of them has.
+        concordant: the weight of the pairs in the same order in both.
+        discordant: the weight of the pairs in opposite orders.
+        total: the squared weight of all rows.
+        same_x, same_y: the squared weights of the groups of equal values, summed.
+        groups: the number of distinct values on the side that has fewer.
     """
 
     concordant: float
@@ -61,120 +155,27 @@ class Pairs:
         return cls(concordant, discordant, total, same_x, same_y, min(int(x.max()) + 1, width))
 
 
-def _codes(values: Tensor) -> Tensor:
-    _, codes = torch.unique(values, return_inverse=True)
-    return codes  # type: ignore[no-any-return]  # torch does not say what unique returns
+def mean_ranks(values: Tensor, weight: Tensor) -> Tensor:
+    """Rank (N,) values by the weight below them; equal values share the middle of their positions.
 
-
-def _squares(codes: Tensor, weight: Tensor) -> float:
-    return float(torch.bincount(codes, weight).square().sum())
-
-
-def _inversions(codes: Tensor, weight: Tensor) -> float:
-    """Weigh the pairs of which the earlier has the higher code, one bit of the codes at a time.
-
-    Rows that agree in all higher bits stand together, in their first order: a pair is inverted at the bit in
-    which it differs first, if its earlier row has the 1. `first` says where the block of a code begins.
+    >>> mean_ranks(torch.tensor([5.0, 1.0, 5.0]), torch.ones(3)).tolist()  # positions 2 and 3 are shared
+    [2.0, 0.5, 2.0]
     """
-    bits = max(1, int(codes.max()).bit_length())
-    held = torch.bincount(codes, minlength=1 << bits)
-    first = held.cumsum(0) - held
-    places = torch.arange(len(codes), device=codes.device)
-    total = torch.zeros((), dtype=torch.float64, device=codes.device)
-    for bit in reversed(range(bits)):
-        is_one = (codes >> bit) & 1 == 1
-        start = first[codes >> (bit + 1) << (bit + 1)]
-        ones, heavier = _before(is_one.long(), start), _before(torch.where(is_one, weight, 0.0), start)
-        total += torch.where(is_one, 0.0, weight * heavier).sum()
-        place = first[codes >> bit << bit] + torch.where(is_one, ones, places - start - ones)
-        codes = torch.empty_like(codes).scatter_(0, place, codes)
-        weight = torch.empty_like(weight).scatter_(0, place, weight)
-    return float(total)
-
-
-def _before(values: Tensor, start: Tensor) -> Tensor:
-    """The sum of values from each row's start up to the row itself, which does not count."""
-    sums = values.cumsum(0) - values
-    return sums - sums[start]
-
-
-class Ranks(Statistic):
-    """How often the true class had place 0, 1, 2, ... among the scores; (C,) int64.
-
-    With weights it is float64. Of equal scores the class with the lower index comes first, as argmax has it:
-    place 0 is a right prediction.
-    """
-
-    reductions: ClassVar[Mapping[str, Reduction]] = {"histogram": "sum"}
-    weighted: ClassVar[bool] = True
-    regroups = True
-
-    @property
-    def histogram(self) -> Tensor:
-        """Rows by the place of their true class, float64."""
-        return self.derived("histogram", lambda own: own._state["histogram"].double())
-
-    def check(self, batch: Outputs) -> None:
-        """Refuse another number of classes than before.
-
-        Raises:
-            MetricInputError: the batch has another one.
-        """
-        refuse_other_width(batch, len(self._state["histogram"]) if self._state else None)
-
-    def update(self, batch: Outputs) -> None:
-        """Rank one batch."""
-        ranks = batch.block("true_rank", _true_rank)
-        self.add(histogram=tally(ranks, batch.weight, batch.scores.shape[1]))
-
-
-class ClassHits(Statistic):
-    """Per class, its rows whose true class had one of the first k places, and all its rows: (2, C) int64.
-
-    With weights it is float64. Places are those of `Ranks`.
-    """
-
-    reductions: ClassVar[Mapping[str, Reduction]] = {"hits": "sum"}
-    weighted: ClassVar[bool] = True
-    regroups = True
-
-    def __init__(self, k: int) -> None:
-        super().__init__(k=k)
-
-    @property
-    def recalls(self) -> Tensor:
-        """The share of hits of each class that the target holds, float64."""
-        hits, rows = self._state["hits"].double()
-        held = rows > 0
-        shares: Tensor = hits[held] / rows[held]
-        return shares
-
-    def check(self, batch: Outputs) -> None:
-        """Refuse another number of classes than before.
-
-        Raises:
-            MetricInputError: the batch has another one.
-        """
-        refuse_other_width(batch, self._state["hits"].shape[1] if self._state else None)
-
-    def update(self, batch: Outputs) -> None:
-        """Rank one batch; a class is counted apart by whether its row is a hit."""
-        classes = batch.scores.shape[1]
-        hit = batch.block("true_rank", _true_rank) < self.params["k"]
-        missed, hits = tally(batch.index + classes * hit, batch.weight, 2 * classes).view(2, classes)
-        self.add(hits=torch.stack([hits, hits + missed]))
+    _, group = torch.unique(values, return_inverse=True)
+    weights = torch.bincount(group, weight.double())
+    return (weights.cumsum(0) - weights / 2)[group]
 
 
 def _true_rank(batch: Outputs) -> Tensor:
     scores, index = batch.scores, batch.index.unsqueeze(1)
     true = scores.gather(1, index)
-    above = _counted(torch.gt, scores, true)
-    if on_host(scores) and _counted(torch.eq, scores, true).amax() == 1:
+    above = _count_classes(torch.gt, scores, true)
+    if on_host(scores) and _count_classes(torch.eq, scores, true).amax() == 1:
         return above.long()
     before = torch.arange(scores.shape[1], device=scores.device) < index
     return above.long() + (scores == true).logical_and_(before).sum(1)  # of equals the lower index is first
 
 
-def _counted(compare: Callable[..., Tensor], scores: Tensor, true: Tensor) -> Tensor:
-    """In how many classes a row's scores compare so to the true one; floats add up faster than bools."""
+def _count_classes(compare: Callable[..., Tensor], scores: Tensor, true: Tensor) -> Tensor:
+    """Count the classes whose score compares so to the true one's; floats add up faster than bools."""
     return compare(scores, true, out=torch.empty_like(scores)).sum(1)

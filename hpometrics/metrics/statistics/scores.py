@@ -1,4 +1,4 @@
-"""Stored scores: every row's scores and target, for metrics that need the order of all rows at once."""
+"""Stores of every row's outputs and target, for metrics that depend on the order of all rows."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from .statistic import Reduction, Statistic, refuse_other_width
 
 Stored = tuple[Tensor, Tensor, Tensor | None]
 CLASS_SCORES = 2
-"""What a state says in `are_logits` of `class_scores_of`; once 1, of a category's log-probabilities."""
+"""The value of `are_logits` in the state of scores by `class_scores_of`; 1 meant log-probabilities."""
 UNKNOWN = 2
-"""What a store holds in the place of 0 or 1 where a label of a set is not known."""
-_CHUNK = 1 << 18  # elements per stored chunk: filled once, never moved
+"""The value of a set's label that is neither 0 nor 1 but unknown."""
+_CHUNK = 1 << 18  # elements per chunk, which is filled once and never moved
+_LOOSE = 512  # parts that are kept separate before they are joined into one
 
 
 class Scores(Statistic):
     """Scores (N, C), target and weight of every row; row-major, in chunks, copied from the batch.
 
-    Given logits, a category's scores are those of `class_scores_of` (rows can be compared and none
-    saturates), a binary or set output's the logits themselves; otherwise they are the probabilities. All
-    batches of an epoch must be of one kind. Weights are kept once a batch has some; before, each row weighs
-    1. A label of a set that is not known is kept as `UNKNOWN`, and belongs to no column.
+    From logits, a category's scores are those of `class_scores_of` (comparable across rows, without
+    saturation), and a binary or set output's are the logits; otherwise they are the probabilities. All
+    batches of an epoch must be of one kind. Weights are stored once a batch has some; before, each row weighs
+    1. An unknown label of a set is stored as `UNKNOWN` and belongs to no column.
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {
@@ -65,12 +66,12 @@ class Scores(Statistic):
 
     @property
     def are_logits(self) -> bool:
-        """Whether the scores were made from logits, and are not probabilities."""
+        """Whether the scores come from logits, instead of being probabilities."""
         return bool(self._are_logits)
 
     @property
     def of_classes(self) -> bool:
-        """Whether the scores are those that `class_scores_of` makes of a category's logits."""
+        """Whether the scores are those of `class_scores_of` for a category's logits."""
         return self.are_logits and self.classes > 1 and self._chunks[0][1].ndim == 1
 
     @property
@@ -80,17 +81,17 @@ class Scores(Statistic):
 
     @property
     def classes(self) -> int:
-        """How many columns of scores there are: 1 of a binary output."""
+        """The number of columns of scores; 1 for a binary output."""
         return self._chunks[0][0].shape[1]
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return sum(len(target) for _, target, _ in self.filled)
 
     @property
     def target(self) -> Tensor:
-        """The target of all rows, (N,) int64, of a set (N, L)."""
+        """The target of all rows, (N,) int64, for a set (N, L)."""
         return self.derived("target", lambda own: torch.cat([target for _, target, _ in own.filled]).long())
 
     @property
@@ -99,7 +100,7 @@ class Scores(Statistic):
         return self.derived("weight", _weight_of)
 
     def column(self, index: int) -> Stored:
-        """One class against the rest: its scores, which rows are of it (bool), weight or None; each (N,)."""
+        """Return one class against the rest: its scores, its rows as bool, weight or None; each (N,)."""
         filled, weight = self.filled, self.weight
         scores = torch.cat([scores[:, index] for scores, _, _ in filled])
         if filled[0][1].ndim == 1:
@@ -107,18 +108,18 @@ class Scores(Statistic):
         label = torch.cat([target[:, index] for _, target, _ in filled])
         if not self._has_gaps:
             return scores, label == 1, weight
-        known = label != UNKNOWN
-        return scores[known], label[known] == 1, None if weight is None else weight[known]
+        is_known = label != UNKNOWN
+        return scores[is_known], label[is_known] == 1, None if weight is None else weight[is_known]
 
     def pooled(self) -> Stored:
-        """All rows as one copy: scores (N, C), target and weight or None."""
+        """Return a copy of all rows: scores (N, C), target, and weight or None."""
         return torch.cat([scores for scores, _, _ in self.filled]), self.target, self.weight
 
     def check(self, batch: Outputs) -> None:
-        """Refuse another number of classes, and probabilities after logits: their scale is another.
+        """Check that the number of classes and the kind of scores are those of earlier batches.
 
         Raises:
-            MetricInputError: the batch has another number of classes, or gives the other of the two.
+            MetricInputError: the number differs, or probabilities follow logits, or logits probabilities.
         """
         refuse_other_width(batch, self.classes if self._chunks else None)
         if self._are_logits not in (None, _gives_logits(batch)):
@@ -139,7 +140,7 @@ class Scores(Statistic):
         self._derived = {}
 
     def state(self) -> dict[str, Tensor]:
-        """The filled rows by name; empty before the first row. A weight of no rows says that all are 1."""
+        """Return the rows by name; empty before the first row. An empty weight means that all are 1."""
         if self.empty:
             return {}
         weight = self.weight
@@ -151,7 +152,7 @@ class Scores(Statistic):
         }
 
     def _kind(self) -> Tensor:
-        """Whether the scores are logits, as a state says it."""
+        """Return the value of `are_logits` in a state."""
         if self.of_classes:
             return torch.tensor([CLASS_SCORES], dtype=torch.uint8)
         return torch.tensor([self.are_logits])
@@ -165,7 +166,7 @@ class Scores(Statistic):
         """Append the rows of a state.
 
         Raises:
-            StateError: its names, its number of classes or its kind of scores are others.
+            StateError: its names, its number of classes or its kind of scores differ.
         """
         self._check_state(state)
         if not state:
@@ -181,7 +182,7 @@ class Scores(Statistic):
         self._has_gaps |= target.ndim == 2 and bool((target == UNKNOWN).any())
         scores = state["scores"]
         if state["are_logits"][0] == 1 and width > 1 and target.ndim == 1:
-            above = scores > -math.log(2)  # log-probabilities, as states of an earlier version
+            above = scores > -math.log(2)  # log-probabilities, in states of an earlier version
             scores = torch.where(above, -(-4 * scores.expm1()).log(), scores)
         self._append(scores, target, state["weight"] if len(state["weight"]) else None)
         self._derived = {}
@@ -199,11 +200,11 @@ class Scores(Statistic):
         while start < len(scores):
             if not self._free or not _fits(self._chunks[-1], scores, weight):
                 self._open_chunk(scores, target, weight)
-            held = self._chunks[-1]
-            fill, count = len(held[0]) - self._free, min(self._free, len(scores) - start)
-            for kept, rows in zip(held, (scores, target, weight), strict=True):
-                if kept is not None and rows is not None:
-                    kept[fill : fill + count] = rows[start : start + count]
+            chunk = self._chunks[-1]
+            fill, count = len(chunk[0]) - self._free, min(self._free, len(scores) - start)
+            for stored, rows in zip(chunk, (scores, target, weight), strict=True):
+                if stored is not None and rows is not None:
+                    stored[fill : fill + count] = rows[start : start + count]
             self._free -= count
             start += count
 
@@ -225,7 +226,7 @@ def _first(chunk: Stored, rows: int) -> Stored:
 
 
 def _fits(chunk: Stored, scores: Tensor, weight: Tensor | None) -> bool:
-    """Whether rows can be written into a chunk: same precision, and both with weights or both without."""
+    """Return whether rows can be written into a chunk: same precision, and weights in both or neither."""
     return chunk[0].dtype == scores.dtype and (chunk[2] is None) == (weight is None)
 
 
@@ -242,19 +243,16 @@ def _gives_logits(batch: Outputs) -> bool:
 
 
 def _narrow(target: Tensor, classes: int) -> Tensor:
-    """The labels in the smallest integers that hold them: they are kept beside every row of scores."""
+    """Return the labels in a small integer type, as they are stored beside every row of scores."""
     if target.ndim == 2 or classes == 1:
         return target.to(torch.uint8)
     return target.to(torch.int16 if classes <= torch.iinfo(torch.int16).max else torch.int32)
 
 
-_LOOSE = 512  # parts that are held apart before they are joined into one
-
-
 class Rows(NamedTuple):
-    """Rows that weigh something: predictions and target (N, D) and weight (N,).
+    """Rows with a weight above 0: predictions and target (N, D) and weight (N,).
 
-    All are float64, but whole numbers in all rows are int64, as float64 ties some from 2^53.
+    All are float64, except that integers are int64, as float64 does not distinguish some from 2^53 on.
     """
 
     preds: Tensor
@@ -268,12 +266,12 @@ class Rows(NamedTuple):
 
     @property
     def gaps(self) -> Tensor:
-        """The target less that of the first row, float64."""
+        """The target minus that of the first row, float64."""
         return difference(self.target, self.target[0])
 
 
 class Pooled(Statistic):
-    """Predictions, target and weight of every row: memory grows by 16 bytes a value and 8 a row.
+    """Predictions, target and weight of every row; memory grows by 16 bytes per value and 8 per row.
 
     >>> from hpometrics.metrics.features import Number
     >>> pooled = Pooled()
@@ -304,11 +302,11 @@ class Pooled(Statistic):
 
     @property
     def rows(self) -> Rows:
-        """All rows whose weight is above 0, in the order they came."""
-        return self.derived("rows", lambda pooled: _counting(*pooled._all()))
+        """All rows whose weight is above 0, in their original order."""
+        return self.derived("rows", lambda pooled: _weighted_rows(*pooled._all()))
 
     def check(self, batch: Outputs) -> None:
-        """Refuse another number of columns.
+        """Check the number of columns.
 
         Raises:
             MetricInputError: naming both numbers.
@@ -320,7 +318,7 @@ class Pooled(Statistic):
         self._append(_values(batch), batch.weights.clone())
 
     def state(self) -> dict[str, Tensor]:
-        """The rows by name; empty before the first one."""
+        """Return the rows by name; empty before the first row."""
         if self.empty:
             return {}
         values, weight = self._all()
@@ -335,17 +333,17 @@ class Pooled(Statistic):
         """Append the rows of a state.
 
         Raises:
-            StateError: its names or its number of columns are others.
+            StateError: its names or its number of columns differ.
         """
         self._check_state(state)
         if not state:
             return
         values, weight = state["values"].clone(), state["weight"].clone()
         if self._parts:
-            held = self._parts[0][0]
-            if held.shape[-1] != values.shape[-1]:
-                raise StateError(f"{self}: rows of {held.shape[-1]} columns merge, got {values.shape[-1]}")
-            values, weight = values.to(held.device), weight.to(held.device)
+            first = self._parts[0][0]
+            if first.shape[-1] != values.shape[-1]:
+                raise StateError(f"{self}: rows of {first.shape[-1]} columns merge, got {values.shape[-1]}")
+            values, weight = values.to(first.device), weight.to(first.device)
         self._append(values, weight)
 
     def to(self, device: torch.device | str) -> None:
@@ -367,6 +365,30 @@ class Pooled(Statistic):
         return self._parts[0]
 
 
+def quantile(values: Tensor, weight: Tensor, alpha: float) -> Tensor:
+    """Compute the weighted quantile of each column of (N, D): the least value with a share `alpha` up to it.
+
+    Where the share ends exactly at a value, the result is the middle between it and the next one, so that the
+    median is the usual one (Hyndman & Fan's averaged inverse of the distribution function, as in
+    scikit-learn).
+
+    >>> quantile(torch.tensor([[1.0], [3.0], [4.0], [9.0]]), torch.ones(4), 0.5).item()
+    3.5
+    """
+    ordered, order = values.sort(0)
+    below = weight[order].double().cumsum(0)
+    mass = alpha * below[-1:]
+    slack = 1e-12 * below[-1:]
+    last = len(values) - 1
+    place = (below < mass - slack).sum(0, keepdim=True).clamp(max=last)
+    lower = ordered.gather(0, place)
+    is_boundary = below.gather(0, place) <= mass + slack
+    upper = ordered.gather(0, (place + 1).clamp(max=last))
+    middle = (lower + upper) / 2
+    middle = torch.where(middle.isinf(), lower / 2 + upper / 2, middle)
+    return torch.where(is_boundary, middle, lower).squeeze(0)
+
+
 def _values(batch: Outputs) -> Tensor:
     parts = batch.predictions, batch.target
     if not all(part.dtype in WHOLE for part in parts):
@@ -379,31 +401,8 @@ def _join(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     return torch.cat([values for values, _ in parts]), torch.cat([weight for _, weight in parts])
 
 
-def _counting(values: Tensor, weight: Tensor) -> Rows:
+def _weighted_rows(values: Tensor, weight: Tensor) -> Rows:
     counts = weight > 0
     if not bool(counts.all()):
         values, weight = values[counts], weight[counts]
     return Rows(values[:, 0], values[:, 1], weight)
-
-
-def quantile(values: Tensor, weight: Tensor, alpha: float) -> Tensor:
-    """Give the weighted quantile of each column of (N, D): the least value with a share `alpha` up to it.
-
-    Where a value ends exactly at the share, it is the middle between it and the next one, so that the median
-    is the usual one (Hyndman & Fan's averaged inverse of the distribution function, as in scikit-learn).
-
-    >>> quantile(torch.tensor([[1.0], [3.0], [4.0], [9.0]]), torch.ones(4), 0.5).item()
-    3.5
-    """
-    ordered, order = values.sort(0)
-    below = weight[order].double().cumsum(0)
-    wanted = alpha * below[-1:]
-    slack = 1e-12 * below[-1:]
-    last = len(values) - 1
-    place = (below < wanted - slack).sum(0, keepdim=True).clamp(max=last)
-    found = ordered.gather(0, place)
-    ends_here = below.gather(0, place) <= wanted + slack
-    following = ordered.gather(0, (place + 1).clamp(max=last))
-    middle = (found + following) / 2
-    middle = torch.where(middle.isinf(), found / 2 + following / 2, middle)
-    return torch.where(ends_here, middle, found).squeeze(0)

@@ -1,4 +1,4 @@
-"""Statistic: what is kept over batches, shared by metrics, merged exactly however the data was split."""
+"""The base class of statistics: sums and rows that metrics keep over batches, share, and merge exactly."""
 
 from __future__ import annotations
 
@@ -13,44 +13,39 @@ from .._derive import class_dim
 from .._device import on_host
 from ..batch import Outputs
 
-
-def tally(codes: Tensor, weight: Tensor | None, size: int) -> Tensor:
-    """Count numbers in [0, size): (size,) int64, or float64 where there are weights.
-
-    On a device `bincount` would wait for the largest number; there the counts are added by index.
-    """
-    if on_host(codes):
-        return torch.bincount(codes, weight, minlength=size)
-    ones = torch.ones_like(codes) if weight is None else weight
-    return torch.zeros(size, dtype=ones.dtype, device=codes.device).index_add_(0, codes, ones)
-
-
 T = TypeVar("T")
 Reduction = Literal["sum", "own"]  # own: merged by the subclass, which overrides merge_state
+Taken = dict[str, Tensor]
+
+
+SUM = "sum "
+"""The prefix of the names of tensors that are added up."""
+_LOOSE = 512  # parts that are kept separate before they are joined into one
 
 
 class Statistic:
     """Base class: named state tensors that merge by adding, unless the subclass merges in its own way.
 
     Two statistics of the same class and parameters are the same statistic: a collection keeps one and
-    updates it once per batch. Tensors are made at the first update, when device and number
-    of classes are known; an empty statistic holds none. Counts are int64, sums float64. Nothing that was
-    handed in is kept: states are copies.
+    updates it once per batch. The tensors are created by the first update, when the device and the number of
+    classes are known; an empty statistic holds none. Counts are int64, sums float64. A statistic never keeps
+    the tensors that it is passed: its states are copies.
 
-    A subclass gives `reductions` and `update`, and passes its parameters to `__init__`. One that honors
-    `batch.weight` says `weighted = True`; the others are not given batches with `sample_weight`. One of what
-    only all rows together show, such as their order, says `pools_tasks = True`: the value of several tasks is
-    then that of all their rows, not the mean of the tasks' values. One whose
-    `check` looks at shapes only may say `regroups = True`: it is then given small batches joined and very
-    large ones cut, and is asked once for a run of batches of one kind whether they fit. One that reads of
-    rankings their lists, weights and side data alone, and refuses none of these, may say that it `joins`.
+    A subclass defines `reductions` and `update`, and passes its parameters to `__init__`. It may set:
+
+    - `weighted = True` if it honors `batch.weight`; other statistics never receive a `sample_weight`.
+    - `pools_tasks = True` if its value depends on all rows together, such as on their order: the value of
+      several tasks is then the value of all their rows, not the mean of the tasks' values.
+    - `regroups = True` if its `check` reads shapes only: it then receives small batches joined and very large
+      ones split, and `check` is called once for a run of similar batches.
+    - `joins` if, of rankings, it reads lists, weights and side data alone and refuses none of these.
     """
 
     reductions: ClassVar[Mapping[str, Reduction]]
     weighted: ClassVar[bool] = False
     pools_tasks: ClassVar[bool] = False
     grows: ClassVar[bool] = False
-    """Whether it keeps something of every row, so that it is larger the more rows there are."""
+    """Whether it keeps something of every row, so that its size grows with the number of rows."""
     regroups: bool = False
 
     def __init__(self, **params: Any) -> None:
@@ -63,12 +58,12 @@ class Statistic:
 
     @property
     def key(self) -> tuple[type[Statistic], tuple[tuple[str, Any], ...]]:
-        """The identity by which a collection shares: class and parameters, never values."""
+        """The identity by which a collection shares statistics: class and parameters, never values."""
         return type(self), tuple(sorted(self.params.items()))
 
     @property
     def label(self) -> str:
-        """What its state is the state of, in words: of two with one label, each can load the other's."""
+        """The text that names its state: two statistics with the same label can load each other's state."""
         return repr(self)
 
     @property
@@ -78,24 +73,24 @@ class Statistic:
 
     @property
     def joins(self) -> bool:
-        """Whether it may be given the lists of several batches of rankings as one."""
+        """Whether `update` may receive the lists of several batches of rankings as one batch."""
         return False
 
     def join(self, other: Self) -> None:
-        """Take over what another statistic of the same identity is wanted for, such as its cut-offs."""
+        """Adopt the requirements of another statistic of the same identity, such as its cut-offs."""
 
     def prepare(self, batch: Outputs) -> None:
-        """Tell the batch what will be asked of it; called for every statistic before any checks it."""
+        """Announce to the batch what will be read from it; called for all statistics before any `check`."""
 
     def check(self, batch: Outputs) -> None:
-        """Refuse a batch that does not fit what is kept; called for every statistic before any is updated.
+        """Refuse a batch that does not fit the state; called for all statistics before any is updated.
 
         Raises:
             MetricInputError: the batch does not fit.
         """
 
     def update(self, batch: Outputs) -> None:
-        """Add one batch that has passed the gate."""
+        """Add one validated batch."""
         raise NotImplementedError(f"{type(self).__name__} has no update")
 
     def fresh(self) -> Self:
@@ -108,32 +103,32 @@ class Statistic:
         self._derived = {}
 
     def add(self, **values: Tensor) -> None:
-        """Add to the states of reduction `sum`; the first time the values become the states."""
+        """Add to the states of reduction `sum`; the first values become the states."""
         for name, value in values.items():
-            held = self._state.get(name)
-            if held is None:
+            current = self._state.get(name)
+            if current is None:
                 self._state[name] = value.clone()
-            elif held.dtype == value.dtype:
-                held += value
+            elif current.dtype == value.dtype:
+                current += value
             else:  # counts become sums with the first weight
-                self._state[name] = held + value
+                self._state[name] = current + value
         self._derived = {}
 
     def derived(self, name: str, make: Callable[[Self], T]) -> T:
-        """Return what follows from the state, computed once until the next update."""
+        """Return a value computed from the state, cached until the next update."""
         if name not in self._derived:
             self._derived[name] = make(self)
-        return self._derived[name]  # type: ignore[no-any-return]  # what make gave
+        return self._derived[name]  # type: ignore[no-any-return]  # the type of `make`
 
     def has(self, name: str) -> bool:
-        """Whether this was derived since the last update."""
+        """Return whether `derived` has cached this name since the last update."""
         return name in self._derived
 
     def merge(self, other: Statistic) -> None:
-        """Take in the rows of another statistic of the same identity, which stays as it is.
+        """Merge the rows of another statistic of the same identity, which stays unchanged.
 
         Raises:
-            StateError: the other one is of another class, has other parameters or other shapes.
+            StateError: the other statistic has another class, other parameters or other shapes.
         """
         if other.key != self.key:
             raise StateError(
@@ -142,7 +137,7 @@ class Statistic:
         self.merge_state(other.state())
 
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take in what `state()` of another statistic of the same identity gave."""
+        """Merge the `state()` of another statistic of the same identity."""
         self._check_state(state)
         if self._state:
             self._check_shapes(state)
@@ -150,14 +145,14 @@ class Statistic:
         self.add(**state)
 
     def state(self) -> dict[str, Tensor]:
-        """A copy of the states by name; empty before the first row."""
+        """Return a copy of the states by name; empty before the first row."""
         return {name: value.clone() for name, value in self._state.items()}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Replace the states by a copy of those given.
+        """Replace the states by a copy of `state`.
 
         Raises:
-            StateError: names that are not this statistic's.
+            StateError: the names are not those of this statistic.
         """
         self._check_state(state)
         self.reset()
@@ -176,39 +171,19 @@ class Statistic:
 
     def _check_shapes(self, state: Mapping[str, Tensor]) -> None:
         for name, value in state.items():
-            held = self._state[name]
-            if held.shape != value.shape:
+            current = self._state[name]
+            if current.shape != value.shape:
                 raise StateError(
-                    f"{self}: {name} has shape {tuple(held.shape)}, the other's {tuple(value.shape)}"
+                    f"{self}: {name} has shape {tuple(current.shape)}, the other's {tuple(value.shape)}"
                 )
 
 
-def refuse_other_width(batch: Outputs, width: int | None) -> None:
-    """Refuse a batch whose scores have another number of classes than those kept.
-
-    Raises:
-        MetricInputError: naming both numbers.
-    """
-    columns = (x.shape[class_dim(batch.feature)] for x in batch.given.values() if x.ndim > 1)
-    given = batch.num_classes or next(columns, 1)
-    if width not in (None, given):
-        raise MetricInputError(f"earlier batches had scores of {width} classes, this one has {given}")
-
-
-Taken = dict[str, Tensor]
-
-SUM = "sum "
-"""What the name of a tensor begins with that is added up."""
-
-_LOOSE = 512  # parts that are held apart before they are joined into one
-
-
 class Kept(Statistic):
-    """What a function makes of each batch: tensors named `sum ...` are added, all others grow by their rows.
+    """Tensors that a function computes from each batch: those named `sum ...` are added, all others appended.
 
     Args:
-        of: what is taken, in words; it tells two of these apart.
-        take: makes the tensors of a batch, or refuses it.
+        of: a name for what the tensors are; it distinguishes two of these statistics.
+        take: computes the tensors of a batch, or refuses it.
 
     >>> from hpometrics.metrics.features import Number
     >>> kept = Kept("targets", lambda batch: {"target": batch.target, "sum rows": torch.tensor(len(batch))})
@@ -223,12 +198,12 @@ class Kept(Statistic):
 
     def __init__(self, of: str, take: Callable[[Outputs], Taken]) -> None:
         super().__init__(of=of)
-        self._take = take
+        self._extract = take
         self.reset()
 
     def fresh(self) -> Self:
-        """Return an empty one that takes the same."""
-        return type(self)(self.params["of"], self._take)
+        """Return an empty statistic with the same function."""
+        return type(self)(self.params["of"], self._extract)
 
     def reset(self) -> None:
         """Forget every batch."""
@@ -243,71 +218,71 @@ class Kept(Statistic):
 
     @property
     def tensors(self) -> Taken:
-        """All that is kept, by name."""
+        """All stored tensors, by name."""
         return {**self._state, **self._rows()}
 
     def check(self, batch: Outputs) -> None:
-        """Take what is wanted of the batch, which may be refused; nothing is kept yet.
+        """Compute the tensors of the batch, which may be refused; nothing is stored yet.
 
         Raises:
-            MetricInputError: the batch is refused, or does not fit what is kept.
+            MetricInputError: the function refuses the batch, or its tensors do not fit the stored ones.
         """
-        taken = self._taken(batch)
+        tensors = self._tensors_of(batch)
         if self.empty:
             return
-        for name, held in {**self._state, **(self._parts[0] if self._parts else {})}.items():
-            if name not in taken:
+        for name, current in {**self._state, **(self._parts[0] if self._parts else {})}.items():
+            if name not in tensors:
                 raise MetricInputError(f"{self.params['of']}: batches before had {name}, this one has not")
-            here = taken[name].shape if name.startswith(SUM) else taken[name].shape[1:]
-            before = held.shape if name.startswith(SUM) else held.shape[1:]
-            if here != before:
+            shape = tensors[name].shape if name.startswith(SUM) else tensors[name].shape[1:]
+            expected = current.shape if name.startswith(SUM) else current.shape[1:]
+            if shape != expected:
                 raise MetricInputError(
-                    f"{self.params['of']} have one shape: the batches before had {tuple(before)} in {name}, "
-                    f"this one has {tuple(here)}"
+                    f"{self.params['of']} have one shape: the batches before had {tuple(expected)} in "
+                    f"{name}, this one has {tuple(shape)}"
                 )
 
     def update(self, batch: Outputs) -> None:
-        """Keep what was taken."""
-        self._keep(self._taken(batch))
+        """Store the tensors of the batch."""
+        self._store(self._tensors_of(batch))
 
     def state(self) -> Taken:
-        """A copy of all that is kept."""
+        """Return a copy of all stored tensors."""
         return {name: value.clone() for name, value in self.tensors.items()}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Replace what is kept by a copy of that of a state."""
+        """Replace the stored tensors by a copy of a state."""
         self.reset()
         self.merge_state(state)
 
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take in what `state()` of another one gave.
+        """Merge the `state()` of another statistic.
 
         Raises:
-            StateError: it is of something else.
+            StateError: its tensors have other names or shapes.
         """
         if not state:
             return
-        held = self.tensors
-        fits = not held or (
-            held.keys() == state.keys()
-            and all(value.shape[1:] == held[name].shape[1:] for name, value in state.items())
+        current = self.tensors
+        fits = not current or (
+            current.keys() == state.keys()
+            and all(value.shape[1:] == current[name].shape[1:] for name, value in state.items())
         )
         if not fits:
-            raise StateError(f"{self} holds {', '.join(held)}; got {', '.join(state)}, or of other shapes")
-        device = next(iter(held.values())).device if held else None
-        self._keep({name: value.clone().to(device or value.device) for name, value in state.items()})
+            raise StateError(f"{self} holds {', '.join(current)}; got {', '.join(state)}, or of other shapes")
+        device = next(iter(current.values())).device if current else None
+        self._store({name: value.clone().to(device or value.device) for name, value in state.items()})
 
     def to(self, device: torch.device | str) -> None:
-        """Move what is kept to a device."""
+        """Move the stored tensors to a device."""
         super().to(device)
         self._parts = [{name: value.to(device) for name, value in part.items()} for part in self._parts]
 
-    def _taken(self, batch: Outputs) -> Taken:
-        return batch.block(f"taken: {self.params['of']}", self._take)
+    def _tensors_of(self, batch: Outputs) -> Taken:
+        return batch.block(f"taken: {self.params['of']}", self._extract)
 
-    def _keep(self, taken: Taken) -> None:
-        self.add(**{name: value for name, value in taken.items() if name.startswith(SUM)})
-        rows = {name: value for name, value in taken.items() if not name.startswith(SUM)}
+    def _store(self, tensors: Taken) -> None:
+        self.add(**{name: value for name, value in tensors.items() if name.startswith(SUM)})
+        rows = {name: value for name, value in tensors.items() if not name.startswith(SUM)}
         if rows:
             self._parts.append(rows)
         if len(self._parts) - self._joined > _LOOSE:
@@ -319,6 +294,29 @@ class Kept(Statistic):
             self._parts = [_join(self._parts)]
             self._joined = 1
         return self._parts[0] if self._parts else {}
+
+
+def tally(codes: Tensor, weight: Tensor | None, size: int) -> Tensor:
+    """Count numbers in [0, size): (size,) int64, or float64 with weights.
+
+    On a device `bincount` would synchronize to read the largest number, so counts are added by index there.
+    """
+    if on_host(codes):
+        return torch.bincount(codes, weight, minlength=size)
+    ones = torch.ones_like(codes) if weight is None else weight
+    return torch.zeros(size, dtype=ones.dtype, device=codes.device).index_add_(0, codes, ones)
+
+
+def refuse_other_width(batch: Outputs, width: int | None) -> None:
+    """Refuse a batch whose scores have another number of classes than those of earlier batches.
+
+    Raises:
+        MetricInputError: naming both numbers.
+    """
+    columns = (x.shape[class_dim(batch.feature)] for x in batch.given.values() if x.ndim > 1)
+    classes = batch.num_classes or next(columns, 1)
+    if width not in (None, classes):
+        raise MetricInputError(f"earlier batches had scores of {width} classes, this one has {classes}")
 
 
 def _join(parts: list[Taken]) -> Taken:

@@ -1,4 +1,4 @@
-"""Words: how texts become tokens, once per batch for all metrics that count them in the same way."""
+"""Tokens of texts, once per batch for all metrics with the same tokenizer, and counts of them."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _SPACED = str.maketrans(_PUNCTUATION, " " * len(_PUNCTUATION))
 _FIRST_PLAIN, _LAST_PLAIN = ord(" "), ord("~")  # printable ASCII
 _DELETED = str.maketrans("", "", _PUNCTUATION)
-END = "."  # closes a text among running words: no word has punctuation
+END = "."  # closes each of several joined texts: no word has punctuation
 ARTICLES = ("a", "an", "the")
-_ENDED = bytes.maketrans(
+_JOINED = bytes.maketrans(
     f"{_PUNCTUATION}\n{ascii_uppercase}".encode(),
     f"{' ' * len(_PUNCTUATION)}{END}{ascii_lowercase}".encode(),
 )
-_KEPT_OUT = frozenset(ARTICLES)
+_ARTICLES = frozenset(ARTICLES)
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _ALPHANUMERIC = re.compile(r"[a-z0-9]+")
 
@@ -44,14 +44,14 @@ _DASH_AFTER_DIGIT = re.compile(r"([0-9])(-)")
 
 
 class Words(NamedTuple):
-    """The tokens of a batch: of each prediction, and of each reference of each row."""
+    """The tokens of each prediction, and of each reference of each row, of a batch."""
 
     predictions: list[list[str]]
     references: list[list[list[str]]]
 
 
 def words(batch: Outputs, name: str, tokenizer: Tokenizer) -> Words:
-    """The block of a batch's tokens under the name of their tokenizer."""
+    """Return the block of a batch's tokens, named after their tokenizer."""
 
     def make(batch: Outputs) -> Words:
         if tokenizer is normalized_words:
@@ -66,79 +66,77 @@ def words(batch: Outputs, name: str, tokenizer: Tokenizer) -> Words:
 
 
 def predicted_words(batch: Outputs) -> list[list[str]]:
-    """The block of the normalized words of each prediction, whatever was right."""
+    """Return the block of the normalized words of each prediction."""
     return batch.block("predicted words", lambda batch: _by_text(closed_predictions(batch)))
 
 
 def closed_predictions(batch: Outputs) -> bytes:
-    """The block of all predictions as one closed text."""
-    return batch.block("closed predictions", lambda batch: closed(batch.texts))
+    """Return the block of all predictions joined by `join_texts`."""
+    return batch.block("closed predictions", lambda batch: join_texts(batch.texts))
 
 
 def closed_references(batch: Outputs) -> bytes:
-    """The block of all references as one closed text, row after row."""
+    """Return the block of all references joined by `join_texts`, row after row."""
 
     def make(batch: Outputs) -> bytes:
         single = batch.single_references
-        return closed(list(chain.from_iterable(batch.references)) if single is None else single)
+        return join_texts(list(chain.from_iterable(batch.references)) if single is None else single)
 
     return batch.block("closed references", make)
 
 
-def closed(texts: Sequence[str]) -> bytes:
-    """All texts as one, in lower case and without punctuation, each closed by `END`.
+def join_texts(texts: Sequence[str]) -> bytes:
+    """Join texts into one, in lower case and without punctuation, each closed by `END`.
 
-    >>> closed(["It's!", "so"])
+    >>> join_texts(["It's!", "so"])
     b'it s  . so . '
     """
     joined = " \n ".join([*texts, ""])
-    if joined.count("\n") > len(texts):  # some have line ends of their own, which only part words
+    if joined.count("\n") > len(texts):  # some contain line ends, which only separate words
         joined = " \n ".join([*(text.replace("\n", " ") for text in texts), ""])
-    lower = (
-        joined if joined.isascii() else joined.lower()
-    )  # of ASCII the table makes it, in a pass of its own
-    return lower.encode("utf-8", "surrogatepass").translate(_ENDED)
+    lower = joined if joined.isascii() else joined.lower()  # the table lowers ASCII
+    return lower.encode("utf-8", "surrogatepass").translate(_JOINED)
 
 
 def is_plain(text: bytes) -> bool:
-    """Whether a closed text is all printable ASCII, so that only spaces part words."""
+    """Return whether a joined text is all printable ASCII, so that only spaces separate words."""
     letters = np.frombuffer(text, np.uint8)
     return not len(letters) or (int(letters.min()) >= _FIRST_PLAIN and int(letters.max()) <= _LAST_PLAIN)
 
 
 def running_words(text: bytes) -> list[str]:
-    """The words of a closed text; articles that are words of their own are still there.
+    """Return the words of a joined text, including articles that are words of their own.
 
     >>> running_words(b"the cat . a dog .")
     ['the', 'cat', '.', 'a', 'dog', '.']
     """
-    found = text.decode("utf-8", "surrogatepass").split()
-    return found if is_plain(text) else _parted(found)
+    tokens = text.decode("utf-8", "surrogatepass").split()
+    return tokens if is_plain(text) else _split_articles(tokens)
 
 
 def all_normalized(texts: Sequence[str]) -> list[list[str]]:
-    """The words of each normalized text.
+    """Return the words of each normalized text.
 
     >>> all_normalized(["The cat!", "a dog"])
     [['cat'], ['dog']]
     """
-    return _by_text(closed(texts))
+    return _by_text(join_texts(texts))
 
 
-def _parted(found: list[str]) -> list[str]:
-    """Drop articles beside signs that are no spaces, as in “the”; each distinct word is looked at once."""
-    odd = {word: _ARTICLE.sub(" ", word).split() for word in set(found) if not word.isalnum()}
+def _split_articles(tokens: list[str]) -> list[str]:
+    """Drop articles next to signs other than spaces, as in “the”; each distinct word is checked once."""
+    odd = {word: _ARTICLE.sub(" ", word).split() for word in set(tokens) if not word.isalnum()}
     changed = {word: parts for word, parts in odd.items() if parts != [word]}
-    return [part for word in found for part in changed.get(word, (word,))] if changed else found
+    return [part for word in tokens for part in changed.get(word, (word,))] if changed else tokens
 
 
 def _by_text(text: bytes) -> list[list[str]]:
-    """The words of a closed text, text by text, without articles."""
-    kept = list(filterfalse(_KEPT_OUT.__contains__, running_words(text)))
+    """Return the words of each text of a joined text, without articles."""
+    tokens = list(filterfalse(_ARTICLES.__contains__, running_words(text)))
     texts, start = [], 0
-    for _ in range(kept.count(END)):
-        end = kept.index(END, start)
-        texts.append(kept[start:end])
+    for _ in range(tokens.count(END)):
+        end = tokens.index(END, start)
+        texts.append(tokens[start:end])
         start = end + 1
     return texts
 
@@ -146,7 +144,7 @@ def _by_text(text: bytes) -> list[list[str]]:
 def normalized(text: str) -> str:
     """Normalize as ParlAI does: lower case, no ASCII punctuation, no articles, single spaces.
 
-    Punctuation becomes a space, so "don't" is two words; other than ASCII punctuation stays.
+    Punctuation becomes a space, so "don't" is two words; non-ASCII punctuation stays.
 
     >>> normalized("The cat, a dog; AN owl!")
     'cat dog owl'
@@ -155,19 +153,19 @@ def normalized(text: str) -> str:
 
 
 def normalized_words(text: str) -> list[str]:
-    """The words of `normalized(text)`.
+    """Return the words of `normalized(text)`.
 
     >>> normalized_words("don't stop")
     ['don', 't', 'stop']
     """
     spaced = text.lower().translate(_SPACED)
     if spaced.isascii() and spaced.isprintable():  # then words end at spaces only
-        return list(filterfalse(_KEPT_OUT.__contains__, spaced.split()))
+        return list(filterfalse(_ARTICLES.__contains__, spaced.split()))
     return _ARTICLE.sub(" ", spaced).split()
 
 
 def ngrams(words: Tokens, n: int) -> list[tuple[str, ...]]:
-    """Every run of n words, in order.
+    """Return every run of n words, in order.
 
     >>> ngrams(["to", "be", "or"], 2)
     [('to', 'be'), ('be', 'or')]
@@ -185,7 +183,7 @@ def squad_words(text: str) -> list[str]:
 
 
 def alphanumeric_words(text: str) -> list[str]:
-    """Lower-case runs of ASCII letters and digits: the tokens of ROUGE.
+    """Return lower-case runs of ASCII letters and digits, the tokens of ROUGE.
 
     >>> alphanumeric_words("It's 3.14!")
     ['it', 's', '3', '14']
@@ -194,10 +192,10 @@ def alphanumeric_words(text: str) -> list[str]:
 
 
 def stemmed_words(text: str) -> list[str]:
-    """The tokens of ROUGE, those of more than three letters cut to their Porter stem.
+    """Return the tokens of ROUGE, with those of more than three letters reduced to their Porter stem.
 
     Raises:
-        MissingExtraError: NLTK, which has the stemmer, is not installed.
+        MissingExtraError: NLTK, which provides the stemmer, is not installed.
     """
     try:
         from nltk.stem.porter import PorterStemmer  # type: ignore[import-untyped]  # it ships no types
@@ -208,7 +206,7 @@ def stemmed_words(text: str) -> list[str]:
 
 
 def words_13a(text: str) -> list[str]:
-    """Tokens as WMT's mteval-v13a.pl cuts them: punctuation apart, but inside numbers.
+    """Tokenize as WMT's mteval-v13a.pl: punctuation is separate, except inside numbers.
 
     >>> words_13a("It costs 3.50, he said.")
     ['It', 'costs', '3.50', ',', 'he', 'said', '.']
@@ -224,7 +222,7 @@ def words_13a(text: str) -> list[str]:
 
 
 def characters(text: str) -> list[str]:
-    """Every character that is no white space.
+    """Return every character except white space.
 
     >>> characters("a b")
     ['a', 'b']
@@ -233,11 +231,11 @@ def characters(text: str) -> list[str]:
 
 
 TOKENIZERS: dict[str, Tokenizer] = {"13a": words_13a, "char": characters, "none": str.split}
-"""The tokenizers of machine translation, by sacrebleu's names."""
+"""The tokenizers for machine translation, by their names in sacrebleu."""
 
 
 def summary_hits(predicted: Sequence[Tokens], right: Sequence[Tokens]) -> int:
-    """The tokens of the right sentences that lie on a longest common subsequence with a predicted sentence.
+    """Count the tokens of the right sentences on a longest common subsequence with a predicted sentence.
 
     For each right sentence the subsequences with all predicted ones are united; a token counts no more often
     than it occurs on either side.
@@ -247,36 +245,36 @@ def summary_hits(predicted: Sequence[Tokens], right: Sequence[Tokens]) -> int:
     >>> summary_hits([["a", "b", "f"], ["a", "c", "e"]], [["a", "b", "c", "d", "e"]])
     4
     """
-    left = Counter(token for sentence in predicted for token in sentence)
-    left &= Counter(token for sentence in right for token in sentence)
+    available = Counter(token for sentence in predicted for token in sentence)
+    available &= Counter(token for sentence in right for token in sentence)
     hits = 0
     for sentence in right:
         united = sorted(set[int]().union(*(_on_subsequence(sentence, other) for other in predicted)))
-        for place in united:
-            if left[sentence[place]] > 0:
-                left[sentence[place]] -= 1
+        for position in united:
+            if available[sentence[position]] > 0:
+                available[sentence[position]] -= 1
                 hits += 1
     return hits
 
 
 def _on_subsequence(right: Tokens, predicted: Tokens) -> list[int]:
-    """The places in `right` of one longest common subsequence, read from the end."""
+    """Return the positions in `right` of one longest common subsequence, from the end."""
     table = _lengths(right, predicted)
     row, column = len(right), len(predicted)
-    places = []
+    positions = []
     while row and column:
         if right[row - 1] == predicted[column - 1]:
-            places.append(row - 1)
+            positions.append(row - 1)
             row, column = row - 1, column - 1
         elif table[row][column - 1] > table[row - 1][column]:
             column -= 1
         else:
             row -= 1
-    return places
+    return positions
 
 
 def _lengths(right: Tokens, predicted: Tokens) -> list[list[int]]:
-    """The lengths of the longest common subsequences of all prefixes."""
+    """Return the lengths of the longest common subsequences of all prefixes."""
     table = [[0] * (len(predicted) + 1)]
     for token in right:
         above, row = table[-1], [0]
@@ -287,13 +285,13 @@ def _lengths(right: Tokens, predicted: Tokens) -> list[list[int]]:
 
 
 class DistinctNgrams(Statistic):
-    """The n-grams of the predicted texts, normalized: each once, and the (weighted) count of all.
+    """The distinct n-grams of the normalized predictions, and the (weighted) count of all.
 
-    An n-gram of texts that weigh less than 1 together counts as much as they weigh. The state then has these
-    n-grams apart, with their weights.
+    An n-gram of texts that together weigh less than 1 counts as much as they weigh; the state holds these
+    n-grams separately, with their weights.
 
-    The set is kept as Python holds it, so that adding costs what the batch has, not what the corpus has; as
-    a state it is one tensor of UTF-8, an n-gram a line.
+    The n-grams are a Python set, so that the cost of an update depends on the batch, not on the corpus; as a
+    state they are one tensor of UTF-8, one n-gram per line.
 
     >>> from hpometrics.metrics.features import Text
     >>> distinct = DistinctNgrams(1)
@@ -314,8 +312,10 @@ class DistinctNgrams(Statistic):
     def reset(self) -> None:
         """Forget every row."""
         super().reset()
-        self._seen: set[tuple[str, ...]] = set()
-        self._light: dict[tuple[str, ...], float] = {}  # those of texts that weigh less than 1, with the sum
+        self._ngrams: set[tuple[str, ...]] = set()
+        self._light: dict[
+            tuple[str, ...], float
+        ] = {}  # those of texts that weigh less than 1, with the summed weights
         self.total = 0.0
         self._empty = True
 
@@ -326,72 +326,72 @@ class DistinctNgrams(Statistic):
 
     @property
     def distinct(self) -> float:
-        """How many different n-grams there are."""
-        light = (min(weight, 1.0) for gram, weight in self._light.items() if gram not in self._seen)
-        return len(self._seen) + math.fsum(light) if self._light else len(self._seen)
+        """The number of distinct n-grams, those of light texts by their weights."""
+        light = (min(weight, 1.0) for gram, weight in self._light.items() if gram not in self._ngrams)
+        return len(self._ngrams) + math.fsum(light) if self._light else len(self._ngrams)
 
     def check(self, batch: Outputs) -> None:
-        """Read the texts; nothing is added yet, so that they may be refused.
+        """Read the texts without adding them, so that they may be refused.
 
         Raises:
-            MetricInputError: they are none.
+            MetricInputError: the predictions are not texts.
         """
         predicted_words(batch)
 
     def update(self, batch: Outputs) -> None:
         """Add one batch; rows of weight 0 add nothing."""
-        n, see = self.params["n"], self._seen.update
+        n, add = self.params["n"], self._ngrams.update
         weights = [1.0] * len(batch) if batch.weight is None else batch.weight.tolist()
         for text, weight in zip(predicted_words(batch), weights, strict=True):
             if weight:
-                found = ngrams(text, n)
+                grams = ngrams(text, n)
                 if weight < 1:
-                    self._weigh(found, weight)
+                    self._weigh(grams, weight)
                 else:
-                    see(found)
-                self.total += weight * len(found)
+                    add(grams)
+                self.total += weight * len(grams)
         self._empty = False
 
-    def _weigh(self, found: Iterable[tuple[str, ...]], weight: float) -> None:
-        for gram in found:
+    def _weigh(self, grams: Iterable[tuple[str, ...]], weight: float) -> None:
+        for gram in grams:
             self._light[gram] = self._light.get(gram, 0.0) + weight
 
     def state(self) -> dict[str, Tensor]:
-        """The n-grams as one text and their count; empty before the first row."""
+        """Return the n-grams as one text, and their count; empty before the first row."""
         if self._empty:
             return {}
         total = torch.tensor(self.total, dtype=torch.float64)
-        state = {"ngrams": _encoded(sorted(self._seen)), "total": total}
+        state = {"ngrams": _encode(sorted(self._ngrams)), "total": total}
         if self._light:
             weights = torch.tensor([*self._light.values()], dtype=torch.float64)
-            state |= {"light": _encoded(self._light), "weights": weights}
+            state |= {"light": _encode(self._light), "weights": weights}
         return state
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Replace what was seen by that of a state."""
+        """Replace the n-grams by those of a state."""
         self.reset()
         self.merge_state(state)
 
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take in what `state()` of another one gave."""
+        """Merge the `state()` of another statistic."""
         self._check_state({name: state[name] for name in state if name not in ("light", "weights")})
         if state:
-            self._seen.update(_decoded(state["ngrams"]))
+            self._ngrams.update(_decode(state["ngrams"]))
             self.total += float(state["total"])
             self._empty = False
         if "light" in state:
-            for gram, weight in zip(_decoded(state["light"]), state["weights"].tolist(), strict=True):
+            for gram, weight in zip(_decode(state["light"]), state["weights"].tolist(), strict=True):
                 self._weigh([gram], weight)
 
     def to(self, device: torch.device | str) -> None:
-        """Stay: texts are on no device."""
+        """Do nothing: texts are on no device."""
 
 
-def _encoded(grams: Iterable[tuple[str, ...]]) -> Tensor:
+def _encode(grams: Iterable[tuple[str, ...]]) -> Tensor:
     lines = "\n".join(map(" ".join, grams))
     return torch.from_numpy(np.frombuffer(lines.encode("utf8", "surrogatepass"), np.uint8).copy())
 
 
-def _decoded(encoded: Tensor) -> Iterator[tuple[str, ...]]:
+def _decode(encoded: Tensor) -> Iterator[tuple[str, ...]]:
     lines = encoded.cpu().numpy().tobytes().decode("utf8", "surrogatepass")
     return (tuple(line.split(" ")) for line in lines.split("\n") if line)

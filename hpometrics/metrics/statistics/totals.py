@@ -1,4 +1,4 @@
-"""Row totals: the sum over rows of several numbers per row, as of counts that are pooled before any ratio."""
+"""Sums over rows: of a metric's own values, and of counts that are pooled before any ratio."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from .statistic import Reduction, Statistic
 
 Sums = tuple[Tensor, Tensor] | tuple[float, float]
 Contribution = Callable[[Outputs], Sums]
+Slots = dict[str, Any]
 
 
 class WeightedMean(Statistic):
-    """Weighted sum and weight of the values of its owner, float64; nobody else can share it.
+    """Weighted sum and weight of the values of one metric, float64; no other metric can share it.
 
     Args:
         owner: the name of the metric whose values these are.
-        contribution: gives a batch's weighted sum and weight, both 0-d float64 or, of a batch on the CPU,
-            both plain numbers, which are added up in a tenth of the time.
-        regroups: whether it may be asked for several batches as one, or for parts of one.
+        contribution: returns the weighted sum and the weight of a batch, both 0-d float64 or, for a batch on
+            the CPU, both plain numbers, which are added up in a tenth of the time.
+        regroups: whether `contribution` may receive several batches as one, or parts of one.
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"total": "sum", "weight": "sum"}
@@ -57,37 +58,37 @@ class WeightedMean(Statistic):
 
     @property
     def mean(self) -> Tensor | None:
-        """The weighted mean of the values, 0-d float64; None where nothing weighs anything."""
+        """The weighted mean of the values, 0-d float64; None where all weights are 0."""
         if self._numbers is not None:
             total, weight = self._numbers
             return torch.tensor(total / weight, dtype=torch.float64) if weight > 0 else None
         return self.total / self.weight if self.weight > 0 else None
 
     def fresh(self) -> Self:
-        """Return an empty one of the same owner."""
+        """Return an empty statistic of the same owner."""
         return type(self)(self.params["owner"], self._contribution, regroups=self.regroups)
 
     def check(self, batch: Outputs) -> None:
-        """Measure the batch; nothing is added yet, so that the owner may refuse it.
+        """Measure the batch without adding it, so that the owner may refuse it.
 
         Raises:
-            MetricInputError: the owner does.
+            MetricInputError: the owner refuses the batch.
         """
         self._measured(batch)
 
     def update(self, batch: Outputs) -> None:
-        """Add what was measured."""
+        """Add the measured batch."""
         self.take(self._measured(batch))
 
     def take(self, sums: Sums) -> None:
         """Add a weighted sum and its weight."""
         total, weight = sums
-        here = all(map(on_host, self._tensors.values()))
-        if isinstance(total, Tensor) or isinstance(weight, Tensor) or not here:
+        on_cpu = all(map(on_host, self._tensors.values()))
+        if isinstance(total, Tensor) or isinstance(weight, Tensor) or not on_cpu:
             self.add(total=_as_state(total), weight=_as_state(weight))
             return
-        before = self._numbers or [tensor.item() for tensor in self._tensors.values()] or [0.0, 0.0]
-        self._numbers = [before[0] + total, before[1] + weight]
+        current = self._numbers or [tensor.item() for tensor in self._tensors.values()] or [0.0, 0.0]
+        self._numbers = [current[0] + total, current[1] + weight]
         self._derived = {}
 
     def _measured(self, batch: Outputs) -> Sums:
@@ -95,7 +96,7 @@ class WeightedMean(Statistic):
 
     @property
     def _state(self) -> dict[str, Tensor]:
-        """The state as tensors; whoever asks may change them, so that the numbers no longer hold."""
+        """The state as tensors; the caller may change them, so the plain numbers are dropped."""
         if self._numbers is not None:
             self._tensors = dict(zip(self.reductions, map(_as_state, self._numbers), strict=True))
             self._numbers = None
@@ -111,20 +112,20 @@ def _as_state(value: Tensor | float) -> Tensor:
 
 
 class RowTotals(Statistic):
-    """Sums of columns over rows, float64; a subclass gives the columns.
+    """Sums of columns over rows, float64; a subclass defines the columns.
 
-    Counts are whole numbers and therefore summed without error, in any order.
+    Counts are whole numbers and are therefore summed without error, in any order.
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"total": "sum", "rows": "sum"}
     weighted: ClassVar[bool] = True
 
     def columns(self, batch: Outputs) -> Tensor:
-        """The numbers of each row of a batch: shape (N, D), float64."""
+        """Return the numbers of each row of a batch: shape (N, D), float64."""
         raise NotImplementedError(f"{type(self).__name__} needs columns(batch)")
 
     def check(self, batch: Outputs) -> None:
-        """Measure the batch; nothing is added yet, so that it may be refused.
+        """Measure the batch without adding it, so that it may be refused.
 
         Raises:
             MetricInputError: the batch cannot be measured.
@@ -146,28 +147,25 @@ class RowTotals(Statistic):
 
     @property
     def counted_nothing(self) -> bool:
-        """Whether no row weighs anything."""
+        """Whether the weight of all rows is 0."""
         return not self._state["rows"] > 0
 
     def _measured(self, batch: Outputs) -> Tensor:
         return batch.block(repr(self), self.columns)
 
 
-Slots = dict[str, Any]
-
-
 class States(NamedTuple):
-    """The predicted and the right slots of each turn of a batch."""
+    """The predicted and the correct slots of each turn of a batch."""
 
     predicted: list[Slots]
     right: list[Slots]
 
 
 def states(batch: Outputs) -> States:
-    """The block of dialogue states: the extras `slots` and `gold_slots`.
+    """Return the block of dialogue states, read from the extras `slots` and `gold_slots`.
 
     Raises:
-        MetricInputError: one of them was not given, or not a mapping for each row.
+        MetricInputError: one of them is missing, or is not a list of one mapping per row.
     """
     return batch.block("dialogue states", _states)
 
@@ -195,7 +193,7 @@ def _mappings(batch: Outputs, name: str) -> list[Slots]:
 
 
 class SlotCounts(RowTotals):
-    """Slots predicted with the right value, slots predicted, and slots that are right.
+    """Counts of slots predicted with the correct value, of predicted slots, and of correct slots.
 
     >>> from hpometrics.metrics.features import Text
     >>> counts = SlotCounts()

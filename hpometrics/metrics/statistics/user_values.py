@@ -1,4 +1,4 @@
-"""User values: the value of each user, kept beside the sums that user means are made of."""
+"""Means over users, and the stored value of each user."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from .cutoffs import FormulaMeans, rankings_in
 from .statistic import Kept, Reduction, Statistic, Taken
 
 Measure = Callable[[RankingBatch, tuple[int, ...]], Tensor | tuple[Tensor, Tensor]]
+_ROWS = ("users", "values", "weights")
 
 
 class Measured:
-    """What a formula gave the rows of a batch, and what each value weighs.
+    """The values of a formula for the rows of a batch, and their weights.
 
     Args:
         values: (rows, columns) float64, nan where there is none.
-        own: (rows, columns) the weights that the formula gave, or None.
-        weight: (rows,) float64 what each row counts, or None.
+        own: (rows, columns) the weights that the formula returns, or None.
+        weight: (rows,) float64 the weight of each row, or None.
     """
 
     def __init__(self, values: Tensor, own: Tensor | None, weight: Tensor | None) -> None:
@@ -36,40 +37,40 @@ class Measured:
 
     @cached_property
     def weights(self) -> Tensor:
-        """What each value weighs, (rows, columns) float64, 0 where there is none."""
+        """The weight of each value, (rows, columns) float64, 0 where there is none."""
         weights = (~self.values.isnan()).double()
         weights = weights if self._own is None else torch.where(weights > 0, self._own.double(), 0.0)
         return weights if self._weight is None else weights * self._weight.unsqueeze(1)
 
     @property
     def sums(self) -> dict[str, Tensor]:
-        """The weighted sum of the values of each column, `total`, and what they weigh, `weight`."""
+        """The weighted sum of the values of each column, `total`, and the sum of their weights, `weight`."""
         if self._own is None and self._weight is None:
             total = self.values.sum(0)
             if on_host(total) and not any(map(math.isnan, total.tolist())):  # every row has a value
-                return {"total": total, "weight": _of_every_row(*self.values.shape)}
+                return {"total": total, "weight": _row_count(*self.values.shape)}
         total = (torch.where(self.weights > 0, self.values, 0.0) * self.weights).sum(0)
         return {"total": total, "weight": self.weights.sum(0)}
 
 
 @lru_cache(maxsize=8)
-def _of_every_row(rows: int, columns: int) -> Tensor:
-    """What each column weighs where every row has a value and counts 1; nobody writes into it."""
+def _row_count(rows: int, columns: int) -> Tensor:
+    """Return the weight of each column where every row has a value and weighs 1; it must not be changed."""
     return torch.full((columns,), rows, dtype=torch.float64, device="cpu")
 
 
 class UserMeans(FormulaMeans[Measure]):
-    """Sum and weight of the values of users, a column per cut-off; a user whose value is nan is left out.
+    """The sum and weight of the values of users, a column per cut-off; nan values are excluded.
 
-    Metrics that differ in their cut-off alone share one: it measures all cut-offs at once.
+    Metrics that differ only in their cut-off share one statistic, which measures all cut-offs at once.
 
     Args:
         owner: the name of the formula; the same owner means the same formula.
-        measure: gives the values of a batch, (rows, cut-offs) float64, nan where there is none; or a pair of
-            these and their weights.
-        cutoffs: the lengths of lists to be measured; 0 is the whole ranking and comes first, none a
+        measure: returns the values of a batch, (rows, cut-offs) float64, nan where there is none; or a pair
+            of these and their weights.
+        cutoffs: the lengths of lists to measure; 0 is the whole ranking and comes first, an empty tuple is a
             formula without lists.
-        of_lists: whether the formula reads lists and side data alone, and refuses nothing of them.
+        of_lists: whether the formula reads lists and side data only, and refuses none of them.
     """
 
     def __init__(
@@ -79,26 +80,26 @@ class UserMeans(FormulaMeans[Measure]):
         self._of_lists = of_lists
 
     def fresh(self) -> Self:
-        """Return an empty one of the same formula and cut-offs."""
-        made = super().fresh()
-        made._of_lists = self._of_lists
-        return made
+        """Return an empty statistic of the same formula and cut-offs."""
+        copy = super().fresh()
+        copy._of_lists = self._of_lists
+        return copy
 
     @property
     def joins(self) -> bool:
-        """Whether the formula reads lists that end."""
+        """Whether the formula reads lists of limited length."""
         return self._of_lists and bool(self.cutoffs) and 0 not in self.cutoffs
 
     def check(self, batch: Outputs) -> None:
-        """Measure the batch; nothing is added yet, so that the formula may refuse it."""
+        """Measure the batch without adding it, so that the formula may refuse it."""
         self._measured(batch)
 
     def update(self, batch: Outputs) -> None:
-        """Add what was measured."""
+        """Add the measured batch."""
         self.add(**self._measured(batch).sums)
 
     def mean(self, cutoff: int | None = None) -> Tensor:
-        """The mean over users at a cut-off, nan where no user has a value."""
+        """Return the mean over users at a cut-off, nan where no user has a value."""
         means = self.derived("means", lambda own: (own._state["total"] / own._state["weight"]).unbind())
         return means[self.place(cutoff)].clone()
 
@@ -108,24 +109,24 @@ class UserMeans(FormulaMeans[Measure]):
         return RowValues(measured.values[:, column], measured.weights[:, column])
 
     def _measured(self, batch: Outputs) -> Measured:
-        """Measure the batch once, however often it is asked for."""
-        return batch.block(("users", self.params["owner"], self.cutoffs), self._weighed)
+        """Measure the batch once, however often it is requested."""
+        return batch.block(("users", self.params["owner"], self.cutoffs), self._measure_batch)
 
-    def _weighed(self, batch: Outputs) -> Measured:
-        ranked = rankings_in(batch)
-        measured = self._measure(ranked, self.cutoffs)
-        values, own = measured if isinstance(measured, tuple) else (measured, None)
+    def _measure_batch(self, batch: Outputs) -> Measured:
+        rankings = rankings_in(batch)
+        result = self._measure(rankings, self.cutoffs)
+        values, own = result if isinstance(result, tuple) else (result, None)
         return Measured(values if values.dtype is torch.float64 else values.double(), own, batch.weight)
 
 
 class GroupMeans(UserMeans):
-    """Sum and weight of the values of users for each group of users, a column per cut-off.
+    """The sum and weight of the values of users for each group of users, a column per cut-off.
 
-    It is what `UserMeans` is, a row for each group; users of no known group count in none.
+    The state has a row for each group; users of no known group are excluded.
     """
 
     def check(self, batch: Outputs) -> None:
-        """Measure the batch, and make sure that the groups of its users are known.
+        """Measure the batch, and check that the groups of its users are known.
 
         Raises:
             MetricInputError: they are not.
@@ -134,42 +135,42 @@ class GroupMeans(UserMeans):
         _ = rankings_in(batch).user_groups
 
     def update(self, batch: Outputs) -> None:
-        """Add what was measured to the groups of the users."""
-        ranked = rankings_in(batch)
-        measured = self._measured(ranked)
+        """Add the measured values to the groups of the users."""
+        rankings = rankings_in(batch)
+        measured = self._measured(rankings)
         values, weights = measured.values, measured.weights
-        groups, number = ranked.user_groups, ranked.side.num_user_groups
-        known = (groups >= 0).unsqueeze(1)
-        weights = torch.where(known, weights, 0.0)
+        groups, number = rankings.user_groups, rankings.side.num_user_groups
+        has_group = (groups >= 0).unsqueeze(1)
+        weights = torch.where(has_group, weights, 0.0)
         total = torch.where(weights > 0, values, 0.0) * weights
         none = weights.new_zeros(number, weights.shape[1])
         rows = groups.clamp(min=0)
         self.add(total=none.index_add(0, rows, total), weight=none.index_add(0, rows, weights))
 
     def means(self, cutoff: int) -> Tensor:
-        """The mean over the users of each group at a cut-off, (groups,); nan where no user has a value."""
+        """Return the mean over the users of each group at a cut-off, (groups,); nan where there is none."""
         column = self.cutoffs.index(cutoff)
         means: Tensor = self._state["total"][:, column] / self._state["weight"][:, column]
         return means
 
 
 class UserFacts(Kept):
-    """A number of each row in float32, nan where there is none, beside its user, whatever rows weigh."""
+    """A number per row in float32, nan where there is none, with the user of the row; weights are ignored."""
 
     weighted = True
 
     def by_user(self) -> tuple[Tensor, Tensor]:
-        """Users (n,) int64, rising, and the mean of the numbers of their rows (n,) float32, on the host."""
+        """Return users (n,) int64, ascending, and the mean number of their rows (n,) float32, on the CPU."""
         rows = {name: value.cpu() for name, value in self.tensors.items()}
         users, place = torch.unique(rows["users"], return_inverse=True)
-        known = ~rows["facts"].isnan()
+        has_fact = ~rows["facts"].isnan()
         none = torch.zeros(len(users), dtype=torch.float64)
-        total = none.index_add(0, place[known], rows["facts"][known].double())
-        return users, (total / none.index_add(0, place, known.double())).float()
+        total = none.index_add(0, place[has_fact], rows["facts"][has_fact].double())
+        return users, (total / none.index_add(0, place, has_fact.double())).float()
 
 
 def popularity_of_users(output: OutputFeature) -> dict[str, UserFacts]:
-    """What tells users apart by how popular what they like is: nothing, if that is not known of items."""
+    """Return the statistic of how popular each user's relevant items are; {} if popularity is unknown."""
     if not isinstance(output, Ranking) or not output.per_user:
         return {}
     if output.item_popularity is None and output.seen is None:
@@ -178,21 +179,18 @@ def popularity_of_users(output: OutputFeature) -> dict[str, UserFacts]:
 
 
 def _popularity(batch: Outputs) -> Taken:
-    ranked = rankings_in(batch)
-    means = torch.full((len(ranked),), torch.nan, device=ranked.target.device)
-    if ranked.numbered:
-        means = ranked.relevant_items.means(ranked.side.item_popularity).float()
-    users = ranked.users.clone()  # type: ignore[union-attr]  # checked where values are kept
+    rankings = rankings_in(batch)
+    means = torch.full((len(rankings),), torch.nan, device=rankings.target.device)
+    if rankings.numbered:
+        means = rankings.relevant_items.means(rankings.side.item_popularity).float()
+    users = rankings.users.clone()  # type: ignore[union-attr]  # checked by `UserValues`
     return {"users": users, "facts": means}
 
 
-_ROWS = ("users", "values", "weights")
-
-
 class UserValues(UserMeans):
-    """What `UserMeans` keeps, and the value of each row in float32 beside the number of its user.
+    """The sums of `UserMeans`, and the value of each row in float32 with the number of its user.
 
-    The mean is that of `UserMeans`, over rows; a user who was measured more than once has one value, the mean
+    The mean is that of `UserMeans`, over rows; a user with several rows has one value, the mean
     of those rows.
     """
 
@@ -200,14 +198,14 @@ class UserValues(UserMeans):
     reductions: ClassVar[Mapping[str, Reduction]] = {**UserMeans.reductions, **dict.fromkeys(_ROWS, "own")}
 
     def __init__(self, owner: str, measure: Measure, cutoffs: tuple[int, ...] = ()) -> None:
-        self._rows = Kept(f"values of {owner} by user", self._taken)
+        self._rows = Kept(f"values of {owner} by user", self._row_tensors)
         super().__init__(owner, measure, cutoffs)
 
     def check(self, batch: Outputs) -> None:
-        """Measure the batch, whose users must be named.
+        """Measure the batch, which must have users.
 
         Raises:
-            MetricInputError: they are not, or the formula refuses the batch.
+            MetricInputError: users are missing, or the formula refuses the batch.
         """
         if rankings_in(batch).users is None:
             raise MetricInputError(
@@ -217,13 +215,13 @@ class UserValues(UserMeans):
         super().check(batch)
 
     def update(self, batch: Outputs) -> None:
-        """Add what was measured, and keep it."""
+        """Add the measured values, and store them by user."""
         super().update(batch)
         self._rows.update(batch)
 
     def by_user(self, cutoff: int | None = None) -> tuple[Tensor, Tensor]:
-        """Users (n,) int64, rising, and their values at a cut-off (n,) float32, nan where there is none."""
-        users, values = self.derived("by user", lambda own: _averaged(own._rows.tensors))
+        """Return users (n,) int64, ascending, and their values at a cut-off (n,) float32, nan for none."""
+        users, values = self.derived("by user", lambda own: _average_rows(own._rows.tensors))
         column = self.cutoffs.index(cutoff) if cutoff is not None else 0
         return users, values[:, column]
 
@@ -233,11 +231,11 @@ class UserValues(UserMeans):
         self._rows.reset()
 
     def state(self) -> Taken:
-        """A copy of sums and rows by name."""
+        """Return a copy of sums and rows by name."""
         return {**super().state(), **self._rows.state()}
 
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take in what `state()` of another one gave."""
+        """Merge the `state()` of another statistic."""
         self._check_state(state)
         if not state:
             return
@@ -259,11 +257,11 @@ class UserValues(UserMeans):
         super().to(device)
         self._rows.to(device)
 
-    def _taken(self, batch: Outputs) -> Taken:
-        ranked = rankings_in(batch)
-        measured = self._measured(ranked)
+    def _row_tensors(self, batch: Outputs) -> Taken:
+        rankings = rankings_in(batch)
+        measured = self._measured(rankings)
         return {
-            "users": ranked.users.clone(),  # type: ignore[union-attr]  # checked
+            "users": rankings.users.clone(),  # type: ignore[union-attr]  # checked
             "values": measured.values.masked_fill(measured.weights <= 0, torch.nan).float(),
             "weights": batch.weights.float(),
         }
@@ -277,14 +275,14 @@ def means_of_users(
     *,
     of_lists: bool = False,
 ) -> dict[str, Statistic]:
-    """Make the statistics of a formula over users: they keep their values too where the output says so."""
+    """Create the statistics of a formula over users; with `per_user=True` they store values by user."""
     if isinstance(output, Ranking) and output.per_user:
         return {"users": UserValues(owner, measure, cutoffs), **popularity_of_users(output)}
     return {"users": UserMeans(owner, measure, cutoffs, of_lists=of_lists), **popularity_of_users(output)}
 
 
-def _averaged(rows: Taken) -> tuple[Tensor, Tensor]:
-    """Each user once, with the mean of the values that its rows have."""
+def _average_rows(rows: Taken) -> tuple[Tensor, Tensor]:
+    """Return each user once, with the mean of the values of its rows."""
     users, place = torch.unique(rows["users"], return_inverse=True)
     values = rows["values"].double()
     weights = torch.where(values.isnan(), 0.0, rows["weights"].double().unsqueeze(1))

@@ -10,7 +10,7 @@ from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.statistics import sorted_scores, sorted_scores as apart
 from hpometrics.metrics.statistics.areas import curves_of, pooled_curve
 from hpometrics.metrics.statistics.scores import Scores
-from hpometrics.metrics.statistics.sorted_scores import Apart, can_be_apart
+from hpometrics.metrics.statistics.sorted_scores import PartitionedScores, can_be_partitioned
 
 OUTPUTS = {
     "binary": (Binary(), (600,)),
@@ -25,7 +25,7 @@ ROUNDED = {"distinct": 4096.0, "ties": 4.0, "few values": 0.5, "one value": 0.0}
 @pytest.fixture
 def in_stretches(monkeypatch):
     """Keep no column sorted, and cut those of more than 32 rows."""
-    monkeypatch.setattr(sorted_scores, "_LITTLE", 0)
+    monkeypatch.setattr(sorted_scores, "_SMALL", 0)
     monkeypatch.setattr(apart, "_STRETCH", 32)
     monkeypatch.setattr(apart, "_LOOK", (100, 100))
 
@@ -47,7 +47,7 @@ def stored(output, shape, steps=4096.0, dtypes=(torch.float32,) * 3):
 def whole(scores):
     """The areas of columns that are sorted whole and kept."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sorted_scores, "_LITTLE", 1 << 30)
+        patch.setattr(sorted_scores, "_SMALL", 1 << 30)
         scores.to("cpu")  # forgets what was derived
         return [*curves_of(scores).__dict__.values()]
 
@@ -58,7 +58,7 @@ def whole(scores):
 def test_stretches_have_the_areas_of_whole_columns(name, steps):
     """Ties are never parted, and every stretch counts what lies in those before."""
     scores = stored(*OUTPUTS[name], steps)
-    assert can_be_apart(scores)
+    assert can_be_partitioned(scores)
     apart_areas = [*curves_of(scores).__dict__.values()]
     torch.testing.assert_close(apart_areas, whole(scores), rtol=1e-14, atol=1e-15, equal_nan=True)
 
@@ -84,7 +84,7 @@ def test_one_kind_of_rows_has_no_area(target, area):
 def test_little_is_held_at_a_time():
     """A stretch of distinct scores is about its part of the column; together they are all of it, in order."""
     scores = stored(Binary(), (4000,))
-    positives, stretches = next(iter(Apart(scores)))
+    positives, stretches = next(iter(PartitionedScores(scores)))
     held = [(part.negative.copy(), part.positive.copy()) for part in stretches]
     sizes = [len(negative) + len(positive) for negative, positive in held]
     assert len(held) == 8 and sum(sizes) == 12000 and max(sizes) < 1.5 * 12000 / 8

@@ -32,7 +32,7 @@ OUTPUTS = {"binary": (Binary(), (60,)), "set": (Set(5), (60, 5))}
 def sorted_scores(monkeypatch) -> list[int]:
     """How many scores each sort has put in order, so far."""
     counts: list[int] = []
-    for name in ("sort", "places_in_order"):
+    for name in ("sort", "ascending_order"):
         own = getattr(ascending, name)
         monkeypatch.setattr(
             ascending, name, lambda values, own=own: counts.append(values.numel()) or own(values)
@@ -71,7 +71,7 @@ def test_weighed_columns_are_sorted_once_too(sorted_scores, output, order):
 def test_what_is_not_kept_has_the_same_values(monkeypatch, weighted):
     """A store beyond the limit sorts its columns for the areas, and again for the thresholds."""
     kept, _ = measured(NAMES, *OUTPUTS["set"], weighted=weighted)
-    monkeypatch.setattr(ascending, "_LITTLE", 0)
+    monkeypatch.setattr(ascending, "_SMALL", 0)
     anew, _ = measured(NAMES, *OUTPUTS["set"], weighted=weighted)
     assert kept == anew
 
@@ -79,7 +79,7 @@ def test_what_is_not_kept_has_the_same_values(monkeypatch, weighted):
 @pytest.mark.parametrize("limit", [0, 3 * 24])
 def test_a_large_store_keeps_no_sorted_column(monkeypatch, limit):
     """What is derived from it holds no sorted scores, where the limit is below its size."""
-    monkeypatch.setattr(ascending, "_LITTLE", limit)
+    monkeypatch.setattr(ascending, "_SMALL", limit)
     scores = Scores()
     scores.update(Outputs(Category(3), logits=torch.randn(24, 3), target=torch.arange(24) % 3))
     curves_of(scores)

@@ -9,13 +9,13 @@ from hpometrics.metrics.features import Binary, Category
 from hpometrics.metrics.statistics.areas import probability_between
 from hpometrics.metrics.statistics.calibration import average_precision_of, roc_auc_of
 from hpometrics.metrics.statistics.scores import Scores
-from hpometrics.metrics.statistics.sorted_scores import ascending, ranked, ranked_column, ranked_pooled
+from hpometrics.metrics.statistics.sorted_scores import rank_column, ranked_column, ranked_pooled, sort_column
 
 
 def test_by_hand():
     """Of 0.9 (yes), 0.5 (yes, no) and 0.1 (no): what lies at or above each."""
     scores, positive = torch.tensor([0.5, 0.9, 0.1, 0.5]), torch.tensor([True, True, False, False])
-    column = ranked(ascending(scores, positive))
+    column = rank_column(sort_column(scores, positive))
     assert column.scores.tolist() == pytest.approx([0.9, 0.5, 0.1])
     assert column.tp.tolist() == [1.0, 2.0, 2.0] and column.fp.tolist() == [0.0, 1.0, 2.0]
     assert [rate.tolist() for rate in column.rates] == [[0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 1.0, 1.0]]
@@ -28,8 +28,8 @@ def test_whole_weights_are_repeated_rows(seed):
     random = np.random.default_rng(seed)
     values, positive = torch.tensor(random.integers(9, size=40) / 8), torch.tensor(random.random(40) < 0.4)
     weight = torch.tensor(random.integers(3, size=40))
-    weighed = ranked(ascending(values, positive, weight.double()))
-    repeated = ranked(ascending(values.repeat_interleave(weight), positive.repeat_interleave(weight)))
+    weighed = rank_column(sort_column(values, positive, weight.double()))
+    repeated = rank_column(sort_column(values.repeat_interleave(weight), positive.repeat_interleave(weight)))
     for name in ("scores", "tp", "fp"):
         torch.testing.assert_close(getattr(weighed, name), getattr(repeated, name))
 
@@ -38,7 +38,7 @@ def test_whole_weights_are_repeated_rows(seed):
 def test_nothing_to_rank(weight):
     """No rows, or none that weighs anything, have neither kind."""
     rows = 0 if weight is None else 3
-    column = ranked(ascending(torch.rand(rows), torch.ones(rows).bool(), weight))
+    column = rank_column(sort_column(torch.rand(rows), torch.ones(rows).bool(), weight))
     assert not column.has_both and len(column.scores) == 0 and column.positives == 0.0
 
 
