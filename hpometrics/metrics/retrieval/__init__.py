@@ -1,1 +1,1 @@
-"""Ranking: batches of scores over items, the lists that they give, and what is shared about them."""
+"""The engine of ranking metrics: batches of scores over items, ranked lists, and side data."""

@@ -1,7 +1,7 @@
 """Base classes of ranking metrics: over lists of each k, over all scores, over ratings.
 
-`ListMetric` is the fast way: a formula over the lists of a batch, at all its cut-offs at once. The other four
-are for metrics of your own that want plain tensors.
+`ListMetric` is the fast way: a formula over the lists of a batch, at all its cut-offs at once. The others are
+for custom metrics over plain tensors.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from .blocks import Block, MetricBlock, Tile, blocks_of
 from .lists import Cut
 from .per_user import PerUser
 from .ranking_batch import RankingBatch
-from .user_functions import arranged, own_value, taken, whereabouts
+from .user_functions import arrange_arguments, own_value, select_arguments, users_and_items
 
 _DEEPEST = 2**20
-"""Places of a list at most; a batch keeps them for every row, whatever the number of items."""
+"""The largest cut-off; a batch stores so many positions for every row, whatever the number of items."""
 
 
 class BaseMetric(Metric):
     """A ranking metric without cut-off that measures tensors: scores and grades of some rows at a time.
 
-    Give `update(preds, target, **kwargs)` and `compute()` over `add_state`; both tensors are (rows, columns),
-    dense, -inf for what is not ranked. `update` is called for a tile of rows at a time, with `users` (rows,)
-    and `items` (rows, columns), both None where they are not known, and the blocks that the class asks for:
-    of these with what its signature names, or with all where it takes any keyword. WarpRec's form,
-    `update(preds, **kwargs)`, and its words do as well: `ground` is the target, `user_indices` are the users
-    and `item_indices` the items.
+    Define `update(preds, target, **kwargs)` and `compute()` over `add_state`; both tensors are (rows,
+    columns), dense, and scores are -inf for items that are not ranked. `update` is called for a tile of rows
+    at a time. It receives the arguments that its signature names, or all if it accepts any keyword: `users`
+    (rows,) and `items` (rows, columns), both None where unknown, and the blocks that the class requests.
+    WarpRec's form, `update(preds, **kwargs)`, and its names work as well: `ground` is the target,
+    `user_indices` are the users and `item_indices` the items.
 
-    A class asks for blocks by `blocks = {...}` or `_REQUIRED_COMPONENTS = {...}`.
+    A class requests blocks by `blocks = {...}` or `_REQUIRED_COMPONENTS = {...}`.
     """
 
     inputs: ClassVar[InputType] = LOGITS
@@ -52,27 +52,27 @@ class BaseMetric(Metric):
 
     @classmethod
     def wanted_blocks(cls) -> tuple[Block | str, ...]:
-        """The blocks that the class asks for."""
+        """Return the blocks that the class requests."""
         blocks = (cls.blocks,) if isinstance(cls.blocks, (str, Block)) else cls.blocks
         return (*blocks, *cls._REQUIRED_COMPONENTS)
 
     def observe(self, batch: Outputs) -> None:
-        """Add a batch that has passed the gate."""
+        """Add a validated batch."""
         self.prepare(batch)
         if not overrides_update(self):
             super().observe(batch)
             return
         for tile in rankings_in(batch).dense_tiles():
-            args, named = arranged(type(self).update, tile, self._told_of(tile), self.name)
-            type(self).update(self, *args, **named)
+            args, keywords = arrange_arguments(type(self).update, tile, self._arguments_of(tile), self.name)
+            type(self).update(self, *args, **keywords)
 
     @property
     def _is_behind_the_door(self) -> bool:
-        """Whatever the form of its `update`, it is given tiles of what has passed the gate."""
+        """True: in any form, `update` receives tiles of a validated batch."""
         return True
 
     def _compute_defined(self, compute: Callable[[], Any]) -> Any:
-        """Compute; of WarpRec's form, values by name, take the one that is its own."""
+        """Compute, and select the metric's own value if it returns values by name, as in WarpRec."""
         value = super()._compute_defined(compute)
         return own_value(value, self.name) if isinstance(value, Mapping) else value
 
@@ -82,53 +82,53 @@ class BaseMetric(Metric):
         return self.name.rpartition("@")[0] or self.name
 
     def row_values(self, batch: Outputs) -> RowValues | None:
-        """Give each user's value where it keeps the mean over users and nothing else."""
-        held = [statistic for statistic in self.kept.values() if not isinstance(statistic, UserFacts)]
-        if len(held) != 1 or not isinstance(held[0], UserMeans):
+        """Return the value of each user if the only statistic is a mean over users, otherwise None."""
+        statistics = [statistic for statistic in self.kept.values() if not isinstance(statistic, UserFacts)]
+        if len(statistics) != 1 or not isinstance(statistics[0], UserMeans):
             return None
-        return held[0].of_rows(batch, (self.k or 0) if held[0].cutoffs else None)
+        return statistics[0].of_rows(batch, (self.k or 0) if statistics[0].cutoffs else None)
 
     def per_user(self) -> PerUser:
-        """The value of each user, which `Ranking(per_user=True)` has it keep.
+        """Return the value of each user, which `Ranking(per_user=True)` stores.
 
         Raises:
-            MetricInputError: it keeps none.
+            MetricInputError: the metric stores none.
         """
         with self._over_all_ranks():
             return PerUser.of({self.name: self})
 
-    def _told_of(self, tile: Tile) -> dict[str, Any]:
-        """The keyword arguments for a tile: who the users and what the items are, extras and blocks."""
+    def _arguments_of(self, tile: Tile) -> dict[str, Any]:
+        """Return the keyword arguments for a tile: users and items, extras and blocks."""
         blocks = blocks_of(self.wanted_blocks(), tile, self.k or 1)
-        return {**whereabouts(tile), **self.wanted(tile.batch.extras), **blocks}
+        return {**users_and_items(tile), **self.wanted(tile.batch.extras), **blocks}
 
 
 class TopKMetric(BaseMetric):
-    """A ranking metric over lists of k items; else as `BaseMetric`. Blocks of lists are cut at `k`."""
+    """A ranking metric over lists of k items, otherwise like `BaseMetric`. Blocks of lists are cut at `k`."""
 
     def __init__(self, k: int, dist_sync_on_step: bool = False, **kwargs: Any) -> None:
         super().__init__(dist_sync_on_step=dist_sync_on_step, **kwargs)
-        self.k: int = _cutoff(self, k)
+        self.k: int = _check_cutoff(self, k)
 
     @property
     def _class_name(self) -> str:
         return f"{super()._class_name}@{self.k}"
 
     def prepare(self, batch: Outputs) -> None:
-        """Ask for lists of k items."""
+        """Request lists of k items."""
         rankings_in(batch).reach(self.k)
 
     def remap_indices(self, top_k_indices: Tensor, item_indices: Tensor | None) -> Tensor:
-        """The items in the places of lists, (rows, k): the places themselves unless candidates are scored."""
+        """Return the items at indices of lists, (rows, k): the indices unless candidates are scored."""
         if item_indices is None:
             return top_k_indices
         return item_indices.gather(1, top_k_indices.clamp(min=0)).masked_fill(top_k_indices < 0, -1)
 
 
 class UserAverageTopKMetric(TopKMetric):
-    """A metric that gives each user a value from a list of k items; the mean over users is its own.
+    """A metric whose value is the mean over users of a value from each user's list of k items.
 
-    Users without a relevant item are left out.
+    Users without a relevant item are excluded.
 
     >>> from hpometrics import MAXIMIZE
     >>> class Precision(UserAverageTopKMetric):
@@ -139,11 +139,11 @@ class UserAverageTopKMetric(TopKMetric):
     """
 
     def __init__(self, k: int, **kwargs: Any) -> None:
-        kwargs.pop("num_users", None)  # which WarpRec wants to know beforehand
+        kwargs.pop("num_users", None)  # an argument of WarpRec's metrics
         super().__init__(k, **kwargs)
 
     def statistics(self) -> dict[str, Statistic]:
-        """Keep the sum of the users' values."""
+        """Return the statistic of the sum of the users' values."""
         return means_of_users(self.output, self.name, self.of_batch, (self.k,))
 
     def compute(self) -> Tensor:
@@ -154,10 +154,10 @@ class UserAverageTopKMetric(TopKMetric):
         """Measure users.
 
         Args:
-            preds: (users, columns) scores, -inf for what is not ranked.
+            preds: (users, columns) scores, -inf for items that are not ranked.
             target: (users, columns) float32 grades.
-            top_k_rel: (users, k) float32, 1 where an item of the list is relevant; 0 behind its end.
-            kwargs: the blocks asked for; `users`, `items`.
+            top_k_rel: (users, k) float32, 1 where an item of the list is relevant; 0 after its end.
+            kwargs: the requested blocks; `users`, `items`.
 
         Returns:
             One value per user, (users,).
@@ -167,7 +167,7 @@ class UserAverageTopKMetric(TopKMetric):
         )
 
     def prepare(self, batch: Outputs) -> None:
-        """Ask for lists of k items, and for every tile."""
+        """Request lists of k items and every tile."""
         super().prepare(batch)
         rankings_in(batch).visit(self.name, self._of_tile)
 
@@ -177,13 +177,13 @@ class UserAverageTopKMetric(TopKMetric):
 
     def _of_tile(self, tile: Tile) -> Tensor:
         relevant = tile.block(MetricBlock.TOP_K_BINARY_RELEVANCE, self.k)
-        told = taken(type(self).compute_scores, self._told_of(tile))
-        values: Any = self.compute_scores(tile.preds, tile.target, relevant, **told)
+        arguments = select_arguments(type(self).compute_scores, self._arguments_of(tile))
+        values: Any = self.compute_scores(tile.preds, tile.target, relevant, **arguments)
         if not isinstance(values, Tensor) or values.shape != (len(tile.preds),):
-            given = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
+            shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
             raise MetricInputError(
                 f"{self.name}: compute_scores gives a tensor of one value per user, shape "
-                f"({len(tile.preds)},); got {given}"
+                f"({len(tile.preds)},); got {shape}"
             )
         return values
 
@@ -191,27 +191,27 @@ class UserAverageTopKMetric(TopKMetric):
 class ListMetric(BaseMetric):
     """A metric whose value for a user is a formula over lists; all cut-offs are measured at once.
 
-    A subclass gives `values`, or `values_in` where it wants more of the batch than its lists; its parameters
-    but k say which formula it is. One that may go without a cut-off says `k: int | None = None` in its
-    `__init__`: then the whole ranking is the list. Such a formula adds up over places where something is
-    relevant, which are the only ones that `WholeLists` hold.
+    A subclass defines `values`, or `values_in` if it needs more of the batch than its lists; its parameters
+    except k identify the formula. If the cut-off is optional, `__init__` has `k: int | None = None`, and
+    without k the whole ranking is the list. Such a formula adds up over positions of relevant items, which are
+    the only ones in `WholeLists`.
     """
 
     every_user: ClassVar[bool] = False
-    """Whether users without a relevant item count too."""
+    """Whether users without a relevant item are included."""
     void: ClassVar[str] = "no user has a relevant item"
-    """Why there is no value where no user has one."""
+    """The reason for an undefined value if no user has one."""
     of_lists: ClassVar[bool] = False
-    """Whether the formula that a class gives reads lists and side data alone and refuses nothing of them, so
-    that the lists of several batches may be measured together; it is not passed on to another formula."""
+    """Whether the formula of this class reads lists and side data only and refuses none of them, so that the
+    lists of several batches may be measured together; a subclass with another formula does not inherit it."""
 
     def __init__(self, k: int | None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.k = None if k is None else _cutoff(self, k)
+        self.k = None if k is None else _check_cutoff(self, k)
 
     def statistics(self) -> dict[str, Statistic]:
-        """Keep the sum of the users' values, at this cut-off and at those of others with the same formula."""
-        cutoffs, of_lists = (self.k or 0,), _of_lists(type(self))
+        """Return the statistic of the sum of the users' values, shared by all cut-offs of the formula."""
+        cutoffs, of_lists = (self.k or 0,), _reads_lists_only(type(self))
         return means_of_users(self.output, self.formula, self.of_batch, cutoffs, of_lists=of_lists)
 
     def compute(self) -> Tensor:
@@ -227,11 +227,11 @@ class ListMetric(BaseMetric):
         raise NotImplementedError(f"{type(self).__name__} needs values(cut)")
 
     def values_in(self, batch: RankingBatch, cut: Cut) -> Tensor:
-        """Measure each user at each k, with side data and whatever else the batch knows."""
+        """Measure each user at each k, with side data and all else in the batch."""
         return self.values(cut)
 
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor | tuple[Tensor, Tensor]:
-        """Measure a batch at several cut-offs; users without a relevant item have no value, as a rule.
+        """Measure a batch at several cut-offs; users without a relevant item have no value by default.
 
         Returns:
             (users, cut-offs) float64, nan for a user without a value; or a pair of these and their weights.
@@ -249,12 +249,12 @@ class WholeMetric(ListMetric):
 
 
 class RatingMetric(BaseMetric):
-    """An error against ratings: the scores of relevant entries are taken for predicted ratings.
+    """An error against ratings, for which the scores of relevant entries are the predicted ratings.
 
-    A subclass gives `compute_errors(preds, target)`, elementwise.
+    A subclass defines `compute_errors(preds, target)`, elementwise.
 
     Args:
-        average: `user`, the mean over users of each user's value, or `pooled`, that over all ratings.
+        average: `user`, the mean over users of each user's value, or `pooled`, the mean over all ratings.
 
     Shape: scores, target (users, items); the relevant entries of the target are the ratings.
     """
@@ -264,8 +264,8 @@ class RatingMetric(BaseMetric):
         self.average = average
 
     def statistics(self) -> dict[str, Statistic]:
-        """Keep the sum of errors, of users or of all ratings."""
-        if self.average == "pooled":  # each rating counts, so that no value is a user's
+        """Return the statistic of the sum of errors, over users or over all ratings."""
+        if self.average == "pooled":  # a value per rating, not per user
             return {"errors": UserMeans(self.name, self.of_batch)}
         return means_of_users(self.output, self.name, self.of_batch)
 
@@ -295,8 +295,8 @@ class RatingMetric(BaseMetric):
         return values.unsqueeze(1), (counts if pooled else torch.ones_like(counts)).unsqueeze(1)
 
 
-def _cutoff(metric: Metric, k: int) -> int:
-    """Return k if it is a cut-off."""
+def _check_cutoff(metric: Metric, k: int) -> int:
+    """Check that k is a cut-off, and return it."""
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise MetricInputError(f"{type(metric).__name__}: k is a whole number from 1, got {k!r}")
     if k > _DEEPEST:
@@ -307,13 +307,13 @@ def _cutoff(metric: Metric, k: int) -> int:
     return k
 
 
-def _of_lists(cls: type[ListMetric]) -> bool:
-    """Whether the class that gives the formula says that it reads lists alone."""
+def _reads_lists_only(cls: type[ListMetric]) -> bool:
+    """Return whether the class that defines the formula sets `of_lists`."""
     giver = next(c for c in cls.__mro__ if {"values", "values_in", "of_batch"} & vars(c).keys())
     return bool(vars(giver).get("of_lists", False))
 
 
 def mean_over_users(metric: Metric, k: int | None, void: str = "no user has a relevant item") -> Tensor:
-    """The mean that a metric's `UserMeans` hold at a cut-off; nan with a reason where no user has a value."""
+    """Return the mean of a metric's `UserMeans` at a cut-off; nan with a reason if no user has a value."""
     mean = metric.statistic(UserMeans).mean(k)
     return metric.undefined(void) if math.isnan(mean) else mean

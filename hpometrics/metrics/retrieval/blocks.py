@@ -1,4 +1,4 @@
-"""MetricBlock: tensors of a batch of rankings that metrics of your own ask for by name."""
+"""Metric blocks: tensors of a batch of rankings that custom metrics request by name."""
 
 from __future__ import annotations
 
@@ -6,16 +6,48 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
+from ..features import OutputFeature
 from .lists import Lists
+from .relevance import Relevance
+from .side_data import SideData
 
-if TYPE_CHECKING:
-    from .ranking_batch import RankingBatch
+
+class TiledBatch(Protocol):
+    """The batch of rankings that a tile belongs to."""
+
+    @property
+    def feature(self) -> OutputFeature:
+        """The output, with its side data."""
+
+    @property
+    def side(self) -> SideData:
+        """The side data, each read when it is first used."""
+
+    @property
+    def relevance(self) -> Relevance:
+        """The relevant items of each row."""
+
+    @property
+    def items(self) -> Tensor | None:
+        """(rows, candidates) the item of each column; None where columns are items."""
+
+    @property
+    def users(self) -> Tensor | None:
+        """(rows,) the number of each user, or None."""
+
+    @property
+    def weight(self) -> Tensor | None:
+        """(rows,) the weight of each row, or None."""
+
+    @property
+    def extras(self) -> dict[str, Any]:
+        """All other keyword arguments of the update."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,39 +57,39 @@ class Tile:
     Attributes:
         batch: the batch that the rows belong to.
         start: the first row.
-        preds: (rows, columns) scores, -inf for what is not ranked.
+        preds: (rows, columns) scores, -inf for items that are not ranked.
         lists: the lists of the rows.
         target: (rows, columns) float32 grades.
-        made: the blocks made of it so far.
+        cache: the blocks created so far.
     """
 
-    batch: RankingBatch
+    batch: TiledBatch
     start: int
     preds: Tensor
     lists: Lists
     target: Tensor
-    made: dict[tuple[Block, int], Any] = field(default_factory=dict, repr=False)
+    cache: dict[tuple[Block, int], Any] = field(default_factory=dict, repr=False)
 
     @property
     def rows(self) -> slice:
-        """Its rows of the batch."""
+        """The rows of the batch that the tile holds."""
         return slice(self.start, self.start + len(self.preds))
 
     def block(self, block: Block, k: int) -> Any:
-        """Return a block at a cut-off, made the first time it is asked for."""
-        if (block, k) not in self.made:
-            self.made[block, k] = block.make(self, k)
-        return self.made[block, k]
+        """Return a block at a cut-off, created when it is first requested."""
+        if (block, k) not in self.cache:
+            self.cache[block, k] = block.make(self, k)
+        return self.cache[block, k]
 
 
 class Block(str):
-    """A tensor that metrics share: made from a tile and a cut-off, at most once for each.
+    """A tensor that metrics share, created at most once for each tile and cut-off.
 
     As text it is its name with `k` for the cut-off, such as `top_k_values`.
 
     Args:
         name: the keyword under which a metric receives it; `{k}` in it is the cut-off.
-        make: makes it, from a tile and a cut-off.
+        make: creates it from a tile and a cut-off.
     """
 
     name: str
@@ -65,18 +97,18 @@ class Block(str):
     _home: tuple[type, str] | None = None
 
     def __new__(cls, name: str, make: Callable[[Tile, int], Any]) -> Self:
-        """Keep the name as it reads with any cut-off."""
+        """Create the text from the name, with `k` for any cut-off."""
         block = super().__new__(cls, name.replace("{k}", "k"))
         block.name, block.make = name, make
         return block
 
     @property
     def value(self) -> str:
-        """The text by which a namespace is called for it."""
+        """The text with which a namespace returns this block, as in an enum."""
         return str(self)
 
     def __eq__(self, other: object) -> bool:
-        """Compare as text, and with another block also how it is made."""
+        """Compare as text, and with another block also by `make`."""
         return str.__eq__(self, other) is True and self.make is getattr(other, "make", self.make)
 
     def __ne__(self, other: object) -> bool:
@@ -98,7 +130,7 @@ class Block(str):
 
 
 def _is_importable(cls: type) -> bool:
-    """Whether another process finds a class by its name; that of a script travels by value."""
+    """Return whether another process can import a class by its name; not if a script defines it."""
     if cls.__module__ == "__main__":
         return False
     try:
@@ -116,7 +148,7 @@ def _discounted(tile: Tile, k: int) -> Tensor:
 
 
 class _Namespace(type):
-    """A class of blocks that is iterated over, called by value and indexed by name, as an enum is."""
+    """A metaclass of classes of blocks, which can be iterated, called by value and indexed by name."""
 
     @property
     def __members__(cls) -> dict[str, Block]:
@@ -156,12 +188,12 @@ class _Namespace(type):
 
 
 class MetricBlock(metaclass=_Namespace):
-    """The blocks a metric may ask for; a namespace, to which others add their own by inheriting from it.
+    """The built-in blocks that a metric may request; subclasses add blocks of their own.
 
-    It is iterated over, called by value and indexed by name as WarpRec's, an enum.
+    Like WarpRec's enum, the class can be iterated, called by value and indexed by name.
 
     Shapes are those of a tile: rows of a batch, all columns, or the k places of the lists. `VALID_USERS` is
-    a count; beside it stands `VALID_USERS_MASK`.
+    a count; the flags are `VALID_USERS_MASK`.
 
     >>> class Blocks(MetricBlock):
     ...     SPREAD = Block("spread", lambda tile, k: tile.preds.amax(1) - tile.preds.amin(1))
@@ -187,13 +219,13 @@ class MetricBlock(metaclass=_Namespace):
 
 
 def blocks_of(names: Iterable[Block | str], tile: Tile, k: int) -> dict[str, Any]:
-    """Give the blocks asked for, by keyword.
+    """Return the requested blocks, by keyword.
 
     Raises:
-        MetricInputError: something that is no block is asked for.
+        MetricInputError: a name is not that of a block.
     """
-    asked = map(known_block, names)
-    return {block.name.format(k=k): tile.block(block, k) for block in asked}
+    blocks = map(known_block, names)
+    return {block.name.format(k=k): tile.block(block, k) for block in blocks}
 
 
 def known_block(name: Block | str) -> Block:

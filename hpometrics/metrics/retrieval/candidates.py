@@ -1,9 +1,8 @@
-"""Candidates: a few items for each user in the place of all, drawn by a seed, for sampled evaluation.
+"""Candidates: a few items for each user instead of all, drawn with a seed, for sampled evaluation.
 
-What is drawn for a user, and in which order, depends on the seed and the user's number alone, not on the
-batch, the machine or the order of the users. Sampled values of metrics at a cut-off are not the full ones,
-nor do they always order models alike (Krichene & Rendle 2020, On Sampled Metrics for Item Recommendation,
-KDD).
+The items drawn for a user, and their order, depend on the seed and the user's number only, not on the batch,
+the machine or the order of the users. Sampled values of metrics at a cut-off differ from the full ones, and
+do not always order models alike (Krichene & Rendle 2020, On Sampled Metrics for Item Recommendation, KDD).
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _DRAW, _ORDER = 1, 2  # streams of random numbers
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The items to be scored for each user.
+    """The items to score for each user.
 
     Attributes:
         items: (users, candidates) int64, -1 where a user has fewer.
@@ -38,7 +37,7 @@ class Candidates:
     target: Tensor
 
     def scores_of(self, scores: Tensor) -> Tensor:
-        """Take the candidates' scores out of those of all items, (users, items); -inf for padding."""
+        """Return the scores of the candidates from those of all items, (users, items); -inf for padding."""
         return scores.gather(1, self.items.clamp(min=0)).masked_fill(self.items < 0, -torch.inf)
 
 
@@ -53,28 +52,31 @@ def sample_candidates(
     shuffle: bool = True,
     allow_fewer: bool = False,
 ) -> Candidates:
-    """Draw negatives for each user, without replacement, from the items neither relevant nor seen.
+    """Draw negatives for each user, without replacement, from the items that are neither relevant nor seen.
 
     Args:
         target: the relevant items of each user, in any form of `Interactions`.
         num_items: the size of the catalogue.
-        num_negatives: how many to draw for each user.
-        seen: interactions of the same users that are no candidates either.
-        users: (users,) their numbers, which with the seed decide the draw; their places if left out.
-        seed: of the draw.
-        shuffle: whether each user's candidates are put in random order, so that their order carries nothing;
+        num_negatives: the number to draw for each user.
+        seen: interactions of the same users, which are excluded as well.
+        users: (users,) their numbers, which with the seed determine the draw; by default 0, 1, ...
+        seed: the seed of the draw.
+        shuffle: whether each user's candidates are in random order, so that the order carries no information;
             if not, the relevant ones come first, padded to the same number, then the negatives.
-        allow_fewer: whether a user with too few items left gets those there are.
+        allow_fewer: whether a user with too few remaining items gets all of them.
 
     Raises:
-        MetricInputError: a user has fewer items left than negatives are wanted, or users, seen and target are
-            not of the same users.
+        MetricInputError: a user has fewer remaining items than `num_negatives`, or users, seen and target do
+            not have the same number of users.
 
-    >>> drawn = sample_candidates([[3], [0, 1]], num_items=6, num_negatives=2, shuffle=False)
-    >>> drawn.items.shape, drawn.target.tolist()
+    >>> candidates = sample_candidates([[3], [0, 1]], num_items=6, num_negatives=2, shuffle=False)
+    >>> candidates.items.shape, candidates.target.tolist()
     (torch.Size([2, 4]), [[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0]])
     """
-    num_items, num_negatives = _count(num_items, "num_items"), _count(num_negatives, "num_negatives")
+    num_items, num_negatives = (
+        _check_count(num_items, "num_items"),
+        _check_count(num_negatives, "num_negatives"),
+    )
     relevant = Interactions.of(target, "target", num_items)
     rows = len(relevant)
     hidden = None if seen is None else _hidden(seen, rows, num_items)
@@ -96,49 +98,50 @@ def sample_candidates(
     return Candidates(torch.from_numpy(both), torch.from_numpy(grades))
 
 
-def _count(value: Any, name: str) -> int:
-    """Return a whole number, of NumPy's too, as one of Python's."""
+def _check_count(value: Any, name: str) -> int:
+    """Check a whole number, which may be one of NumPy's, and return it as an int."""
     if not isinstance(value, Integral) or value < 0:
         raise MetricInputError(f"{name} is a whole number from 0, got {value!r}")
     return int(value)
 
 
-def _hidden(seen: object, rows: int, num_items: int) -> Interactions:
-    """Read what users have seen; an entry that is 0, as a matrix may hold, was not."""
-    found = Interactions.of(seen, "seen", num_items)
-    if len(found) != rows:
-        raise MetricInputError(f"seen has the items of the same users as target, {rows}; got {len(found)}")
-    return found if found.grades is None else found.where(found.grades != 0)
+def _hidden(data: object, rows: int, num_items: int) -> Interactions:
+    """Parse the seen items of users; entries that are 0, which a matrix may have, are dropped."""
+    entries = Interactions.of(data, "seen", num_items)
+    if len(entries) != rows:
+        raise MetricInputError(f"seen has the items of the same users as target, {rows}; got {len(entries)}")
+    return entries if entries.grades is None else entries.where(entries.grades != 0)
 
 
 def _negatives(
     relevant: Interactions,
     hidden: Interactions | None,
     num_items: int,
-    wanted: int,
+    num_negatives: int,
     numbers: npt.NDArray[np.int64],
     seed: int,
     allow_fewer: bool,
 ) -> npt.NDArray[np.int64]:
-    """Draw places among the items that are left, and count past those that are not."""
-    taken, offsets = _taken(relevant, hidden, num_items)
-    left = num_items - np.diff(offsets)
-    short = left < wanted
+    """Draw numbers of the items that are available, and convert them to item ids."""
+    excluded, offsets = _excluded_items(relevant, hidden, num_items)
+    available = num_items - np.diff(offsets)
+    short = available < num_negatives
     if short.any() and not allow_fewer:
         user = int(short.argmax())
         raise MetricInputError(
-            f"{wanted} negatives are wanted, user {int(numbers[user])} has {int(left[user])} items left that "
-            "are neither relevant nor seen; give a smaller num_negatives=, or draw those there are by "
+            f"{num_negatives} negatives are wanted, user {int(numbers[user])} has "
+            f"{int(available[user])} items left that are neither relevant nor seen; give a smaller "
+            "num_negatives=, or draw those there are by "
             "sample_candidates(..., allow_fewer=True) and measure them as items="
         )
-    drawn = _distinct(left, wanted, numbers, seed)
-    return _past(drawn, taken, offsets, num_items)
+    draws = _distinct(available, num_negatives, numbers, seed)
+    return _free_items(draws, excluded, offsets, num_items)
 
 
-def _taken(
+def _excluded_items(
     relevant: Interactions, hidden: Interactions | None, num_items: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The items of each row that cannot be drawn, rising, each once."""
+    """Return the items of each row that cannot be drawn, ascending, each once."""
     keys = [
         part.row_of.numpy() * num_items + part.items.numpy()
         for part in (relevant, hidden)
@@ -151,50 +154,51 @@ def _taken(
 
 
 def _distinct(
-    left: npt.NDArray[np.int64], wanted: int, numbers: npt.NDArray[np.int64], seed: int
+    available: npt.NDArray[np.int64], count: int, numbers: npt.NDArray[np.int64], seed: int
 ) -> npt.NDArray[np.int64]:
-    """Draw distinct numbers below `left` for each row: the first ones of an endless draw that are new.
+    """Draw distinct numbers below `available` for each row: the first distinct ones of an endless draw.
 
-    A row with fewer gets all there are, and -1 behind them.
+    A row with too few gets all of them, and then -1.
     """
-    found = np.full((len(left), wanted), -1, dtype=np.int64)
-    waiting = np.flatnonzero(left > 0)
-    drawn = 2 * wanted + 16
+    draws = np.full((len(available), count), -1, dtype=np.int64)
+    waiting = np.flatnonzero(available > 0)
+    width = 2 * count + 16
     while len(waiting):
-        few = left[waiting] <= drawn
+        few = available[waiting] <= width
         if few.any():  # every number once, in random order
-            _permuted(found, waiting[few], left, numbers, seed)
+            _permute(draws, waiting[few], available, numbers, seed)
             waiting = waiting[~few]
             continue
         values = (
-            _random(numbers[waiting], np.arange(drawn), seed, _DRAW) % left[waiting, None].astype(np.uint64)
+            _random(numbers[waiting], np.arange(width), seed, _DRAW)
+            % available[waiting, None].astype(np.uint64)
         ).astype(np.int64)
         new = _first_seen(values)
         place = new.cumsum(axis=1) - 1
-        done = place[:, -1] >= wanted - 1
-        keep = new & (place < wanted) & done[:, None]
+        is_complete = place[:, -1] >= count - 1
+        keep = new & (place < count) & is_complete[:, None]
         row, column = keep.nonzero()
-        found[waiting[row], place[row, column]] = values[row, column]
-        waiting, drawn = waiting[~done], 2 * drawn
-    return found
+        draws[waiting[row], place[row, column]] = values[row, column]
+        waiting, width = waiting[~is_complete], 2 * width
+    return draws
 
 
-def _permuted(
-    found: npt.NDArray[np.int64],
+def _permute(
+    draws: npt.NDArray[np.int64],
     rows: npt.NDArray[np.int64],
-    left: npt.NDArray[np.int64],
+    available: npt.NDArray[np.int64],
     numbers: npt.NDArray[np.int64],
     seed: int,
 ) -> None:
-    width = int(left[rows].max())
+    width = int(available[rows].max())
     keys = _random(numbers[rows], np.arange(width), seed, _DRAW)
-    keys[np.arange(width) >= left[rows, None]] = np.iinfo(np.uint64).max
-    order = keys.argsort(axis=1)[:, : found.shape[1]]
-    found[rows, : order.shape[1]] = np.where(order < left[rows, None], order, -1)
+    keys[np.arange(width) >= available[rows, None]] = np.iinfo(np.uint64).max
+    order = keys.argsort(axis=1)[:, : draws.shape[1]]
+    draws[rows, : order.shape[1]] = np.where(order < available[rows, None], order, -1)
 
 
 def _first_seen(values: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Where a value stands in its row for the first time."""
+    """Return whether each value occurs in its row for the first time."""
     order = values.argsort(axis=1, kind="stable")
     ordered = np.take_along_axis(values, order, axis=1)
     new = np.ones(values.shape, dtype=bool)
@@ -204,35 +208,41 @@ def _first_seen(values: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     return first
 
 
-def _past(
-    drawn: npt.NDArray[np.int64], taken: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64], num_items: int
+def _free_items(
+    draws: npt.NDArray[np.int64],
+    excluded: npt.NDArray[np.int64],
+    offsets: npt.NDArray[np.int64],
+    num_items: int,
 ) -> npt.NDArray[np.int64]:
-    """Turn the number of a free item into its id: one more for each taken item at or before it."""
-    row = np.repeat(np.arange(len(drawn)), np.diff(offsets))
-    free_before = taken - (np.arange(len(taken)) - offsets[row])
+    """Convert the number of a free item to its id, which is one more for each excluded item before it."""
+    row = np.repeat(np.arange(len(draws)), np.diff(offsets))
+    free_before = excluded - (np.arange(len(excluded)) - offsets[row])
     keys = row * (num_items + 1) + free_before
-    asked = np.arange(len(drawn))[:, None] * (num_items + 1) + drawn
-    passed = np.searchsorted(keys, asked.ravel(), side="right").reshape(drawn.shape) - offsets[:-1, None]
-    return np.where(drawn < 0, -1, drawn + passed)
+    queries = np.arange(len(draws))[:, None] * (num_items + 1) + draws
+    passed = np.searchsorted(keys, queries.ravel(), side="right").reshape(draws.shape) - offsets[:-1, None]
+    return np.where(draws < 0, -1, draws + passed)
 
 
 def _random(numbers: npt.NDArray[np.int64], places: npt.NDArray[np.int64], seed: int, stream: int) -> Words:
-    """64 random bits for each user and place or item, a function of seed, stream, user and place alone.
+    """Return 64 random bits for each user and place or item, a function of seed, stream, user and place.
 
     Args:
         numbers: (users,).
         places: (places,), or those of each user, (users, places).
-        seed: of the bits.
-        stream: which of several bits of the same seed.
+        seed: the seed of the bits.
+        stream: the number of one of several streams of the same seed.
     """
-    start = _mixed(np.array([(seed * 4 + stream) % 2**64], dtype=np.uint64))
-    by_user = _mixed(start ^ _mixed(numbers.astype(np.uint64)))
+    start = _mix(np.array([(seed * 4 + stream) % 2**64], dtype=np.uint64))
+    by_user = _mix(start ^ _mix(numbers.astype(np.uint64)))
     steps = (places + 1).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return _mixed(by_user[:, None] + steps)
+    return _mix(by_user[:, None] + steps)
 
 
-def _mixed(bits: Words) -> Words:
-    """The finalizer of SplitMix64 (Steele, Lea & Flood 2014, Fast Splittable Pseudorandom Generators)."""
+def _mix(bits: Words) -> Words:
+    """Mix bits by the finalizer of SplitMix64.
+
+    Source: Steele, Lea & Flood 2014, Fast Splittable Pseudorandom Number Generators.
+    """
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return bits ^ (bits >> np.uint64(31))

@@ -1,4 +1,4 @@
-"""Comparison: whether two models differ, by the values that they give the same users."""
+"""Comparison of two models by the values of the same users, with tests and intervals."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from .per_user import Column, PerUser
 
 K = TypeVar("K")
 Floats = npt.NDArray[np.float64]
-_AT_ONCE = 1 << 22  # resampled values that are held at a time
+_AT_ONCE = 1 << 22  # resampled values in memory at a time
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How the values of model a differ from those of model b, over the users that both give a value.
+    """The difference between the values of model a and those of model b, over the users with both.
 
     Attributes:
         metric: the name of the metric.
-        users: how many users are compared.
-        mean_a, mean_b: the means over them.
-        difference: the mean of a less that of b.
+        users: the number of compared users.
+        mean_a, mean_b: the means over these users.
+        difference: the mean of a minus that of b.
         low, high: bounds of the confidence interval of the difference, by a paired bootstrap over users.
         p_value: of the two-sided Wilcoxon signed-rank test; 1 where no user differs.
         effect_size: the difference in standard deviations of the users' differences (Cohen's d of pairs); nan
-            where these are all the same.
+            if these are all equal.
     """
 
     metric: str
@@ -51,12 +51,12 @@ def compare(
     """Compare two models by a metric, user by user; needs SciPy.
 
     Args:
-        a: what `per_user()` gave for one model.
-        b: and for the other.
+        a: the result of `per_user()` for one model.
+        b: the result for the other.
         metric: the name of the metric, which both have.
-        confidence: of the interval.
-        resamples: how often users are drawn again.
-        seed: of these draws; the same seed gives the same interval.
+        confidence: the level of the interval.
+        resamples: the number of bootstrap samples.
+        seed: the seed of the samples; the same seed gives the same interval.
 
     Raises:
         MetricInputError: fewer than two users have a value in both.
@@ -68,15 +68,15 @@ def compare(
     >>> users = torch.arange(4)
     >>> a = PerUser({"ndcg@10": (users, torch.tensor([0.5, 0.75, 1.0, 0.75]))})
     >>> b = PerUser({"ndcg@10": (users, torch.tensor([0.5, 0.5, 0.75, 0.25]))})
-    >>> found = compare(a, b, "ndcg@10")
-    >>> found.users, found.difference, found.p_value
+    >>> comparison = compare(a, b, "ndcg@10")
+    >>> comparison.users, comparison.difference, comparison.p_value
     (4, 0.25, 0.25)
     """
     first, second = _paired(a[metric], b[metric])
     if not len(first):
         raise MetricInputError(
             f"{metric}: no user has a value in both; compare models that have measured the same users, under "
-            f"the same numbers. {_known(a[metric])} in one, {_known(b[metric])} in the other"
+            f"the same numbers. {_format_users(a[metric])} in one, {_format_users(b[metric])} in the other"
         )
     if len(first) < 2:
         raise MetricInputError(
@@ -104,15 +104,15 @@ def compare_all(
     """Compare two models by several metrics, with the p-values of all of them corrected together by `holm`.
 
     Args:
-        a: what `per_user()` gave for one model.
-        b: and for the other.
-        metrics: their names; all that both have, if left out.
+        a: the result of `per_user()` for one model.
+        b: the result for the other.
+        metrics: the names of the metrics; by default all that both have.
         options: those of `compare`.
     """
     names = list(metrics) if metrics is not None else [name for name in a if name in b]
-    found = {name: compare(a, b, name, **options) for name in names}
-    corrected = holm({name: one.p_value for name, one in found.items()})
-    return {name: replace(one, p_value=corrected[name]) for name, one in found.items()}
+    comparisons = {name: compare(a, b, name, **options) for name in names}
+    corrected = holm({name: one.p_value for name, one in comparisons.items()})
+    return {name: replace(one, p_value=corrected[name]) for name, one in comparisons.items()}
 
 
 def compare_strata(
@@ -121,32 +121,34 @@ def compare_strata(
     """Compare two models within each stratum of users, with all p-values corrected together by `holm`.
 
     Args:
-        a: what `per_user()` gave for one model, which says what stratum a user is in.
-        b: and for the other.
-        by: what users are told apart by, `group` or `popularity`.
-        metrics: their names; all that both have, if left out.
+        a: the result of `per_user()` for one model, which defines the stratum of each user.
+        b: the result for the other.
+        by: the kind of strata, `group` or `popularity`.
+        metrics: the names of the metrics; by default all that both have.
         options: those of `compare`.
 
     Returns:
-        The comparisons by metric and stratum; a stratum with fewer than two users who have a value in both is
-        left out.
+        The comparisons by metric and stratum; strata with fewer than two users who have a value in both are
+        excluded.
 
     Raises:
-        MetricInputError: the users of a are not told apart in this way.
+        MetricInputError: `a` has no strata of this kind.
     """
     names = list(metrics) if metrics is not None else [name for name in a if name in b]
-    found = {}
+    comparisons = {}
     for name in names:
         for stratum, users in a.strata_of(name, by).items():
-            one, other = (_within(table[name], users) for table in (a, b))
+            one, other = (_select_users(table[name], users) for table in (a, b))
             if len(_paired(one, other)[0]) > 1:
-                found[name, stratum] = compare(PerUser({name: one}), PerUser({name: other}), name, **options)
-    corrected = holm({key: one.p_value for key, one in found.items()})
-    return {key: replace(one, p_value=corrected[key]) for key, one in found.items()}
+                comparisons[name, stratum] = compare(
+                    PerUser({name: one}), PerUser({name: other}), name, **options
+                )
+    corrected = holm({key: one.p_value for key, one in comparisons.items()})
+    return {key: replace(one, p_value=corrected[key]) for key, one in comparisons.items()}
 
 
 def holm(p_values: Mapping[K, float]) -> dict[K, float]:
-    """Correct p-values for their number, step by step from the smallest.
+    """Correct p-values for multiple comparisons, step by step from the smallest.
 
     Source: Holm 1979, Scandinavian Journal of Statistics 6(2).
 
@@ -162,7 +164,7 @@ def holm(p_values: Mapping[K, float]) -> dict[K, float]:
 
 
 def _paired(a: Column, b: Column) -> tuple[Floats, Floats]:
-    """The values of the users who have one in both, in the order of the users."""
+    """Return the values of the users who have one in both, in the order of the users."""
     tables = [
         {user: value for user, value in zip(users.tolist(), values.tolist(), strict=True) if value == value}
         for users, values in (a, b)
@@ -172,13 +174,13 @@ def _paired(a: Column, b: Column) -> tuple[Floats, Floats]:
     return first, second
 
 
-def _within(column: Column, users: Tensor) -> Column:
-    """What a column has of some users."""
+def _select_users(column: Column, users: Tensor) -> Column:
+    """Return the rows of a column that belong to some users."""
     own = torch.isin(column[0], users)
     return column[0][own], column[1][own]
 
 
-def _known(column: Column) -> str:
+def _format_users(column: Column) -> str:
     users = column[0][~column[1].isnan()]
     return f"{len(users)} users from {int(users.min())} to {int(users.max())}" if len(users) else "no users"
 
@@ -186,7 +188,7 @@ def _known(column: Column) -> str:
 def _interval(gaps: Floats, confidence: float, resamples: int, seed: int) -> tuple[float, float]:
     if (gaps == gaps[0]).all():
         return float(gaps[0]), float(gaps[0])
-    found = _scipy_stats().bootstrap(
+    result = _scipy_stats().bootstrap(
         (gaps,),
         np.mean,
         n_resamples=resamples,
@@ -195,7 +197,7 @@ def _interval(gaps: Floats, confidence: float, resamples: int, seed: int) -> tup
         method="percentile",
         random_state=np.random.default_rng(seed),
     )
-    return float(found.confidence_interval.low), float(found.confidence_interval.high)
+    return float(result.confidence_interval.low), float(result.confidence_interval.high)
 
 
 def _signed_rank(gaps: Floats) -> float:

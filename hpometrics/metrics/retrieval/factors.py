@@ -1,4 +1,4 @@
-"""Factors: scores that are inner products, of which no more than a tile is ever made."""
+"""Scores as inner products of factors, computed no more than a tile at a time."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from torch import Tensor
 from .._device import on_host
 from .scoring import tiles, wide
 
-_TAKEN = 1 << 20  # numbers of factors of single items that are taken at a time, to stay in the cache
-_TAKEN_ON_DEVICE = 1 << 27
+_GATHER = 1 << 20  # factors of single items that are gathered at a time, to fit in the cache
+_GATHER_ON_DEVICE = 1 << 27
 
 
 class FactorScores:
     """Scores that are inner products of factors: of (rows, d) and (items, d), or of each row's candidates.
 
-    Finite factors may have a product that exceeds its type. On the host the largest factors rule that out for
-    all products at once, or else every product is looked at; on a device, where nobody may wait for that, a
-    flag is raised by the tiles as they are made.
+    Finite factors may have a product that overflows its type. On the host the largest factors usually rule
+    that out for all products at once, otherwise every product is checked; on a device, which must not
+    synchronize, the computed tiles set a flag.
     """
 
     def __init__(self, users: Tensor, items: Tensor, candidates: Tensor | None = None) -> None:
@@ -29,9 +29,9 @@ class FactorScores:
         self.shape = (len(users), len(items) if candidates is None else candidates.shape[-1])
         self.num_items: int | None = len(items)
         self.device = users.device
-        self._raised: Tensor | None = None
+        self._overflow_flag: Tensor | None = None
         if not on_host(users):
-            self._raised = torch.zeros((), dtype=torch.bool, device=self.device)
+            self._overflow_flag = torch.zeros((), dtype=torch.bool, device=self.device)
 
     @property
     def ordered(self) -> Tensor:
@@ -40,16 +40,16 @@ class FactorScores:
 
     @property
     def overflow(self) -> Tensor:
-        """Whether a product exceeds its type; on a device that is known once all tiles were made."""
-        if self._raised is not None:
-            return self._raised
+        """Whether a product overflows its type; on a device this is complete after all tiles are computed."""
+        if self._overflow_flag is not None:
+            return self._overflow_flag
         users, items = (largest.item() for largest in self._largest)
         within = self._users.shape[1] * users * items < torch.finfo(self.dtype).max / 2
         parts = [] if within or not self.shape[1] else [self.sound(scores) for _, scores in tiles(self)]
         return torch.tensor(not all(bool(part.all()) for part in parts))
 
     def sound(self, scores: Tensor) -> Tensor:
-        """Which rows of products are finite."""
+        """Return which rows of products are finite."""
         low, high = scores.aminmax(dim=1)
         return (low > -torch.inf) & (high < torch.inf)
 
@@ -57,12 +57,12 @@ class FactorScores:
         """Multiply the factors of some rows."""
         part = self._users[start:stop]
         if self._candidates is None:
-            return self._noted(torch.mm(part, self._items.T, out=into))
+            return self._flag_overflow(torch.mm(part, self._items.T, out=into))
         near = self._candidates[start:stop].clamp(min=0)
-        scores = part.new_empty(near.shape)  # a tensor of its own in any case
+        scores = part.new_empty(near.shape)  # always a new tensor
         for some in self._pieces(near):
             scores[some] = torch.bmm(self._items[near[some]], part[some].unsqueeze(2)).squeeze(2)
-        return self._noted(scores)
+        return self._flag_overflow(scores)
 
     def pairs(self, row: Tensor, column: Tensor) -> Tensor:
         """Multiply pairs of factors."""
@@ -70,7 +70,7 @@ class FactorScores:
         scores = self._users.new_empty(item.shape)
         for some in self._pieces(item):
             scores[some] = (self._users[row[some]] * self._items[item[some]]).sum(1)
-        return self._noted(scores)
+        return self._flag_overflow(scores)
 
     def only(self, which: Tensor) -> FactorScores:
         """Return the scores of some rows alone."""
@@ -78,10 +78,10 @@ class FactorScores:
         return FactorScores(self._users[which], self._items, near)
 
     def masked(self, keep: Tensor) -> FactorScores:
-        """Return the same with scores of 0 in other rows than those to be kept; nobody waits for it.
+        """Return the same scoring with scores of 0 in the rows where `keep` is false, without synchronizing.
 
-        An item whose factors are not finite spoils every row that it is scored for, so that none of those is
-        kept.
+        An item whose factors are not finite invalidates every row that it is scored for, so none of these
+        rows is in `keep`.
         """
         users = torch.where(keep.unsqueeze(1), self._users, 0.0)
         return FactorScores(users, self._items.nan_to_num(0.0, 0.0, 0.0), self._candidates)
@@ -91,22 +91,22 @@ class FactorScores:
         return FactorScores(self._users, self._items, items)
 
     def _pieces(self, items: Tensor) -> Iterator[slice]:
-        """Cut items, (rows, ...), so that the factors of those of a piece are not many."""
-        most = _TAKEN if on_host(items) else _TAKEN_ON_DEVICE
+        """Split items, (rows, ...), into pieces with a bounded number of factors."""
+        most = _GATHER if on_host(items) else _GATHER_ON_DEVICE
         rows = max(1, most // max(1, items.shape[1:].numel() * self._items.shape[1]))
         for start in range(0, len(items), rows):
             yield slice(start, start + rows)
 
-    def _noted(self, scores: Tensor) -> Tensor:
-        """Raise the flag if a product exceeds its type; nobody waits for it."""
-        if self._raised is not None and scores.numel():
+    def _flag_overflow(self, scores: Tensor) -> Tensor:
+        """Set the flag if a product overflows its type, without synchronizing."""
+        if self._overflow_flag is not None and scores.numel():
             low, high = scores.aminmax()
-            self._raised.logical_or_(~((low > -torch.inf) & (high < torch.inf)))
+            self._overflow_flag.logical_or_(~((low > -torch.inf) & (high < torch.inf)))
         return scores
 
 
 def _largest(factors: Tensor) -> Tensor:
-    """The largest absolute value, float64, without a copy of the factors; nan if there is one."""
+    """Return the largest absolute value, float64, without a copy of the factors; nan if there is one."""
     if not factors.numel():
         return torch.zeros((), dtype=torch.float64, device=factors.device)
     low, high = factors.aminmax()

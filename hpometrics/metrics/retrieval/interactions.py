@@ -1,4 +1,4 @@
-"""Interactions: which items belong to each row, and how much, one row behind the other."""
+"""Interactions: the items of each row with their grades, packed as in a CSR matrix or padded as a table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FORMS = (
 
 @dataclass(frozen=True, eq=False)
 class Interactions:
-    """Items of each row, as in a CSR matrix.
+    """The items of each row, as in a CSR matrix.
 
     Attributes:
         offsets: (rows + 1,) int64; row r owns the entries from `offsets[r]` up to `offsets[r + 1]`.
@@ -41,26 +41,26 @@ class Interactions:
     grades: Tensor | None = None
 
     @classmethod
-    def of(cls, given: Any, name: str, num_items: int | None = None, *, finite: bool = True) -> Interactions:
-        """Read any of the forms of sparse data.
+    def of(cls, data: Any, name: str, num_items: int | None = None, *, finite: bool = True) -> Interactions:
+        """Parse any of the supported forms of sparse data.
 
         Args:
-            given: the data.
-            name: what it is called where it came from, for messages.
-            num_items: ids lie below it; unchecked where it is not known.
-            finite: whether to refuse grades that are nan or infinite, or that float32 makes infinite.
+            data: the data.
+            name: the name of the data in messages.
+            num_items: an upper bound of the ids, exclusive; None if it is unknown.
+            finite: whether to refuse grades that are nan, or infinite in float32.
 
         Raises:
-            MetricInputError: another form, an id out of range, or an item twice in a row.
-            NonFiniteError: a grade that is not finite.
+            MetricInputError: the form is not supported, an id is out of range, or a row has an item twice.
+            NonFiniteError: a grade is not finite.
         """
-        if isinstance(given, Interactions):
-            return given
-        made = _read(given, name)
-        made._check(name, num_items)
-        if finite and made.odd_rows is not None:
+        if isinstance(data, Interactions):
+            return data
+        entries = _parse(data, name)
+        entries._check(name, num_items)
+        if finite and entries.odd_rows is not None:
             raise NonFiniteError(f"{name}: grades are finite numbers, not nan or infinite")
-        return made
+        return entries
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -85,7 +85,7 @@ class Interactions:
 
     @property
     def odd_rows(self) -> Tensor | None:
-        """Which rows have a grade that is nan or infinite, (rows,) bool; None where no row has."""
+        """Whether each row has a grade that is nan or infinite, (rows,) bool; None where no row has."""
         odd = None if self.grades is None else ~self.grades.isfinite()
         if odd is None or not bool(odd.any()):
             return None
@@ -98,21 +98,21 @@ class Interactions:
         return int(self.counts.max()) if len(self) else 0
 
     def real(self, values: Tensor, behind: float = 0.0) -> Tensor:
-        """Return values (entries,), with `behind` for entries that only fill up, of which there are none."""
+        """Return values (entries,), with `behind` for padding, of which there is none."""
         return values
 
     def means(self, facts: Tensor) -> Tensor:
-        """The mean of facts (items,) over the items of each row, (rows,) float64; nan without any."""
+        """Return the mean of facts (items,) over the items of each row, (rows,) float64; nan if empty."""
         none = torch.zeros(len(self), dtype=torch.float64, device=self.items.device)
         return none.index_add(0, self.row_of, self.real(facts.double()[self.items])) / self.counts
 
     def side_by_side(self, values: Tensor, behind: float) -> Tensor:
-        """Put values of each entry, (entries,), side by side: (rows, most), with `behind` behind them."""
+        """Arrange values of each entry, (entries,), as a table (rows, most), padded with `behind`."""
         filled = torch.arange(self.most, device=values.device) < self.counts.unsqueeze(1)
         return values.new_full(filled.shape, behind).masked_scatter_(filled, values)
 
     def rows(self, which: Tensor) -> Interactions:
-        """Return the rows of these numbers, in their order; a row may be asked for more than once."""
+        """Return the rows with these indices, in their order; a row may be repeated."""
         if on_host(which) and len(which) and bool((which.diff() == 1).all()):
             return self.part(int(which[0]), int(which[-1]) + 1)  # users as they come, without a copy
         counts = self.counts[which]
@@ -128,18 +128,18 @@ class Interactions:
         return Interactions(self.offsets[start : stop + 1] - low, self.items[low:high], grades)
 
     def places(self, width: int) -> Tensor:
-        """Where the entries stand in a matrix of so many columns, laid out flat: (entries,) int64."""
+        """Return the indices of the entries in a flattened matrix of `width` columns, (entries,) int64."""
         return self.row_of * width + self.items
 
     def places_on_host(self, start: int, stop: int, width: int) -> npt.NDArray[np.int64]:
-        """The same of the rows from `start` up to `stop` alone, by NumPy, whose calls cost a tenth."""
+        """Return the indices for the rows from `start` up to `stop`, by NumPy, whose calls cost a tenth."""
         offsets = self.offsets.numpy()[start : stop + 1]
         places = (np.arange(stop - start) * width).repeat(offsets[1:] - offsets[:-1])
         places += self.items.numpy()[offsets[0] : offsets[-1]]
         return places
 
     def sizes_on_host(self, start: int, stop: int) -> npt.NDArray[np.float32] | int:
-        """The grades of the rows from `start` up to `stop`, by NumPy; 1 where none was given."""
+        """Return the grades of the rows from `start` up to `stop`, by NumPy; 1 where none was given."""
         if self.grades is None:
             return 1
         low, high = self.offsets[start], self.offsets[stop]
@@ -151,8 +151,8 @@ class Interactions:
         grades = None if self.grades is None else self.grades[keep]
         return Interactions(_offsets(keep)[self.offsets], self.items[keep], grades)
 
-    def named(self, items: Tensor) -> Interactions:
-        """Return the same entries under other numbers, (entries,), without those below 0."""
+    def renumbered(self, items: Tensor) -> Interactions:
+        """Return the same entries with other item ids, (entries,), without those below 0."""
         return Interactions(self.offsets, items, self.grades).where(items >= 0)
 
     def ungraded(self) -> Interactions:
@@ -194,8 +194,8 @@ class Interactions:
             )
         rows, ids = self.row_of, self.items
         if (high + 1) * len(self) >= 2**63:  # as hashes may be: number them anew
-            known, ids = torch.unique(ids, return_inverse=True)
-            high = len(known) - 1
+            distinct, ids = torch.unique(ids, return_inverse=True)
+            high = len(distinct) - 1
         keys = rows * (high + 1) + ids
         if bool((keys.diff() > 0).all()):
             return
@@ -208,34 +208,34 @@ class Interactions:
             )
 
 
-def _read(given: Any, name: str) -> Interactions:
-    if hasattr(given, "tocsr"):
-        return _from_scipy(given)
-    if getattr(getattr(given, "dtype", None), "kind", "") == "O" and given.ndim == 1:  # a column of lists
-        given = given.tolist()
-    if isinstance(given, np.ndarray) and given.ndim == 2:
-        given = torch.from_numpy(given)
-    if isinstance(given, Tensor) and given.layout is not torch.strided:
-        return _from_sparse(given)
-    if isinstance(given, Tensor) and given.ndim == 2:
-        return _from_dense(given)
-    if isinstance(given, tuple) and len(given) in (2, 3):
-        offsets, items, *grades = (as_tensor(part, f"{name}, packed,") for part in given)
+def _parse(data: Any, name: str) -> Interactions:
+    if hasattr(data, "tocsr"):
+        return _from_scipy(data)
+    if getattr(getattr(data, "dtype", None), "kind", "") == "O" and data.ndim == 1:  # a column of lists
+        data = data.tolist()
+    if isinstance(data, np.ndarray) and data.ndim == 2:
+        data = torch.from_numpy(data)
+    if isinstance(data, Tensor) and data.layout is not torch.strided:
+        return _from_sparse(data)
+    if isinstance(data, Tensor) and data.ndim == 2:
+        return _from_dense(data)
+    if isinstance(data, tuple) and len(data) in (2, 3):
+        offsets, items, *grades = (as_tensor(part, f"{name}, packed,") for part in data)
         if grades and grades[0].is_complex():
             raise MetricInputError(f"{name}: grades are real numbers, got {grades[0].dtype}")
         return Interactions(_ids(offsets, name), _ids(items, name), grades[0].float() if grades else None)
-    if isinstance(given, list):
-        return _from_lists(given, name)
-    shape = f" of shape {tuple(given.shape)}" if hasattr(given, "shape") else ""
-    raise MetricInputError(f"{name} is {_FORMS}; got {type(given).__name__}{shape}")
+    if isinstance(data, list):
+        return _from_lists(data, name)
+    shape = f" of shape {tuple(data.shape)}" if hasattr(data, "shape") else ""
+    raise MetricInputError(f"{name} is {_FORMS}; got {type(data).__name__}{shape}")
 
 
 def _from_dense(matrix: Tensor) -> Interactions:
-    places = matrix.nonzero()
-    counts = torch.bincount(places[:, 0], minlength=len(matrix))
+    positions = matrix.nonzero()
+    counts = torch.bincount(positions[:, 0], minlength=len(matrix))
     plain = matrix.dtype is torch.bool
-    grades = None if plain else matrix[places[:, 0], places[:, 1]].float()
-    return Interactions(_offsets(counts), places[:, 1].contiguous(), grades)
+    grades = None if plain else matrix[positions[:, 0], positions[:, 1]].float()
+    return Interactions(_offsets(counts), positions[:, 1].contiguous(), grades)
 
 
 def _from_sparse(matrix: Tensor) -> Interactions:
@@ -258,12 +258,12 @@ def _from_scipy(matrix: Any) -> Interactions:
 
 
 def _from_lists(rows: Sequence[Any], name: str) -> Interactions:
-    graded = [isinstance(row, Mapping) for row in rows]
+    has_grades = any(isinstance(row, Mapping) for row in rows)
     listed = [row.tolist() if hasattr(row, "tolist") else row for row in rows]
     try:
         counts = torch.tensor([len(row) for row in listed], dtype=torch.int64)
         items = torch.tensor(list(chain.from_iterable(listed)))
-        grades = torch.tensor(list(_grades(rows))) if any(graded) else None
+        grades = torch.tensor(list(_grades(rows))) if has_grades else None
     except (TypeError, ValueError) as err:
         raise MetricInputError(f"{name} is {_FORMS}; got a list with something else in it: {err}") from err
     return Interactions(_offsets(counts), _ids(items, name), grades)
@@ -284,18 +284,18 @@ def _offsets(counts: Tensor) -> Tensor:
     return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
 
-class Padded(Interactions):
-    """Items of each row side by side, as many places for each row as for any other.
+class PaddedInteractions(Interactions):
+    """The items of each row as a table, padded so that all rows have the same length.
 
-    What only fills up a row is an entry of item 0 and grade 0 that is not held; `real` tells it apart.
+    Padding is an entry of item 0 and grade 0 where `mask` is false; `real` replaces its values.
 
     Args:
         table: (rows, most) int64, the items of each row.
-        held: (rows, most) bool, which places have an item.
+        mask: (rows, most) bool, which positions have an item.
         grades: (rows, most) the grade of each; None where each counts 1.
-        source: the same on the host, where it came from there.
+        source: the packed interactions on the host that the table was created from, if any.
 
-    >>> few = Padded.unpacked(Interactions.of([[2, 5], [], [7]], "target"))
+    >>> few = PaddedInteractions.from_packed(Interactions.of([[2, 5], [], [7]], "target"))
     >>> few.items.tolist(), few.counts.tolist()
     ([2, 5, 0, 0, 7, 0], [2, 0, 1])
     """
@@ -303,109 +303,109 @@ class Padded(Interactions):
     held: Tensor
 
     def __init__(
-        self, table: Tensor, held: Tensor, grades: Tensor | None = None, source: Interactions | None = None
+        self, table: Tensor, mask: Tensor, grades: Tensor | None = None, source: Interactions | None = None
     ) -> None:
         offsets = torch.arange(len(table) + 1, device=table.device) * table.shape[1]
         if grades is not None:
-            grades = torch.where(held, grades.float(), 0.0).reshape(-1)
-        super().__init__(offsets, torch.where(held, table, 0).reshape(-1), grades)
-        self.held, self._source = held, source
+            grades = torch.where(mask, grades.float(), 0.0).reshape(-1)
+        super().__init__(offsets, torch.where(mask, table, 0).reshape(-1), grades)
+        self.mask, self._source = mask, source
 
     @classmethod
-    def unpacked(cls, entries: Interactions) -> Padded:
-        """Put packed entries side by side."""
+    def from_packed(cls, entries: Interactions) -> PaddedInteractions:
+        """Create a table from packed entries."""
         rows = torch.arange(len(entries), device=entries.offsets.device)
-        made = cls.gathered(entries, entries.most, rows)
-        made._source = entries if on_host(rows) else None
-        return made
+        table = cls.from_rows(entries, entries.most, rows)
+        table._source = entries if on_host(rows) else None
+        return table
 
     @classmethod
-    def gathered(cls, entries: Interactions, most: int, which: Tensor) -> Padded:
-        """Put the packed entries of some rows side by side; no row has more than `most`."""
-        places = torch.arange(most, device=which.device)
-        held = places < entries.counts[which].unsqueeze(1)
-        if not most:  # no entry at all, which could be taken
-            return cls(torch.zeros_like(held, dtype=torch.int64), held)
-        take = torch.where(held, entries.offsets[which].unsqueeze(1) + places, 0)
+    def from_rows(cls, entries: Interactions, most: int, which: Tensor) -> PaddedInteractions:
+        """Create a table from the packed entries of some rows, none of which has more than `most`."""
+        positions = torch.arange(most, device=which.device)
+        mask = positions < entries.counts[which].unsqueeze(1)
+        if not most:  # no entry to index
+            return cls(torch.zeros_like(mask, dtype=torch.int64), mask)
+        take = torch.where(mask, entries.offsets[which].unsqueeze(1) + positions, 0)
         grades = None if entries.grades is None else entries.grades[take]
-        return cls(entries.items[take], held, grades)
+        return cls(entries.items[take], mask, grades)
 
     @classmethod
-    def above(cls, matrix: Tensor, threshold: float) -> Padded:
-        """Take the entries of a matrix that are above a threshold: a place for each of its columns."""
+    def above(cls, matrix: Tensor, threshold: float) -> PaddedInteractions:
+        """Create a table of the entries of a matrix above a threshold, with a position for each column."""
         columns = torch.arange(matrix.shape[1], device=matrix.device).expand(matrix.shape)
         return cls(columns, matrix > threshold, None if matrix.dtype is torch.bool else matrix)
 
     @property
     def most(self) -> int:
-        """How many places each row has."""
-        return self.held.shape[1]
+        """The number of positions of each row."""
+        return self.mask.shape[1]
 
     @property
     def counts(self) -> Tensor:
         """The number of items of each row, (rows,) int64."""
-        return self.held.sum(1)
+        return self.mask.sum(1)
 
     @property
     def row_of(self) -> Tensor:
-        """The row of each place, (places,) int64."""
-        rows = torch.arange(len(self.held), device=self.held.device)
-        return rows.unsqueeze(1).expand(self.held.shape).reshape(-1)
+        """The row of each position, (positions,) int64."""
+        rows = torch.arange(len(self.mask), device=self.mask.device)
+        return rows.unsqueeze(1).expand(self.mask.shape).reshape(-1)
 
     @property
     def sizes(self) -> Tensor:
-        """The grade of each place, (places,) float32."""
-        return self.held.float().view(-1) if self.grades is None else self.grades
+        """The grade of each position, (positions,) float32."""
+        return self.mask.float().view(-1) if self.grades is None else self.grades
 
     def real(self, values: Tensor, behind: float = 0.0) -> Tensor:
-        """Put `behind` in the place of the values, (places,), of what only fills up."""
-        return values.masked_fill(~self.held.view(-1), behind)
+        """Return values (positions,), with `behind` for padding."""
+        return values.masked_fill(~self.mask.view(-1), behind)
 
     def side_by_side(self, values: Tensor, behind: float) -> Tensor:
-        """Values of each place, (rows, most)."""
-        return self.real(values, behind).view(self.held.shape)
+        """Arrange values of each position as a table (rows, most), with `behind` for padding."""
+        return self.real(values, behind).view(self.mask.shape)
 
-    def rows(self, which: Tensor) -> Padded:
-        """Return the rows of these numbers."""
-        return self._made(self.held[which], which)
+    def rows(self, which: Tensor) -> PaddedInteractions:
+        """Return the rows with these indices."""
+        return self._select(self.mask[which], which)
 
-    def part(self, start: int, stop: int) -> Padded:
+    def part(self, start: int, stop: int) -> PaddedInteractions:
         """Return the rows from `start` up to `stop`."""
-        return self._made(self.held[start:stop], slice(start, stop))
+        return self._select(self.mask[start:stop], slice(start, stop))
 
-    def where(self, keep: Tensor) -> Padded:
-        """Return the same places, of which only those hold an item where `keep`, (places,) bool, is true."""
-        return self._made(self.held & keep.view(self.held.shape), slice(None))
+    def where(self, keep: Tensor) -> PaddedInteractions:
+        """Return the same table, in which positions without `keep`, (positions,) bool, become padding."""
+        return self._select(self.mask & keep.view(self.mask.shape), slice(None))
 
-    def named(self, items: Tensor) -> Padded:
-        """Return the same places under other numbers, (places,); what is below 0 holds no item."""
-        held = self.held & (items >= 0).view(self.held.shape)
-        return Padded(items.view(self.held.shape), held, self._table_of(self.grades))
+    def renumbered(self, items: Tensor) -> PaddedInteractions:
+        """Return the same table with other item ids, (positions,); ids below 0 become padding."""
+        mask = self.mask & (items >= 0).view(self.mask.shape)
+        return PaddedInteractions(items.view(self.mask.shape), mask, self._table_of(self.grades))
 
-    def ungraded(self) -> Padded:
-        """Return the same places, each item of which counts 1."""
-        return Padded(self.items.view(self.held.shape), self.held)
+    def ungraded(self) -> PaddedInteractions:
+        """Return the same table, in which each item counts 1."""
+        return PaddedInteractions(self.items.view(self.mask.shape), self.mask)
 
-    def to(self, device: torch.device | str) -> Padded:
+    def to(self, device: torch.device | str) -> PaddedInteractions:
         """Return the same on a device."""
         grades = self._table_of(self.grades)
-        table = sent(self.items.view(self.held.shape), device)
+        table = sent(self.items.view(self.mask.shape), device)
         grades = None if grades is None else sent(grades, device)
-        return Padded(table, sent(self.held, device), grades, self._source)
+        return PaddedInteractions(table, sent(self.mask, device), grades, self._source)
 
     def packed(self) -> Interactions:
-        """Return the same one behind the other, on the host, which waits for it unless it came from there."""
+        """Return the entries packed on the host; synchronizes unless the table was created on the host."""
         if self._source is not None:
             return self._source
-        held = self.held.cpu()
-        offsets = torch.cat([torch.zeros(1, dtype=torch.int64), held.sum(1).cumsum(0)])
-        grades = None if self.grades is None else self.grades.cpu()[held.view(-1)]
-        return Interactions(offsets, self.items.cpu()[held.view(-1)], grades)
+        mask = self.mask.cpu()
+        offsets = torch.cat([torch.zeros(1, dtype=torch.int64), mask.sum(1).cumsum(0)])
+        grades = None if self.grades is None else self.grades.cpu()[mask.view(-1)]
+        return Interactions(offsets, self.items.cpu()[mask.view(-1)], grades)
 
     def _table_of(self, values: Tensor | None) -> Tensor | None:
-        return None if values is None else values.view(self.held.shape)
+        return None if values is None else values.view(self.mask.shape)
 
-    def _made(self, held: Tensor, which: Tensor | slice) -> Padded:
+    def _select(self, mask: Tensor, which: Tensor | slice) -> PaddedInteractions:
         grades = self._table_of(self.grades)
-        table = self.items.view(self.held.shape)[which]
-        return Padded(table, held, None if grades is None else grades[which])
+        table = self.items.view(self.mask.shape)[which]
+        return PaddedInteractions(table, mask, None if grades is None else grades[which])

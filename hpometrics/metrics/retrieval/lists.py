@@ -1,4 +1,4 @@
-"""Lists: the best items of each row of a batch, with what of them is relevant, and the same cut at each k."""
+"""Ranked lists: the best items of each row and whether they are relevant, whole and cut at each k."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import torch
 from torch import Tensor
 
 from .._device import on_host, sent
-from .interactions import Interactions, Padded
+from .interactions import Interactions, PaddedInteractions
 
 
 class Lists:
-    """The ranked lists of a batch, to the depth of the largest cut-off that anyone asked for.
+    """The ranked lists of a batch, to the largest requested cut-off.
 
     Args:
-        values: (rows, depth) float32 scores, falling; -inf behind the end of a list.
-        columns: (rows, depth) int64, where the items stand in the scores; -1 behind the end.
-        items: (rows, depth) int64 item ids; -1 behind the end. In a full evaluation these are the columns.
-        grades: (rows, depth) float32, how relevant each item is, 0 if not.
-        relevant: (rows,) int64, how many items are relevant to each row.
-        best: gives `ideal`, which few formulas ask for.
+        values: (rows, depth) float32 scores, descending; -inf after the end of a list.
+        columns: (rows, depth) int64, the columns of the items in the scores; -1 after the end.
+        items: (rows, depth) int64 item ids; -1 after the end. In a full evaluation these are the columns.
+        grades: (rows, depth) float32, how relevant each item is, 0 if it is not.
+        relevant: (rows,) int64, the number of items that are relevant to each row.
+        best: returns `ideal`, which few formulas read.
         graded: whether there may be grades other than 0 and 1.
     """
 
     endless: ClassVar[bool] = False
-    """Whether they go on to the last item, and have a place for what is relevant alone."""
+    """Whether the lists contain all items, with positions for the relevant ones only."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Lists:
 
     @classmethod
     def joined(cls, parts: Sequence[Lists]) -> Lists:
-        """Put the lists of several batches, of one depth and without grades, one below the other."""
+        """Concatenate the lists of several batches, of one depth and without grades."""
         values, columns, grades, relevant = (
             torch.cat([getattr(part, name) for part in parts])
             for name in ("values", "columns", "grades", "relevant")
@@ -66,22 +66,22 @@ class Lists:
         return self.values.shape[1]
 
     @property
-    def _own(self) -> tuple[Tensor, ...]:
+    def _tensors(self) -> tuple[Tensor, ...]:
         return self.values, self.columns, self.items, self.grades, self.relevant
 
     @cached_property
     def ideal(self) -> Tensor:
-        """The largest grades of each row, falling, 0 behind them, (rows, depth) float32."""
+        """The largest grades of each row, descending, then 0, (rows, depth) float32."""
         return self._best()
 
     @cached_property
     def real(self) -> Tensor:
-        """Where a list has an item, (rows, depth) bool."""
+        """Whether a list has an item at each position, (rows, depth) bool."""
         return self.items >= 0
 
     @cached_property
     def hits(self) -> Tensor:
-        """Where an item of a list is relevant, (rows, depth) bool."""
+        """Whether the item at each position of a list is relevant, (rows, depth) bool."""
         return self.grades > 0
 
     @cached_property
@@ -91,22 +91,22 @@ class Lists:
 
     @cached_property
     def marks(self) -> Tensor:
-        """1 where an item of a list is relevant, else 0, (rows, depth) float64."""
+        """1 where the item of a list is relevant, else 0, (rows, depth) float64."""
         return self.grades.sign().clamp_(min=0).double() if self.graded else self.worth
 
     @cached_property
     def found(self) -> Tensor:
-        """How many relevant items each list has at each cut-off, (rows, depth) float64."""
+        """The number of relevant items in each list up to each position, (rows, depth) float64."""
         return self.marks.cumsum(1)
 
     @cached_property
     def lengths(self) -> Tensor:
-        """How many items each list has, (rows, 1) float64."""
+        """The number of items of each list, (rows, 1) float64."""
         return self.real.sum(1, keepdim=True).double()
 
     @cached_property
     def full(self) -> bool:
-        """Whether no list ends early, as far as that is known without waiting for a device."""
+        """Whether no list ends early; False on a device, where the check would synchronize."""
         return on_host(self.items) and bool(self.items.numpy()[:, -1].min(initial=0) >= 0)
 
     @cached_property
@@ -114,7 +114,7 @@ class Lists:
         return torch.empty(self.items.shape, dtype=torch.float64, device=self.items.device)
 
     def product(self, values: Tensor, weights: Tensor) -> Tensor:
-        """Multiply what belongs to each place, (rows, depth) float64; it holds until the next product."""
+        """Multiply values per position, (rows, depth) float64; the result is valid until the next product."""
         return torch.mul(values, weights, out=self._room)
 
     @cached_property
@@ -134,45 +134,45 @@ class Lists:
 
     @cached_property
     def valid(self) -> Tensor:
-        """Which rows have a relevant item, (rows,) bool."""
+        """Whether each row has a relevant item, (rows,) bool."""
         return self.relevant > 0
 
     def of_valid(self, values: Tensor) -> Tensor:
-        """Put nan, which leaves a row out of an average, where nothing is relevant."""
+        """Replace the values of rows without a relevant item by nan, which excludes them from averages."""
         return values.masked_fill(~self.valid.unsqueeze(1), torch.nan)
 
     def of_items(self, facts: Tensor) -> Tensor:
-        """Facts (items, ...) of each item of the lists, (rows, depth, ...); 0 behind their end."""
+        """Return facts (items, ...) of the items of the lists, (rows, depth, ...); 0 after their end."""
         if not self.full:
-            facts = torch.cat([facts, facts.new_zeros(1, *facts.shape[1:])])  # where -1 leads to
+            facts = torch.cat([facts, facts.new_zeros(1, *facts.shape[1:])])  # read by index -1
         if on_host(facts):  # NumPy takes in a quarter of the time
             return torch.from_numpy(facts.numpy().take(self.items.numpy(), axis=0))
         return facts[self.items]
 
     def cut(self, cutoffs: tuple[int, ...]) -> Cut:
-        """Cut the lists at several k; it holds the lists, which do not hold it, so that both go at once."""
+        """Return the lists cut at several k; the lists keep no reference to it, so both are freed at once."""
         return Cut(self, cutoffs)
 
     def within(self, k: Tensor) -> Tensor:
-        """Which places belong to a list of each k, (cutoffs, depth) bool."""
+        """Return which positions belong to a list of each k, (cutoffs, depth) bool."""
         return self.places <= k.unsqueeze(1)
 
     def ends(self, k: Tensor) -> Tensor:
-        """In which column a list of each k ends, (cutoffs,) int64."""
+        """Return the last column of a list of each k, (cutoffs,) int64."""
         return k - 1
 
     def alone(self) -> Lists:
-        """Return the same lists, none with grades, without the batch that they are of."""
-        return Lists(*self._own, best=partial(of_lengths, self.relevant, self.depth), graded=False)
+        """Return the same lists without grades and without a reference to their batch."""
+        return Lists(*self._tensors, best=partial(of_lengths, self.relevant, self.depth), graded=False)
 
     def part(self, start: int, stop: int) -> Lists:
         """Return the lists of some rows."""
-        parts = (tensor[start:stop] for tensor in self._own)
+        parts = (tensor[start:stop] for tensor in self._tensors)
         return Lists(*parts, best=lambda: self.ideal[start:stop], graded=self.graded)
 
 
 class Cut:
-    """The lists of a batch, cut at several k at once; each tensor has a column per k.
+    """The lists of a batch cut at several k at once; each tensor has a column per k.
 
     Args:
         lists: the lists.
@@ -188,30 +188,30 @@ class Cut:
 
     @cached_property
     def found(self) -> Tensor:
-        """How many relevant items a list of each k has, (rows, cutoffs) float64."""
+        """The number of relevant items in a list of each k, (rows, cutoffs) float64."""
         return self.last(self.lists.found)
 
     @cached_property
     def lengths(self) -> Tensor:
-        """How many items a list of each k has, (rows, cutoffs) float64; fewer than k at its end."""
+        """The number of items in a list of each k, (rows, cutoffs) float64; fewer than k if it ends early."""
         if self.lists.full:
             return self.k.expand(len(self.lists), -1)
         return torch.minimum(self.lists.lengths, self.k)
 
     @cached_property
     def relevant(self) -> Tensor:
-        """How many items are relevant to each row, (rows, 1) float64."""
+        """The number of items that are relevant to each row, (rows, 1) float64."""
         return self.lists.relevant.double().unsqueeze(1)
 
     @cached_property
     def best_found(self) -> Tensor:
-        """How many relevant items an ideal list of each k has, (rows, cutoffs) float64; a whole one all."""
+        """The number of relevant items in an ideal list of each k, (rows, cutoffs) float64; all if whole."""
         return self.relevant if self.lists.endless else torch.minimum(self.relevant, self.k)
 
     def sum(self, values: Tensor, weights: Tensor | None = None) -> Tensor:
-        """Add up what belongs to each place, (rows, depth) or (depth,), within a list of each k.
+        """Add up the values of the positions, (rows, depth) or (depth,), within a list of each k.
 
-        With weights, (depth,) or (rows, depth), each place counts so much.
+        Positions may have weights, (depth,) or (rows, depth).
         """
         within = self._within
         if weights is not None and weights.ndim == 1:
@@ -222,9 +222,9 @@ class Cut:
         return within @ values if values.ndim == 1 else (within @ values.T).T
 
     def sum_of_ideal(self, worth: Callable[[Tensor], Tensor], weights: Tensor) -> Tensor:
-        """As `sum` of what the grades of the ideal lists are worth, (rows, cutoffs).
+        """Add up the worth of the grades of the ideal lists within each k, (rows, cutoffs).
 
-        Where none is other than 1, ideal lists differ in their length alone: one of each is added up.
+        Where all grades are 1, ideal lists differ only in their length: one of each length is added up.
         """
         lists = self.lists
         if lists.graded or len(lists) <= lists.depth:
@@ -233,48 +233,16 @@ class Cut:
         return sums[lists.relevant.clamp(max=lists.depth)]
 
     def last(self, values: Tensor) -> Tensor:
-        """Take what a running value, (rows, depth), is at each k."""
+        """Return a running value, (rows, depth), at each k."""
         return values.T.index_select(0, self._last).T
 
 
-@lru_cache(maxsize=32)
-def _each(cutoffs: tuple[int, ...], device: torch.device) -> Tensor:
-    """Each k as a tensor, (cutoffs,) int64, sent once."""
-    return sent(torch.tensor(cutoffs), device)
-
-
-def of_each_length(depth: int, device: torch.device) -> Tensor:
-    """The ideal grades of 0, 1, ... depth relevant items, none more so, (depth + 1, depth) float32."""
-    return of_lengths(torch.arange(depth + 1, device=device), depth)
-
-
-def of_lengths(relevant: Tensor, depth: int) -> Tensor:
-    """The ideal grades of rows with so many relevant items, where none is more so, (rows, depth) float32."""
-    return (torch.arange(depth, device=relevant.device) < relevant.unsqueeze(1)).float()
-
-
-def earlier(values: Tensor, first: float) -> Tensor:
-    """The value of the place before each, (rows, depth), which the first place is given."""
-    return torch.nn.functional.pad(values[:, :-1], (1, 0), value=first)
-
-
-@lru_cache(maxsize=8)
-def _ranks(depth: int, device: torch.device) -> Tensor:
-    """Nobody writes into it, nor into discounts."""
-    return torch.arange(1, depth + 1, device=device, dtype=torch.float64)
-
-
-@lru_cache(maxsize=8)
-def _discounts(depth: int, device: torch.device) -> Tensor:
-    return 1 / (_ranks(depth, device) + 1).log2()
-
-
 class WholeLists(Lists):
-    """The relevant items of each row in the order of their ranks, in the place of lists that hold all items.
+    """The relevant items of each row in the order of their ranks, instead of lists of all items.
 
-    A formula that adds up over places where something is relevant reads them as any other lists: `places` are
-    the ranks that those items have among all that is ranked, and (rows, depth) here; depth is the largest
-    number of relevant items.
+    A formula that adds up over positions of relevant items reads them like any other lists: `places` are the
+    ranks of these items among all ranked items, (rows, depth), where depth is the largest number of relevant
+    items.
     """
 
     endless = True
@@ -292,16 +260,16 @@ class WholeLists(Lists):
         depth: int,
         best: Callable[[], Tensor],
     ) -> WholeLists:
-        """Put relevant items in order.
+        """Sort the relevant items by rank.
 
         Args:
             entries: the relevant columns of each row, with their grades.
-            facts: the rank, score and item of each of them; a rank of inf is that of what is not ranked.
-            relevant: (rows,) how many items are relevant.
-            depth: the largest of these, and 1 at least.
-            best: gives `ideal`.
+            facts: the rank, score and item of each entry; the rank is inf where the item is not ranked.
+            relevant: (rows,) the number of relevant items.
+            depth: the largest of these numbers, at least 1.
+            best: returns `ideal`.
         """
-        if isinstance(entries, Padded):
+        if isinstance(entries, PaddedInteractions):
             return cls._sorted(entries, facts, relevant, depth, best)
         rank, value, item = facts
         ranked = (rank < torch.inf).nonzero().squeeze(1)
@@ -320,27 +288,27 @@ class WholeLists(Lists):
     @classmethod
     def _sorted(
         cls,
-        entries: Padded,
+        entries: PaddedInteractions,
         facts: tuple[Tensor, Tensor, Tensor],
         relevant: Tensor,
         depth: int,
         best: Callable[[], Tensor],
     ) -> WholeLists:
-        """The same of a table, each row of which is sorted on its own."""
+        """Sort a table, each row on its own."""
         rank, value, item = facts
-        ranks, order = rank.view(entries.held.shape).sort(dim=1)
+        ranks, order = rank.view(entries.mask.shape).sort(dim=1)
         behind = depth - entries.most
 
         def table(values: Tensor, fill: float) -> Tensor:
-            found = values.view(order.shape).gather(1, order).masked_fill(ranks == torch.inf, fill)
-            return torch.nn.functional.pad(found, (0, behind), value=fill)
+            ordered = values.view(order.shape).gather(1, order).masked_fill(ranks == torch.inf, fill)
+            return torch.nn.functional.pad(ordered, (0, behind), value=fill)
 
         lists = table(value, -torch.inf), table(entries.items, -1), table(item, -1), table(entries.sizes, 0.0)
         return cls(table(rank, torch.inf), *lists, relevant, best=best)
 
     @property
     def places(self) -> Tensor:
-        """The ranks of the relevant items, (rows, depth) float64; inf behind the last."""
+        """The ranks of the relevant items, (rows, depth) float64; inf after the last."""
         return self._ranks
 
     @property
@@ -349,11 +317,11 @@ class WholeLists(Lists):
         return 1 / (self.places + 1).log2()
 
     def within(self, k: Tensor) -> Tensor:
-        """All places, whatever the k."""
+        """Return all positions for each k."""
         return torch.ones(len(k), self.depth, dtype=torch.bool, device=k.device)
 
     def ends(self, k: Tensor) -> Tensor:
-        """The last column, whatever the k."""
+        """Return the last column for each k."""
         return torch.full_like(k, self.depth - 1)
 
     def part(self, start: int, stop: int) -> WholeLists:
@@ -361,3 +329,35 @@ class WholeLists(Lists):
         own = (self._ranks, self.values, self.columns, self.items, self.grades, self.relevant)
         parts = (tensor[start:stop] for tensor in own)
         return WholeLists(*parts, best=lambda: self.ideal[start:stop])
+
+
+@lru_cache(maxsize=32)
+def _each(cutoffs: tuple[int, ...], device: torch.device) -> Tensor:
+    """Return each k as a tensor, (cutoffs,) int64, sent to the device once."""
+    return sent(torch.tensor(cutoffs), device)
+
+
+def of_each_length(depth: int, device: torch.device) -> Tensor:
+    """Return the ideal grades of 0, 1, ... depth equally relevant items, (depth + 1, depth) float32."""
+    return of_lengths(torch.arange(depth + 1, device=device), depth)
+
+
+def of_lengths(relevant: Tensor, depth: int) -> Tensor:
+    """Return the ideal grades of rows with so many equally relevant items, (rows, depth) float32."""
+    return (torch.arange(depth, device=relevant.device) < relevant.unsqueeze(1)).float()
+
+
+def earlier(values: Tensor, first: float) -> Tensor:
+    """Return the value of the previous position for each, (rows, depth), `first` for the first."""
+    return torch.nn.functional.pad(values[:, :-1], (1, 0), value=first)
+
+
+@lru_cache(maxsize=8)
+def _ranks(depth: int, device: torch.device) -> Tensor:
+    """Return the ranks from 1; the cached tensor must not be changed."""
+    return torch.arange(1, depth + 1, device=device, dtype=torch.float64)
+
+
+@lru_cache(maxsize=8)
+def _discounts(depth: int, device: torch.device) -> Tensor:
+    return 1 / (_ranks(depth, device) + 1).log2()

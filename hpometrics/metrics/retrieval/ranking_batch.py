@@ -1,10 +1,10 @@
-"""RankingBatch: a batch of scores over items, with what is relevant; its lists, each made once."""
+"""A batch of scores over items with its relevant items, from which ranked lists are created once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from .._device import on_host
 from ..batch import Outputs
 from ..features import LOGITS, InputType, OutputFeature, Ranking
 from .blocks import Tile
-from .interactions import Interactions, Padded
+from .interactions import Interactions, PaddedInteractions
 from .lists import Cut, Lists, WholeLists
 from .reading import known_users
 from .relevance import Relevance, SparseRelevance
@@ -27,32 +27,55 @@ from .update import Update
 T = TypeVar("T")
 
 
-class TiledBatch(Outputs):
-    """A batch of rankings without its lists: what was given, walked a tile of rows at a time.
+class RankingBatch(Outputs):
+    """One batch of a `Ranking`: scores, or the factors whose products they are, and the relevant items.
+
+    Args:
+        feature: the output, with its side data.
+        logits: scores (rows, items); `scores` is an alias.
+        target: grades (rows, items), or relevant items in any form of `Interactions`.
+        items: (rows, candidates) the item of each column of each row, -1 or `num_items` for none; with
+            `queries` (pairs,).
+        users: (rows,) the number of each user, for seen items, groups and values by user.
+        queries: (pairs,) the query of each score, for scores and target (pairs,); each row is then a query.
+            torchmetrics' `indexes` is an alias.
+        user_factors, item_factors: (rows, d) and (items, d) instead of scores.
+        sample_weight: the weight of each row.
+        extras: all other keyword arguments; they reach the metrics that read them.
 
     Attributes:
         side: the side data of the output.
         items: (rows, candidates) the item of each column, -1 for none; None where columns are items.
         users: (rows,) the number of each user, or None.
         relevance: what is relevant to each row.
+
+    Raises:
+        MetricInputError: shapes do not match, item ids are out of range, or an argument is missing.
     """
 
-    __slots__ = ("_update", "items", "relevance", "side", "users")
+    __slots__ = ("_depth", "_update", "_visitors", "items", "relevance", "side", "users")
 
+    feature: Ranking
     side: SideData
     items: Tensor | None
     users: Tensor | None
     relevance: Relevance
 
-    def _begin(self, feature: OutputFeature, update: Update) -> None:
+    def __init__(self, feature: OutputFeature, **inputs: Any) -> None:
+        self._begin(cast(Ranking, feature), Update.of(feature, **inputs))
+
+    def _begin(self, feature: Ranking, update: Update) -> None:
         self.feature, self._update = feature, update
         self.side, self.items, self.users = update.side, update.items, update.users
         self.relevance, self.target, self.weight = update.relevance, update.target, update.weight
-        given = update.scoring
-        self.given: dict[InputType, Tensor] = {LOGITS: given.scores} if isinstance(given, GivenScores) else {}
+        scoring = update.scoring
+        scores = {LOGITS: scoring.scores} if isinstance(scoring, GivenScores) else {}
+        self.given: dict[InputType, Tensor] = scores
         self.extras, self.records, self.soft = update.extras, {}, None
         self._blocks: dict[Hashable, Any] = {}
         self._kind = False
+        self._depth = 0
+        self._visitors: dict[str, Callable[[Tile], Tensor]] = {}
 
     @property
     def scoring(self) -> Scoring:
@@ -61,141 +84,84 @@ class TiledBatch(Outputs):
 
     @property
     def strays(self) -> tuple[tuple[str, Tensor], ...]:
-        """What must hold of ids on a device, and whether it does not."""
+        """Rules for ids on a device, and for each a flag that is true if an id breaks it."""
         return self._update.strays
 
     @property
     def width(self) -> int:
-        """How many columns the scores have: all items, or the candidates."""
+        """The number of columns of the scores: all items, or the candidates."""
         return self.scoring.shape[1]
 
     @property
     def valid(self) -> Tensor:
-        """Which rows have a relevant item, (rows,) bool."""
+        """Whether each row has a relevant item, (rows,) bool."""
         return self.relevance.counts > 0
 
     @property
     def logits(self) -> Tensor:
-        """All scores, (rows, columns), -inf for what is not ranked."""
-        return self._once("logits", lambda: torch.cat([scores.clone() for _, scores in self.tiles()]))
+        """All scores, (rows, columns), -inf for items that are not ranked."""
+        return self._cached("logits", lambda: torch.cat([scores.clone() for _, scores in self.tiles()]))
 
     @property
     def answer(self) -> Tensor:
         """All grades, (rows, columns) float32."""
-        return self._once("answer", lambda: self.relevance.dense(0, len(self)))
+        return self._cached("answer", lambda: self.relevance.dense(0, len(self)))
 
     @property
     def others(self) -> Tensor:
-        """How many items of each row are ranked and not relevant, (rows,) float64."""
-        return self._once("others", lambda: self._measured(count_others, self.relevance.entries, len(self)))
+        """The number of items of each row that are ranked and not relevant, (rows,) float64."""
+        return self._cached(
+            "others", lambda: self._measure_tiles(count_others, self.relevance.entries, len(self))
+        )
 
     @property
     def areas(self) -> Areas:
-        """Pairs in the right order, relevant items and others of each row, see `right_pairs`."""
-        return self._once("areas", self._counted)
+        """Correctly ordered pairs, relevant items and other items of each row, see `right_pairs`."""
+        return self._cached("areas", self._count_pairs)
 
     @property
     def rated(self) -> Areas:
-        """Row, score and grade of each relevant entry, for errors against ratings; -inf if it is unranked."""
-        return self._once("rated", self._rated)
+        """Row, score and grade of each relevant entry, for errors against ratings; -inf if not ranked."""
+        return self._cached("rated", self._rated_entries)
 
     def ranks(self, entries: Interactions) -> Tensor:
-        """Find the rank from 1 of columns of each row, (entries,) float64; inf for what is not ranked."""
+        """Return the rank from 1 of columns of each row, (entries,) float64; inf for what is not ranked."""
         none = not len(entries.items)
-        return entries.sizes.double() if none else self._measured(ranks_of, entries, len(entries.items))
+        return entries.sizes.double() if none else self._measure_tiles(ranks_of, entries, len(entries.items))
 
     def tiles(self, *, scratch: bool = False) -> Iterator[tuple[int, Tensor]]:
-        """Cut the scores into tiles: the first row of each, and its scores, -inf for what is not ranked.
+        """Split the scores into tiles: the first row of each, and its scores, -inf for what is not ranked.
 
-        With `scratch` a tile may be written into; else it may be the caller's own scores.
+        With `scratch` a tile may be overwritten; otherwise it may share memory with the caller's scores.
         """
         padding = None if self.items is None else self.items < 0
         return tiles(self.scoring, self._update.hidden, padding, scratch=scratch)
 
     def raw_tiles(self) -> Iterator[Tensor]:
-        """Cut the scores into tiles as they were given, with nothing hidden."""
+        """Split the scores into tiles without hiding any."""
         return (scores for _, scores in tiles(self.scoring))
 
     def rows(self, keep: Tensor) -> Self:
-        """Return the batch of those rows where `keep` is true."""
-        return self._made(self._update.only(keep.nonzero().squeeze(1)))
+        """Return a batch of the rows where `keep` is true."""
+        return self._with_update(self._update.only(keep.nonzero().squeeze(1)))
 
     def masked(self, keep: Tensor) -> Self:
-        """Return the same rows, of which those that are not to be kept weigh nothing; nobody waits for it."""
+        """Return the same rows, with weight 0 where `keep` is false; no device synchronizes."""
         weight = keep.double() if self.weight is None else torch.where(keep, self.weight, 0.0)
-        return self._made(self._update.scored(self.scoring.masked(keep), weight))
+        return self._with_update(self._update.scored(self.scoring.masked(keep), weight))
 
-    def _made(self, update: Update) -> Self:
-        part = object.__new__(type(self))
-        part._begin(self.feature, update)
-        return part
-
-    def _once(self, name: Hashable, make: Callable[[], T]) -> T:
-        return self.block(name, lambda _: make())
-
-    def _measured(
-        self, measure: Callable[[Tensor, Interactions], Tensor], entries: Interactions, size: int
-    ) -> Tensor:
-        """Measure the entries of each tile of scores, one behind the other, (size,) float64."""
-        measured, filled = torch.empty(size, dtype=torch.float64, device=self.target.device), 0
-        for start, scores in self.tiles():
-            part = measure(scores, entries.part(start, start + len(scores)))
-            measured[filled : filled + len(part)] = part
-            filled += len(part)
-        return measured
-
-    def _counted(self) -> Areas:
-        return right_pairs(self.tiles(scratch=True), self.relevance.entries, self.width)
-
-    def _rated(self) -> Areas:
-        entries = self.relevance.entries
-        row = entries.row_of
-        if self._update.hidden is None:
-            scores = entries.real(self.scoring.pairs(row, entries.items), -torch.inf)
-        else:  # of which some may be among the entries
-            scores = self._measured(scores_of, entries, len(entries.items))
-        return row, scores, entries.sizes
-
-
-class RankingBatch(TiledBatch):
-    """One batch of a `Ranking`: scores, or the factors that they are products of, and what is relevant.
-
-    Args:
-        feature: the output, with its side data.
-        logits: scores (rows, items); `scores` is the same.
-        target: grades (rows, items), or relevant items in any form of `Interactions`.
-        items: (rows, candidates) the item of each column of each row, -1 or `num_items` for none; beside
-            `queries` (pairs,).
-        users: (rows,) the number of each user, for seen items, groups and values by user.
-        queries: (pairs,) the query of each score, for scores and target (pairs,); a row is then a query.
-            torchmetrics' `indexes` is the same.
-        user_factors, item_factors: (rows, d) and (items, d) in the place of scores.
-        sample_weight: how much each row counts.
-        extras: whatever else; it reaches the metrics that ask for it.
-
-    Raises:
-        MetricInputError: shapes that do not belong together, item ids out of range, or something missing.
-    """
-
-    __slots__ = ("_depth", "_visitors")
-
-    feature: Ranking
-
-    def __init__(self, feature: OutputFeature, **given: Any) -> None:
-        self._begin(feature, Update.of(feature, **given))
-
-    def _begin(self, feature: OutputFeature, update: Update) -> None:
-        super()._begin(feature, update)
-        self._depth = 0
-        self._visitors: dict[str, Callable[[Tile], Tensor]] = {}
+    @property
+    def numbered(self) -> bool:
+        """Whether the scored items are known, which documents of queries may not be."""
+        return self._update.num_items is not None or self.items is not None
 
     @property
     def num_items(self) -> int:
         """The size of the catalogue.
 
         Raises:
-            MetricInputError: only candidates are scored, and the output does not say it; or what is scored
-                are documents of queries without a number.
+            MetricInputError: only candidates are scored and the output does not state the size; or documents
+                of queries without item ids are scored.
         """
         self._check_numbered()
         if self._update.num_items is None:
@@ -205,12 +171,12 @@ class RankingBatch(TiledBatch):
         return self._update.num_items
 
     def of_valid(self, values: Tensor) -> Tensor:
-        """Replace the values of rows without a relevant item: by nan, which leaves them out, or by 0.
+        """Replace the values of rows without a relevant item by nan, which excludes them, or by 0.
 
         Args:
-            values: (rows, columns), of any number where nothing is relevant.
+            values: (rows, columns), any number in rows without a relevant item.
         """
-        if self._once("all valid", lambda: on_host(self.target) and bool(self.valid.all())):
+        if self._cached("all valid", lambda: on_host(self.target) and bool(self.valid.all())):
             return values
         empty = 0.0 if self.feature.empty == "neg" else torch.nan
         return values.masked_fill(~self.valid.unsqueeze(1), empty)
@@ -220,7 +186,7 @@ class RankingBatch(TiledBatch):
         """The group of each item of the catalogue, -1 where it is unknown, (items,) int64.
 
         Raises:
-            MetricInputError: the output has no groups of items, or nothing tells which items are scored.
+            MetricInputError: the output has no groups of items, or the scored items are unknown.
         """
         self._check_numbered()
         return self.side.item_groups
@@ -230,7 +196,7 @@ class RankingBatch(TiledBatch):
         """The features of each item of the catalogue, (items, features) float32.
 
         Raises:
-            MetricInputError: the output has no features of items, or nothing tells which items are scored.
+            MetricInputError: the output has no features of items, or the scored items are unknown.
         """
         self._check_numbered()
         return self.side.item_features
@@ -240,98 +206,126 @@ class RankingBatch(TiledBatch):
         """The group of the user of each row, -1 where it is unknown, (rows,) int64.
 
         Raises:
-            MetricInputError: the output has no groups of users, or users are not given or not among them.
+            MetricInputError: the output has no groups of users, or users are missing or out of range.
         """
         groups = self.side.user_groups
         users = known_users(self.users, len(groups), "user_groups", "groups of users are told")
         if on_host(users):
             return groups[users]
-        known = (users >= 0) & (users < len(groups))  # on a device nobody has looked
-        return torch.where(known, groups[users.clamp(0, len(groups) - 1)], -1)
+        is_known = (users >= 0) & (users < len(groups))  # ids on a device are not checked
+        return torch.where(is_known, groups[users.clamp(0, len(groups) - 1)], -1)
 
     @property
     def catalogue(self) -> int | None:
-        """The size of the catalogue, None where nothing tells it."""
+        """The size of the catalogue, None where it is unknown."""
         return self._update.num_items
 
     def with_lists(self, lists: Lists, weight: Tensor | None = None) -> RankingBatch:
-        """Return a batch over the same catalogue that has these lists and these weights, and nothing else."""
-        made = self._made(self._update.without_scores(lists.relevant, weight))
-        made._blocks["lists"], made._depth = lists, lists.depth
-        return made
+        """Return a batch over the same catalogue with these lists and weights, without scores."""
+        batch = self._with_update(self._update.without_scores(lists.relevant, weight))
+        batch._blocks["lists"], batch._depth = lists, lists.depth
+        return batch
 
     def reach(self, k: int) -> None:
-        """Ask for lists of at least k items, before anyone reads them."""
+        """Request lists of at least k items, before they are read."""
         self._depth = max(self._depth, k)
 
     @property
     def lists(self) -> Lists:
-        """The best items of each row, as deep as anyone has asked for, found by one pass over the scores."""
-        held: Lists | None = self._blocks.get("lists")
-        if held is None or held.depth < self._depth:
-            self._blocks["lists"] = held = self._ranked(max(1, self._depth))
-        return held
+        """The best items of each row, to the largest requested depth, from one pass over the scores."""
+        lists: Lists | None = self._blocks.get("lists")
+        if lists is None or lists.depth < self._depth:
+            self._blocks["lists"] = lists = self._rank(max(1, self._depth))
+        return lists
 
     @property
     def whole(self) -> WholeLists:
-        """Lists without an end, see `WholeLists`; no list is ranked for them."""
-        return self._once("whole", self._placed)
+        """Lists without a cut-off, see `WholeLists`, for which no list is ranked."""
+        return self._cached("whole", self._whole_lists)
 
     def cuts(self, cutoffs: tuple[int, ...]) -> list[Cut]:
-        """Cut the lists at each k; 0, which comes first, is the whole ranking."""
-        return self._once(("cuts", cutoffs), lambda: self._cut(cutoffs))
-
-    def _cut(self, cutoffs: tuple[int, ...]) -> list[Cut]:
-        some = tuple(k for k in cutoffs if k)
-        whole = [self.whole.cut((self.width,))] if 0 in cutoffs else []
-        return whole + ([self.lists.cut(some)] if some else [])
+        """Return the lists cut at each k; 0, which comes first, is the whole ranking."""
+        return self._cached(("cuts", cutoffs), lambda: self._cut_lists(cutoffs))
 
     def listed(self, cut: Cut) -> Tensor:
-        """How many items a list of each k has, (rows, cutoffs) float64; a whole one all that is ranked."""
+        """Return the length of a list of each k, (rows, cutoffs) float64; a whole one has all ranked."""
         return self.others.unsqueeze(1) + cut.found if cut.lists.endless else cut.lengths
 
     @property
     def relevant_items(self) -> Interactions:
-        """The ids of the relevant items of each row, those that are no candidates included."""
-        return self._once("relevant items", self._named)
+        """The ids of the relevant items of each row, including those that are not candidates."""
+        return self._cached("relevant items", self._relevant_items)
 
     def dense_tiles(self) -> Iterator[Tile]:
-        """Cut the batch into tiles of scores and grades, with their lists."""
+        """Split the batch into tiles of scores and grades, with their lists."""
         lists = self.lists
         for start, preds in self.tiles():
             stop = start + len(preds)
             yield Tile(self, start, preds, lists.part(start, stop), self.relevance.dense(start, stop))
 
     def visit(self, name: str, measure: Callable[[Tile], Tensor]) -> None:
-        """Ask for every tile to be measured; all that ask before the first `visited` see the same tiles."""
+        """Register a function of every tile; all functions registered before `visited` share the tiles."""
         self._visitors[name] = measure
 
     def visited(self, name: str) -> Tensor:
-        """What a visitor measured, (rows,): the tensors of its tiles, joined."""
-        held: dict[str, Tensor] = self.block("visited", lambda _: {})
-        if name not in held:
-            waiting = {asked: measure for asked, measure in self._visitors.items() if asked not in held}
-            parts: dict[str, list[Tensor]] = {asked: [] for asked in waiting}
+        """Return the results of a registered function, (rows,): the concatenated tensors of its tiles."""
+        results: dict[str, Tensor] = self.block("visited", lambda _: {})
+        if name not in results:
+            missing = {
+                visitor: measure for visitor, measure in self._visitors.items() if visitor not in results
+            }
+            parts: dict[str, list[Tensor]] = {visitor: [] for visitor in missing}
             for tile in self.dense_tiles():
-                for asked, measure in waiting.items():
-                    parts[asked].append(measure(tile))
+                for visitor, measure in missing.items():
+                    parts[visitor].append(measure(tile))
             none = torch.zeros(0, device=self.target.device)
-            held.update({asked: torch.cat(found or [none]) for asked, found in parts.items()})
-        return held[name]
+            results.update({visitor: torch.cat(tensors or [none]) for visitor, tensors in parts.items()})
+        return results[name]
 
     def require(self, kind: InputType, reader: str) -> None:
-        """Make sure that a model output is given: a ranking has scores and nothing else.
+        """Check that a model output is available: a ranking has scores only.
 
         Raises:
-            MetricInputError: another one is wanted.
+            MetricInputError: another output is requested.
         """
         if kind is not LOGITS:
             raise MetricInputError(f"{reader} reads {kind}: a ranking output has scores")
 
-    @property
-    def numbered(self) -> bool:
-        """Whether it is known which items are scored; of documents of queries it may not be."""
-        return self._update.num_items is not None or self.items is not None
+    def _with_update(self, update: Update) -> Self:
+        part = object.__new__(type(self))
+        part._begin(self.feature, update)
+        return part
+
+    def _cached(self, name: Hashable, make: Callable[[], T]) -> T:
+        return self.block(name, lambda _: make())
+
+    def _measure_tiles(
+        self, measure: Callable[[Tensor, Interactions], Tensor], entries: Interactions, size: int
+    ) -> Tensor:
+        """Measure the entries of each tile of scores and concatenate the results, (size,) float64."""
+        measured, end = torch.empty(size, dtype=torch.float64, device=self.target.device), 0
+        for start, scores in self.tiles():
+            part = measure(scores, entries.part(start, start + len(scores)))
+            measured[end : end + len(part)] = part
+            end += len(part)
+        return measured
+
+    def _count_pairs(self) -> Areas:
+        return right_pairs(self.tiles(scratch=True), self.relevance.entries, self.width)
+
+    def _rated_entries(self) -> Areas:
+        entries = self.relevance.entries
+        row = entries.row_of
+        if self._update.hidden is None:
+            scores = entries.real(self.scoring.pairs(row, entries.items), -torch.inf)
+        else:  # hidden columns may be among the entries
+            scores = self._measure_tiles(scores_of, entries, len(entries.items))
+        return row, scores, entries.sizes
+
+    def _cut_lists(self, cutoffs: tuple[int, ...]) -> list[Cut]:
+        some = tuple(k for k in cutoffs if k)
+        whole = [self.whole.cut((self.width,))] if 0 in cutoffs else []
+        return whole + ([self.lists.cut(some)] if some else [])
 
     def _check_numbered(self) -> None:
         if not self.numbered:
@@ -340,35 +334,43 @@ class RankingBatch(TiledBatch):
                 "item of each pair, or leave out metrics of the catalogue"
             )
 
-    def _ranked(self, depth: int) -> Lists:
+    def _rank(self, depth: int) -> Lists:
         columns = torch.empty(len(self), depth, dtype=torch.int64, device=self.target.device)
         values = torch.empty(columns.shape, dtype=self.scoring.dtype, device=columns.device)
-        for start, scores in self.tiles():  # nothing that stays is made between tiles, which find room again
+        for start, scores in self.tiles():  # no allocation between tiles, whose memory is reused
             part = slice(start, start + len(scores))
             values[part], columns[part] = top_k(scores, depth)
         items = columns
         if self.items is not None and self.width:
             items = self.items.gather(1, columns.clamp(min=0)).masked_fill(columns < 0, -1)
-        told = self.relevance
-        best = partial(told.ideal, depth)
-        return Lists(values, columns, items, told.at(columns), told.counts, best=best, graded=told.graded)
+        relevance = self.relevance
+        best = partial(relevance.ideal, depth)
+        return Lists(
+            values,
+            columns,
+            items,
+            relevance.at(columns),
+            relevance.counts,
+            best=best,
+            graded=relevance.graded,
+        )
 
-    def _placed(self) -> WholeLists:
+    def _whole_lists(self) -> WholeLists:
         entries, counts = self.relevance.entries, self.relevance.counts
-        depth = max(1, entries.most if isinstance(entries, Padded) else _most(counts))
+        depth = max(1, entries.most if isinstance(entries, PaddedInteractions) else _most(counts))
         item = entries.items if self.items is None else self.items[entries.row_of, entries.items]
         facts = self.ranks(entries), self.scoring.pairs(entries.row_of, entries.items), item
         best = partial(self.relevance.ideal, depth)
         return WholeLists.of(entries, facts, counts, depth, best)
 
-    def _named(self) -> Interactions:
+    def _relevant_items(self) -> Interactions:
         if isinstance(self.relevance, SparseRelevance):
-            return self.relevance.named
+            return self.relevance.by_id
         entries = self.relevance.entries
         if self.items is None:
             return entries
         ids = self.items[entries.row_of, entries.items]
-        return entries.named(ids)
+        return entries.renumbered(ids)
 
 
 def _most(counts: Tensor) -> int:

@@ -1,4 +1,4 @@
-"""Reading: what an update of a ranking was given, checked and brought to scores, candidates and relevance."""
+"""Parsing and checks of the arguments of a ranking update: scores, items, users, target and queries."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ from .._device import on_host, sent
 from ..batch import as_tensor
 from ..features import Ranking
 from .factors import FactorScores
-from .interactions import Interactions, Padded
+from .interactions import Interactions, PaddedInteractions
 from .relevance import DenseRelevance, Relevance, SparseRelevance
 from .scoring import GivenScores, Scoring
 from .side_data import SideData
 
+_OTHER = ("probabilities", "predictions", "target_probabilities")
+
 
 def check_queries(feature: Ranking, users: Any, items: Any) -> None:
-    """Make sure that nothing is asked for that pairs of query and document cannot tell.
+    """Check that users, seen items and sampling are used only where pairs of query and document allow it.
 
     Raises:
-        MetricInputError: rows are named twice, or items are to be masked or drawn that have no number.
+        MetricInputError: rows have both queries and users, or items without ids are to be masked or drawn.
     """
     if users is not None:
         raise MetricInputError("queries= say which row a pair is in; leave out users=")
@@ -39,23 +41,23 @@ def check_queries(feature: Ranking, users: Any, items: Any) -> None:
 def side_by_side(
     scores: Tensor | None, target: Any, queries: Any, items: Any = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Turn pairs into a row for each query, in the order in which queries first come.
+    """Arrange pairs as a row for each query, in the order in which queries first occur.
 
-    What is given by query, such as weights, is in this order too. How many queries there are, and how long
-    the longest is, only `queries` tell: on the host nobody waits for it, on a device they are waited for.
+    Arguments by query, such as weights, are in this order too. The shape depends on the values of `queries`,
+    which are read: if they are on a device, this synchronizes.
 
     Args:
         scores: (pairs,).
         target: (pairs,) grades.
         queries: (pairs,) the number of each pair's query; all pairs of a query are in one batch.
-        items: (pairs,) the item of each pair, if documents are numbered.
+        items: (pairs,) the item of each pair, if documents have item ids.
 
     Returns:
-        Scores (queries, longest), filled up with -inf; grades, filled up with 0; the number of each query;
-        items, filled up with -1, or None.
+        Scores (queries, longest), padded with -inf; grades, padded with 0; the number of each query; items,
+        padded with -1, or None.
 
     Raises:
-        MetricInputError: they do not have one entry per pair, or are no numbers of their kind.
+        MetricInputError: the arguments do not have one entry per pair each, or have a wrong type.
     """
     if scores is None or target is None:
         raise MetricInputError(
@@ -70,52 +72,50 @@ def side_by_side(
     ids = None if items is None else as_tensor(items, "items=")
     if ids is not None and not ids.is_floating_point():  # floats are refused where items are read
         ids = ids.long()
-    given = [part for part in (scores, grades, numbers, ids) if part is not None]
-    if any(part.ndim != 1 or len(part) != len(numbers) for part in given):
-        told, shapes = ("scores", "target", "queries", "items"), [str(tuple(part.shape)) for part in given]
+    parts = [part for part in (scores, grades, numbers, ids) if part is not None]
+    if any(part.ndim != 1 or len(part) != len(numbers) for part in parts):
+        labels = ("scores", "target", "queries", "items")[: len(parts)]
+        shapes = [str(tuple(part.shape)) for part in parts]
         raise MetricInputError(
-            f"{_listed(told[: len(given)])} have an entry per pair each, got {_listed(shapes)}"
+            f"{_format_list(labels)} have an entry per pair each, got {_format_list(shapes)}"
         )
-    names, row, counts = _told_apart(numbers)
+    names, row, counts = _group_queries(numbers)
     shape = len(names), int(counts.max()) if len(counts) else 0
-    places = sent(row * shape[1] + _places_in_rows(row, counts), scores.device)
+    positions = sent(row * shape[1] + _places_in_rows(row, counts), scores.device)
 
     def wide(values: Tensor, behind: float) -> Tensor:
         values = sent(values, scores.device)
-        return values.new_full(shape, behind).view(-1).index_copy_(0, places, values).view(shape)
+        return values.new_full(shape, behind).view(-1).index_copy_(0, positions, values).view(shape)
 
     return wide(scores, -torch.inf), wide(grades, 0), names, None if ids is None else wide(ids, -1)
 
 
-def _told_apart(numbers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The number of each query, in the order in which they first come; the row and the pairs of each."""
+def _group_queries(numbers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the distinct queries by first occurrence, the row of each pair, and the pairs of each query."""
     names, row, counts = torch.unique(numbers, return_inverse=True, return_counts=True)
-    places = torch.arange(len(row), device=row.device)
-    first = row.new_full(names.shape, len(row)).scatter_reduce_(0, row, places, "amin")
+    positions = torch.arange(len(row), device=row.device)
+    first = row.new_full(names.shape, len(row)).scatter_reduce_(0, row, positions, "amin")
     order = first.argsort()
     return names[order], order.argsort()[row], counts[order]
 
 
 def _places_in_rows(row: Tensor, counts: Tensor) -> Tensor:
-    """How many pairs of its row stand before each pair, (pairs,) int64."""
+    """Return the number of pairs of its row before each pair, (pairs,) int64."""
     order = row.argsort(stable=True)
     first = counts.cumsum(0) - counts
     inside = torch.arange(len(row), device=row.device) - first[row[order]]
     return torch.empty_like(row).index_copy_(0, order, inside)
 
 
-def _listed(words: Sequence[str]) -> str:
+def _format_list(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-_OTHER = ("probabilities", "predictions", "target_probabilities")
-
-
 def read_scores(logits: Any, scores: Any, others: dict[str, Any]) -> Tensor | None:
-    """The scores under either of their names; None where there are none.
+    """Return the scores from either of their arguments; None if there are none.
 
     Raises:
-        MetricInputError: they are given twice, or another output is given, which a ranking does not have.
+        MetricInputError: both are present, or another output is, which a ranking does not have.
     """
     for name in _OTHER:
         if others.pop(name, None) is not None:
@@ -123,22 +123,22 @@ def read_scores(logits: Any, scores: Any, others: dict[str, Any]) -> Tensor | No
             raise MetricInputError(f"a ranking has {what}; got {name}=")
     if logits is not None and scores is not None:
         raise MetricInputError("scores are given twice, as logits= and as scores=; leave one out")
-    given = logits if scores is None else scores
-    return None if given is None else as_tensor(given, "scores=")
+    values = logits if scores is None else scores
+    return None if values is None else as_tensor(values, "scores=")
 
 
 def read_scoring(scores: Tensor | None, user_factors: Any, item_factors: Any, items: Any) -> Scoring:
-    """Where the scores of the batch come from.
+    """Return the source of the scores of the batch.
 
     Raises:
-        MetricInputError: neither scores nor both factors, or of shapes that do not belong together.
+        MetricInputError: there are neither scores nor both factors, or their shapes do not match.
     """
-    given = {"scores": scores, "user_factors": user_factors, "item_factors": item_factors}
-    told = [name for name, value in given.items() if value is not None]
-    if told not in (["scores"], ["user_factors", "item_factors"]):
+    arguments = {"scores": scores, "user_factors": user_factors, "item_factors": item_factors}
+    present = [name for name, value in arguments.items() if value is not None]
+    if present not in (["scores"], ["user_factors", "item_factors"]):
         raise MetricInputError(
             "a ranking is measured by scores=, (users, items), or by user_factors= and item_factors=; got "
-            + (" and ".join(told) or "none of them")
+            + (" and ".join(present) or "none of them")
         )
     if scores is not None:
         if scores.ndim != 2 or scores.is_complex() or not scores.is_floating_point():
@@ -163,7 +163,7 @@ def read_scoring(scores: Tensor | None, user_factors: Any, item_factors: Any, it
 
 
 def read_num_items(scoring: Scoring, side: SideData, *, whole: bool) -> int | None:
-    """The size of the catalogue; None where candidates alone are scored and nothing else shows it.
+    """Return the size of the catalogue; None if only candidates are scored and nothing shows it.
 
     Args:
         scoring: the scores.
@@ -171,21 +171,22 @@ def read_num_items(scoring: Scoring, side: SideData, *, whole: bool) -> int | No
         whole: whether the columns are the items of the catalogue.
 
     Raises:
-        MetricInputError: scores and side data are of different numbers of items.
+        MetricInputError: scores and side data have different numbers of items.
     """
-    scored, stated = scoring.shape[1] if whole else scoring.num_items, side.num_items
-    if None not in (stated, scored) and stated != scored:
+    from_scores, from_side = scoring.shape[1] if whole else scoring.num_items, side.num_items
+    if None not in (from_side, from_scores) and from_side != from_scores:
         raise MetricInputError(
-            f"scores are of {scored} items, the catalogue has {stated}; of candidates alone, pass items="
+            f"scores are of {from_scores} items, the catalogue has {from_side}; of candidates alone, pass "
+            "items="
         )
-    return stated if scored is None else scored
+    return from_side if from_scores is None else from_scores
 
 
 def read_items(items: Tensor, shape: tuple[int, int], num_items: int | None) -> Tensor:
-    """The item of each column of each row, -1 where a place only fills up.
+    """Return the item of each column of each row, -1 for padding.
 
     Raises:
-        MetricInputError: another shape than that of the scores, or an id out of range.
+        MetricInputError: the shape is not that of the scores, or an id is out of range.
     """
     if tuple(items.shape) != shape or items.is_floating_point():
         raise MetricInputError(
@@ -209,17 +210,17 @@ def _range_of_items(num_items: int | None) -> str:
 def read_target(
     target: Any, scoring: Scoring, items: Tensor | None, feature: Ranking, num_items: int | None
 ) -> tuple[Relevance, Tensor]:
-    """What is relevant; beside it the target itself where it is dense, else as many zeros as it has rows.
+    """Return the relevance, and the target itself if it is dense, otherwise a zero for each row.
 
     Args:
         target: grades, in any form.
         scoring: the scores.
         items: the item of each score; None where columns are items.
-        feature: the output, which says what grades mean.
+        feature: the output, which defines which grades are relevant.
         num_items: the size of the catalogue, where it is known.
 
     Raises:
-        MetricInputError: none is given, or it does not belong to the scores.
+        MetricInputError: there is no target, or it does not match the scores.
     """
     if target is None:
         raise MetricInputError("an update needs target=, what is relevant to each row; got scores alone")
@@ -244,37 +245,32 @@ def read_target(
     if len(entries) != rows:
         raise MetricInputError(f"the target has an entry per row, {rows} by the scores; got {len(entries)}")
     zeros, odd = torch.zeros(rows, device=scoring.device), entries.odd_rows
-    if odd is not None:  # which the policy for such values is for
+    if odd is not None:  # handled by the policy for non-finite values
         odd = sent(odd, scoring.device)
         entries = entries.where(entries.sizes.isfinite())
     sparse = partial(_sparse, items=items, width=width, like=zeros)
-    return _of_entries(entries, sparse, threshold, void, odd), zeros
+    return _split_entries(entries, sparse, threshold, void, odd), zeros
 
 
-def _of_entries(
+def _split_entries(
     entries: Interactions,
     sparse: Callable[..., SparseRelevance],
     threshold: float,
     void: float | None,
     odd: Tensor | None,
 ) -> SparseRelevance:
-    """Tell entries apart by their grades; what few metrics ask for is looked for when they do."""
+    """Split entries by their grades; refused and unjudged ones only when a metric reads them."""
     every = torch.ones(1, dtype=torch.bool, device=entries.items.device)
-    wanted = every if entries.grades is None else entries.grades > threshold
-    left = None if void is None else entries.sizes == void
+    is_relevant = every if entries.grades is None else entries.grades > threshold
+    is_unjudged = None if void is None else entries.sizes == void
 
     def refused() -> SparseRelevance:
-        others = ~wanted if left is None else ~wanted & ~left
+        others = ~is_relevant if is_unjudged is None else ~is_relevant & ~is_unjudged
         return sparse(entries.where(others.expand(len(entries.items))))
 
-    unjudged = None if left is None else lambda: sparse(entries.where(left))
-    relevant = entries if entries.grades is None else entries.where(wanted)
+    unjudged = None if is_unjudged is None else lambda: sparse(entries.where(is_unjudged))
+    relevant = entries if entries.grades is None else entries.where(is_relevant)
     return sparse(relevant, refused=refused, unjudged=unjudged, odd=odd)
-
-
-def beside(entries: Interactions, like: Tensor) -> Interactions:
-    """Return entries where a tensor is: to a device they go as a table, counted before they leave."""
-    return entries if on_host(like) else Padded.unpacked(entries).to(like.device)
 
 
 def _sparse(
@@ -285,30 +281,29 @@ def _sparse(
     **further: Any,
 ) -> SparseRelevance:
     entries = beside(entries, like)
-    own = entries if items is None else placed(entries, items)
-    return SparseRelevance(own, width, entries.counts, named=entries, **further)
+    own = entries if items is None else columns_of_items(entries, items)
+    return SparseRelevance(own, width, entries.counts, by_id=entries, **further)
 
 
 def read_users(users: Any, rows: int) -> Tensor:
-    """The number of the user of each row.
+    """Return the number of the user of each row.
 
     Raises:
-        MetricInputError: not one whole number per row.
+        MetricInputError: they are not one whole number per row.
     """
-    numbers = as_tensor(users, "users=")
-    if tuple(numbers.shape) != (rows,) or (rows and numbers.is_floating_point()):
+    ids = as_tensor(users, "users=")
+    if tuple(ids.shape) != (rows,) or (rows and ids.is_floating_point()):
         raise MetricInputError(
-            f"users are whole numbers, one per row, shape ({rows},); got {numbers.dtype} of "
-            f"{tuple(numbers.shape)}"
+            f"users are whole numbers, one per row, shape ({rows},); got {ids.dtype} of {tuple(ids.shape)}"
         )
-    return numbers.long()
+    return ids.long()
 
 
 def read_seen(side: SideData, users: Tensor | None, width: int) -> Interactions:
-    """The seen items of each row, of scores over `width` items.
+    """Return the seen items of each row, for scores over `width` items.
 
     Raises:
-        MetricInputError: users are not given, or one of them is not known; or an item has no score.
+        MetricInputError: users are missing or out of range, or a seen item has no score.
     """
     most = side.derived("last seen", lambda own: int(own.seen.items.max()) if len(own.seen.items) else -1)
     if most >= width:
@@ -317,10 +312,10 @@ def read_seen(side: SideData, users: Tensor | None, width: int) -> Interactions:
 
 
 def known_users(users: Tensor | None, number: int, name: str, why: str) -> Tensor:
-    """Return the users if side data knows them all.
+    """Return the users after checking that side data has an entry for each of them.
 
     Raises:
-        MetricInputError: users are not given, or one of them is not known.
+        MetricInputError: users are missing or out of range.
     """
     if users is None:
         raise MetricInputError(f"{why} by user; pass users=, the user of each row")
@@ -334,13 +329,13 @@ def known_users(users: Tensor | None, number: int, name: str, why: str) -> Tenso
 def stray_ids(
     items: Any, num_items: int | None, users: Tensor | None, number: int | None
 ) -> Iterator[tuple[str, Tensor]]:
-    """What must hold of ids on a device, and whether it does not; those on the host are looked at when read.
+    """Yield rules for ids on a device, each with a flag that is true if it is broken.
 
     Args:
-        items: what was given as the item of each column.
+        items: the argument `items`.
         num_items: the size of the catalogue, where it is known.
         users: the number of the user of each row.
-        number: of how many users it is known what they have seen, where that is masked.
+        number: the number of users with seen items, where these are masked.
     """
     if items is not None and not on_host(near := as_tensor(items, "items=")):
         most = torch.iinfo(torch.int64).max if num_items is None else num_items
@@ -349,26 +344,31 @@ def stray_ids(
         yield f"seen has users 0..{number - 1}", ((users < 0) | (users >= number)).any()
 
 
-def placed(entries: Interactions, items: Tensor) -> Interactions:
-    """Turn item ids into the columns of each row's candidates; what is no candidate has no column."""
+def beside(entries: Interactions, like: Tensor) -> Interactions:
+    """Return entries on the device of a tensor; they are sent as a table, whose size is known on the host."""
+    return entries if on_host(like) else PaddedInteractions.from_packed(entries).to(like.device)
+
+
+def columns_of_items(entries: Interactions, items: Tensor) -> Interactions:
+    """Replace item ids by columns of each row's candidates, and drop items that are not candidates."""
     rows, width = items.shape
     if not items.numel() or not len(entries.items):
         return entries.where(torch.zeros(len(entries.items), dtype=torch.bool, device=items.device))
     if on_host(items):
-        items, entries = _small(items, entries)
+        items, entries = _renumber_large(items, entries)
     most = torch.maximum(items.amax(), entries.items.amax()) + 2
     first = torch.arange(rows, device=items.device).unsqueeze(1) * most
     ordered, order = (first + items + 1).view(-1).sort()
-    wanted = entries.row_of * most + entries.items + 1
-    near = torch.searchsorted(ordered, wanted).clamp(max=len(ordered) - 1)
-    return entries.named(torch.where(ordered[near] == wanted, order[near] % width, -1))
+    keys = entries.row_of * most + entries.items + 1
+    indices = torch.searchsorted(ordered, keys).clamp(max=len(ordered) - 1)
+    return entries.renumbered(torch.where(ordered[indices] == keys, order[indices] % width, -1))
 
 
-def _small(items: Tensor, entries: Interactions) -> tuple[Tensor, Interactions]:
-    """Number ids anew, in their order, where a product of them and rows exceeds 64 bits, as of hashes."""
+def _renumber_large(items: Tensor, entries: Interactions) -> tuple[Tensor, Interactions]:
+    """Renumber ids, in their order, if their product with rows exceeds 64 bits, as for hashes."""
     if (max(int(items.max()), int(entries.items.max())) + 2) * (len(items) + 1) < 2**63:
         return items, entries
     every = torch.cat([items.reshape(-1), entries.items, items.new_full((1,), -1)])
     numbers = torch.unique(every, return_inverse=True)[1] - 1  # no item, -1, comes first and stays -1
     split = items.numel()
-    return numbers[:split].view(items.shape), entries.named(numbers[split:-1])
+    return numbers[:split].view(items.shape), entries.renumbered(numbers[split:-1])

@@ -1,4 +1,4 @@
-"""Areas: of each row, the pairs of a relevant and another item in the right order; the ranks of items."""
+"""Correctly ordered pairs of a relevant and another item in each row, and the ranks of items."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Integers = npt.NDArray[np.int64]
 Areas = tuple[Tensor, Tensor, Tensor]
 
 
-class _Standing(NamedTuple):
-    """Where the entries of some rows stand among all scores of their rows.
+class _Positions(NamedTuple):
+    """The positions of the entries of some rows among all scores of their rows.
 
     Attributes:
-        own: (entries,) the score of each.
-        twice: (entries,) int64, how many scores are below it and how many not above it, together.
-        hidden: (rows,) int64, how many scores of each row are not ranked.
+        own: (entries,) the score of each entry.
+        twice: (entries,) int64, the number of scores below it plus the number of scores not above it.
+        hidden: (rows,) int64, the number of scores of each row that are not ranked.
     """
 
     own: Tensor
@@ -34,30 +34,30 @@ class _Standing(NamedTuple):
 
 
 def right_pairs(tiles: Iterable[tuple[int, Tensor]], relevant: Interactions, width: int) -> Areas:
-    """Count pairs of a relevant item and another one, a tie as half, with one sort of each row.
+    """Count correctly ordered pairs of a relevant and another item, a tie as half, with one sort per row.
 
     Args:
         tiles: the first row and the scores of each tile of rows, -inf where an item is not ranked; the
-            scores are written into.
-        relevant: the relevant columns of each row; those not ranked are in no pair.
-        width: how many columns there are.
+            scores are overwritten.
+        relevant: the relevant columns of each row; those that are not ranked are in no pair.
+        width: the number of columns.
 
     Returns:
-        For each row, float64: the pairs in the right order, the relevant items, the others.
+        For each row, float64: the correctly ordered pairs, the relevant items, the other items.
     """
     if not (width and len(relevant)):
         return (nothing := relevant.counts.double()), nothing, nothing
-    stand = _stand_on_host if on_host(relevant.items) else _stand_by_torch
-    own, twice, hidden = map(torch.cat, zip(*(stand(*tile, relevant) for tile in tiles), strict=True))
+    positions_of = _positions_on_host if on_host(relevant.items) else _positions_by_torch
+    own, twice, hidden = map(torch.cat, zip(*(positions_of(*tile, relevant) for tile in tiles), strict=True))
     ranked = own > -torch.inf
-    positives = _per_row(ranked, relevant).double()
-    among_all = _per_row(twice * ranked, relevant) / 2
+    positives = _sum_per_row(ranked, relevant).double()
+    among_all = _sum_per_row(twice * ranked, relevant) / 2
     others = width - hidden - positives
     return among_all - hidden * positives - positives.square() / 2, positives, others
 
 
-def _stand_on_host(start: int, scores: Tensor, relevant: Interactions) -> _Standing:
-    """Sort a tile, and look up its relevant scores, and with them where the ranked ones of each row begin."""
+def _positions_on_host(start: int, scores: Tensor, relevant: Interactions) -> _Positions:
+    """Sort a tile, and look up its relevant scores and the first ranked score of each row."""
     (rows, width), flat = scores.shape, scores.numpy().reshape(-1)
     offsets, begins = relevant.offsets.numpy()[start : start + rows + 1], np.arange(rows) * width
     entries = begins.repeat(offsets[1:] - offsets[:-1])
@@ -65,22 +65,22 @@ def _stand_on_host(start: int, scores: Tensor, relevant: Interactions) -> _Stand
     flat.reshape(rows, width).sort(axis=1)
     lowest = np.full(rows, np.finfo(own.dtype).min, own.dtype)
     below, upto = _bounds(flat, np.concatenate([entries, begins]), width, np.concatenate([own, lowest]))
-    found = own, (below + upto)[: len(own)], below[len(own) :]
-    return _Standing(*map(torch.from_numpy, found))
+    fields = own, (below + upto)[: len(own)], below[len(own) :]
+    return _Positions(*map(torch.from_numpy, fields))
 
 
-def _stand_by_torch(start: int, scores: Tensor, relevant: Interactions) -> _Standing:
-    """The same by searches in a table of relevant scores."""
+def _positions_by_torch(start: int, scores: Tensor, relevant: Interactions) -> _Positions:
+    """Return the same positions by searches in a table of relevant scores."""
     part = relevant.part(start, start + len(scores))
     own = scores_of(scores, part)
     ordered, table = scores.sort(dim=1).values, part.side_by_side(own, -torch.inf)
-    left, right = (torch.searchsorted(ordered, table, side=side).view(-1) for side in ("left", "right"))
+    below, upto = (torch.searchsorted(ordered, table, side=side).view(-1) for side in ("left", "right"))
     lowest = ordered.new_full((len(ordered), 1), torch.finfo(ordered.dtype).min)
-    return _Standing(own, left + right, torch.searchsorted(ordered, lowest).squeeze(1))
+    return _Positions(own, below + upto, torch.searchsorted(ordered, lowest).squeeze(1))
 
 
 def ranks_of(scores: Tensor, entries: Interactions) -> Tensor:
-    """Find the rank from 1 of single items, equal scores in the order of their columns, with one sort.
+    """Return the rank from 1 of single items, equal scores in the order of their columns, with one sort.
 
     Args:
         scores: (rows, columns), -inf where an item is not ranked.
@@ -104,23 +104,23 @@ def ranks_of(scores: Tensor, entries: Interactions) -> Tensor:
 
 
 def _ranks_by_sorting(scores: Tensor, entries: Interactions) -> Tensor:
-    """The same by one sort that keeps the order of columns, so that nobody asks whether scores are tied."""
+    """Return the ranks by one stable sort, without a check for ties that would synchronize."""
     order = scores.argsort(dim=1, descending=True, stable=True)
     ranks = torch.arange(1, scores.shape[1] + 1, device=scores.device).expand(order.shape)
     places = entries.places(scores.shape[1])
-    found = torch.empty_like(order).scatter_(1, order, ranks).view(-1)[places].double()
+    at_entries = torch.empty_like(order).scatter_(1, order, ranks).view(-1)[places].double()
     unranked = scores.reshape(-1)[places] == -torch.inf
-    return entries.real(found.masked_fill(unranked, torch.inf), torch.inf)
+    return entries.real(at_entries.masked_fill(unranked, torch.inf), torch.inf)
 
 
 def count_others(scores: Tensor, relevant: Interactions) -> Tensor:
-    """How many items of each row are ranked and not relevant, (rows,) float64."""
+    """Return the number of items of each row that are ranked and not relevant, (rows,) float64."""
     ranked = scores_of(scores, relevant) > -torch.inf
-    return ((scores > -torch.inf).sum(1) - _per_row(ranked, relevant)).double()
+    return ((scores > -torch.inf).sum(1) - _sum_per_row(ranked, relevant)).double()
 
 
 def _tied_before(scores: Tensor, row: Tensor, column: Tensor, own: Tensor) -> Tensor:
-    """How many items of the same score stand in a column before each item's."""
+    """Return the number of items with the same score in a column before that of each item."""
     width = scores.shape[1]
     step = max(1, _COMPARED // width)
     places = torch.arange(width, device=scores.device)
@@ -133,50 +133,52 @@ def _tied_before(scores: Tensor, row: Tensor, column: Tensor, own: Tensor) -> Te
 
 
 def scores_of(scores: Tensor, entries: Interactions) -> Tensor:
-    """The score of each entry, (entries,), -inf for one that only fills up."""
+    """Return the score of each entry, (entries,), -inf for padding."""
     return entries.real(scores.reshape(-1).index_select(0, entries.places(scores.shape[1])), -torch.inf)
 
 
-def _per_row(counts: Tensor, entries: Interactions) -> Tensor:
+def _sum_per_row(counts: Tensor, entries: Interactions) -> Tensor:
     """Add up the counts of the entries of each row, (rows,) int64."""
     upto = torch.cat([entries.offsets.new_zeros(1), counts.cumsum(0)])
     return upto[entries.offsets].diff()
 
 
 def _bounds(flat: Floats, first: Integers, width: int, values: Floats) -> tuple[Integers, Integers]:
-    """How many scores of its row lie below each value, and how many do not lie above it.
+    """Return the number of scores of its row below each value, and the number not above it.
 
     Args:
-        flat: rows of rising scores, one behind the other.
-        first: where the row of each value begins.
+        flat: rows of ascending scores, concatenated.
+        first: the index at which the row of each value begins.
         width: the length of a row.
-        values: what is searched for; it counts as one that does not lie above itself.
+        values: the searched values; each counts as not above itself.
     """
-    below = _found(flat, first, width, values, np.less)
+    below = _count_preceding(flat, first, width, values, np.less)
     upto = below + 1
     tied = np.flatnonzero(flat.take(first + upto, mode="clip") == values)  # or the next row begins with it
     if len(tied):
-        upto[tied] = _found(flat, first[tied], width, values[tied], np.less_equal)
+        upto[tied] = _count_preceding(flat, first[tied], width, values[tied], np.less_equal)
     return below, upto
 
 
-def _found(flat: Floats, first: Integers, width: int, values: Floats, precedes: np.ufunc) -> Integers:
-    """Search all values at once, each in its own row, by halving; in half the time of `torch.searchsorted`.
+def _count_preceding(
+    flat: Floats, first: Integers, width: int, values: Floats, precedes: np.ufunc
+) -> Integers:
+    """Search all values at once, each in its own row, by bisection, in half the time of `torch.searchsorted`.
 
     Args:
-        flat: rows of rising scores, one behind the other.
-        first: where the row of each value begins.
+        flat: rows of ascending scores, concatenated.
+        first: the index at which the row of each value begins.
         width: the length of a row.
-        values: what is searched for.
-        precedes: says of a score and a value whether the score is counted.
+        values: the searched values.
+        precedes: whether a score is counted for a value.
 
     Returns:
-        How many scores of its row precede each value.
+        The number of scores of its row that precede each value.
     """
-    low, left = first, width
-    while left > 1:
-        half = left // 2
+    low, size = first, width
+    while size > 1:
+        half = size // 2
         low = low + half * precedes(flat[half - 1 :].take(low), values)
-        left -= half
-    found: Integers = low - first + precedes(flat.take(low), values)
-    return found
+        size -= half
+    counts: Integers = low - first + precedes(flat.take(low), values)
+    return counts

@@ -1,4 +1,4 @@
-"""Scoring: where the scores of a batch come from, a tile of rows at a time."""
+"""Scoring: the source of the scores of a batch, read a tile of rows at a time."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .interactions import Interactions, Padded
+from .interactions import Interactions, PaddedInteractions
 
-_TILE = 1 << 19  # scores in a tile: they stay in the cache, and nothing grows with rows x items
+_TILE = 1 << 19  # scores in a tile: they fit in the cache, and no memory grows with rows x items
 _TILE_ON_DEVICE = 1 << 26
 
 
@@ -24,45 +24,45 @@ class Scoring(Protocol):
 
     @property
     def num_items(self) -> int | None:
-        """The size of the catalogue, where it is known beside the columns."""
+        """The size of the catalogue, None if only the columns are known."""
 
     @property
     def device(self) -> torch.device:
-        """Where the scores are."""
+        """The device of the scores."""
 
     @property
     def ordered(self) -> Tensor:
-        """Whether what was given can be ordered, a flag: neither nan nor inf among it."""
+        """A flag, true if the inputs contain neither nan nor inf, so that the scores can be ordered."""
 
     @property
     def overflow(self) -> Tensor | None:
-        """Whether a score exceeds its type, a flag; None where scores are not made but given."""
+        """A flag, true if a score overflows its type; None if the scores are not computed."""
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the scores that `rows` gives: float32 or float64."""
+        """The type of the scores that `rows` returns: float32 or float64."""
 
     def rows(self, start: int, stop: int, into: Tensor | None = None) -> Tensor:
-        """Give the scores of some rows, written into a tensor, or perhaps the caller's own."""
+        """Return the scores of some rows, written to `into`, or possibly the caller's own tensor."""
 
     def sound(self, scores: Tensor) -> Tensor:
-        """Which rows of what `rows` gave can be ordered, (rows,) bool."""
+        """Return which rows of the scores of `rows` can be ordered, (rows,) bool."""
 
     def pairs(self, row: Tensor, column: Tensor) -> Tensor:
-        """Give single scores."""
+        """Return single scores."""
 
     def only(self, which: Tensor) -> Scoring:
         """Return the scores of some rows alone."""
 
     def masked(self, keep: Tensor) -> Scoring:
-        """Return the same with scores of 0 in other rows than those to be kept, (rows,) bool."""
+        """Return the same scoring with scores of 0 in the rows where `keep`, (rows,) bool, is false."""
 
     def of(self, items: Tensor) -> Scoring:
-        """Return the scores of some items of each row, (rows, candidates); -1 is no item."""
+        """Return the scores of some items of each row, (rows, candidates); -1 is padding."""
 
 
 class GivenScores:
-    """Scores that were handed in, (rows, columns)."""
+    """Scores that the caller passed, (rows, columns)."""
 
     def __init__(self, scores: Tensor) -> None:
         self.scores = scores
@@ -74,20 +74,20 @@ class GivenScores:
 
     @property
     def ordered(self) -> Tensor:
-        """Whether no score is nan or inf; -inf is no candidate."""
+        """Whether no score is nan or inf; -inf marks an item that is not a candidate."""
         return self.scores.amax() < torch.inf if self.scores.numel() else torch.ones((), dtype=torch.bool)
 
     def sound(self, scores: Tensor) -> Tensor:
-        """Which rows of scores can be ordered."""
+        """Return which rows of scores can be ordered."""
         return scores.amax(1) < torch.inf
 
     def rows(self, start: int, stop: int, into: Tensor | None = None) -> Tensor:
-        """Give the scores of some rows; what is no float32 or float64 is widened."""
+        """Return the scores of some rows; types other than float32 and float64 are widened."""
         part = self.scores[start:stop]
         return part.to(self.dtype) if into is None else into.copy_(part)
 
     def pairs(self, row: Tensor, column: Tensor) -> Tensor:
-        """Give single scores."""
+        """Return single scores."""
         return self.scores[row, column]
 
     def only(self, which: Tensor) -> GivenScores:
@@ -95,7 +95,7 @@ class GivenScores:
         return GivenScores(self.scores[which])
 
     def masked(self, keep: Tensor) -> GivenScores:
-        """Return the same with scores of 0 in other rows than those to be kept."""
+        """Return the same scoring with scores of 0 in the rows where `keep` is false."""
         return GivenScores(torch.where(keep.unsqueeze(1), self.scores, 0.0))
 
     def of(self, items: Tensor) -> GivenScores:
@@ -110,16 +110,16 @@ def tiles(
     *,
     scratch: bool = False,
 ) -> Iterator[tuple[int, Tensor]]:
-    """Cut the scores into tiles of rows, with -inf where an item is hidden or a place only fills up.
+    """Split the scores into tiles of rows, with -inf for hidden items and padding.
 
     Args:
-        scoring: where scores come from.
-        hidden: columns of each row that are not to be ranked.
-        padding: (rows, columns) bool, places that are no item.
-        scratch: whether whoever asks writes into a tile.
+        scoring: the source of the scores.
+        hidden: columns of each row that are excluded from the ranking.
+        padding: (rows, columns) bool, positions without an item.
+        scratch: whether the caller overwrites the tiles.
 
     Yields:
-        The first row of a tile, and its scores; they hold until the next tile is asked for.
+        The first row of a tile, and its scores, which are valid until the next tile is requested.
     """
     rows, width = scoring.shape
     most = _TILE if scoring.device.type == "cpu" else _TILE_ON_DEVICE
@@ -137,13 +137,13 @@ def tiles(
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
-    """The type in which scores of a type are ranked: float32 at least."""
+    """Return the type in which scores of a type are ranked, float32 or float64."""
     return dtype if dtype in (torch.float32, torch.float64) else torch.float32
 
 
 def _hide(scores: Tensor, hidden: Interactions, start: int, stop: int) -> None:
     width = scores.shape[1]
-    if isinstance(hidden, Padded):  # the smaller of a score and inf is the score
+    if isinstance(hidden, PaddedInteractions):  # the smaller of a score and inf is the score
         part = hidden.part(start, stop)
         lowest = part.real(scores.new_full((len(part.items),), -torch.inf), torch.inf)
         scores.view(-1).scatter_reduce_(0, part.places(width), lowest, "amin")

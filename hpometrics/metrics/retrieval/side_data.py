@@ -1,6 +1,6 @@
-"""Side data: what is known of users and items beside the scores, read once from the output feature.
+"""Side data of users and items, read once from the output feature, and item facts derived from them.
 
-Each fact is (items,), as long as the catalogue, and made once for all batches.
+Each fact is (items,), as long as the catalogue, and computed once for all batches.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ...exceptions import MetricInputError
 from .._device import on_host, sent
 from ..batch import as_tensor
 from ..features import Ranking
-from .interactions import Interactions, Padded
+from .interactions import Interactions, PaddedInteractions
 
 _PER_ITEM = ("item_popularity", "item_groups", "item_features", "propensity")
 
@@ -25,11 +25,11 @@ T = TypeVar("T")
 
 
 class SideData:
-    """The side data of a `Ranking`, each checked and brought to its form the first time it is read.
+    """The side data of a `Ranking`, each checked and converted when it is first read.
 
     Raises:
-        MetricInputError: reading one that was not given, naming the argument of `Ranking`, or one of another
-            size than the rest.
+        MetricInputError: a missing one is read, or one whose size does not match the others; the message
+            names the argument of `Ranking`.
     """
 
     def __init__(self, output: Ranking, device: torch.device | str = "cpu") -> None:
@@ -39,63 +39,61 @@ class SideData:
     @classmethod
     def of(cls, output: Ranking, device: torch.device | str = "cpu") -> SideData:
         """Return the side data of an output on a device, the same object each time."""
-        held: dict[str, SideData] = output.__dict__.setdefault("_side_data", {})
-        return held.setdefault(str(device), cls(output, device))
+        by_device: dict[str, SideData] = output.__dict__.setdefault("_side_data", {})
+        return by_device.setdefault(str(device), cls(output, device))
 
     @cached_property
     def seen(self) -> Interactions:
-        """The training interactions, users x items: never recommended again."""
-        return self._given("seen", self._seen_in)
+        """The training interactions, users x items, which are never recommended again."""
+        return self._read("seen", self._parse_seen)
 
-    def _seen_in(self, given: Any) -> Interactions:
-        """Read what was seen; an entry that is 0, as a matrix may hold, was not."""
-        found = Interactions.of(given, "seen", self._output.num_items)
-        return found if found.grades is None else found.where(found.grades != 0)
+    def _parse_seen(self, data: Any) -> Interactions:
+        """Parse the seen items; entries that are 0, which a matrix may have, are dropped."""
+        entries = Interactions.of(data, "seen", self._output.num_items)
+        return entries if entries.grades is None else entries.where(entries.grades != 0)
 
     def seen_by(self, users: Tensor) -> Interactions:
-        """The seen items of some users; on a device as many places for each as anyone needs."""
+        """Return the seen items of some users; on a device as a table as wide as the longest row of all."""
         own = sent(users, self._device)
         if on_host(own):
             return self.seen.rows(own)
         most = self.derived("most seen", lambda own: own.seen.most)
-        known = own.clamp(0, max(0, len(self.seen) - 1))  # of others `stray_ids` tells
-        return Padded.gathered(self.seen, most, known)
+        rows = own.clamp(0, max(0, len(self.seen) - 1))  # others are flagged by `stray_ids`
+        return PaddedInteractions.from_rows(self.seen, most, rows)
 
     @cached_property
     def num_items(self) -> int | None:
-        """The number of items, where it was said or side data of items show it."""
+        """The number of items, if the output states it or side data of items show it."""
         return self._stated_items
 
     @cached_property
     def _stated_items(self) -> int | None:
-        """The number of items by the output, or by the first side data that have an entry for each."""
-        given = (getattr(self._output, name) for name in _PER_ITEM)
-        stated = (_length(values) for values in given if values is not None)
-        known = (length for length in stated if length is not None)
-        return self._output.num_items if self._output.num_items is not None else next(known, None)
+        """The number of items in the output, or else of the first side data with an entry per item."""
+        values_of_items = (getattr(self._output, name) for name in _PER_ITEM)
+        lengths = (_length(values) for values in values_of_items if values is not None)
+        sizes = (length for length in lengths if length is not None)
+        return self._output.num_items if self._output.num_items is not None else next(sizes, None)
 
     @cached_property
     def item_popularity(self) -> Tensor:
-        """How often each item was interacted with, (items,) float64; counted from `seen` where not given."""
-        if self._away:
+        """The number of interactions of each item, (items,) float64; counted from `seen` if missing."""
+        if self._on_device:
             return sent(self._host.item_popularity, self._device)
         if self._output.item_popularity is None and self._output.seen is not None:
             return torch.bincount(self.seen.items, minlength=self.num_items or 0).double()
-        return self._given("item_popularity", lambda given: self._per_item(given, "item_popularity").double())
+        return self._read("item_popularity", lambda data: self._per_item(data, "item_popularity").double())
 
     @cached_property
     def item_groups(self) -> Tensor:
         """The group of each item from 0, -1 where it is unknown, (items,) int64."""
-        return self._given(
-            "item_groups", lambda given: _groups(self._per_item(given, "item_groups"), "item_groups")
+        return self._read(
+            "item_groups", lambda data: _groups(self._per_item(data, "item_groups"), "item_groups")
         )
 
     @cached_property
     def user_groups(self) -> Tensor:
         """The group of each user from 0, -1 where it is unknown, (users,) int64."""
-        return self._given(
-            "user_groups", lambda given: _groups(as_tensor(given, "user_groups"), "user_groups")
-        )
+        return self._read("user_groups", lambda data: _groups(as_tensor(data, "user_groups"), "user_groups"))
 
     @cached_property
     def num_item_groups(self) -> int:
@@ -110,18 +108,18 @@ class SideData:
     @cached_property
     def item_features(self) -> Tensor:
         """The features of each item, (items, features) float32."""
-        return self._given("item_features", lambda given: self._per_item(given, "item_features", 2).float())
+        return self._read("item_features", lambda data: self._per_item(data, "item_features", 2).float())
 
     @cached_property
     def propensity(self) -> Tensor:
-        """The chance that a relevant item is observed, (items,) float64 above 0."""
-        found = self._given("propensity", lambda given: self._per_item(given, "propensity").double())
-        if not self._away and not bool(((found > 0) & (found <= 1)).all()):
+        """The probability that a relevant item is observed, (items,) float64 above 0."""
+        values = self._read("propensity", lambda data: self._per_item(data, "propensity").double())
+        if not self._on_device and not bool(((values > 0) & (values <= 1)).all()):
             raise MetricInputError(
-                f"propensity is a chance above 0, got values from {float(found.min()):.3g} to "
-                f"{float(found.max()):.3g}"
+                f"propensity is a chance above 0, got values from {float(values.min()):.3g} to "
+                f"{float(values.max()):.3g}"
             )
-        return found
+        return values
 
     @cached_property
     def num_users(self) -> int:
@@ -136,53 +134,55 @@ class SideData:
         return len(self.seen)
 
     def gives(self, name: str) -> bool:
-        """Whether a side data was given, under the name that it has in `Ranking`."""
+        """Return whether the output has a side data, by its name in `Ranking`."""
         return getattr(self._output, name) is not None
 
     def derived(self, name: str, make: Callable[[SideData], T]) -> T:
-        """Return what follows from the side data, made once for all batches."""
+        """Return a value computed from the side data, cached for all batches."""
         if name not in self._derived:
-            self._derived[name] = self._moved(self._host.derived(name, make)) if self._away else make(self)
-        return self._derived[name]  # type: ignore[no-any-return]  # what make gave
+            self._derived[name] = (
+                self._to_device(self._host.derived(name, make)) if self._on_device else make(self)
+            )
+        return self._derived[name]  # type: ignore[no-any-return]  # the type of `make`
 
     @property
-    def _away(self) -> bool:
+    def _on_device(self) -> bool:
         return self._device.type != "cpu"
 
     @property
     def _host(self) -> SideData:
-        """The same on the host, where it is checked and counted."""
-        return SideData.of(self._output) if self._away else self
+        """The side data on the host, where they are checked and counted."""
+        return SideData.of(self._output) if self._on_device else self
 
-    def _moved(self, made: Any) -> Any:
-        if isinstance(made, Interactions):
-            return made.to(self._device)
-        return sent(made, self._device) if isinstance(made, Tensor) else made
+    def _to_device(self, value: Any) -> Any:
+        if isinstance(value, Interactions):
+            return value.to(self._device)
+        return sent(value, self._device) if isinstance(value, Tensor) else value
 
-    def _given(self, name: str, read: Callable[[Any], G]) -> G:
-        if self._away:
-            found: G = self._moved(getattr(self._host, name))
-            return found
-        given = getattr(self._output, name)
-        if given is None:
+    def _read(self, name: str, parse: Callable[[Any], G]) -> G:
+        if self._on_device:
+            moved: G = self._to_device(getattr(self._host, name))
+            return moved
+        data = getattr(self._output, name)
+        if data is None:
             raise MetricInputError(
                 f"{name} is wanted and was not given; give it once, as Ranking({name}=...)"
             )
-        return read(given).to(self._device)
+        return parse(data).to(self._device)
 
-    def _per_item(self, given: Any, name: str, dims: int = 1) -> Tensor:
-        values = as_tensor(given, name)
+    def _per_item(self, data: Any, name: str, dims: int = 1) -> Tensor:
+        values = as_tensor(data, name)
         items = self._stated_items
         if values.ndim != dims or (items is not None and len(values) != items):
-            wanted = f"({items if items is not None else 'items'},{' features' if dims == 2 else ''})"
-            raise MetricInputError(f"{name} has shape {wanted}, got {tuple(values.shape)}")
+            shape = f"({items if items is not None else 'items'},{' features' if dims == 2 else ''})"
+            raise MetricInputError(f"{name} has shape {shape}, got {tuple(values.shape)}")
         if values.is_floating_point() and not bool(values.isfinite().all()):
             raise MetricInputError(f"{name} holds nan or infinite values")
         return values
 
 
 def _length(values: Any) -> int | None:
-    """How many entries there are along the first dimension; None where there is none."""
+    """Return the length of the first dimension; None if there is none."""
     if hasattr(values, "shape"):
         return values.shape[0] if values.shape else None
     return len(values) if hasattr(values, "__len__") else None
@@ -205,17 +205,17 @@ _POWER, _LEAST = 0.5, 0.1
 
 
 def popularity(side: SideData, num_items: int) -> Tensor:
-    """How often each item was interacted with, float64.
+    """Return the number of interactions of each item, float64.
 
     Raises:
-        MetricInputError: it was not given, or for another number of items.
+        MetricInputError: it is missing, or has another number of items.
     """
-    return side.derived(f"popularity of {num_items}", lambda own: _counted(own, num_items))
+    return side.derived(f"popularity of {num_items}", lambda own: _padded_popularity(own, num_items))
 
 
-def _counted(side: SideData, num_items: int) -> Tensor:
+def _padded_popularity(side: SideData, num_items: int) -> Tensor:
     counts = side.item_popularity
-    missing = num_items - len(counts)  # items that nobody has seen
+    missing = num_items - len(counts)  # items without an interaction
     if missing < 0 or bool((counts < 0).any()):
         raise MetricInputError(
             f"item_popularity counts from 0, for {num_items} items; got {len(counts)} items, "
@@ -225,22 +225,22 @@ def _counted(side: SideData, num_items: int) -> Tensor:
 
 
 def at_least_one(side: SideData, num_items: int) -> Tensor:
-    """The same, where an item that nobody interacted with counts as one interaction."""
+    """Return the number of interactions of each item, at least 1."""
     return side.derived(
         f"popularity of {num_items}, at least one", lambda own: popularity(own, num_items).clamp(min=1)
     )
 
 
 def share_of_users(side: SideData, num_items: int) -> Tensor:
-    """Which share of the users interacted with each item, at least one of them.
+    """Return the share of the users who interacted with each item, at least one of them.
 
     Raises:
         MetricInputError: an item has more interactions than there are users.
     """
-    return side.derived(f"share of users of {num_items}", lambda own: _shared(own, num_items))
+    return side.derived(f"share of users of {num_items}", lambda own: _user_shares(own, num_items))
 
 
-def _shared(side: SideData, num_items: int) -> Tensor:
+def _user_shares(side: SideData, num_items: int) -> Tensor:
     shares = at_least_one(side, num_items) / side.num_users
     if bool((shares > 1).any()):
         raise MetricInputError(
@@ -251,10 +251,10 @@ def _shared(side: SideData, num_items: int) -> Tensor:
 
 
 def long_tail(side: SideData, num_items: int, pop_ratio: float) -> Tensor:
-    """Which items are no head, bool: the head are the most popular up to the one that exceeds `pop_ratio`.
+    """Return which items are in the long tail, bool, outside of the head of most popular items.
 
-    That is a share of all interactions. Of equally popular items the first ones are head; with a ratio of 1
-    all of them.
+    The head ends with the item that makes its share of all interactions exceed `pop_ratio`. Of equally
+    popular items the first ones are head; with a ratio of 1 all items are.
     """
     return side.derived(f"tail of {num_items} by {pop_ratio}", lambda own: _tail(own, num_items, pop_ratio))
 
@@ -266,7 +266,7 @@ def _tail(side: SideData, num_items: int, pop_ratio: float) -> Tensor:
 
 
 def rarest(side: SideData, num_items: int, ratio: float) -> Tensor:
-    """Which items are the least popular share of all, bool: one at least, of equal ones the first."""
+    """Return which items are the least popular share of all, bool: at least one, of equal ones the first."""
     return side.derived(f"rarest of {num_items} by {ratio}", lambda own: _rarest(own, num_items, ratio))
 
 
@@ -278,17 +278,17 @@ def _rarest(side: SideData, num_items: int, ratio: float) -> Tensor:
 
 
 def propensity(side: SideData, num_items: int) -> Tensor:
-    """The chance that a relevant item is observed, float64, as given or else estimated from popularity.
+    """Return the probability that a relevant item is observed, float64, or an estimate from popularity.
 
-    The estimate is the root of the popularity over the largest one, 0.1 at least.
+    The estimate is the square root of the popularity over the largest one, at least 0.1.
 
     Raises:
-        MetricInputError: neither propensity nor popularity is given, or for another number of items.
+        MetricInputError: neither propensity nor popularity is available, or for another number of items.
     """
-    return side.derived(f"propensity of {num_items}", lambda own: _observed(own, num_items))
+    return side.derived(f"propensity of {num_items}", lambda own: _propensity(own, num_items))
 
 
-def _observed(side: SideData, num_items: int) -> Tensor:
+def _propensity(side: SideData, num_items: int) -> Tensor:
     if side.gives("propensity"):
         if len(side.propensity) != num_items:
             raise MetricInputError(
@@ -300,15 +300,15 @@ def _observed(side: SideData, num_items: int) -> Tensor:
 
 
 def expected(side: SideData, num_items: int) -> Tensor:
-    """How surely each item is recommended to anyone, by its rank among popularities alone, float64.
+    """Return how expected a recommendation of each item is, by its popularity rank alone, float64 in [0, 1].
 
-    From 1 of the most popular down by 1 / items a rank; items of the same popularity have the same rank, and
-    one that nobody interacted with is not expected at all.
+    It is 1 for the most popular item and falls by 1 / items per rank; items of the same popularity have the
+    same rank, and an item without interactions has 0.
     """
-    return side.derived(f"expected of {num_items}", lambda own: _expected(own, num_items))
+    return side.derived(f"expected of {num_items}", lambda own: _expectation(own, num_items))
 
 
-def _expected(side: SideData, num_items: int) -> Tensor:
+def _expectation(side: SideData, num_items: int) -> Tensor:
     counts = popularity(side, num_items)
     levels: Tensor = torch.unique_consecutive(counts.sort().values)
     rank = (len(levels) - torch.searchsorted(levels, counts)).double()

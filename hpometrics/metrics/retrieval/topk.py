@@ -1,9 +1,9 @@
-"""The best k of each row: the list of a stable full sort, found without one.
+"""The best k of each row, equal to those of a stable full sort but without sorting whole rows.
 
-On the CPU in two steps: the k-th largest of the maxima of disjoint groups of columns bounds the k-th score
-from below, so that the few scores from that bound on hold the list and everything tied with its last place;
-these alone are sorted, by one integer key of score and place. Equal scores keep the order of their
-columns, whatever the batch and the number of threads. On a device `torch.topk` decides.
+On the CPU this takes two steps: the k-th largest of the maxima of disjoint groups of columns bounds the k-th
+score from below, so that the few scores from that bound on contain the list and everything tied with its last
+position; these alone are sorted, by one integer key of score and position. Equal scores keep the order of
+their columns, whatever the batch and the number of threads. On a device `torch.topk` is used.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from torch import Tensor
 
 from .._device import on_host
 
-_GROUP = 16  # columns in a group at least; from 6 to 16 the time is the same
-_LONG = 8  # a row with more candidates than so many times k is sorted on its own
+_GROUP = 16  # the fewest columns in a group; from 6 to 16 the time is the same
+_LONG = 8  # a row with more candidates than this multiple of k is sorted on its own
 _LOWEST = np.finfo(np.float32).min
-_LAST = (0x7F800000 << 32) | 0xFFFFFFFF  # the key of -inf in place -1, which comes after all others
+_LAST = (0x7F800000 << 32) | 0xFFFFFFFF  # the key of -inf in column -1, which comes after all others
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 
 
 def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Find the k largest scores of each row that are not -inf, the largest first.
+    """Return the k largest scores of each row that are not -inf, in descending order.
 
     Args:
         scores: (rows, columns) float, without nan.
-        k: the length of the lists, from 1; rows with fewer scores give shorter lists.
+        k: the length of the lists, from 1; rows with fewer scores have shorter lists.
 
     Returns:
-        Their values (rows, k), -inf behind the end of a list, and columns (rows, k) int64, -1 there.
+        Their values (rows, k), -inf after the end of a list, and columns (rows, k) int64, -1 there.
     """
     depth = min(k, scores.shape[1])
     if not on_host(scores):
-        values, columns = _ended(*_by_torch(scores, depth))
+        values, columns = _mark_ends(*_by_torch(scores, depth))
     elif scores.dtype is torch.float32:
-        values, columns = _in_two_steps(scores.contiguous(), depth)
+        values, columns = _by_bounds(scores.contiguous(), depth)
     else:
-        values, columns = _ended(*_by_sorting(scores, depth))
-    return _filled(values, columns, k)
+        values, columns = _mark_ends(*_by_sorting(scores, depth))
+    return _pad(values, columns, k)
 
 
 def _by_torch(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -53,31 +53,31 @@ def _by_sorting(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return values[:, :k], columns[:, :k]
 
 
-def _ended(values: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
+def _mark_ends(values: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
     return values, torch.where(values == -torch.inf, -1, columns)
 
 
-def _filled(values: Tensor, columns: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def _pad(values: Tensor, columns: Tensor, k: int) -> tuple[Tensor, Tensor]:
     if (short := k - values.shape[1]) > 0:
         values = torch.nn.functional.pad(values, (0, short), value=-torch.inf)
         columns = torch.nn.functional.pad(columns, (0, short), value=-1)
     return values, columns
 
 
-def _in_two_steps(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def _by_bounds(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     numbers: Floats = scores.numpy()
     rows, width = numbers.shape
     flat = _candidates(numbers, _bounds(scores, k))
     first = np.arange(rows + 1) * width
     counts = np.diff(flat.searchsorted(first))
-    found = numbers.reshape(-1).take(flat)
-    values, places = _read(_smallest(_keys(found, flat), counts, k))
-    places -= first[:-1, None]
-    return torch.from_numpy(values), torch.from_numpy(np.maximum(places, -1, out=places))
+    candidates = numbers.reshape(-1).take(flat)
+    values, columns = _decode(_smallest(_keys(candidates, flat), counts, k))
+    columns -= first[:-1, None]
+    return torch.from_numpy(values), torch.from_numpy(np.maximum(columns, -1, out=columns))
 
 
 def _bounds(scores: Tensor, k: int) -> Floats:
-    """A lower bound of the k-th score of each row, above -inf."""
+    """Return a lower bound of the k-th score of each row, above -inf."""
     rows, width = scores.shape
     groups = width // _GROUP
     if groups <= k:
@@ -87,15 +87,15 @@ def _bounds(scores: Tensor, k: int) -> Floats:
     maxima = scores[:, :whole].view(rows, height, groups).amax(1)
     if (rest := width - whole) > 0:
         torch.maximum(maxima[:, :rest], scores[:, whole:], out=maxima[:, :rest])
-    found: Floats = maxima.numpy()
-    return np.maximum(np.partition(found, groups - k, axis=1)[:, groups - k], _LOWEST)
+    maxima_by_group: Floats = maxima.numpy()
+    return np.maximum(np.partition(maxima_by_group, groups - k, axis=1)[:, groups - k], _LOWEST)
 
 
 def _candidates(numbers: Floats, bounds: Floats) -> Integers:
-    """Where scores reach the bound of their row, of scores laid out flat, rising.
+    """Return the indices of the flattened scores that reach the bound of their row, ascending.
 
-    Flags are read eight at a time first: one in seventy is set, and each costs a processor that guesses the
-    next one several times what a word of eight without any costs.
+    Flags are first read eight at a time: one in seventy is set, and with branch prediction each costs several
+    times as much as a word of eight without any.
     """
     size = numbers.size
     flags = np.empty(-(-size // 8) * 8, dtype=np.bool_)
@@ -104,33 +104,33 @@ def _candidates(numbers: Floats, bounds: Floats) -> Integers:
     words = flags.view(np.uint64)
     some = np.flatnonzero(words != 0)
     inside = np.flatnonzero(words.take(some).view(np.bool_))
-    found: Integers = some.take(inside >> 3)
-    found *= 8
-    found += inside & 7
-    return found
+    indices: Integers = some.take(inside >> 3)
+    indices *= 8
+    indices += inside & 7
+    return indices
 
 
 def _keys(values: Floats, places: Integers) -> Integers:
-    """Integers that rise as scores fall and, among equal scores, as places rise."""
-    keys = _rising((0 - values).view(np.int32)).astype(np.int64)  # both zeros become 0.0
+    """Return integer keys that ascend as scores descend and, among equal scores, as places ascend."""
+    keys = _ascending((0 - values).view(np.int32)).astype(np.int64)  # both zeros become 0.0
     keys <<= 32
     keys |= places
     return keys
 
 
-def _read(keys: Integers) -> tuple[Floats, Integers]:
-    """Scores and places of keys; of the last key -inf and -1."""
-    values: Floats = 0 - _rising((keys >> 32).astype(np.int32)).view(np.float32)
+def _decode(keys: Integers) -> tuple[Floats, Integers]:
+    """Return the scores and places of keys; -inf and -1 for the last key."""
+    values: Floats = 0 - _ascending((keys >> 32).astype(np.int32)).view(np.float32)
     return values, keys.astype(np.int32).astype(np.int64)
 
 
-def _rising(bits: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """The bits of scores as integers of the same order; and these as bits again."""
+def _ascending(bits: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Convert the bits of scores to integers of the same order, or these back to bits."""
     return bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))
 
 
 def _smallest(keys: Integers, counts: Integers, k: int) -> Integers:
-    """The k smallest keys of each row, rising; rows have so many of the keys, one behind the other."""
+    """Return the k smallest keys of each row, ascending, where each row has `counts` of the keys."""
     few = counts <= _LONG * k
     if few.all():
         return _sorted_together(keys, counts, k)

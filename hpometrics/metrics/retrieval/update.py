@@ -1,4 +1,4 @@
-"""Update: what an update of a ranking was given, read and checked, whatever the form it came in."""
+"""The parsed and checked arguments of one update of a ranking, in whatever form they came."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ from .side_data import SideData
 
 @dataclass(frozen=True, eq=False)
 class Update:
-    """Rows of scores, with what is relevant to each and what is not to be ranked.
+    """Rows of scores, with the relevant items of each and the items excluded from its ranking.
 
     Attributes:
-        scoring: where the scores come from, rows over columns.
+        scoring: the source of the scores, rows over columns.
         side: the side data of the output.
-        num_items: the size of the catalogue; None where nothing shows it, or what is scored is not numbered.
-        relevance: what is relevant to each row.
-        target: the target where it is dense, else as many zeros as there are rows.
+        num_items: the size of the catalogue; None if it is unknown, or if documents without ids are scored.
+        relevance: the relevant items of each row.
+        target: the target if it is dense, otherwise a zero for each row.
         items: (rows, columns) the item of each column, -1 for none; None where columns are items.
         users: (rows,) the number of each user, or None.
-        hidden: the columns of each row that are not to be ranked, or None.
+        hidden: the columns of each row that are excluded from the ranking, or None.
         weight: (rows,) float64, or None.
-        extras: whatever else was given.
-        strays: what must hold of ids on a device, and whether it does not.
+        extras: all other keyword arguments.
+        strays: rules for ids on a device, and for each a flag that is true if an id breaks it.
     """
 
     scoring: Scoring
@@ -80,30 +80,30 @@ class Update:
         sample_weight: Any = None,
         **extras: Any,
     ) -> Self:
-        """Read the keyword arguments of an update; see `RankingBatch` for what they are.
+        """Parse the keyword arguments of an update; `RankingBatch` describes them.
 
         Raises:
-            MetricInputError: they do not make a batch of rankings.
+            MetricInputError: they do not describe a batch of rankings.
         """
         if not isinstance(feature, Ranking):
             raise MetricInputError(f"a batch of rankings is of Ranking(), got {feature}")
-        given = read_scores(logits, scores, extras)
+        logit_scores = read_scores(logits, scores, extras)
         queries = indexes if queries is None else queries
         if queries is not None:
             check_queries(feature, users, items)
-            given, target, users, items = side_by_side(given, target, queries, items)
-        scoring = read_scoring(given, user_factors, item_factors, items)
+            logit_scores, target, users, items = side_by_side(logit_scores, target, queries, items)
+        scoring = read_scoring(logit_scores, user_factors, item_factors, items)
         size = None
-        if queries is None or items is not None:  # else columns are documents without a number
+        if queries is None or items is not None:  # else columns are documents without item ids
             side = SideData.of(feature, scoring.device)
             size = read_num_items(scoring, side, whole=queries is None and items is None)
-        made = cls._read(feature, scoring, size, target, items, users, sample_weight, extras)
-        if feature.num_negatives is None or made.items is not None:
-            return made
-        return made._sampled(feature, feature.num_negatives, users)
+        update = cls._parse(feature, scoring, size, target, items, users, sample_weight, extras)
+        if feature.num_negatives is None or update.items is not None:
+            return update
+        return update._sample(feature, feature.num_negatives, users)
 
     def only(self, which: Tensor) -> Update:
-        """Return the rows of these numbers."""
+        """Return the rows with these indices."""
         own = {name: getattr(self, name) for name in ("items", "users", "weight")}
         return replace(
             self,
@@ -116,11 +116,11 @@ class Update:
         )
 
     def scored(self, scoring: Scoring, weight: Tensor) -> Update:
-        """Return the same with other scores and weights of the rows."""
+        """Return the same rows with other scores and weights."""
         return replace(self, scoring=scoring, weight=weight)
 
     def without_scores(self, counts: Tensor, weight: Tensor | None) -> Update:
-        """Return rows over no columns, with so many relevant items each, for lists that are found."""
+        """Return rows over no columns, with so many relevant items each, for existing lists."""
         rows, device = len(counts), counts.device
         none = Interactions(torch.zeros(rows + 1, dtype=torch.int64, device=device), counts[:0])
         return replace(
@@ -130,7 +130,7 @@ class Update:
         )  # fmt: skip
 
     @classmethod
-    def _read(
+    def _parse(
         cls,
         feature: Ranking,
         scoring: Scoring,
@@ -154,17 +154,22 @@ class Update:
         weight = None if weight is None else sent(as_tensor(weight, "sample_weight="), device).double()
         return cls(scoring, side, size, relevance, target, items, users, hidden, weight, extras, strays)
 
-    def _sampled(self, feature: Ranking, num_negatives: int, users: Any) -> Self:
-        """Draw candidates on the host, and score only them; what of it lies on a device is waited for."""
+    def _sample(self, feature: Ranking, num_negatives: int, users: Any) -> Self:
+        """Draw candidates on the host and score only these; inputs on a device synchronize."""
         device, width = self.scoring.device, self.scoring.shape[1]
         numbers = None if users is None else read_users(users, len(self.target)).cpu()
-        seen = None if self.hidden is None else read_seen(SideData.of(feature), numbers, width).packed()
-        drawn = sample_candidates(
-            self.relevance.entries.packed(), width, num_negatives, seen=seen, users=numbers, seed=feature.seed
+        seen_items = None if self.hidden is None else read_seen(SideData.of(feature), numbers, width).packed()
+        candidates = sample_candidates(
+            self.relevance.entries.packed(),
+            width,
+            num_negatives,
+            seen=seen_items,
+            users=numbers,
+            seed=feature.seed,
         )
-        items, target = sent(drawn.items, device), sent(drawn.target, device)
+        items, target = sent(candidates.items, device), sent(candidates.target, device)
         # a relevant item may have been seen
-        hidden = None if seen is None else beside(placed(seen, drawn.items), items)
+        hidden = None if seen_items is None else beside(placed(seen_items, candidates.items), items)
         odd = odd_rows(self.target) if may_be_odd(self.target) else self.relevance.odd
         relevance, scoring = DenseRelevance(target, 0.0, odd=odd), self.scoring.of(items)
         return replace(self, scoring=scoring, relevance=relevance, target=target, items=items, hidden=hidden)

@@ -1,4 +1,4 @@
-"""Told: what an `update` of one's own is given of some rows, arranged as its signature asks."""
+"""Arguments of user-defined `update` and `compute_scores` functions, arranged by their signatures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Arguments = tuple[list[Any], dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Signature:
     """The parameters of a function after `self`."""
 
     by_place: tuple[str, ...]
@@ -27,59 +27,65 @@ class _Asked:
     any_place: bool
     any_name: bool
 
-    def takes(self, place: int, named: Mapping[str, Any]) -> bool:
-        """Whether what stands at a place is given by place: not where it is something that comes by name."""
-        return self.by_place[place] not in named if place < len(self.by_place) else self.any_place
+    def takes(self, place: int, keywords: Mapping[str, Any]) -> bool:
+        """Return whether the parameter at a place is positional and its name is not one of `keywords`."""
+        return self.by_place[place] not in keywords if place < len(self.by_place) else self.any_place
 
 
-def whereabouts(tile: Tile) -> dict[str, Tensor | None]:
-    """The users and items of a tile, None where they are not known: by our words and by WarpRec's."""
+def users_and_items(tile: Tile) -> dict[str, Tensor | None]:
+    """Return the users and items of a tile, None where unknown, under our names and those of WarpRec."""
     batch = tile.batch
     users = None if batch.users is None else batch.users[tile.rows]
     items = None if batch.items is None else batch.items[tile.rows]
     return {"users": users, "user_indices": users, "items": items, "item_indices": items}
 
 
-def arranged(update: Callable[..., Any], tile: Tile, told: Mapping[str, Any], reader: str) -> Arguments:
-    """Arrange scores, grades and what else is told of a tile for an `update`.
+def arrange_arguments(
+    update: Callable[..., Any], tile: Tile, arguments: Mapping[str, Any], reader: str
+) -> Arguments:
+    """Arrange scores, grades and other arguments of a tile for an `update`.
 
-    Scores come first. What comes second are the grades, unless its name is one of `told`: then they come by
-    name, as all the rest does: what the signature names, or everything where it takes any keyword. Grades
-    are called `target`, or `ground` as in WarpRec.
+    Scores come first. Grades come second, unless the name of the second parameter is one of `arguments`: then
+    they are passed by name, like all the others: those in the signature, or all if it accepts any keyword.
+    Grades are named `target`, or `ground` as in WarpRec.
 
     Raises:
-        MetricInputError: it cannot do without `user_indices`, and nobody said who the users are.
+        MetricInputError: the function requires `user_indices`, and the users are unknown.
     """
-    asked = _asked(update)
-    if "user_indices" in asked.needed and told["user_indices"] is None:
+    signature = _signature(update)
+    if "user_indices" in signature.needed and arguments["user_indices"] is None:
         raise MetricInputError(
             f"{reader}: its update asks for user_indices; pass users=, the number of the user of each row"
         )
-    named: dict[str, Any] = {**told, "ground": tile.target}
+    keywords: dict[str, Any] = {**arguments, "ground": tile.target}
     if tile.batch.weight is not None:
-        named["sample_weight"] = tile.batch.weight[tile.rows]
+        keywords["sample_weight"] = tile.batch.weight[tile.rows]
     args: list[Any] = []
-    for place, (name, given) in enumerate((("preds", tile.preds), ("target", tile.target))):
-        if asked.takes(place, named):
-            args.append(given)
+    for place, (name, value) in enumerate((("preds", tile.preds), ("target", tile.target))):
+        if signature.takes(place, keywords):
+            args.append(value)
         else:
-            named[name] = given
-    return args, taken(update, named)
+            keywords[name] = value
+    return args, select_arguments(update, keywords)
 
 
-def taken(function: Callable[..., Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the keyword arguments that the signature of a function names, or all where it takes any."""
-    asked = _asked(function)
-    return dict(named) if asked.any_name else {name: named[name] for name in asked.by_name & named.keys()}
+def select_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keyword arguments in the signature of a function, or all if it accepts any keyword."""
+    signature = _signature(function)
+    return (
+        dict(arguments)
+        if signature.any_name
+        else {name: arguments[name] for name in signature.by_name & arguments.keys()}
+    )
 
 
 def own_value(values: Mapping[str, Any], name: str) -> Any:
-    """Take a metric's own value of those that a `compute` in WarpRec's form gives by name.
+    """Return a metric's own value from the values by name that a `compute` in WarpRec's form returns.
 
-    Of one value per user it is the mean over those who have one.
+    A value per user is averaged over the users who have one.
 
     Raises:
-        MetricInputError: it gives several values, none under its own name.
+        MetricInputError: there are several values, none under the name of the metric.
     """
     if name not in values and len(values) != 1:
         raise MetricInputError(
@@ -91,15 +97,15 @@ def own_value(values: Mapping[str, Any], name: str) -> Any:
 
 
 @cache
-def _asked(function: Callable[..., Any]) -> _Asked:
+def _signature(function: Callable[..., Any]) -> _Signature:
     parameters = list(inspect.signature(function).parameters.values())[1:]
     placed = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    keyword = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     kinds = {p.kind for p in parameters}
-    return _Asked(
+    return _Signature(
         by_place=tuple(p.name for p in placed),
-        by_name=frozenset(p.name for p in named),
-        needed=frozenset(p.name for p in named if p.default is p.empty),
+        by_name=frozenset(p.name for p in keyword),
+        needed=frozenset(p.name for p in keyword if p.default is p.empty),
         any_place=inspect.Parameter.VAR_POSITIONAL in kinds,
         any_name=inspect.Parameter.VAR_KEYWORD in kinds,
     )

@@ -17,9 +17,9 @@ from hpometrics.metrics.registry.index import all_entries, observed_of
 from hpometrics.metrics.retrieval import scoring as scoring_module
 from hpometrics.metrics.retrieval.checks import finite_rows, ranking_checks
 from hpometrics.metrics.retrieval.factors import FactorScores
-from hpometrics.metrics.retrieval.interactions import Interactions, Padded
+from hpometrics.metrics.retrieval.interactions import Interactions, PaddedInteractions
 from hpometrics.metrics.retrieval.ranking_batch import RankingBatch
-from hpometrics.metrics.retrieval.reading import _of_entries
+from hpometrics.metrics.retrieval.reading import _split_entries
 from hpometrics.metrics.retrieval.row_areas import ranks_of
 from hpometrics.testing import OUTPUTS, away, draw, subjects_of, waits_of
 
@@ -326,7 +326,7 @@ def test_entries_of_a_device_are_told_apart_there(void):
     """What is packed on a device is counted there, which is waited for, and meets nothing of the host."""
     entries = Interactions(PLACES, PLACES)
     made = []
-    _of_entries(entries, lambda _, **others: made.append(others["refused"]), 0.0, void, None)
+    _split_entries(entries, lambda _, **others: made.append(others["refused"]), 0.0, void, None)
     (told,) = waits_of(made[0])
     assert "nonzero" in told
 
@@ -347,14 +347,16 @@ def test_ranks_of_tied_scores_follow_columns(elsewhere):
     scores = torch.tensor([[0.0, -0.0, 1.0, -torch.inf], [2.0, 2.0, 2.0, 2.0]])
     entries = Interactions.of([[1, 3], [3, 0]], "target")
     elsewhere()
-    found = ranks_of(scores, Padded.unpacked(entries))
+    found = ranks_of(scores, PaddedInteractions.from_packed(entries))
     assert found.tolist() == [3, torch.inf, 4, 1]
 
 
 def test_packing_undoes_padding():
     """The same items and grades, in the same order."""
     entries = Interactions.of([{2: 1.0, 0: 3.0}, {}, {1: 2.0}], "target")
-    packed = Padded.unpacked(entries).rows(torch.arange(3)).packed()  # what is chosen came from nowhere
+    packed = (
+        PaddedInteractions.from_packed(entries).rows(torch.arange(3)).packed()
+    )  # what is chosen came from nowhere
     for name in ("offsets", "items", "grades"):
         assert torch.equal(getattr(packed, name), getattr(entries, name))
 
