@@ -300,7 +300,7 @@ class PaddedInteractions(Interactions):
     ([2, 5, 0, 0, 7, 0], [2, 0, 1])
     """
 
-    held: Tensor
+    mask: Tensor
 
     def __init__(
         self, table: Tensor, mask: Tensor, grades: Tensor | None = None, source: Interactions | None = None

@@ -133,7 +133,7 @@ class PerUser(Mapping[str, Column]):
         columns, strata = ({call(n): c for n, c in some.items()} for some in (self.columns, self.strata))
         return replace(self, columns=columns, strata=strata)
 
-    def user_strata(self, metric: str, by: str) -> dict[int, Tensor]:
+    def strata_of(self, metric: str, by: str) -> dict[int, Tensor]:
         """Return the users of each stratum, for the split and task of a metric.
 
         Raises:

@@ -17,7 +17,7 @@ from .interactions import Interactions
 from .reading import (
     beside,
     check_queries,
-    placed,
+    columns_of_items,
     read_items,
     read_num_items,
     read_scores,
@@ -169,7 +169,7 @@ class Update:
         )
         items, target = sent(candidates.items, device), sent(candidates.target, device)
         # a relevant item may have been seen
-        hidden = None if seen_items is None else beside(placed(seen_items, candidates.items), items)
+        hidden = None if seen_items is None else beside(columns_of_items(seen_items, candidates.items), items)
         odd = odd_rows(self.target) if may_be_odd(self.target) else self.relevance.odd
         relevance, scoring = DenseRelevance(target, 0.0, odd=odd), self.scoring.of(items)
         return replace(self, scoring=scoring, relevance=relevance, target=target, items=items, hidden=hidden)
