@@ -192,9 +192,9 @@ class ListMetric(BaseMetric):
     """A metric whose value for a user is a formula over lists; all cut-offs are measured at once.
 
     A subclass defines `values`, or `values_in` if it needs more of the batch than its lists; its parameters
-    except k identify the formula. If the cut-off is optional, `__init__` has `k: int | None = None`; without k
-    the whole ranking is the list, and the formula adds up over positions of relevant items, the only ones in
-    `WholeLists`.
+    except k identify the formula. If the cut-off is optional, `__init__` has `k: int | None = None`: without
+    k, the list is the whole ranking, and the formula adds up over positions of relevant items, the only ones
+    in `WholeLists`.
     """
 
     every_user: ClassVar[bool] = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, ClassVar, Protocol, Self
@@ -46,7 +46,7 @@ class TiledBatch(Protocol):
         """(rows,) the weight of each row, or None."""
 
     @property
-    def extras(self) -> dict[str, Any]:
+    def extras(self) -> Mapping[str, Any]:
         """All other keyword arguments of the update."""
 
 

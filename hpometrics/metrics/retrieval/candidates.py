@@ -129,10 +129,9 @@ def _negatives(
     if short.any() and not allow_fewer:
         user = int(short.argmax())
         raise MetricInputError(
-            f"{num_negatives} negatives are wanted, user {int(numbers[user])} has "
-            f"{int(available[user])} items left that are neither relevant nor seen; give a smaller "
-            "num_negatives=, or draw those there are by "
-            "sample_candidates(..., allow_fewer=True) and measure them as items="
+            f"cannot draw {num_negatives} negatives: user {int(numbers[user])} has {int(available[user])} "
+            "items that are neither relevant nor seen; give a smaller num_negatives=, or draw as many as "
+            "there are by sample_candidates(..., allow_fewer=True) and measure them as items="
         )
     draws = _distinct(available, num_negatives, numbers, seed)
     return _free_items(draws, excluded, offsets, num_items)

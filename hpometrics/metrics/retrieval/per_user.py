@@ -68,8 +68,8 @@ class PerUser(Mapping[str, Column]):
         ]
         if not columns:
             raise MetricInputError(
-                f"no value of a user is kept by {', '.join(metrics)}; say so in the output, "
-                "Ranking(per_user=True), and name a metric that is a mean over users, such as ndcg@10"
+                f"{', '.join(metrics)}: no values by user are stored; set Ranking(per_user=True) as the "
+                "output, and name a metric that is a mean over users, such as ndcg@10"
             )
         _, first, (users, _) = columns[0]
         return cls({name: column for name, _, column in columns}, user_strata(first, users))
@@ -220,7 +220,7 @@ def strata(column: Column, groups: Any) -> dict[int, Stratum]:
     groups = torch.as_tensor(groups)
     if len(users) and not 0 <= int(users.min()) <= int(users.max()) < len(groups):
         raise MetricInputError(
-            f"groups tell of users 0..{len(groups) - 1}, got users from {int(users.min())} "
+            f"groups are those of users 0..{len(groups) - 1}, got users from {int(users.min())} "
             f"to {int(users.max())}"
         )
     own = groups[users]

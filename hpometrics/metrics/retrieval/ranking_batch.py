@@ -47,7 +47,7 @@ class RankingBatch(Outputs):
         side: the side data of the output.
         items: (rows, candidates) the item of each column, -1 for none; None where columns are items.
         users: (rows,) the number of each user, or None.
-        relevance: what is relevant to each row.
+        relevance: the relevant items of each row.
 
     Raises:
         MetricInputError: shapes do not match, item ids are out of range, or an argument is missing.
@@ -166,7 +166,7 @@ class RankingBatch(Outputs):
         self._check_numbered()
         if self._update.num_items is None:
             raise MetricInputError(
-                "the size of the catalogue is wanted, candidates do not show it; give Ranking(num_items=...)"
+                "the size of the catalogue is needed, candidates do not show it; give Ranking(num_items=...)"
             )
         return self._update.num_items
 
@@ -330,8 +330,8 @@ class RankingBatch(Outputs):
     def _check_numbered(self) -> None:
         if not self.numbered:
             raise MetricInputError(
-                "the items of lists are wanted, which queries= alone do not tell; pass items=, (pairs,), the "
-                "item of each pair, or leave out metrics of the catalogue"
+                "the items of lists are needed, and queries= alone do not tell them; pass items=, (pairs,), "
+                "the item of each pair, or leave out metrics of the catalogue"
             )
 
     def _rank(self, depth: int) -> Lists:

@@ -15,7 +15,7 @@ from .._device import on_host
 from .interactions import Interactions, PaddedInteractions
 from .lists import of_each_length, of_lengths
 
-_BUFFER = 1 << 20  # grades of rows over all columns that are held at a time
+_BUFFER = 1 << 20  # grades of rows over all columns in memory at a time
 _BUFFER_ON_DEVICE = 1 << 28
 
 

@@ -77,5 +77,5 @@ def rankings_in(batch: Outputs) -> RankingBatch:
         MetricInputError: it is not.
     """
     if not isinstance(batch, RankingBatch):
-        raise MetricInputError(f"lists are ranked of a ranking output, not of {batch.feature}")
+        raise MetricInputError(f"ranked lists need a ranking output, got {batch.feature}")
     return batch

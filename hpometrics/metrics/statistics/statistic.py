@@ -186,10 +186,10 @@ class Kept(Statistic):
         take: computes the tensors of a batch, or refuses it.
 
     >>> from hpometrics.metrics.features import Number
-    >>> kept = Kept("targets", lambda batch: {"target": batch.target, "sum rows": torch.tensor(len(batch))})
-    >>> kept.update(Outputs(Number(), predictions=[1.0, 2.0], target=[1.0, 4.0]))
-    >>> kept.update(Outputs(Number(), predictions=[1.0], target=[5.0]))
-    >>> {name: value.tolist() for name, value in kept.state().items()}
+    >>> store = Kept("targets", lambda batch: {"target": batch.target, "sum rows": torch.tensor(len(batch))})
+    >>> store.update(Outputs(Number(), predictions=[1.0, 2.0], target=[1.0, 4.0]))
+    >>> store.update(Outputs(Number(), predictions=[1.0], target=[5.0]))
+    >>> {name: value.tolist() for name, value in store.state().items()}
     {'sum rows': 3, 'target': [1.0, 4.0, 5.0]}
     """
 
@@ -232,7 +232,7 @@ class Kept(Statistic):
             return
         for name, current in {**self._state, **(self._parts[0] if self._parts else {})}.items():
             if name not in tensors:
-                raise MetricInputError(f"{self.params['of']}: batches before had {name}, this one has not")
+                raise MetricInputError(f"{self.params['of']}: earlier batches had {name}, this one does not")
             shape = tensors[name].shape if name.startswith(SUM) else tensors[name].shape[1:]
             expected = current.shape if name.startswith(SUM) else current.shape[1:]
             if shape != expected:

@@ -102,7 +102,7 @@ def test_strata_are_means_of_groups():
     column = (torch.tensor([0, 1, 2, 4]), torch.tensor([1.0, 0.0, torch.nan, 0.5]))
     assert strata(column, [1, 1, 1, 0, 2]) == {1: Stratum(0.5, 2), 2: Stratum(0.5, 1)}
     assert strata(column, [-1, -1, 0, 0, 0]) == {0: Stratum(0.5, 1)}
-    with pytest.raises(MetricInputError, match=r"groups tell of users 0..2, got users from 0 to 4"):
+    with pytest.raises(MetricInputError, match=r"groups are those of users 0..2, got users from 0 to 4"):
         strata(column, [0, 0, 0])
 
 

@@ -65,7 +65,7 @@ def test_shuffled_order_carries_nothing():
 def test_too_few_items_left():
     """The error names the user; on request each gets what there is, and places that are none."""
     given = {"target": [[0], [0, 1, 2]], "num_items": 5, "num_negatives": 3, "users": torch.tensor([8, 9])}
-    with pytest.raises(MetricInputError, match="3 negatives are wanted, user 9 has 2 items left"):
+    with pytest.raises(MetricInputError, match="cannot draw 3 negatives: user 9 has 2 items"):
         sample_candidates(**given)
     fewer = sample_candidates(**given, allow_fewer=True, shuffle=False)
     assert sorted(fewer.items[1].tolist()) == [-1, 0, 1, 2, 3, 4] and (fewer.items[0] >= 0).sum() == 4
