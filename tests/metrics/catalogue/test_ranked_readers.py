@@ -71,7 +71,7 @@ def test_without_a_cut_off_the_list_has_no_end(name):
 def test_an_endless_list_needs_no_ranking(name, monkeypatch):
     """The ranks of relevant items are enough, and no list is made."""
     case = make_case("masked", 0)
-    monkeypatch.setattr(RankingBatch, "_ranked", lambda *_: pytest.fail("a list was ranked"))
+    monkeypatch.setattr(RankingBatch, "_rank", lambda *_: pytest.fail("a list was ranked"))
     assert 0 < together([name], case)[name] < 1
 
 

@@ -27,9 +27,9 @@ def test_without_a_cut_off_the_list_is_all(kind, seed):
 def test_nothing_is_ranked_for_whole_lists(monkeypatch):
     """The ranks of relevant items are enough: no list, whatever the number of metrics."""
     case, calls = make_case("random", 0), []
-    monkeypatch.setattr(RankingBatch, "_ranked", lambda *_: pytest.fail("a list was ranked"))
-    placed = RankingBatch._placed
-    monkeypatch.setattr(RankingBatch, "_placed", lambda self: calls.append(1) or placed(self))
+    monkeypatch.setattr(RankingBatch, "_rank", lambda *_: pytest.fail("a list was ranked"))
+    placed = RankingBatch._whole_lists
+    monkeypatch.setattr(RankingBatch, "_whole_lists", lambda self: calls.append(1) or placed(self))
     together(WHOLE, case)
     assert len(calls) == 2  # once for each batch
 

@@ -134,8 +134,8 @@ def test_words_are_cut_once_per_batch(monkeypatch):
     from hpometrics.metrics.statistics import text_counts
 
     calls = []
-    original = text_counts.closed
-    monkeypatch.setattr(text_counts, "closed", lambda texts: calls.append(len(texts)) or original(texts))
+    original = text_counts.join_texts
+    monkeypatch.setattr(text_counts, "join_texts", lambda texts: calls.append(len(texts)) or original(texts))
     names = [
         "accuracy",
         "f1",
