@@ -1,4 +1,4 @@
-"""The origin of a study: the space that its trials were drawn from, and whether they are of the metric."""
+"""Compatibility of a stored study with a search: the space of its trials, and their metrics."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ SPACE = f"{PREFIX}space"
 
 
 def check_origin(study: optuna.Study, metrics: Sequence[str], space: Space, extend: bool = False) -> None:
-    """Refuse a study whose trials are of another space or metric; note on a new one which space it has.
+    """Refuse a study whose trials have another space or metric; write the space to a new one.
 
     Args:
-        study: new, stored, or made by hand.
+        study: new, stored, or created by hand.
         metrics: the canonical names of what is optimized.
-        space: where its next trials are drawn from.
-        extend: accept a changed space and note it.
+        space: the space from which its next trials are drawn.
+        extend: accept a changed space and store it.
 
     Raises:
-        RecordError: the metrics differ, or the space; each difference is told.
+        RecordError: the metrics differ, or the space; the message has each difference.
     """
     name = study.study_name
     if study.metric_names is not None and list(study.metric_names) != list(metrics):
-        told, asked = ", ".join(study.metric_names), ", ".join(metrics)
-        raise RecordError(f"the study {name!r} is of {told}, not of {asked}; create another one for it")
+        stored, requested = ", ".join(study.metric_names), ", ".join(metrics)
+        raise RecordError(f"the study {name!r} is of {stored}, not of {requested}; create another one for it")
     before: Mapping[str, Any] | None = study.user_attrs.get(SPACE)
     now = json.loads(json.dumps(space.to_json(), allow_nan=False))
     if before is None:
@@ -47,11 +47,11 @@ def check_origin(study: optuna.Study, metrics: Sequence[str], space: Space, exte
 
 
 def _check_unmarked(study: optuna.Study, metrics: Sequence[str], space: Space) -> None:
-    """Refuse trials that another objective left, unless they fit and the user says what their values are."""
+    """Refuse trials of another objective, unless they fit and the user has named their metrics."""
     finished = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
     unmarked = [trial for trial in finished if RESULT not in trial.user_attrs]
     for trial in unmarked:
-        _check_drawn(trial, study, space)
+        _check_params(trial, study, space)
     foreign = [trial for trial in unmarked if _metrics_of_run(trial) != list(metrics)]
     if foreign and study.metric_names is None:
         raise RecordError(
@@ -62,12 +62,12 @@ def _check_unmarked(study: optuna.Study, metrics: Sequence[str], space: Space) -
 
 
 def _metrics_of_run(trial: FrozenTrial) -> list[str] | None:
-    """What the run in a user's own objective optimized; None of a trial without one."""
+    """Return the metrics that a run in a user's own objective optimized; None for a trial without a run."""
     panel = panel_of(trial)
     return None if panel is None else list(panel["metrics"])
 
 
-def _check_drawn(trial: FrozenTrial, study: optuna.Study, space: Space) -> None:
+def _check_params(trial: FrozenTrial, study: optuna.Study, space: Space) -> None:
     try:
         space.decode(trial.params)
     except SpaceError as err:
@@ -80,11 +80,12 @@ def _check_drawn(trial: FrozenTrial, study: optuna.Study, space: Space) -> None:
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     for name in dict.fromkeys([*before, *now]):
         if before.get(name) != now.get(name):
-            yield f"  space.{name}: {_shown(before.get(name))} -> {_shown(now.get(name))}"
+            old, new = _format_dimension(before.get(name)), _format_dimension(now.get(name))
+            yield f"  space.{name}: {old} -> {new}"
 
 
-def _shown(dimension: Mapping[str, Any] | None) -> str:
-    """Print a dimension as it is written in Python; `log=false` and the like go without saying."""
+def _format_dimension(dimension: Mapping[str, Any] | None) -> str:
+    """Format a dimension as it is written in Python, without defaults such as `log=false`."""
     if dimension is None:
         return "(not there)"
     facts = {name: fact for name, fact in dimension.items() if name != "kind" and fact is not False}

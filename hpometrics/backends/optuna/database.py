@@ -1,4 +1,4 @@
-"""ReconnectingStorage: a database storage that repeats calls whose connection dropped."""
+"""A database storage that repeats calls whose connection dropped, and the lock of a study in it."""
 
 from __future__ import annotations
 
@@ -20,70 +20,10 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from ...exceptions import DiskError
+from ._internals import database_models
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class TurnLostError(StorageInternalError):
-    """The lock of a study was lost with its connection: what was done under it has to be done again."""
-
-
-class Thread(local):
-    """State of a thread that its storage calls share.
-
-    Attributes:
-        lock: the connection by which the thread has locked a study.
-        locked: the engine of the database and the key of that study.
-        calls: whether it is in a call that makes others.
-        waits: whether its calls are repeated.
-        making: the mark of the trial that it makes, once more for each time that it has tried.
-    """
-
-    def __init__(self) -> None:
-        self.lock: Any = None
-        self.locked: tuple[Any, Any] | None = None
-        self.calls, self.waits = False, True
-        self.making: list[str] = []
-
-
-thread = Thread()
-
-
-def repeats_turn(section: Callable[P, T]) -> Callable[P, T]:
-    """Repeat a section that has lost its lock; each of its effects may happen twice.
-
-    It comes to an end: whoever takes the lock waits for the database, and gives up after a while. A section
-    within another has no lock of its own to take again, so the outer one is repeated.
-    """
-
-    @wraps(section)
-    def again(*args: P.args, **kwargs: P.kwargs) -> T:
-        while True:
-            try:
-                return section(*args, **kwargs)
-            except TurnLostError:
-                if thread.lock is not None:
-                    raise
-
-    return again
-
-
-def repeated(storage: BaseStorage, call: Callable[[], T]) -> T:
-    """Call a function that reads a storage directly; a `ReconnectingStorage` repeats it as its own calls."""
-    repeat = getattr(storage, "repeated", None)
-    return call() if repeat is None else repeat(call)
-
-
-@contextmanager
-def at_once() -> Iterator[None]:
-    """Do not repeat calls of this thread, for callers that try again by themselves."""
-    thread.waits = False
-    try:
-        yield
-    finally:
-        thread.waits = True
-
 
 PATIENCE = 60.0
 """Seconds for which a call is repeated while the database does not answer."""
@@ -106,14 +46,75 @@ _MARK = "hpometrics:made_by"
 _log = logging.getLogger("hpometrics")
 
 
+class TurnLostError(StorageInternalError):
+    """The lock of a study was lost with its connection: all that was done under it must be repeated."""
+
+
+class Thread(local):
+    """State of a thread that its storage calls share.
+
+    Attributes:
+        lock: the connection with which the thread has locked a study.
+        locked: the engine of the database and the key of that study.
+        calls: whether the thread is in a call that makes others.
+        waits: whether its calls are repeated.
+        making: the mark of the trial that the thread creates, once more for each try so far.
+    """
+
+    def __init__(self) -> None:
+        self.lock: Any = None
+        self.locked: tuple[Any, Any] | None = None
+        self.calls, self.waits = False, True
+        self.making: list[str] = []
+
+
+thread = Thread()
+
+
+def repeats_turn(section: Callable[P, T]) -> Callable[P, T]:
+    """Repeat a section that has lost its lock; each of its effects may happen twice.
+
+    It ends: locking waits for the database, and gives up after a while. A section within another has no lock
+    of its own to take again, so the outer one is repeated.
+    """
+
+    @wraps(section)
+    def again(*args: P.args, **kwargs: P.kwargs) -> T:
+        while True:
+            try:
+                return section(*args, **kwargs)
+            except TurnLostError:
+                if thread.lock is not None:
+                    raise
+
+    return again
+
+
+def repeated(storage: BaseStorage, call: Callable[[], T]) -> T:
+    """Call a function that reads a storage directly; a `ReconnectingStorage` repeats it like its methods."""
+    repeat = getattr(storage, "repeated", None)
+    return call() if repeat is None else repeat(call)
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """Do not repeat calls of this thread, for callers that try again by themselves."""
+    thread.waits = False
+    try:
+        yield
+    finally:
+        thread.waits = True
+
+
 class ReconnectingStorage(RDBStorage):
-    """A database that a process goes on with when its connection was dropped, or its server was away.
+    """A database storage that outlives dropped connections and a server that was away.
 
     A call that a lost connection has ended is repeated with growing pauses, for `PATIENCE` seconds at most.
-    All that Optuna writes may be written twice, but for a new trial and the end of one. A new trial has a
-    mark, and the end of one is looked up, before they are written again. That a trial was begun cannot be
-    told from others having begun it: it counts as not begun, and goes on as one whose worker died. Who held
-    the lock of the study, and has lost it with its connection, begins again (`repeats_turn`).
+    All that Optuna writes may be written twice, except a new trial and the end of one. A new trial has a
+    mark, and the end of one is read, before they are written again. Whether this call or another process has
+    started a trial cannot be distinguished: the trial counts as not started, and is resumed as one whose
+    worker died. A section that has lost the lock of the study with its connection is repeated
+    (`repeats_turn`).
 
     Raises:
         DiskError: in any call, the database did not answer for that long.
@@ -123,11 +124,11 @@ class ReconnectingStorage(RDBStorage):
         """Repeat a call until it succeeds.
 
         Args:
-            call: asks or writes something; it has no effect, or all of it.
+            call: reads or writes something; it takes effect as a whole or not at all.
             again: the call to repeat, where it is another.
 
         Raises:
-            TurnLostError: this thread had locked a study, and has the lock no more.
+            TurnLostError: this thread had locked a study, and has lost the lock.
             DiskError: the database did not answer for `PATIENCE` seconds.
         """
         if thread.calls:
@@ -148,7 +149,7 @@ class ReconnectingStorage(RDBStorage):
             except (StorageInternalError, SQLAlchemyError) as error:
                 if not (thread.waits and is_lost(error)):
                     raise
-                if thread.lock is not None and not _is_held(thread.lock):
+                if thread.lock is not None and not _is_alive(thread.lock):
                     raise TurnLostError(str(error)) from error
                 if since is None:
                     since = time.monotonic()
@@ -169,16 +170,16 @@ class ReconnectingStorage(RDBStorage):
 
     def create_new_study(self, *args: Any, **kwargs: Any) -> int:
         """Create a study; when the call is repeated, a study of this name counts as created by it."""
-        made = super().create_new_study
+        create = super().create_new_study
         name = kwargs.get("study_name", args[1] if len(args) > 1 else None)
 
         def again() -> int:
             try:
-                return made(*args, **kwargs)
+                return create(*args, **kwargs)
             except DuplicatedStudyError:
                 return self.get_study_id_from_name(str(name))
 
-        return self.repeated(lambda: made(*args, **kwargs), again)
+        return self.repeated(lambda: create(*args, **kwargs), again)
 
     def delete_study(self, study_id: int) -> None:
         """Delete a study; when the call is repeated, a missing study counts as deleted by it."""
@@ -201,37 +202,40 @@ class ReconnectingStorage(RDBStorage):
 
     def _get_prepared_new_trial(self, study_id: int, template_trial: Any, session: Any) -> Any:
         """Create the rows of a trial, in a transaction that Optuna itself may repeat."""
-        from optuna.storages._rdb.models import TrialModel, TrialSystemAttributeModel as Mark
-
+        trial_model, attribute_model = database_models()
         mark, *tries = thread.making
         thread.making.append(mark)
         if tries:
-            if thread.lock is not None and not _is_held(thread.lock):
+            if thread.lock is not None and not _is_alive(thread.lock):
                 raise TurnLostError("the lock of the study was lost")
-            marked = session.query(TrialModel).join(Mark).filter(TrialModel.study_id == study_id)
-            made = marked.filter(Mark.key == _MARK, Mark.value_json == json.dumps(mark)).one_or_none()
-            if made is not None:
-                return made
-        made = super()._get_prepared_new_trial(study_id, template_trial, session)
-        session.add(Mark(trial_id=made.trial_id, key=_MARK, value_json=json.dumps(mark)))
-        return made
+            of_study = (
+                session.query(trial_model).join(attribute_model).filter(trial_model.study_id == study_id)
+            )
+            trial = of_study.filter(
+                attribute_model.key == _MARK, attribute_model.value_json == json.dumps(mark)
+            ).one_or_none()
+            if trial is not None:
+                return trial
+        trial = super()._get_prepared_new_trial(study_id, template_trial, session)
+        session.add(attribute_model(trial_id=trial.trial_id, key=_MARK, value_json=json.dumps(mark)))
+        return trial
 
     def set_trial_state_values(
         self, trial_id: int, state: TrialState, values: Sequence[float] | None = None
     ) -> bool:
-        """Begin or end a trial; a repeated call first reads what the lost one has done."""
-        written = super().set_trial_state_values
+        """Start or end a trial; a repeated call first reads what the lost one has done."""
+        write = super().set_trial_state_values
 
         def again() -> bool:
-            known = self.get_trial(trial_id)
-            if known.state is state and known.state is TrialState.RUNNING:
+            stored = self.get_trial(trial_id)
+            if stored.state is state and stored.state is TrialState.RUNNING:
                 return False  # by this call, or by another process
-            ended = None if values is None else [float(value) for value in values]
-            if known.state is state and known.state.is_finished() and known.values == ended:
+            expected = None if values is None else [float(value) for value in values]
+            if stored.state is state and stored.state.is_finished() and stored.values == expected:
                 return True
-            return written(trial_id, state, values)
+            return write(trial_id, state, values)
 
-        return self.repeated(lambda: written(trial_id, state, values), again)
+        return self.repeated(lambda: write(trial_id, state, values), again)
 
 
 def _repeating(name: str) -> Callable[..., Any]:
@@ -263,27 +267,27 @@ for _name in REPEATED:
 def locked(storage: RDBStorage, study: str) -> Iterator[None]:
     """Lock a study in a database; the next call of this thread raises if the lock was lost.
 
-    The lock belongs to a connection, and another one waits for it, even of the same thread. So a thread that
-    has locked the study already goes on under that lock.
+    The lock belongs to a connection, and another one waits for it, even in the same thread. So a thread that
+    has locked the study already continues under that lock.
     """
     kind = storage.engine.dialect.name
-    take, give = map(text, _LOCKS[kind])
+    lock, unlock = map(text, _LOCKS[kind])
     key: Any = crc32(study.encode()) if kind == "postgresql" else f"hpometrics:{study}"[:64]
     if thread.locked == (storage.engine, key):
         yield
         return
 
-    def taken() -> Connection:
+    def connect() -> Connection:
         connection = storage.engine.connect()
         try:
-            connection.execute(take, {"key": key})
+            connection.execute(lock, {"key": key})
         except BaseException:
-            connection.invalidate()  # the lock may yet be given to it
+            connection.invalidate()  # it may get the lock yet
             connection.close()
             raise
         return connection
 
-    connection = repeated(storage, taken)
+    connection = repeated(storage, connect)
     outer = thread.lock, thread.locked
     thread.lock, thread.locked = connection, (storage.engine, key)
     try:
@@ -291,7 +295,7 @@ def locked(storage: RDBStorage, study: str) -> Iterator[None]:
     finally:
         thread.lock, thread.locked = outer
         try:
-            connection.execute(give, {"key": key})
+            connection.execute(unlock, {"key": key})
             connection.close()
         except SQLAlchemyError:  # the lock has ended with its connection, or ends now
             with suppress(SQLAlchemyError):
@@ -317,8 +321,8 @@ def is_lost(error: BaseException | None) -> bool:
     return False
 
 
-def _is_held(connection: Connection) -> bool:
-    """Check whether the connection that holds a lock is alive; the lock ends with it."""
+def _is_alive(connection: Connection) -> bool:
+    """Return whether the connection of a lock is alive; the lock ends with it."""
     if connection.closed or connection.invalidated:
         return False
     try:

@@ -1,4 +1,4 @@
-"""OptunaObjective: a callable for `study.optimize` whose direction is the metric's."""
+"""A callable for `study.optimize` whose direction is the metric's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ...run.distributed import Ranks
 from ...run.reporter import ListReporter
 from ...run.spec import Train
 from ...space.space import Space
-from ..base_objective import Outcome
+from ..base_objective import BaseObjective
 from ..plugins import check_several
 from .compatibility import check_origin
 from .reporter import OptunaReporter
@@ -26,22 +26,22 @@ from .samplers import make_pruner, make_sampler, own_pruner
 from .study import check_study, finish, study_records, write_panel, write_result
 from .trial_queue import HeldTrials, reclaim
 
-_BEGUN = tuple(state for state in OptunaState if state is not OptunaState.WAITING)
+_STARTED = tuple(state for state in OptunaState if state is not OptunaState.WAITING)
 _FIRST_LOCK = Lock()
 
 
-class OptunaObjective(Outcome):
+class OptunaObjective(BaseObjective):
     """Draws params, trains, reports every epoch and returns the value of the picked one.
 
-    Of several objectives nothing is reported, as Optuna prunes by one value alone; the values of the picked
-    epoch are returned. See `Outcome` for the arguments.
+    For several objectives nothing is reported, as Optuna prunes by one value alone; the values of the picked
+    epoch are returned. See `BaseObjective` for the arguments.
     """
 
     _study: optuna.Study | None = None
 
     def __init__(self, train: Train, space: Space | Mapping[str, Any], **facts: Any) -> None:
         super().__init__(train, space, **facts)
-        self._locks: HeldTrials | None = None  # once there is a trial to lock
+        self._locks: HeldTrials | None = None  # until there is a trial to lock
         self._at_work: dict[int, int] = {}  # the trial of each thread
 
     def __getstate__(self) -> dict[str, Any]:
@@ -52,11 +52,11 @@ class OptunaObjective(Outcome):
 
         Args:
             arguments: those of `optuna.create_study`; `sampler` and `pruner` may be names (see
-                `make_sampler` and `make_pruner`). A sampler made here has this objective's seed.
+                `make_sampler` and `make_pruner`). A sampler that is created here has this objective's seed.
 
         Raises:
-            ObjectiveError: `direction` or `directions` says otherwise.
-            ConfigError: a sampler or pruner that knows one objective is to search for several.
+            ObjectiveError: `direction` or `directions` differs from the metrics' own.
+            ConfigError: there are several objectives, and a sampler or pruner supports one alone.
         """
         self._check_directions(arguments)
         sampler, pruner = arguments.pop("sampler", None), arguments.pop("pruner", None)
@@ -68,19 +68,19 @@ class OptunaObjective(Outcome):
             pruner = "none"
         if pruner is not None:
             pruner = make_pruner(pruner, self.trials.spec.epochs)
-        told = {name: value for name, value in arguments.items() if name not in ("direction", "directions")}
+        others = {name: value for name, value in arguments.items() if name not in ("direction", "directions")}
         directions: Any = [direction.value for direction in self.directions]
-        study = optuna.create_study(**told, directions=directions, sampler=sampler, pruner=pruner)
+        study = optuna.create_study(**others, directions=directions, sampler=sampler, pruner=pruner)
         self._check(study)
         return study
 
     def __call__(self, trial: BaseTrial) -> float | tuple[float, ...]:
         """Run one trial and return its value; a run without a finite value returns nan, which Optuna fails.
 
-        Of several objectives these are the values in their order.
+        For several objectives it returns their values in their order.
 
         Raises:
-            optuna.TrialPruned: the pruner stopped it.
+            optuna.TrialPruned: the pruner stopped the trial.
             Exception: what `train` raised, after it is recorded.
         """
         study = getattr(trial, "study", None)
@@ -107,38 +107,38 @@ class OptunaObjective(Outcome):
     def optimize(
         self, study: optuna.Study | None = None, n_trials: int | None = None, **arguments: Any
     ) -> None:
-        """Run trials until the study has `n_trials` in all, as `hpometrics run` does; called again, go on.
+        """Run trials until the study has `n_trials` in all, as `hpometrics run` does; a new call continues.
 
         Trials of earlier processes count, whether a storage or the `directory` has them. With a directory, a
-        trial whose process died goes on first, under its own number and from its last checkpoint.
+        trial whose process died is resumed first, under its own number and from its last checkpoint.
 
-        In a process group every rank calls it, once the group is there; `train` gets the same params on all
-        of them, and a trial that is stopped ends on all at the same epoch. What `train` raises on one rank
-        ends its process: there is nobody left whom the others could wait for.
+        In a process group every rank calls it, after the group is initialized; `train` gets the same params
+        on all of them, and a trial that is stopped ends on all at the same epoch. What `train` raises on one
+        rank ends its process: the others could wait for nobody.
 
         Args:
-            study: on the first rank; the others pass none.
+            study: the study on the first rank; the others pass none.
             n_trials: the total; several processes that share a storage may each run one more. None runs until
                 `timeout` or `study.stop()`.
             arguments: further arguments of `study.optimize`; in a process group not `catch` and `n_jobs`.
 
         Raises:
-            RunError: the first rank has no study, or an argument, or a retry, would let ranks go apart.
+            RunError: the first rank has no study, or the ranks would diverge by an argument or a retry.
             RankError: another rank has failed.
         """
         ranks = Ranks()
         if not ranks.alone:
             self._check_alike(arguments)
         if not ranks.leads:
-            while (told := ranks.from_first(_nothing)) is not None:
-                self._follow(*told)
+            while (trial := ranks.from_first(_no_trial)) is not None:
+                self._follow(*trial)
             return
         if study is None:
             raise RunError("the first rank optimizes a study; objective.create_study() makes one")
         if study is not self._study:
             self._check(study)  # before a trial is asked for
 
-        def led(trial: optuna.Trial) -> float | tuple[float, ...]:
+        def lead(trial: optuna.Trial) -> float | tuple[float, ...]:
             ranks.from_first(lambda: (trial.number, self.space.suggest(trial)))
             try:
                 return self(trial)
@@ -147,29 +147,29 @@ class OptunaObjective(Outcome):
 
         try:
             for orphan in iter(lambda: reclaim(study, self._take), None):
-                finish(study, orphan, led, arguments.get("catch", ()))
+                finish(study, orphan, lead, arguments.get("catch", ()))
             if n_trials is not None:
                 trials = study.get_trials(deepcopy=False)
-                begun = sum(trial.state in _BEGUN for trial in trials)
-                full = MaxTrialsCallback(max(begun + 1, n_trials), states=_BEGUN)
-                n_trials = max(0, n_trials - begun)
-                arguments["callbacks"] = [*(arguments.get("callbacks") or ()), full]
-            study.optimize(led, n_trials=n_trials, **arguments)
+                started = sum(trial.state in _STARTED for trial in trials)
+                stop = MaxTrialsCallback(max(started + 1, n_trials), states=_STARTED)
+                n_trials = max(0, n_trials - started)
+                arguments["callbacks"] = [*(arguments.get("callbacks") or ()), stop]
+            study.optimize(lead, n_trials=n_trials, **arguments)
         except _Interrupted as err:
             raise KeyboardInterrupt from err.__cause__
         finally:
             self._unlock(*self._at_work)
-        ranks.from_first(_nothing)
+        ranks.from_first(_no_trial)
 
     def _take(self, number: int) -> bool:
-        """Lock a trial for this thread; return False if another process holds it, or without a directory.
+        """Lock a trial for this thread; return False if another process has it, or without a directory.
 
-        The lock stays until the thread begins another trial, since the study learns the result in between.
+        The lock stays until the thread starts another trial, since the study gets the result in between.
         """
         if self.trials.directory is None:
             return False
         self._unlock(get_ident())
-        with _FIRST_LOCK:  # of two objects, each with the lock of a thread, one would be lost with its lock
+        with _FIRST_LOCK:  # with one object for each of two threads, one would be lost with its lock
             self._locks = self._locks or HeldTrials(self.trials.directory / ".locks")
         if not self._locks.take(number):
             return False
@@ -177,7 +177,7 @@ class OptunaObjective(Outcome):
         return True
 
     def _lock(self, number: int) -> None:
-        """Lock a trial that begins.
+        """Lock a trial that starts.
 
         Raises:
             RecordError: another process works on the trial of this number in the directory.
@@ -200,10 +200,10 @@ class OptunaObjective(Outcome):
                 self._locks.release(number)
 
     def _check_alike(self, arguments: Mapping[str, Any]) -> None:
-        """Refuse what would let the ranks of a group carry out other trials than the first.
+        """Refuse arguments by which the ranks of a group would run other trials than the first.
 
         Raises:
-            RunError: `retries`, `catch` or `n_jobs` is given.
+            RunError: `retries`, `catch` or `n_jobs` is set.
         """
         if self.trials.retries:
             raise RunError("leave retries= out: ranks fail together, and nobody is left to try again")
@@ -213,7 +213,7 @@ class OptunaObjective(Outcome):
             )
 
     def _follow(self, number: int, params: Mapping[str, Any]) -> None:
-        """Carry out a trial of the first rank; its host and its directory are there."""
+        """Run a trial of the first rank, which has the study and the directory."""
         record, error = self.trials.run(params, ListReporter(number, params))
         shared = record.state is TrialState.PRUNED or isinstance(error, NoFiniteValueError)
         if error is not None and not shared:
@@ -231,14 +231,14 @@ class OptunaObjective(Outcome):
         ]
 
     def _check_directions(self, arguments: Mapping[str, Any]) -> None:
-        given, one = arguments.get("directions"), arguments.get("direction")
-        if given is None and one is None:
+        several, one = arguments.get("directions"), arguments.get("direction")
+        if several is None and one is None:
             return
-        stated: list[Any] = [one] if given is None else list(given)
-        if [Objective.parse(getattr(one, "name", one)) for one in stated] != self.directions:
-            told = ", ".join(f"{name} is to {objective.value}" for name, objective in self.optimized.items())
-            word = "direction" if given is None else "directions"
-            raise ObjectiveError(f"{told}, but {word}= says {', '.join(map(str, stated))}")
+        requested: list[Any] = [one] if several is None else list(several)
+        if [Objective.parse(getattr(one, "name", one)) for one in requested] != self.directions:
+            goals = ", ".join(f"{name} is to {objective.value}" for name, objective in self.optimized.items())
+            word = "direction" if several is None else "directions"
+            raise ObjectiveError(f"{goals}, but {word}= says {', '.join(map(str, requested))}")
 
     def _check(self, study: optuna.Study) -> None:
         check_several(self.optimized, study.sampler, own_pruner(study))
@@ -251,5 +251,5 @@ class _Interrupted(BaseException):
     """Ctrl-C in a trial: Optuna would count a `KeyboardInterrupt` as the trial's failure."""
 
 
-def _nothing() -> None:
-    """What follows the last trial."""
+def _no_trial() -> None:
+    """Return None, which the first rank sends in the place of a trial after the last one."""

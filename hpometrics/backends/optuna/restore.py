@@ -1,4 +1,4 @@
-"""A study that its file has lost: found damaged, put aside, made again from the records of its trials."""
+"""Recovery of a study: finding damage, moving the file aside, restoring the trials from their records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
 from optuna.trial import FrozenTrial, TrialState as OptunaState
 
 from ...exceptions import RecordError, SpaceError
@@ -20,16 +25,17 @@ from ...records.recovery import StudyTrial, put_aside
 from ...records.trial_record import TrialRecord, TrialState
 from ...space.dimensions import Choice, Dimension, Float, Int
 from ...space.space import Space
+from ._internals import has_value
 from .storage import JOURNAL, foreign_part, tells_of_damage
 from .study import RESULT, STATES, metrics_of, study_records, tell
 from .trial_queue import FIXED, claim
 
 
 def is_sound(path: Path) -> bool:
-    """Say whether the file of a study, SQLite's or a journal, reads from end to end; an empty one does.
+    """Return whether the file of a study, SQLite's or a journal, can be read to its end; an empty one can.
 
     Raises:
-        sqlite3.OperationalError: it is busy, or the system does not let it be read.
+        sqlite3.OperationalError: the file is busy, or the system does not let it be read.
     """
     if not is_regular(path):
         return False
@@ -47,12 +53,12 @@ def is_sound(path: Path) -> bool:
 
 
 def read_trials(study: optuna.Study, space: Space, *, is_shared: bool = False) -> dict[int, StudyTrial]:
-    """Return what a study knows of its trials, by number.
+    """Return what a study has stored about its trials, by number.
 
     Args:
-        study: of a sweep.
-        space: from which its next trials are drawn.
-        is_shared: it has no file that could be put aside, so the params of its finished trials stand.
+        study: the study of a sweep.
+        space: the space from which its next trials are drawn.
+        is_shared: it has no file that could be moved aside, so the params of its finished trials stand.
     """
     trials = zip(study.get_trials(deepcopy=False), study_records(study), strict=True)
     return {
@@ -64,26 +70,26 @@ def read_trials(study: optuna.Study, space: Space, *, is_shared: bool = False) -
 
 
 def _is_current(trial: FrozenTrial, record: TrialRecord, space: Space, is_shared: bool) -> bool:
-    """Check whether a study can stay as it is, judged by the params of a trial."""
+    """Return whether the params of a trial let the study stay as it is."""
     if not trial.state.is_finished():
         return _is_of(space, trial)
     return is_shared or RESULT not in trial.user_attrs or _has_params_of(trial, record, space)
 
 
 def _has_params_of(trial: FrozenTrial, record: TrialRecord, space: Space) -> bool:
-    """Check whether a finished trial was drawn with the params that its result names."""
+    """Return whether a finished trial was drawn with the params that its result has."""
     point = _point(record, space)
-    if point is None:  # of another space, from which it may have been restored without any
-        given = record.given
-        return all(given.get(name, value) == value for name, value in trial.params.items())
+    if point is None:  # of another space, from which it may have been restored without params
+        params = record.given
+        return all(params.get(name, value) == value for name, value in trial.params.items())
     return all(name in trial.params and trial.params[name] == value for name, value in point.items())
 
 
 def check_trials(study: optuna.Study) -> None:
-    """Refuse a study, made by a sweep alone, whose trials contradict themselves.
+    """Refuse a study, written by a sweep alone, if one of its trials contradicts itself.
 
     Raises:
-        RecordError: one does.
+        RecordError: a trial contradicts itself.
     """
     metrics = metrics_of(study)
     trials = zip(study.get_trials(deepcopy=False), study_records(study), strict=True)
@@ -92,7 +98,7 @@ def check_trials(study: optuna.Study) -> None:
 
 
 def _check_trial(trial: FrozenTrial, record: TrialRecord, index: int, metrics: Sequence[str]) -> None:
-    """Refuse a trial of a study that contradicts itself.
+    """Refuse a trial that contradicts itself.
 
     Raises:
         RecordError: it does.
@@ -116,13 +122,13 @@ def _check_trial(trial: FrozenTrial, record: TrialRecord, index: int, metrics: S
 
 def _contains(distribution: BaseDistribution, value: Any) -> bool:
     try:
-        return distribution._contains(distribution.to_internal_repr(value))
+        return has_value(distribution, value)
     except (ValueError, TypeError):  # nan, or not a number
         return False
 
 
 def _is_of(space: Space, trial: FrozenTrial) -> bool:
-    """Say whether all that a trial has drawn so far is drawn from a space."""
+    """Return whether a trial has drawn all its params so far from a space."""
     return all(
         name in space.dimensions and _distribution(space.dimensions[name]) == distribution
         for name, distribution in trial.distributions.items()
@@ -130,7 +136,7 @@ def _is_of(space: Space, trial: FrozenTrial) -> bool:
 
 
 def _distribution(dimension: Dimension) -> BaseDistribution | None:
-    """Return the distribution of a dimension as `Space.suggest` draws from it; None of a constant."""
+    """Return the distribution of a dimension that `Space.suggest` draws from; None for a constant."""
     if isinstance(dimension, Float):
         return FloatDistribution(dimension.low, dimension.high, log=dimension.log, step=dimension.step)
     if isinstance(dimension, Int):
@@ -139,7 +145,7 @@ def _distribution(dimension: Dimension) -> BaseDistribution | None:
 
 
 def _params_of(trial: FrozenTrial, space: Space) -> Mapping[str, Any] | None:
-    """The params that an open trial goes on with; None where a part of them is still to be drawn."""
+    """Return the params that an open trial is resumed with; None if some of them have yet to be drawn."""
     stored = trial.params or trial.system_attrs.get(FIXED, {})
     try:
         return space.decode({name: value for name, value in stored.items() if name in space.dimensions})
@@ -148,7 +154,7 @@ def _params_of(trial: FrozenTrial, space: Space) -> Mapping[str, Any] | None:
 
 
 def put_aside_study(path: Path) -> Path:
-    """Rename the file of a study, and what SQLite keeps beside one; return its new name."""
+    """Rename the file of a study and the files that SQLite has beside it; return the new name."""
     aside = put_aside(path)
     for end in ("-wal", "-shm"):
         beside = path.with_name(f"{path.name}{end}")
@@ -163,19 +169,19 @@ def restore(
     space: Space,
     points: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Add the trials of records to a study, each under its number and finished as it was.
+    """Add the trials of records to a study, each under its number and in its final state.
 
     A trial that has not ended, or has no record, waits to be claimed: with its params where they are known.
 
     Args:
-        study: that nobody else uses; of trials that it has already, nothing is changed.
-        records: of trials, in any order.
-        space: whose params they have.
+        study: a study that no other process uses; the trials that it already has do not change.
+        records: the records of trials, in any order.
+        space: the space of their params.
         points: see `reserve`.
     """
-    of = {record.number: record for record in records}
-    for number in range(len(study.get_trials(deepcopy=False)), max(of, default=-1) + 1):
-        record = of.get(number)
+    by_number = {record.number: record for record in records}
+    for number in range(len(study.get_trials(deepcopy=False)), max(by_number, default=-1) + 1):
+        record = by_number.get(number)
         if record is None:
             study.enqueue_trial(dict(points[number]) if number < len(points) else {})
             continue
@@ -201,7 +207,7 @@ def _is_journal(path: Path) -> bool:
 
 
 def _point(record: TrialRecord, space: Space) -> dict[str, Any] | None:
-    """The stored form of a trial's params; None where an extended sweep has made its space another one."""
+    """Return the stored form of a trial's params; None if an extended sweep has changed the space since."""
     try:
         return space.encode(record.given)
     except SpaceError:

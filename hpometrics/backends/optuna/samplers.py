@@ -1,4 +1,4 @@
-"""Samplers and pruners by name, each trial with a random stream of its own."""
+"""Optuna's samplers and pruners by name, each trial with a random stream of its own."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from inspect import signature
-from operator import attrgetter
 from threading import get_ident
 from typing import Any, TypeVar
 
@@ -15,55 +13,16 @@ import optuna
 from optuna.distributions import BaseDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner, MedianPruner, NopPruner
-from optuna.samplers import BaseSampler, RandomSampler, TPESampler
+from optuna.samplers import BaseSampler, RandomSampler
 from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState
 
 from ..._imports import foreign
 from ...exceptions import ConfigError
 from ...run.reporter import derive_seed
 from ..plugins import PlugIn, find_class, read_spec
+from ._internals import random_streams
 
 T = TypeVar("T")
-
-_LISTED = "constraints"  # the system attribute of Optuna 4
-HAS_NAMES = hasattr(Trial, "set_constraint")
-"""Whether this Optuna keeps constraints by name."""
-
-
-def set_excesses(trial: BaseTrial, excesses: Mapping[str, float]) -> None:
-    """Keep with a trial by how much it exceeds each bound; one above 0 makes it infeasible."""
-    if not excesses:
-        return
-    if not HAS_NAMES:
-        with warnings.catch_warnings(action="ignore", category=FutureWarning):  # Optuna 5 takes it away
-            trial.set_system_attr(_LISTED, list(excesses.values()))  # type: ignore[attr-defined]
-        return
-    for text, excess in excesses.items():
-        trial.set_constraint(text, excess)
-
-
-def is_infeasible(trial: FrozenTrial) -> bool:
-    """Check whether a trial breaks a constraint; one that knows of none breaks none."""
-    excesses = trial.constraints.values() if HAS_NAMES else _listed(trial)
-    return any(excess > 0 for excess in excesses)
-
-
-def minding_constraints(make: Callable[..., T]) -> Callable[..., T]:
-    """Have a sampler mind what `set_excesses` keeps: Optuna 4 wants a function, Optuna 5 reads it itself.
-
-    Args:
-        make: its class, with arguments; one that knows no constraints stays as it is.
-    """
-    found: Any = make.func if isinstance(make, partial) else make
-    given = make.keywords if isinstance(make, partial) else {}
-    if HAS_NAMES or "constraints_func" in given or "constraints_func" not in signature(found).parameters:
-        return make
-    return partial(make, constraints_func=_listed)
-
-
-def _listed(trial: FrozenTrial) -> Sequence[float]:
-    return tuple(trial.system_attrs.get(_LISTED) or ())
-
 
 _SEEDED = ("seed",)
 _PERCENTILE = {"warmup": "n_warmup_steps", "min_trials": "n_startup_trials", "interval": "interval_steps"}
@@ -91,25 +50,81 @@ PRUNERS: Mapping[str, PlugIn] = {
     ),
 }
 
-
 _LOGS_DRAWS = "warn_independent_sampling"
 """The argument by which Optuna logs a line for each param of each trial that is not drawn with the others."""
+_CONSTRAINTS = "constraints"  # the system attribute of Optuna 4
+HAS_NAMES = hasattr(Trial, "set_constraint")
+"""Whether this Optuna stores constraints by name."""
 
-_STREAMS: Mapping[type[BaseSampler], tuple[Callable[[BaseSampler], Any], ...]] = {
-    RandomSampler: (attrgetter("_rng.rng"),),
-    TPESampler: (attrgetter("_rng.rng"), attrgetter("_random_sampler._rng.rng")),
-}
-"""The random streams of samplers that draw a param by nothing else of their own."""
+
+def make_sampler(spec: object, seed: int | None = None, constrained: bool = False) -> BaseSampler:
+    """Create a sampler: a name (see `SAMPLERS`), `{name: {argument: value}}`, `module:Class` or an object.
+
+    `grid` draws nothing itself: enqueue the points of `space.grid()` (see `reserve`).
+
+    Args:
+        spec: the sampler.
+        seed: seeds its random streams; None leaves them unseeded.
+        constrained: whether trials have constraints.
+
+    Raises:
+        ConfigError: there is no such sampler or argument.
+        MissingExtraError: the sampler needs a package that is not installed.
+    """
+    if isinstance(spec, BaseSampler):
+        return spec
+    sampler_class, arguments = find_class("sampler", spec, SAMPLERS)
+    make: Callable[..., BaseSampler] = partial(sampler_class, **{**_without_log(sampler_class), **arguments})
+    if constrained:
+        make = minding_constraints(make)
+    if seed is None:
+        return _create("sampler", spec, make)
+    if read_spec("sampler", spec)[0] == "qmc":  # one sequence for all workers; what it cannot draw is random
+        return SeededSampler(partial(_make_qmc, make, seed), seed)
+    _create("sampler", spec, partial(make, seed=0))  # errors now, not at the first trial
+    return SeededSampler(partial(_make_seeded, make), seed)
+
+
+def make_pruner(spec: object, epochs: int | None = None) -> BasePruner:
+    """Create a pruner: a name (see `PRUNERS`), `{name: {argument: value}}`, `module:Class` or an object.
+
+    Args:
+        spec: the pruner; None means no pruning.
+        epochs: the most epochs a run can have; hyperband needs them to set up its brackets.
+
+    Raises:
+        ConfigError: there is no such pruner or argument.
+    """
+    if spec is None:
+        return NopPruner()
+    if isinstance(spec, BasePruner):
+        return spec
+    name, _ = read_spec("pruner", spec)
+    pruner_class, arguments = find_class("pruner", spec, PRUNERS)
+    if name == "hyperband" and epochs is not None:
+        arguments.setdefault("max_resource", epochs)
+    if name == "asha":
+        arguments.setdefault("min_resource", 1)
+    if name == "patient":
+        inner = arguments.get("wrapped_pruner")
+        arguments["wrapped_pruner"] = None if inner is None else make_pruner(inner, epochs)
+    make: Callable[..., BasePruner] = partial(pruner_class, **arguments)
+    return _create("pruner", spec, make)
+
+
+def own_pruner(study: optuna.Study) -> BasePruner | None:
+    """Return the pruner that the user gave a study; None for the default of Optuna."""
+    return None if type(study.pruner) is MedianPruner else study.pruner
 
 
 class SeededSampler(BaseSampler):
-    """A sampler whose random stream for a trial is a function of (seed, trial number) alone; for a param too.
+    """A sampler whose random stream for a trial depends on (seed, trial number) alone, and so for each param.
 
     Workers with one seed never draw the same point, and a sweep that goes on does not repeat its start.
 
     Args:
-        make: builds the sampler of one trial from its seed; what it knows, it knows from the study.
-        seed: of the sweep.
+        make: creates the sampler of one trial from its seed; it learns all else from the study.
+        seed: the seed of the sweep.
     """
 
     def __init__(self, make: Callable[[int], BaseSampler], seed: int) -> None:
@@ -124,19 +139,19 @@ class SeededSampler(BaseSampler):
 
     @cached_property
     def is_plain(self) -> bool:
-        """Whether the samplers that draw are; see the function of this name."""
+        """Whether the samplers that draw are Optuna's own; see the function of this name."""
         return is_plain(_quiet(partial(self._make, self._seed)))
 
     @cached_property
     def draws_alone(self) -> bool:
-        """Whether the samplers that draw do; see the function of this name."""
+        """Whether the samplers that draw need no look at the study; see the function of this name."""
         return draws_alone(_quiet(partial(self._make, self._seed)))
 
     def of(self, trial: FrozenTrial) -> BaseSampler:
         """Return the sampler of a trial."""
         if trial.number not in self._by_trial:
             own = self._restarted(derive_seed(self._seed, trial.number))
-            if type(own) is RandomSampler:  # it keeps nothing of a trial
+            if type(own) is RandomSampler:  # it stores nothing about a trial
                 return own
             self._by_trial[trial.number] = own
             self._by_thread.pop(get_ident(), None)
@@ -157,7 +172,7 @@ class SeededSampler(BaseSampler):
     def sample_independent(
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        """Draw from a stream of the param's own: a trial that goes on does not repeat those before it."""
+        """Draw from a stream of the param's own: a resumed trial does not repeat its earlier params."""
         own = self._restarted(derive_seed(self._seed, trial.number, name=param_name))
         return own.sample_independent(study, trial, param_name, param_distribution)
 
@@ -173,112 +188,85 @@ class SeededSampler(BaseSampler):
         self._by_trial.pop(trial.number, None)
 
     def _restarted(self, seed: int) -> BaseSampler:
-        """Give a sampler as if it had just been made with a seed: this thread's, or a new one."""
+        """Return a sampler in the state of a new one with this seed: this thread's, or a new one."""
         thread = get_ident()
-        known = self._by_thread.get(thread)
-        if known is None or not restart(known, seed):
-            known = self._by_thread[thread] = _quiet(partial(self._make, seed))
-        return known
-
-
-def make_sampler(spec: object, seed: int | None = None, constrained: bool = False) -> BaseSampler:
-    """Build a sampler: a name (see `SAMPLERS`), `{name: {argument: value}}`, `module:Class` or an object.
-
-    `grid` draws nothing itself: enqueue the points of `space.grid()` (see `reserve`).
-
-    Args:
-        spec: of the sampler.
-        seed: of its random streams; none unless given.
-        constrained: whether trials have constraints.
-
-    Raises:
-        ConfigError: no such sampler or argument.
-        MissingExtraError: it needs a package that is not installed.
-    """
-    if isinstance(spec, BaseSampler):
-        return spec
-    found, arguments = find_class("sampler", spec, SAMPLERS)
-    make: Callable[..., BaseSampler] = partial(found, **{**_without_log(found), **arguments})
-    if constrained:
-        make = minding_constraints(make)
-    if seed is None:
-        return _built("sampler", spec, make)
-    if read_spec("sampler", spec)[0] == "qmc":  # one sequence for all workers; what it cannot draw is random
-        return SeededSampler(partial(_make_qmc, make, seed), seed)
-    _built("sampler", spec, partial(make, seed=0))  # errors now, not at the first trial
-    return SeededSampler(partial(_make_seeded, make), seed)
-
-
-def make_pruner(spec: object, epochs: int | None = None) -> BasePruner:
-    """Build a pruner: a name (see `PRUNERS`), `{name: {argument: value}}`, `module:Class` or an object.
-
-    Args:
-        spec: None means no pruning.
-        epochs: the most epochs a run can have; hyperband needs them to set up its brackets.
-
-    Raises:
-        ConfigError: no such pruner or argument.
-    """
-    if spec is None:
-        return NopPruner()
-    if isinstance(spec, BasePruner):
-        return spec
-    name, _ = read_spec("pruner", spec)
-    found, arguments = find_class("pruner", spec, PRUNERS)
-    if name == "hyperband" and epochs is not None:
-        arguments.setdefault("max_resource", epochs)
-    if name == "asha":
-        arguments.setdefault("min_resource", 1)
-    if name == "patient":
-        inner = arguments.get("wrapped_pruner")
-        arguments["wrapped_pruner"] = None if inner is None else make_pruner(inner, epochs)
-    make: Callable[..., BasePruner] = partial(found, **arguments)
-    return _built("pruner", spec, make)
+        sampler = self._by_thread.get(thread)
+        if sampler is None or not restart(sampler, seed):
+            sampler = self._by_thread[thread] = _quiet(partial(self._make, seed))
+        return sampler
 
 
 def is_plain(sampler: BaseSampler) -> bool:
-    """Say whether a sampler is one of Optuna's own; of a trial that ends they read what its own copy has."""
+    """Return whether a sampler is one of Optuna's own: when a trial ends, these read its local copy alone."""
     if isinstance(sampler, SeededSampler):
         return sampler.is_plain
     return type(sampler).__module__.startswith("optuna.samplers.")
 
 
 def draws_alone(sampler: BaseSampler) -> bool:
-    """Say whether a sampler draws without a look at the study or a note in it: before there is the trial."""
+    """Return whether a sampler can draw before the trial exists, as it neither reads nor writes the study."""
     if isinstance(sampler, SeededSampler):
         return sampler.draws_alone
     return type(sampler) is RandomSampler
 
 
 def restart(sampler: BaseSampler, seed: int) -> bool:
-    """Start the random streams of a sampler anew, as if it had just been made with a seed.
+    """Seed the random streams of a sampler anew, as if it had just been created with a seed.
 
-    To make one takes longer than the draw: the streams are seeded from the system first.
+    Creating one takes longer than a draw: its streams are seeded from the system first.
 
     Returns:
-        False where nothing was done, as its streams are not known.
+        False if nothing was done, since the streams of the sampler are not known.
     """
-    try:
-        streams = [stream(sampler) for stream in _STREAMS[type(sampler)]]
-    except (KeyError, AttributeError):  # the latter: of another version of Optuna
-        return False
+    streams = random_streams(sampler)
     for stream in streams:
         stream.seed(seed)
-    return True
+    return bool(streams)
 
 
-def own_pruner(study: optuna.Study) -> BasePruner | None:
-    """Return the pruner that somebody gave a study; None of the one that Optuna gives to every other."""
-    return None if type(study.pruner) is MedianPruner else study.pruner
+def set_excesses(trial: BaseTrial, excesses: Mapping[str, float]) -> None:
+    """Store with a trial by how much it exceeds each bound; one above 0 makes it infeasible."""
+    if not excesses:
+        return
+    if not HAS_NAMES:
+        with warnings.catch_warnings(action="ignore", category=FutureWarning):  # Optuna 5 removes it
+            trial.set_system_attr(_CONSTRAINTS, list(excesses.values()))  # type: ignore[attr-defined]
+        return
+    for text, excess in excesses.items():
+        trial.set_constraint(text, excess)
 
 
-def _without_log(found: Callable[..., BaseSampler]) -> dict[str, bool]:
+def is_infeasible(trial: FrozenTrial) -> bool:
+    """Return whether a trial breaks a constraint; a trial without constraints breaks none."""
+    excesses = trial.constraints.values() if HAS_NAMES else _excesses(trial)
+    return any(excess > 0 for excess in excesses)
+
+
+def minding_constraints(make: Callable[..., T]) -> Callable[..., T]:
+    """Make a sampler read what `set_excesses` stores: Optuna 4 needs a function, Optuna 5 reads it itself.
+
+    Args:
+        make: its class, with arguments; a class without constraints stays as it is.
+    """
+    cls: Any = make.func if isinstance(make, partial) else make
+    arguments = make.keywords if isinstance(make, partial) else {}
+    parameters = inspect.signature(cls).parameters
+    if HAS_NAMES or "constraints_func" in arguments or "constraints_func" not in parameters:
+        return make
+    return partial(make, constraints_func=_excesses)
+
+
+def _excesses(trial: FrozenTrial) -> Sequence[float]:
+    return tuple(trial.system_attrs.get(_CONSTRAINTS) or ())
+
+
+def _without_log(sampler_class: Callable[..., BaseSampler]) -> dict[str, bool]:
     """Return the argument that keeps a sampler from logging each draw, if it logs by default."""
-    argument = inspect.signature(found).parameters.get(_LOGS_DRAWS)
+    argument = inspect.signature(sampler_class).parameters.get(_LOGS_DRAWS)
     return {} if argument is None or argument.default is not True else {_LOGS_DRAWS: False}
 
 
-def _built(what: str, spec: object, make: Callable[[], T]) -> T:
+def _create(what: str, spec: object, make: Callable[[], T]) -> T:
     with foreign(f"{what} {read_spec(what, spec)[0]!r} cannot be made"):
         try:
             return _quiet(make)
@@ -287,7 +275,7 @@ def _built(what: str, spec: object, make: Callable[[], T]) -> T:
 
 
 def _quiet(make: Callable[[], T]) -> T:
-    with warnings.catch_warnings():  # who names an experimental class has chosen it
+    with warnings.catch_warnings():  # the user has chosen an experimental class by naming it
         warnings.simplefilter("ignore", ExperimentalWarning)
         return make()
 

@@ -1,4 +1,4 @@
-"""Storages: where a study is kept, opened safely by many processes and held by one of them at a time."""
+"""Optuna's storages, opened safely by many processes and locked by one of them at a time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,92 +24,52 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, Jou
 from ..._text import printable
 from ...exceptions import ConfigError, DiskError, MissingExtraError, RecordError, missing_extra, pip_line
 from ...records.epoch_log import cut_torn_line
+from ._internals import backend_of, journal_path, storage_of
 
 DATABASES = ("postgresql", "mysql", "mariadb")
-
-_GRPC_PORT = 13000
-_EXTRAS = {"psycopg": "postgresql", "pymysql": "mysql"}
-
-
-def check_driver(url: str) -> None:
-    """Refuse the URL of a storage that cannot be spoken to from here.
-
-    Raises:
-        ConfigError: no such storage, or none that machines can share.
-        MissingExtraError: its driver is not installed.
-    """
-    kind = url.partition("://")[0]
-    if kind == "grpc":
-        grpc_address(url)
-        if find_spec("grpc") is None:
-            raise missing_extra("the storage grpc", "grpcio", "grpc")
-        return
-    import sqlalchemy  # only a database is asked about here
-    from sqlalchemy.exc import ArgumentError, NoSuchModuleError
-
-    try:
-        dialect = sqlalchemy.make_url(url).get_dialect()
-        if dialect.name in DATABASES:
-            dialect.import_dbapi()
-            return
-    except (ArgumentError, NoSuchModuleError, ValueError):
-        pass  # said below
-    except ImportError as err:
-        raise _missing_driver(kind, err.name or str(err)) from None
-    raise ConfigError(
-        f"{kind}:// is no storage that machines can share; write postgresql://host/database, "
-        "mysql+pymysql://host/database or grpc://host:port"
-    )
-
-
-def grpc_address(url: str) -> tuple[str, int]:
-    """Give host and port of `grpc://host:port`.
-
-    Raises:
-        ConfigError: it has another form.
-    """
-    parts = urlsplit(url)
-    try:
-        port = parts.port or _GRPC_PORT
-    except ValueError:
-        port = 0
-    if not parts.hostname or not port or parts.path not in ("", "/") or parts.username is not None:
-        raise ConfigError(f"the storage proxy is named grpc://host:port, as in grpc://10.0.0.7:{_GRPC_PORT}")
-    return parts.hostname, port
-
-
-def _missing_driver(kind: str, package: str) -> MissingExtraError:
-    if package in _EXTRAS:
-        return missing_extra(f"the storage {kind}", package, _EXTRAS[package])
-    name = "mysqlclient" if package == "MySQLdb" else package
-    other = f"; or write mysql+pymysql:// and {pip_line('mysql')}" if kind == "mysql" else ""
-    return MissingExtraError(
-        f"the storage {kind} needs {package}, which is not installed: pip install {name}{other}"
-    )
-
-
 JOURNAL = ".journal"
-"""How the name of a journal file ends."""
+"""The suffix of a journal file."""
 
 _SQLITE = "sqlite:///"
 _SAME = {"pool_use_lifo": True}  # the connection that wrote last has its pages at hand; another reads them
-_TRIES, _PAUSE = 8, 0.25  # to open a database whose tables another process makes at this moment
+_TRIES, _PAUSE = 8, 0.25  # to open a database whose tables another process is creating
+_GRPC_PORT = 13000
+_EXTRAS = {"psycopg": "postgresql", "pymysql": "mysql"}
+_TABLES = {
+    "alembic_version", "version_info", "studies", "study_directions", "study_user_attributes",
+    "study_system_attributes", "trials", "trial_user_attributes", "trial_system_attributes", "trial_params",
+    "trial_values", "trial_intermediate_values", "trial_heartbeats",
+}  # fmt: skip
+"""The tables that Optuna reads; a user may add others and views."""
+_OPTUNAS_CHECK = re.compile(r"CHECK \((version_info_id ?= ?1|\w+ IN \(('\w+',? ?)+\))\)")
+_EXPRESSION = re.compile(r"\bCHECK\b|\bDEFAULT\s*\(", re.IGNORECASE)
+_PLAIN_INDEX = re.compile(r"CREATE (UNIQUE )?INDEX \w+ ON \w+ \(\w+(, \w+)*\)")
+_PASSING = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_CANTOPEN,
+}
+"""The error codes by which SQLite reports another process, the memory, the disk or permissions."""
 
 
 def open_storage(place: str | Path) -> BaseStorage:
     """Open a storage.
 
-    Files are opened under a lock beside them, so that any number of processes may do so at the same moment.
+    Files are opened under a lock beside them, so any number of processes may open one at the same moment.
 
     Args:
         place: `memory`; an SQLite file, a path or `sqlite:///path`; a journal, a path that ends in
             `.journal`; the URL of a database; `grpc://host:port` of Optuna's storage proxy.
 
     Raises:
-        RecordError: the file is damaged, or something else.
-        ConfigError: no such storage.
+        RecordError: the file is damaged, or is not a study.
+        ConfigError: there is no such storage.
         MissingExtraError: its driver is not installed.
-        DiskError: it cannot be reached.
+        DiskError: the storage cannot be reached.
     """
     text = str(place)
     if text == "memory":
@@ -130,18 +90,50 @@ def open_storage(place: str | Path) -> BaseStorage:
 def close_storage(storage: BaseStorage) -> None:
     """Close the connections of a storage; the files stay."""
     storage.remove_session()
-    inner = getattr(storage, "_backend", storage)
-    if isinstance(inner, RDBStorage):
-        inner.engine.dispose()
-    elif isinstance(inner, GrpcStorageProxy):
-        inner.close()
+    backend = backend_of(storage)
+    if isinstance(backend, RDBStorage):
+        backend.engine.dispose()
+    elif isinstance(backend, GrpcStorageProxy):
+        backend.close()
+
+
+@contextmanager
+def exclusive(storage: BaseStorage, study: str) -> Iterator[None]:
+    """Lock a study, so that no other process adds or claims trials; a process that dies releases the lock.
+
+    What is behind a proxy cannot be locked: processes that use one may add more trials than needed.
+    """
+    backend = backend_of(storage)
+    if isinstance(backend, JournalFileBackend):
+        with _lock(f"{journal_path(backend)}.slots.lock"):
+            yield
+    elif not isinstance(backend, RDBStorage):
+        yield
+    elif backend.url.startswith(_SQLITE):
+        with _lock(f"{unquote(backend.url.removeprefix(_SQLITE))}.lock"):
+            yield
+    else:
+        from .database import locked  # with SQLAlchemy, which the storage has loaded
+
+        with locked(backend, study):
+            yield
+
+
+def exclusive_study(study: optuna.Study) -> AbstractContextManager[None]:
+    """Lock a study in its storage; see `exclusive`."""
+    return exclusive(storage_of(study), study.study_name)
+
+
+def is_lockable(study: optuna.Study) -> bool:
+    """Return whether `exclusive_study` keeps other processes out."""
+    return isinstance(backend_of(storage_of(study)), (JournalFileBackend, RDBStorage))
 
 
 class storing:
-    """Say of a study that cannot be read or written that this is no fault of a trial; a class as `writing`.
+    """Turn an error of the storage into a `DiskError`, which does not fail the trial; a class as `writing`.
 
     Raises:
-        DiskError: it cannot.
+        DiskError: the study cannot be read or written.
     """
 
     def __enter__(self) -> None:
@@ -154,22 +146,10 @@ class storing:
             ) from error
 
 
-_PASSING = {
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_LOCKED,
-    sqlite3.SQLITE_NOMEM,
-    sqlite3.SQLITE_READONLY,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_CANTOPEN,
-}
-"""What SQLite says of another process, of the memory, of the disk or of permissions."""
-
-
 def tells_of_damage(error: BaseException | None) -> bool:
-    """Say whether an error that came of reading a study is about what its file holds.
+    """Return whether an error raised by reading a study is about the content of its file.
 
-    Otherwise another process holds it, or the system does not let it be read.
+    Otherwise another process has locked the file, or the system does not let it be read.
     """
     while error is not None:
         code = getattr(error, "sqlite_errorcode", None)
@@ -181,19 +161,8 @@ def tells_of_damage(error: BaseException | None) -> bool:
     return True
 
 
-_TABLES = {
-    "alembic_version", "version_info", "studies", "study_directions", "study_user_attributes",
-    "study_system_attributes", "trials", "trial_user_attributes", "trial_system_attributes", "trial_params",
-    "trial_values", "trial_intermediate_values", "trial_heartbeats",
-}  # fmt: skip
-"""The tables that Optuna reads; a user may add others and views."""
-_OPTUNAS_CHECK = re.compile(r"CHECK \((version_info_id ?= ?1|\w+ IN \(('\w+',? ?)+\))\)")
-_EXPRESSION = re.compile(r"\bCHECK\b|\bDEFAULT\s*\(", re.IGNORECASE)
-_PLAIN_INDEX = re.compile(r"CREATE (UNIQUE )?INDEX \w+ ON \w+ \(\w+(, \w+)*\)")
-
-
 def foreign_part(connection: sqlite3.Connection) -> str | None:
-    """Return what a database computes when it is read or checked: that may never end.
+    """Return what a database computes when it is read or checked, which may never end.
 
     That is a view, a virtual table or a computed column in the place of a table of Optuna, or a trigger, a
     constraint or an index of any table that holds an expression.
@@ -215,75 +184,119 @@ def foreign_part(connection: sqlite3.Connection) -> str | None:
     return None
 
 
-@contextmanager
-def exclusive(storage: BaseStorage, study: str) -> Iterator[None]:
-    """Be the only process that adds slots to a study, or claims them; a process that dies lets go.
+def check_driver(url: str) -> None:
+    """Refuse the URL of a storage that cannot be opened on this machine.
 
-    What a proxy leads to cannot be locked: whoever goes through one may add slots that are not needed.
+    Raises:
+        ConfigError: there is no such storage, or machines cannot share it.
+        MissingExtraError: its driver is not installed.
     """
-    inner = getattr(storage, "_backend", storage)
-    if isinstance(inner, JournalFileBackend):
-        with _lock(f"{inner._file_path}.slots.lock"):
-            yield
-    elif not isinstance(inner, RDBStorage):
-        yield
-    elif inner.url.startswith(_SQLITE):
-        with _lock(f"{unquote(inner.url.removeprefix(_SQLITE))}.lock"):
-            yield
-    else:
-        from .database import locked  # with SQLAlchemy, which the storage has loaded
+    kind = url.partition("://")[0]
+    if kind == "grpc":
+        grpc_address(url)
+        if find_spec("grpc") is None:
+            raise missing_extra("the storage grpc", "grpcio", "grpc")
+        return
+    import sqlalchemy  # needed for a database alone
+    from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
-        with locked(inner, study):
-            yield
+    try:
+        dialect = sqlalchemy.make_url(url).get_dialect()
+        if dialect.name in DATABASES:
+            dialect.import_dbapi()
+            return
+    except (ArgumentError, NoSuchModuleError, ValueError):
+        pass  # raised below
+    except ImportError as err:
+        raise _missing_driver(kind, err.name or str(err)) from None
+    raise ConfigError(
+        f"{kind}:// is no storage that machines can share; write postgresql://host/database, "
+        "mysql+pymysql://host/database or grpc://host:port"
+    )
 
 
-def _as_template(url: str) -> str:
-    """Write a URL such that Optuna, which formats it, has it as it is."""
-    return url.replace("{", "{{").replace("}", "}}")
+def grpc_address(url: str) -> tuple[str, int]:
+    """Return the host and the port of `grpc://host:port`.
+
+    Raises:
+        ConfigError: the URL has another form.
+    """
+    parts = urlsplit(url)
+    try:
+        port = parts.port or _GRPC_PORT
+    except ValueError:
+        port = 0
+    if not parts.hostname or not port or parts.path not in ("", "/") or parts.username is not None:
+        raise ConfigError(f"the storage proxy is named grpc://host:port, as in grpc://10.0.0.7:{_GRPC_PORT}")
+    return parts.hostname, port
+
+
+def _missing_driver(kind: str, package: str) -> MissingExtraError:
+    if package in _EXTRAS:
+        return missing_extra(f"the storage {kind}", package, _EXTRAS[package])
+    name = "mysqlclient" if package == "MySQLdb" else package
+    other = f"; or write mysql+pymysql:// and {pip_line('mysql')}" if kind == "mysql" else ""
+    return MissingExtraError(
+        f"the storage {kind} needs {package}, which is not installed: pip install {name}{other}"
+    )
+
+
+def _prepare(path: Path) -> None:
+    """Make an SQLite file log ahead; refuse one that computes what Optuna would read."""
+    with closing(sqlite3.connect(path)) as connection:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            foreign = foreign_part(connection)
+        except sqlite3.OperationalError:
+            raise  # it is busy, or cannot be written to
+        except sqlite3.DatabaseError as err:
+            raise RecordError(f"{path}: is no study, or damaged: {err}") from err
+    if foreign is not None:
+        raise RecordError(f"{path}: has the {printable(foreign)}, and Optuna makes none")
 
 
 def _file(path: Path) -> BaseStorage:
-    """Open an SQLite file; one whose path is no part of a URL as it stands is opened by the path itself."""
-    url, connecting = str(path), dict[str, Any](connect_args={"timeout": 60})
+    """Open an SQLite file, by the path itself where that cannot stand in a URL."""
+    url, engine_kwargs = str(path), dict[str, Any](connect_args={"timeout": 60})
     if "?" in url or "%" in url:
-        opened = partial(sqlite3.connect, url, timeout=60, check_same_thread=False)
-        url, connecting = quote(url), {"creator": opened}
-    return RDBStorage(_as_template(f"{_SQLITE}{url}"), engine_kwargs={**connecting, **_SAME})
+        connect = partial(sqlite3.connect, url, timeout=60, check_same_thread=False)
+        url, engine_kwargs = quote(url), {"creator": connect}
+    return RDBStorage(_as_template(f"{_SQLITE}{url}"), engine_kwargs={**engine_kwargs, **_SAME})
+
+
+def _as_template(url: str) -> str:
+    """Escape a URL, since Optuna formats it."""
+    return url.replace("{", "{{").replace("}", "}}")
 
 
 @cache
 def _lock(path: str) -> FileLock:
-    """Give the lock of a study's slots; making one takes longer than taking it."""
+    """Return the lock of a study, cached: creating one takes longer than acquiring it."""
     return FileLock(path)
 
 
-def is_lockable(storage: BaseStorage) -> bool:
-    """Say whether `exclusive` keeps other processes out."""
-    return isinstance(getattr(storage, "_backend", storage), (JournalFileBackend, RDBStorage))
-
-
 class JournalLock(JournalFileOpenLock):
-    """The lock of a journal, which the system frees when its holder dies; then a torn line is cut off.
+    """The lock of a journal, which the system releases when its process dies; then a torn line is cut off.
 
-    Optuna's own are files that a dead process leaves behind, and what follows a torn line is lost with it.
+    Optuna's own locks are files that a dead process leaves behind, and what follows a torn line is lost.
 
     Args:
-        path: of the journal.
+        path: the path of the journal.
     """
 
     def __init__(self, path: Path) -> None:
         super().__init__(str(path))
-        self._path, self._held = path, FileLock(f"{path}.lock")
+        self._path, self._file_lock = path, FileLock(f"{path}.lock")
 
     def acquire(self) -> bool:
         """Wait for the lock."""
-        self._held.acquire()
+        self._file_lock.acquire()
         cut_torn_line(self._path)
         return True
 
     def release(self) -> None:
-        """Give it up."""
-        self._held.release()
+        """Release the lock."""
+        self._file_lock.release()
 
 
 def _journal(path: Path) -> BaseStorage:
@@ -308,29 +321,29 @@ def _proxy(url: str) -> BaseStorage:
 
 
 def _database(url: str) -> BaseStorage:
-    """Open a database; wait where another process makes its tables, or the connection is dropped."""
+    """Open a database; wait while another process creates its tables, or after the connection is dropped."""
     from sqlalchemy.exc import SQLAlchemyError  # loaded by the driver's check
 
     from .database import ReconnectingStorage, is_lost
 
     check_driver(url)
-    for left in reversed(range(_TRIES)):
+    for remaining in reversed(range(_TRIES)):
         try:
             return ReconnectingStorage(_as_template(url), engine_kwargs={"pool_pre_ping": True})
         except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as err:
-            if left == 0 or not (_is_a_race(err) or is_lost(err)):
+            if remaining == 0 or not (_is_race(err) or is_lost(err)):
                 raise DiskError(f"the study cannot be reached: {_cause(err)}") from err
             time.sleep(_PAUSE)
     raise AssertionError("the last try returns or raises")
 
 
-def _is_a_race(err: BaseException) -> bool:
-    """Say whether a table, or the row of its version, has come to be while it was being made."""
+def _is_race(err: BaseException) -> bool:
+    """Return whether another process has created a table, or the row of its version, at the same time."""
     return any(word in str(err).lower() for word in ("already exists", "duplicate", "unique constraint"))
 
 
 def _failures() -> tuple[type[BaseException], ...]:
-    """The errors of all storages; that of a library which is not loaded was not raised."""
+    """Return the errors of all storages; a library that is not loaded has raised none."""
     optional = {"grpc": "RpcError", "sqlalchemy.exc": "SQLAlchemyError"}
     loaded = [getattr(sys.modules.get(module), name, None) for module, name in optional.items()]
     return optuna.exceptions.StorageInternalError, sqlite3.OperationalError, *filter(None, loaded)
@@ -341,17 +354,3 @@ def _cause(err: BaseException) -> str:
         err = err.__cause__
     details = getattr(err, "details", None)  # of a remote call, whose text is a page
     return str(details() if callable(details) else err)
-
-
-def _prepare(path: Path) -> None:
-    """Have an SQLite file log ahead; refuse one that computes what Optuna would read."""
-    with closing(sqlite3.connect(path)) as connection:
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
-            foreign = foreign_part(connection)
-        except sqlite3.OperationalError:
-            raise  # it is busy, or cannot be written to
-        except sqlite3.DatabaseError as err:
-            raise RecordError(f"{path}: is no study, or damaged: {err}") from err
-    if foreign is not None:
-        raise RecordError(f"{path}: has the {printable(foreign)}, and Optuna makes none")

@@ -1,4 +1,4 @@
-"""Studies: opened safely by many processes, checked against the metric, told how their trials ended."""
+"""Studies of Optuna: opening and checking them, and the records and attributes of their trials."""
 
 from __future__ import annotations
 
@@ -23,55 +23,10 @@ from ...records._files import EPOCHS_LIMIT, atomic_write, make_private, open_reg
 from ...records._json import FORMAT, FORMAT_KEY, check_format
 from ...records.epoch_log import EPOCHS_FILE, current_epochs
 from ...records.trial_record import EpochRecord, Reading, TrialRecord, TrialState, numbers_of, write_trial
+from ._internals import forget_trials, local_copy_of, storage_of, study_id_of, trial_id_of
 from .database import repeats_turn
 from .samplers import is_plain, set_excesses
 from .storage import exclusive
-
-_HELD = 60_000
-"""Characters of JSON that every database holds in one attribute."""
-_CUT = _HELD // 2 - 1
-"""Characters of a piece, in quotes: each of them may have to be escaped."""
-_PIECES = "pieces of"
-
-
-def put_attribute(put: Callable[[str, Any], object], key: str, value: Any) -> None:
-    """Set an attribute; a long one in pieces first, so that whoever sees it sees all of it.
-
-    Args:
-        put: sets one attribute of a study or a trial, such as `trial.set_user_attr`.
-        key: of the attribute.
-        value: what JSON can hold.
-    """
-    text = json.dumps(value)
-    if len(text) <= _HELD:
-        put(key, value)
-        return
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    count = -(-len(text) // _CUT)
-    for index in range(count):
-        put(_piece(digest, index), text[index * _CUT : (index + 1) * _CUT])
-    put(key, {_PIECES: digest, "count": count})
-
-
-def get_attribute(attributes: Mapping[str, Any], key: str) -> Any:
-    """Read an attribute that `put_attribute` has set; None where there is none.
-
-    Raises:
-        RecordError: a piece is missing, or is not what was written.
-    """
-    value = attributes.get(key)
-    if not (isinstance(value, dict) and _PIECES in value):
-        return value
-    digest = value[_PIECES]
-    text = "".join(str(attributes.get(_piece(digest, index), "")) for index in range(value["count"]))
-    if hashlib.sha256(text.encode()).hexdigest() != digest:
-        raise RecordError(f"the attribute {key!r} is damaged: its pieces are not those that were written")
-    return json.loads(text)
-
-
-def _piece(digest: str, index: int) -> str:
-    return f"hpometrics:piece:{digest[:16]}:{index}"
-
 
 PREFIX = "hpometrics:"
 STUDY_FORMAT = f"{PREFIX}{FORMAT_KEY}"
@@ -79,10 +34,12 @@ METRIC = f"{PREFIX}metric"
 RESULT = f"{PREFIX}result"
 REASON = f"{PREFIX}reason"
 PRUNED = f"{PREFIX}pruned"  # the epoch after which the pruner stopped it
-PANEL = f"{PREFIX}panel"  # what the attributes of a trial are that hold a value each
+PANEL = f"{PREFIX}panel"  # the names of the attributes of a trial that hold one value each
 PICKED_EPOCH = "picked_epoch"
-
-_NO_EPOCH = -1  # of the values of several objectives, whose epoch nobody knows
+OWNER = f"{PREFIX}owner"
+"""The process that works on a trial, and the id of its run directory."""
+BEAT = f"{PREFIX}beat"
+"""A counter that grows while the owner lives."""
 
 STATES = {
     OptunaState.WAITING: TrialState.WAITING,
@@ -91,7 +48,14 @@ STATES = {
     OptunaState.PRUNED: TrialState.PRUNED,
     OptunaState.FAIL: TrialState.FAILED,
 }
-"""What each state of Optuna's is called here."""
+"""Optuna's states of a trial, each with ours."""
+
+_NO_EPOCH = -1  # of the values of several objectives, whose epoch is unknown
+_LONGEST = 60_000
+"""Characters of JSON that every database can store in one attribute."""
+_PIECE = _LONGEST // 2 - 1
+"""Characters of a piece, in quotes: each of them may have to be escaped."""
+_PIECES = "pieces of"
 
 
 @contextmanager
@@ -114,11 +78,11 @@ def open_study(
     pruner: BasePruner | None = None,
     facts: Mapping[str, str] | None = None,
 ) -> optuna.Study:
-    """Create a study, or go on with the one of that name if it is about the same; see `check_study`.
+    """Create a study, or load the one of that name if its metrics and facts are the same; see `check_study`.
 
     Raises:
         ObjectiveError: the stored study has another direction.
-        RecordError: it is about another metric or other facts.
+        RecordError: it has another metric or other facts.
     """
     with exclusive(storage, name):
         study = optuna.create_study(
@@ -137,15 +101,15 @@ def check_direction(study: optuna.Study, optimized: Mapping[str, Objective]) -> 
     """Refuse a study that does not search in the directions of the metrics.
 
     Raises:
-        ObjectiveError: it searches in others; both facts are named.
+        ObjectiveError: the directions differ; the message has both.
     """
-    there = [direction.name.lower() for direction in study.directions]
-    wanted = [objective.value for objective in optimized.values()]
-    if there != wanted:
-        told = ", ".join(f"{name} is to {objective.value}" for name, objective in optimized.items())
-        give = f"direction={wanted[0]!r}" if len(wanted) == 1 else f"directions={wanted}"
+    actual = [direction.name.lower() for direction in study.directions]
+    expected = [objective.value for objective in optimized.values()]
+    if actual != expected:
+        goals = ", ".join(f"{name} is to {objective.value}" for name, objective in optimized.items())
+        fix = f"direction={expected[0]!r}" if len(expected) == 1 else f"directions={expected}"
         raise ObjectiveError(
-            f"{told}, but the study {study.study_name!r} is set to {', '.join(there)}; create it with {give}"
+            f"{goals}, but the study {study.study_name!r} is set to {', '.join(actual)}; create it with {fix}"
         )
 
 
@@ -154,17 +118,17 @@ def check_study(
     optimized: Mapping[str, Objective],
     facts: Mapping[str, str] | None = None,
 ) -> None:
-    """Refuse a study that is about something else; note on a new one what it is about.
+    """Refuse a study with another metric or other facts; write ours to the attributes of a new one.
 
     Args:
         study: new or stored.
         optimized: the direction of each metric that is optimized, by its canonical name.
-        facts: what else must stay the same.
+        facts: further facts that must stay the same.
 
     Raises:
         ObjectiveError: a direction differs.
         RecordError: a metric or a fact differs.
-        NewerFormatError: a newer version of this package has gone on with it.
+        NewerFormatError: a newer version of this package has written to the study.
     """
     stored, names = study.user_attrs, list(optimized)
     check_study_format(study.study_name, stored)
@@ -184,20 +148,32 @@ def check_study(
 
 
 def check_study_format(name: str, attributes: Mapping[str, Any]) -> None:
-    """Refuse a study that a newer version of this package has gone on with.
+    """Refuse a study that a newer version of this package has written to.
 
     Args:
-        name: of the study.
+        name: the name of the study.
         attributes: its user attributes.
 
     Raises:
-        NewerFormatError: one has.
+        NewerFormatError: a newer version has.
     """
     check_format({FORMAT_KEY: attributes.get(STUDY_FORMAT, 0)}, f"the study {name!r}")
 
 
+def metrics_of(study: optuna.Study) -> list[str]:
+    """Return the names of the metrics that a study optimizes, from its attributes; `value` if it has none.
+
+    Raises:
+        NewerFormatError: a newer version of this package has written to the study.
+    """
+    attributes = study.user_attrs
+    check_study_format(study.study_name, attributes)
+    names = attributes.get(METRIC, "value")
+    return list(names) if isinstance(names, list) else [names]
+
+
 def write_result(trial: BaseTrial, record: TrialRecord) -> None:
-    """Keep with the trial what it came to: constraints, params as received, picked epoch, reason, seed."""
+    """Write to the trial its result: constraints, params as received, picked epoch, reason, seed."""
     set_excesses(trial, record.constraints)
     picked = {name: v if math.isfinite(v) else None for name, v in numbers_of(record.picked_values).items()}
     put_attribute(trial.set_user_attr, RESULT, {**record.to_json(), "picked": picked})
@@ -206,13 +182,13 @@ def write_result(trial: BaseTrial, record: TrialRecord) -> None:
 
 
 def write_panel(trial: BaseTrial, metrics: Sequence[str], epoch: int, values: Mapping[str, Reading]) -> None:
-    """Keep the values of the picked epoch as attributes of the trial, one each, for tables and dashboards.
+    """Write the values of the picked epoch to attributes of the trial, one each, for tables and dashboards.
 
     Args:
-        trial: that is at work.
-        metrics: the optimized ones, by name.
+        trial: a running trial.
+        metrics: the names of the optimized metrics.
         epoch: the picked one, counted from 0.
-        values: by name; None stands for one that is not finite, and those of many numbers are left out.
+        values: by name; None replaces one that is not finite, and those of many numbers are left out.
     """
     numbers = {name: v if math.isfinite(v) else None for name, v in numbers_of(values).items()}
     for name, value in {**numbers, PICKED_EPOCH: epoch}.items():
@@ -223,21 +199,60 @@ def write_panel(trial: BaseTrial, metrics: Sequence[str], epoch: int, values: Ma
 
 
 def panel_of(trial: FrozenTrial) -> Mapping[str, Any] | None:
-    """Read what `write_panel` left of a trial; None where there is none.
+    """Read from a trial what `write_panel` has written; None if there is nothing.
 
     Raises:
-        NewerFormatError: a newer version of this package has left it.
+        NewerFormatError: a newer version of this package has written it.
     """
     panel: Mapping[str, Any] | None = get_attribute(trial.user_attrs, PANEL)
     check_format(panel, f"trial {trial.number} of the study")
     return panel
 
 
+def put_attribute(write: Callable[[str, Any], object], key: str, value: Any) -> None:
+    """Set an attribute; the pieces of a long one come first, so every reader sees all of it or nothing.
+
+    Args:
+        write: sets one attribute of a study or a trial, such as `trial.set_user_attr`.
+        key: the name of the attribute.
+        value: what JSON can represent.
+    """
+    text = json.dumps(value)
+    if len(text) <= _LONGEST:
+        write(key, value)
+        return
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    count = -(-len(text) // _PIECE)
+    for index in range(count):
+        write(_piece_key(digest, index), text[index * _PIECE : (index + 1) * _PIECE])
+    write(key, {_PIECES: digest, "count": count})
+
+
+def get_attribute(attributes: Mapping[str, Any], key: str) -> Any:
+    """Read an attribute that `put_attribute` has set; None if there is none.
+
+    Raises:
+        RecordError: a piece is missing, or is not what was written.
+    """
+    value = attributes.get(key)
+    if not (isinstance(value, dict) and _PIECES in value):
+        return value
+    digest = value[_PIECES]
+    text = "".join(str(attributes.get(_piece_key(digest, index), "")) for index in range(value["count"]))
+    if hashlib.sha256(text.encode()).hexdigest() != digest:
+        raise RecordError(f"the attribute {key!r} is damaged: its pieces are not those that were written")
+    return json.loads(text)
+
+
+def _piece_key(digest: str, index: int) -> str:
+    return f"hpometrics:piece:{digest[:16]}:{index}"
+
+
 def tell(study: optuna.Study, trial: Trial, record: TrialRecord) -> None:
-    """Finish a trial the way its record says; an interrupted one stays running, to be reclaimed."""
+    """Finish a trial in the state of its record; an interrupted one stays running, to be reclaimed."""
     write_result(trial, record)
     if record.state in (TrialState.COMPLETE, TrialState.INFEASIBLE):
-        _finish(study, trial, OptunaState.COMPLETE, _told_values(study, record))
+        _finish(study, trial, OptunaState.COMPLETE, _values_to_tell(study, record))
     elif record.state is TrialState.PRUNED:
         _finish(study, trial, OptunaState.PRUNED)
     elif record.state.finished:
@@ -250,10 +265,10 @@ def finish(
     objective: Callable[[Trial], float | Sequence[float]],
     catch: type[Exception] | tuple[type[Exception], ...] = (),
 ) -> None:
-    """Carry out a trial that was begun before, as `study.optimize` carries out one that it asks for.
+    """Run a trial that was started before, as `study.optimize` runs one that it asks for.
 
     Raises:
-        Exception: what the objective raised, after the trial has failed by it, unless it is to be caught.
+        Exception: what the objective raised, after the trial is marked as failed, unless `catch` has it.
     """
     try:
         values = objective(trial)
@@ -268,25 +283,13 @@ def finish(
 
 
 def study_records(study: optuna.Study) -> list[TrialRecord]:
-    """Read all trials of a study; epochs hold the one value that Optuna was told."""
+    """Read all trials of a study; an epoch has the one value that was reported to Optuna."""
     metrics = metrics_of(study)
     return [_record(trial, metrics) for trial in study.get_trials(deepcopy=False)]
 
 
-def metrics_of(study: optuna.Study) -> list[str]:
-    """Name what a study optimizes, as it was noted on it; `value` where nothing was.
-
-    Raises:
-        NewerFormatError: a newer version of this package has noted it.
-    """
-    attributes = study.user_attrs
-    check_study_format(study.study_name, attributes)
-    noted = attributes.get(METRIC, "value")
-    return list(noted) if isinstance(noted, list) else [noted]
-
-
-def _told_values(study: optuna.Study, record: TrialRecord) -> list[float]:
-    """What a study is told of a trial; only one of several objectives is asked for their names."""
+def _values_to_tell(study: optuna.Study, record: TrialRecord) -> list[float]:
+    """Return the values of a trial for its study, whose metrics are read only if there are several."""
     names = metrics_of(study) if len(study.directions) > 1 else ()
     return list(record.scores(names))
 
@@ -294,23 +297,23 @@ def _told_values(study: optuna.Study, record: TrialRecord) -> list[float]:
 def _finish(study: optuna.Study, trial: Trial, state: OptunaState, values: list[float] | None = None) -> None:
     """Finish a trial as `study.tell` does, which reads all of it from the storage, before and after.
 
-    The trial's own copy has whatever was suggested, reported or noted through it, and that is all that
-    Optuna's samplers look at in the end.
+    The local copy of the trial has all that was suggested, reported or set through it, and Optuna's samplers
+    read nothing else when a trial ends.
     """
-    known: FrozenTrial = trial._cached_frozen_trial
-    if state is OptunaState.PRUNED and known.last_step is not None:
-        last = known.intermediate_values[known.last_step]
+    local: FrozenTrial = local_copy_of(trial)
+    if state is OptunaState.PRUNED and local.last_step is not None:
+        last = local.intermediate_values[local.last_step]
         values = None if math.isnan(last) else [last]
     plain = is_plain(study.sampler) and not isinstance(study.pruner, HyperbandPruner)
     if not plain or any(map(math.isnan, values or ())):
         complete = state is OptunaState.COMPLETE
         study.tell(trial, values if complete else None, None if complete else state)
         return
-    study._thread_local.cached_all_trials = None
+    forget_trials(study)
     try:
-        study.sampler.after_trial(study, known, state, values)
+        study.sampler.after_trial(study, local, state, values)
     finally:
-        study._storage.set_trial_state_values(trial._trial_id, state, values)
+        storage_of(study).set_trial_state_values(trial_id_of(trial), state, values)
 
 
 def _record(trial: FrozenTrial, metrics: Sequence[str]) -> TrialRecord:
@@ -318,13 +321,13 @@ def _record(trial: FrozenTrial, metrics: Sequence[str]) -> TrialRecord:
     epochs = tuple(
         EpochRecord(step, {metric: value}) for step, value in sorted(trial.intermediate_values.items())
     )
-    told = get_attribute(trial.user_attrs, RESULT)
-    if told is not None and trial.state.is_finished():
-        picked = {name: math.nan if v is None else v for name, v in told["picked"].items()}
-        if len(metrics) > 1 and told["epoch"] is not None:  # of whose epochs Optuna was told none
-            epochs = (EpochRecord(told["epoch"], picked),)
-        epochs = tuple(replace(e, values=picked) if e.epoch == told["epoch"] else e for e in epochs)
-        return TrialRecord.from_json({**told, "number": trial.number}, epochs)
+    result = get_attribute(trial.user_attrs, RESULT)
+    if result is not None and trial.state.is_finished():
+        picked = {name: math.nan if v is None else v for name, v in result["picked"].items()}
+        if len(metrics) > 1 and result["epoch"] is not None:  # no epoch of it was reported to Optuna
+            epochs = (EpochRecord(result["epoch"], picked),)
+        epochs = tuple(replace(e, values=picked) if e.epoch == result["epoch"] else e for e in epochs)
+        return TrialRecord.from_json({**result, "number": trial.number}, epochs)
     if (panel := panel_of(trial)) is not None:
         return _record_of_panel(trial, panel, metrics, epochs)
     return TrialRecord(
@@ -339,10 +342,10 @@ def _record(trial: FrozenTrial, metrics: Sequence[str]) -> TrialRecord:
 def _record_of_panel(
     trial: FrozenTrial, panel: Mapping[str, Any], metrics: Sequence[str], epochs: tuple[EpochRecord, ...]
 ) -> TrialRecord:
-    """Read a trial of a user's own objective, whose run left the values of its picked epoch."""
+    """Read a trial of a user's own objective, whose run has written the values of its picked epoch."""
     epoch = int(trial.user_attrs[PICKED_EPOCH])
-    told = {name: trial.user_attrs.get(name) for name in panel["values"]}
-    values = {name: math.nan if value is None else value for name, value in told.items()}
+    stored = {name: trial.user_attrs.get(name) for name in panel["values"]}
+    values = {name: math.nan if value is None else value for name, value in stored.items()}
     others = [one for one in epochs if one.epoch != epoch]
     return TrialRecord(
         number=trial.number,
@@ -356,7 +359,7 @@ def _record_of_panel(
 
 
 def _values_of(trial: FrozenTrial, metrics: Sequence[str], epochs: tuple[EpochRecord, ...]) -> dict[str, Any]:
-    """Say what is known of the values of a trial that another objective left."""
+    """Return the values of a trial that another objective has finished, as arguments of `TrialRecord`."""
     if trial.state is not OptunaState.COMPLETE or not trial.values:
         return {"epochs": epochs}
     if len(metrics) == 1:
@@ -365,19 +368,51 @@ def _values_of(trial: FrozenTrial, metrics: Sequence[str], epochs: tuple[EpochRe
     return {"value": trial.values[0], "epoch": _NO_EPOCH, "epochs": (values,)}
 
 
-OWNER = f"{PREFIX}owner"
-"""Which process works on a trial, and the id of its run directory."""
-BEAT = f"{PREFIX}beat"
-"""Counts while the owner lives."""
+def storage_id(trial: Trial) -> int:
+    """Return the id of a trial in its storage."""
+    return trial_id_of(trial)
+
+
+def find_trial_id(study: optuna.Study, number: int) -> int:
+    """Read the id of a trial from the storage of its study.
+
+    Raises:
+        KeyError: the study has no trial of this number.
+    """
+    return storage_of(study).get_trial_id_from_study_id_trial_number(study_id_of(study), number)
+
+
+def read_user_attributes(study: optuna.Study, trial_id: int) -> Mapping[str, Any]:
+    """Read the user attributes of a trial from the storage of its study."""
+    return storage_of(study).get_trial(trial_id).user_attrs
+
+
+def write_user_attribute(study: optuna.Study, trial_id: int, key: str, value: Any) -> None:
+    """Write a user attribute of a trial to the storage of its study.
+
+    Raises:
+        UpdateFinishedTrialError: the trial has ended.
+    """
+    storage_of(study).set_trial_user_attr(trial_id, key, value)
+
+
+def count_reported_epochs(trial: Trial) -> int:
+    """Return the number of epochs that were reported to a trial, without a look at the storage."""
+    return len(local_copy_of(trial).intermediate_values)
+
+
+def has_reported(trial: Trial, epoch: int) -> bool:
+    """Return whether an epoch was reported to a trial, without a look at the storage."""
+    return epoch in local_copy_of(trial).intermediate_values
 
 
 class EpochSender:
     """Copies the lines of a trial's `epochs.jsonl` into its attributes, each once.
 
     Args:
-        trial: in a shared storage.
-        path: of the file; it grows while the trial is trained.
-        owner: the process that writes it; what another one has left of the trial stays apart.
+        trial: a trial in a shared storage.
+        path: the path of the file, which grows while the trial is trained.
+        owner: the process that writes it; what another one has written of the trial stays apart.
     """
 
     def __init__(self, trial: Trial, path: Path, owner: str) -> None:
@@ -385,7 +420,7 @@ class EpochSender:
         self._sent = 0
 
     def send(self) -> None:
-        """Copy what is new."""
+        """Copy the lines that are new."""
         with open_regular(self._path, EPOCHS_LIMIT) as file:
             file.seek(self._sent)
             new = file.read()
@@ -396,21 +431,21 @@ class EpochSender:
 
 
 def shared_record(trial: FrozenTrial) -> TrialRecord | None:
-    """Read the record of a finished trial; None of one that was told without.
+    """Read the record of a finished trial from its attributes; None if it has no result there.
 
     Raises:
         RecordError: an attribute is damaged.
         NewerFormatError: a newer version of this package has trained it.
     """
-    told = get_attribute(trial.user_attrs, RESULT)
-    if told is None:
+    result = get_attribute(trial.user_attrs, RESULT)
+    if result is None:
         return None
-    record = TrialRecord.from_json({**told, "number": trial.number}, current_epochs(list(_epochs(trial))))
-    return replace(record, checkpoint=None)  # it is where the trial was trained
+    record = TrialRecord.from_json({**result, "number": trial.number}, current_epochs(list(_epochs(trial))))
+    return replace(record, checkpoint=None)  # it lies on the machine that trained the trial
 
 
 def write_shared(directory: Path, record: TrialRecord) -> None:
-    """Write a trial's own files as the process that trained it has them."""
+    """Write the files of a trial as the process that trained it has written them."""
     make_private(directory)
     with atomic_write(directory / EPOCHS_FILE) as file:
         file.writelines(f"{epoch.to_line()}\n".encode() for epoch in record.epochs)
