@@ -15,12 +15,21 @@ from uuid import uuid4
 
 import optuna
 from optuna.exceptions import UpdateFinishedTrialError
-from optuna.trial import FrozenTrial, Trial
+from optuna.trial import Trial
 
 from ..backends.optuna.database import at_once, repeats_turn
 from ..backends.optuna.reporter import OptunaReporter
-from ..backends.optuna.storage import exclusive, storing
-from ..backends.optuna.study import BEAT, OWNER, EpochSender, tell
+from ..backends.optuna.storage import exclusive_study, storing
+from ..backends.optuna.study import (
+    BEAT,
+    OWNER,
+    EpochSender,
+    find_trial_id,
+    read_user_attributes,
+    storage_id,
+    tell,
+    write_user_attribute,
+)
 from ..backends.optuna.trial_queue import HeldTrials
 from ..exceptions import DiskError
 from ..records.epoch_log import EPOCHS_FILE
@@ -119,7 +128,7 @@ class TrialLeases(TrialLocks):
             return False
         owned = False
         try:
-            with exclusive(self._study._storage, self._study.study_name):
+            with exclusive_study(self._study):
                 trial_id = self._id_of(number)
                 owned = self._is_free(number, trial_id) and self._own(trial_id)
         finally:
@@ -129,7 +138,7 @@ class TrialLeases(TrialLocks):
 
     def begin(self, trial: Trial) -> OptunaReporter:
         """Become the owner of a taken trial, and give the host that its run reports to."""
-        held = _Held(trial._trial_id)
+        held = _Held(storage_id(trial))
         try:
             trial.set_user_attr(OWNER, self._me)
         except UpdateFinishedTrialError:  # taken, and ended, before it had an owner
@@ -152,7 +161,7 @@ class TrialLeases(TrialLocks):
     def tell(self, study: optuna.Study, trial: Trial, record: TrialRecord) -> bool:
         """Tell the study how a trial ended; False, and nothing is told, if somebody else has taken it."""
         held = self._leases[trial.number]
-        with exclusive(study._storage, study.study_name):
+        with exclusive_study(study):
             self._look(held)
             try:
                 return not held.lost and super().tell(study, trial, record)
@@ -190,18 +199,16 @@ class TrialLeases(TrialLocks):
     def _own(self, trial_id: int) -> bool:
         """Become the owner of a trial that was free; False if it has just ended."""
         try:
-            self._study._storage.set_trial_user_attr(trial_id, OWNER, self._me)
+            write_user_attribute(self._study, trial_id, OWNER, self._me)
         except UpdateFinishedTrialError:
             return False
         return True
 
     def _id_of(self, number: int) -> int:
-        storage = self._study._storage
-        return storage.get_trial_id_from_study_id_trial_number(self._study._study_id, number)
+        return find_trial_id(self._study, number)
 
     def _attributes(self, trial_id: int) -> Mapping[str, Any]:
-        trial: FrozenTrial = self._study._storage.get_trial(trial_id)
-        return trial.user_attrs
+        return read_user_attributes(self._study, trial_id)
 
     def _look(self, held: _Held) -> None:
         if self._attributes(held.trial_id).get(OWNER) == self._me:
@@ -224,7 +231,7 @@ class TrialLeases(TrialLocks):
         self._look(held)
         if not held.lost:
             held.beats += 1
-            self._study._storage.set_trial_user_attr(held.trial_id, BEAT, held.beats)
+            write_user_attribute(self._study, held.trial_id, BEAT, held.beats)
 
 
 class SharedReporter(OptunaReporter):

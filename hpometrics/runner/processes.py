@@ -64,7 +64,7 @@ def _next(study: optuna.Study, job: Job, locks: TrialLocks) -> optuna.Trial | No
     Optuna reads each slot that waits anew at each look, so a slot is added as it is taken. A storage that
     cannot be locked gets all slots at once: of several that add one, each may add one too many.
     """
-    if not locks.shared or is_lockable(study._storage):
+    if not locks.shared or is_lockable(study):
         total = sys.maxsize if job.plan.trials is None else job.plan.trials
         return take_up_or_claim(study, job, locks, total)
     orphan = take_up(study, job, locks)

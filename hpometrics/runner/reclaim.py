@@ -9,7 +9,7 @@ from pathlib import Path
 import optuna
 from optuna.trial import TrialState as OptunaState
 
-from ..backends.optuna.study import shared_record, tell, write_shared
+from ..backends.optuna.study import count_reported_epochs, shared_record, tell, write_shared
 from ..backends.optuna.trial_queue import reclaim, reclaim_or_claim
 from ..exceptions import RecordError
 from ..records.epoch_log import read_trial
@@ -93,7 +93,7 @@ def after_death(trial: optuna.Trial, record: TrialRecord, home: Path) -> TrialRe
         record: of the trial; it has failed once its process died `MOST_DEATHS` times at one epoch.
         home: of the record.
     """
-    epochs = max(len(trial._cached_frozen_trial.intermediate_values), epochs_in(home, record))
+    epochs = max(count_reported_epochs(trial), epochs_in(home, record))
     deaths = Deaths(*trial.user_attrs.get(_DEATHS, ())).another(epochs)
     trial.set_user_attr(_DEATHS, tuple(deaths))
     if deaths.times >= MOST_DEATHS:
