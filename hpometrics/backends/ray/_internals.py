@@ -1,10 +1,11 @@
-"""The internals of Ray Tune that are read here: what it tells nobody in public."""
+"""The private parts of Ray that this package reads: losses of workers, judges of trials, states of PBT."""
 
 from __future__ import annotations
 
+import json
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,19 +17,20 @@ from ray.exceptions import RayActorError, RayTaskError
 from ray.train._internal.session import get_session
 from ray.tune.error import TuneError
 from ray.tune.experiment import Trial
-from ray.tune.schedulers import TrialScheduler
+from ray.tune.schedulers import MedianStoppingRule, PopulationBasedTraining, TrialScheduler
 from ray.tune.search import SearchAlgorithm, Searcher
+from ray.tune.utils.util import SafeFallbackEncoder  # type: ignore[attr-defined]
 
 from ...exceptions import RunError
 from ...records.recovery import Loss
 from .session import EPOCH, NUMBER
 
 _TUNER = "tuner.pkl"
-_PATIENCE = 5.0  # seconds for the answer of a node
+_PATIENCE = 5.0  # seconds to wait for an answer of a node
 
 
 def in_train_worker() -> bool:
-    """Check whether this process is a worker of Ray Train V2, where `tune.report` reaches nobody."""
+    """Return whether this process is a worker of Ray Train V2, where `tune.report` has no effect."""
     functions = sys.modules.get("ray.train.v2._internal.execution.train_fn_utils")
     if functions is None:  # Ray Train loads it before the function of the worker is called
         return False
@@ -40,17 +42,17 @@ def in_train_worker() -> bool:
 
 
 def loss_of(trial: Any) -> Loss | None:
-    """Return what a trial of Tune that has just failed has lost; None where its worker has raised.
+    """Return what a trial of Tune that has just failed has lost; None if its worker has raised.
 
-    What Ray keeps of an error is pickled if a worker has raised it or an actor has died. All else ends the
-    process, as its memory monitor does.
+    Ray pickles an error if a worker has raised it or an actor has died. All else ends the process, as its
+    memory monitor does.
     """
     path = trial.pickled_error_file
     if path is None:
         return Loss.PROCESS
     try:
         error = cloudpickle.loads(Path(path).read_bytes())
-    except Exception:  # the code of whoever wrote the exception that a worker has raised
+    except Exception:  # unpickling runs the code of a user's exception class
         return None
     return _loss_in(error)
 
@@ -65,7 +67,7 @@ def _loss_in(error: BaseException | None) -> Loss | None:
 
 
 def _is_node_gone(actor_id: str | None) -> bool:
-    """Check whether the node that an actor was on answers no more; Ray itself may take minutes to notice."""
+    """Return whether the node of an actor no longer answers; Ray itself may take minutes to notice."""
     facts = actors(actor_id) if actor_id else {}
     place = facts.get("Address", {}).get("NodeID")
     node = next((node for node in ray.nodes() if node["NodeID"] == place), None)  # type: ignore[no-untyped-call]
@@ -79,27 +81,27 @@ def _is_node_gone(actor_id: str | None) -> bool:
 
 
 def epochs_of(trial: Any) -> int:
-    """Return the most epochs that a trial has reported, before it began again included."""
+    """Return the most epochs that a trial has reported, those before a restart included."""
     return int(trial.metric_analysis.get(EPOCH, {}).get("max", 0))
 
 
 class Enduring(Trial):
-    """A trial of Tune that goes on after the loss of its worker; see `endure`.
+    """A trial of Tune that continues after the loss of its worker; see `endure`.
 
-    Tune counts the loss of a worker and an exception alike, and asks nobody before it judges by the count.
-    So the allowed failures of the trial follow the count where it has lost a worker, and stay behind where
-    its worker has raised.
+    Tune counts the loss of a worker and an exception alike, and judges by the count without asking. So the
+    failures that the trial may have follow the count where it has lost a worker, and stay behind where its
+    worker has raised.
     """
 
     def handle_error(self, exc: Any = None) -> None:
-        """Note a failure, and whether the trial goes on."""
+        """Record a failure, and whether the trial continues."""
         super().handle_error(exc)
         loss = _loss_in(exc)
         if loss is not None:
-            _settle(self, loss)
+            _resume_or_fail(self, loss)
 
 
-def _settle(trial: Any, loss: Loss) -> None:
+def _resume_or_fail(trial: Any, loss: Loss) -> None:
     """Resume a trial that has lost its worker, or replace Tune's error by our reason."""
     reason = trial.temporary_state.reason_to_fail(trial.config[NUMBER], epochs_of(trial), loss)
     if reason is None:
@@ -126,12 +128,12 @@ def endure(trial: Any, reason_to_fail: Callable[[int, int, Loss], str | None]) -
 
 
 def goes_on(trial: Any) -> bool:
-    """Check whether a trial that has just failed is run again by `endure`."""
+    """Return whether a trial that has just failed is run again by `endure`."""
     return isinstance(trial, Enduring) and bool(trial.should_recover())  # type: ignore[no-untyped-call]
 
 
 class Judge(NamedTuple):
-    """What judges the trials of an experiment: a key of their reports, and in which mode."""
+    """A `TuneConfig`, scheduler or searcher, with the key of the reports that it judges by and its mode."""
 
     name: str
     metric: str | None
@@ -141,8 +143,8 @@ class Judge(NamedTuple):
 def judges() -> tuple[Judge, ...]:
     """Return the `TuneConfig`, the scheduler and the searcher of the experiment that this trial belongs to.
 
-    A Tuner writes its settings beside the experiment before the first trial begins. Outside of a trial there
-    are none, and `tune.run` keeps its metric and mode in the driver, where no trial can read them.
+    A Tuner writes its settings beside the experiment before the first trial starts. Outside of a trial there
+    are none, and `tune.run` has its metric and mode in the driver, where no trial can read them.
     """
     session = get_session()
     storage = None if session is None else session.storage
@@ -160,8 +162,8 @@ def judges() -> tuple[Judge, ...]:
 def _judges(settings: tune.TuneConfig) -> Iterator[Judge]:
     yield Judge("TuneConfig", settings.metric, settings.mode)
     for part in (*_with_inner(settings.scheduler), *_with_inner(settings.search_alg)):
-        metric = getattr(part, "_metric", None) or settings.metric
-        mode = getattr(part, "_mode", None) or settings.mode
+        own_metric, own_mode = metric_and_mode(part)
+        metric, mode = own_metric or settings.metric, own_mode or settings.mode
         several = isinstance(metric, list) and isinstance(mode, list)
         metrics, modes = (list(metric), list(mode)) if several else ([metric], [mode])  # type: ignore[arg-type]
         for one in zip(metrics, modes, strict=False):
@@ -174,3 +176,33 @@ def _with_inner(part: object) -> Iterator[object]:
         for inner in vars(part).values():
             yield from _with_inner(inner)
         yield part
+
+
+def metric_and_mode(part: object) -> tuple[Any, Any]:
+    """Return the metric and the mode of a scheduler or a searcher, None for each that it does not have."""
+    return getattr(part, "_metric", None), getattr(part, "_mode", None)
+
+
+def stops_for_good(scheduler: MedianStoppingRule) -> bool:
+    """Return whether a scheduler never resumes the trials that it stopped."""
+    return bool(getattr(scheduler, "_hard_stop", True))
+
+
+def perturbation_interval(scheduler: PopulationBasedTraining) -> int:
+    """Return the epochs between two exploits."""
+    return int(scheduler._perturbation_interval)
+
+
+def next_perturbation(scheduler: PopulationBasedTraining) -> int:
+    """Return the epoch at which the members of a population wait for each other next."""
+    return int(scheduler._next_perturbation_sync)
+
+
+def state_of(scheduler: PopulationBasedTraining, trial: Trial) -> Any:
+    """Return the state of a member of a population: its last score, result, training and perturbation."""
+    return scheduler._trial_state[trial]
+
+
+def json_line(result: Mapping[str, Any]) -> str:
+    """Return a report as Tune's own logger writes it: a line of JSON, what has no form in JSON as text."""
+    return json.dumps(result, cls=SafeFallbackEncoder) + "\n"

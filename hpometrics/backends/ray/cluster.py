@@ -1,4 +1,4 @@
-"""Ray Tune as a host: its cluster, and beside it the reporter, the searcher and the schedulers."""
+"""Starting Ray, its environment during a fit, and the resources of its cluster."""
 
 from __future__ import annotations
 
@@ -11,33 +11,13 @@ from warnings import catch_warnings, filterwarnings
 import ray
 
 from ...exceptions import ConfigError
-from ...space.space import ray_domain
-from .reporter import HandedOn, PausedByTune, RayReporter, StoppedByTune, TuneReporter
-from .schedulers import SCHEDULERS, make_scheduler
-from .searcher import StudySearcher
 from .session import environment, session_arguments, signal_handlers
-
-__all__ = [
-    "SCHEDULERS",
-    "HandedOn",
-    "PausedByTune",
-    "RayReporter",
-    "StoppedByTune",
-    "StudySearcher",
-    "TuneReporter",
-    "check_resources",
-    "fitting",
-    "loggers_on",
-    "make_scheduler",
-    "ray_domain",
-    "start_ray",
-]
 
 _STARTED_WITH = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths in train mean what they mean elsewhere
 }
-_QUIET = {"RAY_AIR_NEW_OUTPUT": "0"}  # the new output prints to stdout even where nothing is to be printed
+_QUIET = {"RAY_AIR_NEW_OUTPUT": "0"}  # the new output prints to stdout even with verbose=0
 _NO_LOGGERS = {"TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1"}
 
 
@@ -48,7 +28,7 @@ def start_ray(**arguments: Any) -> None:
     by which child processes can join.
 
     Raises:
-        ConfigError: it would be open to others; see `session_arguments`.
+        ConfigError: other users could join it; see `session_arguments`.
     """
     if ray.is_initialized():
         return
@@ -64,7 +44,7 @@ def fitting(quiet: bool, loggers: bool) -> Iterator[None]:
     """Set the environment for the fit of a Tuner, and restore it and the signal handlers afterwards.
 
     Args:
-        quiet: nothing is to be printed.
+        quiet: whether nothing is printed.
         loggers: whether Tune adds its own loggers (JSON, CSV, TensorBoard).
     """
     settings = _STARTED_WITH | (_QUIET if quiet else {}) | ({} if loggers else _NO_LOGGERS)
@@ -73,7 +53,7 @@ def fitting(quiet: bool, loggers: bool) -> Iterator[None]:
 
 
 def loggers_on() -> bool:
-    """Whether the environment lets Tune add its own loggers."""
+    """Return whether the environment lets Tune add its own loggers."""
     return all(os.environ.get(name) != value for name, value in _NO_LOGGERS.items())
 
 
@@ -83,13 +63,13 @@ def _unset(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_resources(resources: Mapping[str, float]) -> None:
-    """Refuse what one trial asks for if the whole cluster does not have it; Ray would wait for ever.
+    """Refuse resources for one trial that the whole cluster does not have; Ray would wait for ever.
 
     Raises:
-        ConfigError: it does not.
+        ConfigError: the cluster has less of one.
     """
-    there = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    total = ray.cluster_resources()  # type: ignore[no-untyped-call]
     for name, amount in resources.items():
-        have = there.get({"cpu": "CPU", "gpu": "GPU"}.get(name, name), 0)
-        if amount > have:
-            raise ConfigError(f"a trial asks for {name}: {amount:g}, but the Ray cluster has {have:g}")
+        available = total.get({"cpu": "CPU", "gpu": "GPU"}.get(name, name), 0)
+        if amount > available:
+            raise ConfigError(f"a trial asks for {name}: {amount:g}, but the Ray cluster has {available:g}")

@@ -1,4 +1,4 @@
-"""RayObjective: a trainable for `tune.Tuner`, and the tuner whose direction is the metric's."""
+"""An objective for Ray Tune: a trainable, and the tuner whose direction is the metric's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ...run.spec import RunSpec, Train
 from ...selection.rules import At
 from ...selection.selection import Best, Picker, best_by
 from ...space.space import Space
-from ..base_objective import Outcome
+from ..base_objective import BaseObjective
 from ..optuna.compatibility import check_origin
 from ..optuna.samplers import make_sampler, own_pruner
 from ..optuna.study import check_study, study_records, without_notices
@@ -37,13 +37,22 @@ from .reporter import checkpoint_in
 from .schedulers import Settled, make_scheduler
 from .searcher import StudySearcher
 from .session import CHECKPOINT_SCORE, EPOCH, NUMBER, PARAMS, PICKED, VALUES
-from .trainable import make_trainable, train_shared
+from .trainable import train_shared
 
-__all__ = ["RayObjective", "make_trainable"]
+_KEPT_BY_TUNE = 4
+"""States of a member that Tune keeps: others may continue from one that is not the newest."""
+
+_KEPT = {
+    Keep.ALL: tune.CheckpointConfig(),
+    Keep.BEST: tune.CheckpointConfig(num_to_keep=1, checkpoint_score_attribute=CHECKPOINT_SCORE),
+    Keep.LAST: tune.CheckpointConfig(num_to_keep=1),
+    Keep.NONE: tune.CheckpointConfig(),
+}
+"""The checkpoints that Tune keeps of a trial, always with the latest."""
 
 
 class ObjectiveTuner(tune.Tuner):
-    """The Tuner of a `RayObjective`: a fit leaves the environment and signal handlers as they were.
+    """The Tuner of a `RayObjective`: a fit restores the environment and the signal handlers at its end.
 
     Args:
         trainable, tune_config, run_config: see `tune.Tuner`.
@@ -57,7 +66,7 @@ class ObjectiveTuner(tune.Tuner):
         self._quiet, self._loggers = run_config.verbose == 0, loggers
 
     def fit(self) -> tune.ResultGrid:
-        """Search, and return the results; see `tune.Tuner.fit`."""
+        """Run the search and return the results; see `tune.Tuner.fit`."""
         with fitting(self._quiet, self._loggers):
             return super().fit()
 
@@ -79,7 +88,7 @@ def tune_config(
     metric, and `get_best_result()` compares the picked values.
 
     Args:
-        metric: see `RunSpec`; one alone.
+        metric: see `RunSpec`; one metric alone.
         scheduler: see `make_scheduler`.
         epochs: the most epochs a run can have; halving needs them.
         output: the output feature, where the metric depends on it.
@@ -88,12 +97,12 @@ def tune_config(
     Raises:
         ObjectiveError: the settings have a metric or a mode, a scheduler has another one, or there are
             several metrics.
-        ConfigError: no such scheduler or argument.
+        ConfigError: there is no such scheduler or argument.
     """
     spec = RunSpec(metric=metric, output=output)
-    if stated := sorted({"metric", "mode"} & settings.keys()):
-        named = ", ".join(f"{name}={settings[name]!r}" for name in stated)
-        raise ObjectiveError(f"{spec.name} must be {spec.objective.value}d; leave {named} out")
+    if names := sorted({"metric", "mode"} & settings.keys()):
+        arguments = ", ".join(f"{name}={settings[name]!r}" for name in names)
+        raise ObjectiveError(f"{spec.name} must be {spec.objective.value}d; leave {arguments} out")
     if len(spec.optimized) > 1:
         raise ObjectiveError(f"a Tuner has one metric, got {', '.join(spec.optimized)}; name one of them")
     judge = Settled(make_scheduler(scheduler, spec.objective, epochs))
@@ -103,12 +112,12 @@ def tune_config(
 def best_result(results: tune.ResultGrid, metric: Any, *, at: str = "best", output: Any = None) -> Best:
     """Return the best trial of a Tuner of your own, with the values and the checkpoint of its picked epoch.
 
-    Every trial without an error counts, also one that a scheduler stopped; `trial` is its place in them.
+    Every trial without an error counts, also one that a scheduler stopped; `trial` is its index in them.
 
     Args:
-        results: of `fit()`.
-        metric: that the trainable reported; see `RunSpec`.
-        at: whose value counts, that of the `best` epoch or of the `last`.
+        results: what `fit()` returned.
+        metric: the metric that the trainable reported; see `RunSpec`.
+        at: the epoch whose value counts: `best` or `last`.
         output: the output feature, where the metric depends on it.
 
     Raises:
@@ -124,14 +133,14 @@ def best_result(results: tune.ResultGrid, metric: Any, *, at: str = "best", outp
 
 
 def checkpoint_of(result: tune.Result, epoch: int | None) -> Path | None:
-    """Return the state at the end of an epoch, if Tune kept it where this process can see it."""
+    """Return the path of the state at the end of an epoch, if Tune kept it where this process can read it."""
     folders = [Path(checkpoint.path) for checkpoint, _ in result.best_checkpoints or ()]
-    found = [path for folder in folders if (path := checkpoint_in(folder, epoch)) is not None]
-    return found[-1] if found else None
+    paths = [path for folder in folders if (path := checkpoint_in(folder, epoch)) is not None]
+    return paths[-1] if paths else None
 
 
 def _record(number: int, result: tune.Result, spec: RunSpec) -> TrialRecord:
-    """Return what the reports of a trial say."""
+    """Return the record of a trial from its reports."""
     table = result.metrics_dataframe
     if result.error is None and (table is None or table.empty):
         raise RunError(
@@ -158,40 +167,29 @@ def _record(number: int, result: tune.Result, spec: RunSpec) -> TrialRecord:
 
 
 def _params_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the params of a trial; those of a `RayObjective` stand beside its number."""
+    """Return the params of a trial; those of a `RayObjective` are beside its number."""
     return dict(config[PARAMS] if {NUMBER, PARAMS} <= config.keys() else config)
 
 
 def _epochs(reports: Iterable[Mapping[str, Any]], names: Iterable[str]) -> Iterable[EpochRecord]:
     """Return the epochs of a trial in order; one that was reported again, after a restart, counts once."""
     front = f"{VALUES}/"
-    found = {}
+    by_epoch = {}
     for report in reports:
         values = {name: float(report[name]) for name in names}
         beside = {key.removeprefix(front): value for key, value in report.items() if key.startswith(front)}
-        found[int(report[EPOCH]) - 1] = {**values, **beside}
-    return (EpochRecord(epoch, found[epoch]) for epoch in sorted(found))
+        by_epoch[int(report[EPOCH]) - 1] = {**values, **beside}
+    return (EpochRecord(epoch, by_epoch[epoch]) for epoch in sorted(by_epoch))
 
 
-_KEPT_BY_TUNE = 4
-"""States of a member that Tune keeps: others may go on from one that is not the newest."""
+class RayObjective(BaseObjective):
+    """Trains in Ray workers, reports every epoch, and lets a scheduler stop hopeless trials.
 
-_KEPT = {
-    Keep.ALL: tune.CheckpointConfig(),
-    Keep.BEST: tune.CheckpointConfig(num_to_keep=1, checkpoint_score_attribute=CHECKPOINT_SCORE),
-    Keep.LAST: tune.CheckpointConfig(num_to_keep=1),
-    Keep.NONE: tune.CheckpointConfig(),
-}
-"""The checkpoints that Tune keeps of a trial, always with the latest."""
-
-
-class RayObjective(Outcome):
-    """Trains in Ray workers, reports every epoch, and lets a scheduler stop what is hopeless.
-
-    The workers must see its directory; without one, checkpoints go to Tune. See `Outcome` for the arguments.
+    The workers must see its directory; without one, checkpoints go to Tune. See `BaseObjective` for the
+    arguments.
 
     Raises:
-        RunError: there are several repeats and no directory: Tune hears of the first alone.
+        RunError: there are several repeats and no directory: Tune gets the reports of the first alone.
     """
 
     def __init__(self, train: Train, space: Space | Mapping[str, Any], **settings: Any) -> None:
@@ -217,53 +215,54 @@ class RayObjective(Outcome):
         name: str | None = None,
         **tune_config: Any,
     ) -> tune.Tuner:
-        """Build a tuner for one `fit()`; Ray is started unless it runs.
+        """Create a tuner for one `fit()`; Ray is started unless it runs.
 
         `get_best_result()` of its results compares the values of the picked epochs, also of trials that were
-        stopped; `best` knows constraints and how a trial ended too. Of several objectives Tune compares none.
+        stopped; `best` heeds constraints and how a trial ended too. For several objectives Tune compares
+        nothing.
 
-        A trial whose worker is lost goes on in another, after its last checkpoint or from its start, and a
-        line of the logger `hpometrics` says so. That takes none of its `retries`, which are for exceptions.
+        A trial whose worker is lost continues in another, after its last checkpoint or from its start, and
+        the logger `hpometrics` writes a line. That takes none of its `retries`, which are for exceptions.
 
         Args:
-            num_samples: trials in all, those that `study` has already included.
+            num_samples: the total of trials, those that `study` already has included.
             scheduler: see `make_scheduler`.
             sampler: see `make_sampler`.
-            study: keeps the trials; a new one in memory unless given.
+            study: the study of the trials; default: a new one in memory.
             points: params to try first.
-            resources: of one trial, `{"cpu": 1}` unless given.
-            max_concurrent: trials at a time; as many as fit unless given.
-            reuse_actors: whether a worker trains one trial after another, until one fails in it; unless
-                given, where trials ask for no GPU: the end of a process alone gives all memory there back.
-            take: see `claim`; trials of dead workers go on first, and one whose worker is lost stays running
-                in the study.
+            resources: the resources of one trial; default: `{"cpu": 1}`.
+            max_concurrent: trials at a time; default: as many as fit.
+            reuse_actors: whether a worker trains one trial after another, until one fails in it; default:
+                only if trials ask for no GPU, since only the end of a process frees all its memory there.
+            take: see `claim`; trials of dead workers are resumed first, and one whose worker is lost stays
+                running in the study.
             most_deaths: deaths of its process in a row, without a further epoch in between, that fail a
-                trial; 1 lets none go on. A lost machine does not count.
+                trial; with 1 none continues. A lost machine does not count.
             run_config: Tune's own; its callbacks and `CheckpointConfig` hold, and Tune adds its own loggers.
                 So does a `FailureConfig` that is not Tune's default; then Tune counts exceptions and deaths
-                alike, and `most_deaths` does not apply. Unless given, nothing is printed, and reports are
+                alike, and `most_deaths` does not apply. By default nothing is printed, and reports are
                 logged as JSON alone.
-            name: of the experiment, unless `run_config` has one; that of the function unless given.
-            tune_config: further arguments of `tune.TuneConfig`, but no `metric` and no `mode`.
+            name: the name of the experiment, unless `run_config` has one; default: that of the function.
+            tune_config: further arguments of `tune.TuneConfig`, except `metric` and `mode`.
 
         Raises:
-            ObjectiveError: a scheduler, a study or `mode` says another direction.
-            ConfigError: a scheduler, sampler or resource that does not exist, or a scheduler or sampler that
-                knows one objective and is to search for several.
-            RunError: the study has all its trials already, or `most_deaths` is no number from 1.
+            ObjectiveError: a scheduler, a study or `mode` has another direction.
+            ConfigError: a scheduler, sampler or resource does not exist, or there are several objectives and
+                a scheduler or sampler supports one alone.
+            RunError: the study has all its trials already, or `most_deaths` is below 1.
         """
         self._check_unsteered(tune_config)
         check_several(self.optimized, sampler, scheduler, "scheduler")
         start_ray()
-        wanted = dict(resources or {"cpu": 1})
-        check_resources(wanted)
+        per_trial = dict(resources or {"cpu": 1})
+        check_resources(per_trial)
         study = self._prepared(study, sampler, num_samples, points)
         scheduling = make_scheduler(
             scheduler, self.directions[0], self.trials.spec.epochs, self.space, self.trials.seed
         )
         interval = self._interval(scheduling, max_concurrent)
         if reuse_actors is None:
-            reuse_actors = interval is not None or not wanted.get("gpu")
+            reuse_actors = interval is not None or not per_trial.get("gpu")
         losses = self._losses(run_config, take, most_deaths)
         single = len(self.optimized) == 1
         config = tune.TuneConfig(
@@ -271,14 +270,14 @@ class RayObjective(Outcome):
             mode=self.directions[0].mode if single else None,
             search_alg=self._searcher(study, take, losses),
             scheduler=Settled(scheduling, losses),
-            num_samples=_left(study, take),
+            num_samples=_count_open(study, take),
             max_concurrent_trials=max_concurrent,
             reuse_actors=reuse_actors,
             **tune_config,
         )
         trainable = self._trainable(interval, name or _name_of(self.trials.train))
         return ObjectiveTuner(
-            tune.with_resources(trainable, wanted),
+            tune.with_resources(trainable, per_trial),
             config,
             self._run_config(run_config, interval),
             loggers=run_config is not None,
@@ -288,20 +287,20 @@ class RayObjective(Outcome):
         """Return the record of every trial of the tuner's study.
 
         Args:
-            of: the results of `fit()`; only their trials, or all of the study if None.
+            of: the results of `fit()`, for their trials alone; None for all trials of the study.
 
         Raises:
-            RunError: there was no tuner.
+            RunError: no tuner was created.
         """
         if self.study is None:
             raise RunError("records come from a tuner of this objective; call tuner(...).fit() first")
-        found = study_records(self.study)
+        records = study_records(self.study)
         if of is not None:
             results = {result.config[NUMBER]: result for result in of}
-            found = [record for record in found if record.number in results]
+            records = [record for record in records if record.number in results]
             if self.trials.directory is None:
-                found = [_with_checkpoint(record, results[record.number]) for record in found]
-        return [self.trials.with_epochs(record) if record.state.finished else record for record in found]
+                records = [_with_checkpoint(record, results[record.number]) for record in records]
+        return [self.trials.with_epochs(record) if record.state.finished else record for record in records]
 
     def restore(
         self,
@@ -311,16 +310,16 @@ class RayObjective(Outcome):
         name: str | None = None,
         **options: Any,
     ) -> tune.Tuner:
-        """Build a tuner that goes on with the trials of one that was killed, each after its last checkpoint.
+        """Create a tuner that resumes the trials of one that was killed, each after its last checkpoint.
 
         No further trial is drawn, and `best_result` reads the results: the study has ended with its process.
-        To go on with the whole search give a `directory`, a stored study and `tuner` instead.
+        To resume the whole search, use a `directory`, a stored study and `tuner` instead.
 
         Args:
-            path: of the experiment, Tune's `results.experiment_path`.
-            resources: as they were given to `tuner`.
-            name: as it was given to `tuner`.
-            options: of `tune.Tuner.restore`, as `resume_errored`.
+            path: the path of the experiment, Tune's `results.experiment_path`.
+            resources: as they were passed to `tuner`.
+            name: as it was passed to `tuner`.
+            options: further arguments of `tune.Tuner.restore`, such as `resume_errored`.
         """
         start_ray()
         trainable = self._trainable(None, name or _name_of(self.trials.train))
@@ -328,7 +327,7 @@ class RayObjective(Outcome):
         return ObjectiveTuner.adopt(tune.Tuner.restore(str(path), trainable, **options))
 
     def _check_unsteered(self, tune_config: Mapping[str, Any]) -> None:
-        """Refuse a metric or a mode: the scheduler is told another value than the searcher."""
+        """Refuse a metric or a mode: the scheduler gets another value than the searcher."""
         spec = self.trials.spec
         for name in {"metric", "mode"} & tune_config.keys():
             raise ObjectiveError(
@@ -353,16 +352,16 @@ class RayObjective(Outcome):
         return study
 
     def _losses(
-        self, given: tune.RunConfig | None, take: Callable[[int], bool] | None, most_deaths: int
+        self, run_config: tune.RunConfig | None, take: Callable[[int], bool] | None, most_deaths: int
     ) -> Losses | None:
-        """Return what decides on trials that have lost their worker; None where others do.
+        """Return what decides on trials that have lost their worker; None if Tune or `take` does.
 
         Raises:
-            RunError: no process dies so often.
+            RunError: `most_deaths` is not a whole number of at least 1.
         """
         if isinstance(most_deaths, bool) or not isinstance(most_deaths, int) or most_deaths < 1:
             raise RunError(f"most_deaths must be a whole number of at least 1, got {most_deaths!r}")
-        own = given is not None and given.failure_config != tune.FailureConfig()
+        own = run_config is not None and run_config.failure_config != tune.FailureConfig()
         return None if own or take is not None else Losses(self.trials.epochs_written, most_deaths)
 
     def _searcher(
@@ -381,10 +380,10 @@ class RayObjective(Outcome):
         )
 
     def _interval(self, scheduler: object, max_concurrent: int | None) -> int | None:
-        """The epochs after which members of a population hand on their states; None of other trials.
+        """Return the epochs after which members of a population hand on their states; None for other trials.
 
         Raises:
-            RunError: they could not.
+            RunError: the members could not hand on their states.
         """
         if not isinstance(scheduler, Population):
             return None
@@ -402,28 +401,28 @@ class RayObjective(Outcome):
         return scheduler.interval
 
     def _trainable(self, interval: int | None, name: str) -> Callable[[dict[str, Any]], None]:
-        """What Tune calls, by this name; all that measures goes to the workers by Ray's object store."""
+        """Return the function of this name that Tune calls; the metrics get to the workers by Ray's store."""
         shared = (ray.put((self.trials, self.space)),)  # Tune would bring it again for each trial
         trainable: Callable[[dict[str, Any]], None]
         trainable = tune.with_parameters(train_shared, shared=shared, interval=interval)
         trainable.__name__ = re.sub(r"[^\w.-]+", "_", name)  # Tune names folders by it
         return trainable
 
-    def _run_config(self, given: tune.RunConfig | None, interval: int | None) -> tune.RunConfig:
-        """Return Tune's settings, with the logger whose files it reads when all has ended."""
-        if given is None:
+    def _run_config(self, own: tune.RunConfig | None, interval: int | None) -> tune.RunConfig:
+        """Return Tune's settings, with the logger whose files it reads at the end."""
+        if own is None:
             path = None if self.trials.directory is None else str(self.trials.directory / "ray")
             settings = tune.RunConfig(storage_path=path, verbose=0, callbacks=[])
             settings.checkpoint_config = _KEPT[Keep(self.trials.spec.checkpoints)]
             if interval is not None:
                 settings.checkpoint_config = tune.CheckpointConfig(num_to_keep=_KEPT_BY_TUNE)
         else:
-            settings = copy(given)
+            settings = copy(own)
             if interval is not None:
-                settings.checkpoint_config = _keeping_enough(given.checkpoint_config)
+                settings.checkpoint_config = _keeping_enough(own.checkpoint_config)
         settings.callbacks = list(settings.callbacks or ())
-        if given is None or loggers_on():
-            settings.callbacks = _logged(settings.callbacks, interval is not None)
+        if own is None or loggers_on():
+            settings.callbacks = _with_logger(settings.callbacks, interval is not None)
         return settings
 
 
@@ -438,19 +437,19 @@ def _name_of(train: Train) -> str:
     return getattr(function, "__name__", type(function).__name__).strip("<>")
 
 
-def _keeping_enough(given: Any) -> Any:
+def _keeping_enough(own: Any) -> Any:
     """Return a user's `CheckpointConfig`, but with the states that the members of a population need."""
-    if given.num_to_keep is None or given.num_to_keep >= _KEPT_BY_TUNE:
-        return given
-    return replace(given, num_to_keep=_KEPT_BY_TUNE)
+    if own.num_to_keep is None or own.num_to_keep >= _KEPT_BY_TUNE:
+        return own
+    return replace(own, num_to_keep=_KEPT_BY_TUNE)
 
 
-def _logged(callbacks: Iterable[tune.Callback], members: bool) -> list[tune.Callback]:
-    """Return callbacks among which is a logger whose files Tune reads; in the place of its own is ours.
+def _with_logger(callbacks: Iterable[tune.Callback], members: bool) -> list[tune.Callback]:
+    """Return callbacks with a logger whose files Tune reads; ours replaces Tune's own.
 
     Args:
         callbacks: the user's.
-        members: the trials are the members of a population, see `MemberLog`; others see `TrialLog`.
+        members: whether the trials are the members of a population (`MemberLog`) or not (`TrialLog`).
     """
     others = [one for one in callbacks if type(one) is not JsonLoggerCallback]
     if not any(isinstance(one, JsonLoggerCallback) for one in others):
@@ -458,7 +457,12 @@ def _logged(callbacks: Iterable[tune.Callback], members: bool) -> list[tune.Call
     return others
 
 
-def _left(study: optuna.Study, take: Callable[[int], bool] | None) -> int:
+def _count_open(study: optuna.Study, take: Callable[[int], bool] | None) -> int:
+    """Return how many trials of a study are still to be run.
+
+    Raises:
+        RunError: none are.
+    """
     states = [OptunaState.WAITING] if take is None else [OptunaState.WAITING, OptunaState.RUNNING]
     count = len(study.get_trials(deepcopy=False, states=tuple(states)))
     if count == 0:

@@ -1,4 +1,4 @@
-"""The session of a trial of Ray Tune as a reporter, and what a worker keeps of it for others to find."""
+"""The reporter of a run to its session of Ray Tune or Ray Train, and the checkpoints that go with it."""
 
 from __future__ import annotations
 
@@ -24,19 +24,22 @@ from ...run.reporter import Pause
 from ._internals import in_train_worker, judges
 from .session import CHECKPOINT_SCORE, EPOCH, FINAL, FULL, PICKED, TAKEN, VALUE, VALUES, VOID
 
+_WORST = 1e300  # far from the largest float, so that means of it stay finite
+_TASK = re.compile(r"^(\w+:)?[^/()]+/")  # of the name of a value, behind its split
+
 
 class Carried:
-    """The checkpoint of the open epoch, until Tune has it, and the one that Tune has given the trial.
+    """The checkpoint of the open epoch, until Tune has it, and the one that Tune has for a restored trial.
 
-    Tune copies the folder of a checkpoint to its storage before a report returns. The folder holds what the
-    directory of a run would hold: `epoch-0003.pt`, and the epochs so far, which a restored run goes on after.
+    Tune copies the folder of a checkpoint to its storage before a report returns. The folder has what the
+    directory of a run would have: `epoch-0003.pt`, and the epochs so far, which a restored run follows.
 
     Args:
-        latest: returns the checkpoint that a restored trial goes on from.
+        latest: returns the checkpoint from which a restored trial continues.
 
     Attributes:
-        done: epochs up to the checkpoint that the trial goes on from; Tune has their reports.
-        score: of the checkpoint of the open epoch, see `CHECKPOINT_SCORE`; None where it has none.
+        done: the number of epochs up to the checkpoint of a restored trial; Tune has their reports.
+        score: the score of the checkpoint of the open epoch, see `CHECKPOINT_SCORE`; None if it has none.
     """
 
     def __init__(self, latest: Callable[[], tune.Checkpoint | None] = tune.get_checkpoint) -> None:
@@ -54,7 +57,7 @@ class Carried:
         """Return a new folder for the checkpoint of the last epoch.
 
         Args:
-            picked: whether that is the picked epoch now.
+            picked: whether that is the picked epoch at present.
         """
         self._clear()
         self.score = len(self._lines) if picked else 0
@@ -65,7 +68,7 @@ class Carried:
 
     @contextmanager
     def handed_over(self) -> Iterator[tune.Checkpoint | None]:
-        """Yield the checkpoint for a report, None where the epoch has none; delete the copy afterwards."""
+        """Yield the checkpoint for a report, None if the epoch has none; delete the copy afterwards."""
         try:
             folder = self._folder
             yield None if folder is None else tune.Checkpoint(folder.name)
@@ -74,7 +77,7 @@ class Carried:
 
     @contextmanager
     def received(self) -> Iterator[tuple[Path, tuple[EpochRecord, ...]] | None]:
-        """Yield a folder with the checkpoint that the trial goes on from, and the epochs up to it."""
+        """Yield a folder with the checkpoint from which the trial continues, and the epochs up to it."""
         checkpoint = self._latest()
         if checkpoint is None:
             yield None
@@ -91,9 +94,6 @@ class Carried:
             self._folder = None
 
 
-_WORST = 1e300  # far from the largest float, so that means of it stay finite
-
-
 class StoppedByTune(SystemExit):
     """Tune has stopped this trial: the scheduler's decision, or the end of the experiment."""
 
@@ -103,7 +103,7 @@ class StoppedByTune(SystemExit):
 
 
 class PausedByTune(Pause):
-    """Tune has paused this trial, which goes on in another process: no exit, and no end of the trial."""
+    """Tune has paused this trial, which continues in another process: neither process nor trial ends."""
 
 
 @dataclass(frozen=True)
@@ -111,21 +111,21 @@ class HandedOn:
     """How a member of a population hands on its state: with the report of every so many epochs.
 
     Args:
-        interval: epochs.
-        checkpoint_of: where the state at the end of an epoch is, if it was kept.
-        told: epochs that Tune was told before the member was paused.
+        interval: the epochs between two reports with a state.
+        checkpoint_of: returns the path of the state at the end of an epoch, if it was kept.
+        reported: the number of epochs that were reported before the member was paused.
     """
 
     interval: int
     checkpoint_of: Callable[[int], Path | None]
-    told: int = 0
+    reported: int = 0
 
     @contextmanager
     def after(self, epoch: int) -> Iterator[Any]:
-        """Give the state at the end of an epoch as Tune takes it; None where none is handed on.
+        """Yield the state at the end of an epoch as a checkpoint of Tune; None if none is handed on.
 
         Raises:
-            RunError: it is wanted and was not kept.
+            RunError: the state is needed and was not kept.
         """
         if (epoch + 1) % self.interval:
             yield None
@@ -145,26 +145,26 @@ class TrainReports:
     """The reports of a worker of Ray Train: all ranks make each at once, with the values of the first.
 
     Args:
-        carried: takes the checkpoints along.
+        checkpoints: has the checkpoint of each report.
     """
 
-    def __init__(self, carried: Carried) -> None:
-        self._carried = carried
+    def __init__(self, checkpoints: Carried) -> None:
+        self._checkpoints = checkpoints
         self._waiting: list[Mapping[str, Any]] = []
 
     def add(self, values: Mapping[str, Any]) -> None:
-        """Let a report wait until the other ranks are there."""
+        """Add a report, which waits for the other ranks."""
         self._waiting.append(values)
 
     def counterpart(self) -> Callable[[], None] | None:
-        """Return what each other rank calls while the first calls `send`; None where no report waits."""
+        """Return what each other rank calls while the first calls `send`; None if no report waits."""
         return partial(_report_nothing, len(self._waiting)) if self._waiting else None
 
     def send(self) -> None:
         """Make the reports that wait."""
         waiting, self._waiting = self._waiting, []
         for values in waiting:
-            with self._carried.handed_over() as state:
+            with self._checkpoints.handed_over() as state:
                 ray.train.report(dict(values), checkpoint=state)
 
 
@@ -176,32 +176,32 @@ def _report_nothing(times: int) -> None:
 class TuneReporter:
     """Reports a run to the Ray Tune session it runs in, one report per epoch.
 
-    `value` is the current value (the scheduler's business), `picked` the picked one so far (the searcher's),
-    `epoch` counts from 1; each metric that is optimized is there under its own name, for a Tuner of your own,
-    and `values` holds what was measured beside them, by name. Schedulers compare a nan with nothing: in an
-    epoch that is `void` (it has no finite value) `value` stands for it, worse than all that can be measured.
-    Tune works on each key of each report, so what does not hold is not told: `final` is there, and true,
-    where no epoch follows, `void` where it is so, `values` where there are any.
+    `value` is the current value, for the scheduler; `picked` is the picked one so far, for the searcher;
+    `epoch` counts from 1; each metric that is optimized has its own name, for a Tuner of your own, and
+    `values` has all that was measured beside them, by name. Schedulers cannot compare a nan: in a `void`
+    epoch, which has no finite value, `value` is worse than all that can be measured. Tune works on each key
+    of each report, so a key that would be false or empty is left out: `final`, true if no epoch follows,
+    `void`, and `values`.
 
     A run without a directory sends what `run.checkpoint` copied to Tune with the report of its epoch, and
-    `run.restore` reads `tune.get_checkpoint()`. The results have the checkpoints, so `Tuner.restore` goes on
-    after the last. Tune's `CheckpointConfig` says which are kept; with `num_to_keep=1` and
-    `checkpoint_score_attribute="checkpoint_score"` it is that of the picked epoch, beside the latest.
+    `run.restore` reads `tune.get_checkpoint()`. The results have the checkpoints; `Tuner.restore` continues
+    after the last. Tune's `CheckpointConfig` decides which are kept; with `num_to_keep=1` and
+    `checkpoint_score_attribute="checkpoint_score"` it keeps that of the picked epoch, beside the latest.
 
     In a worker of Ray Train V2 the reports go to `ray.train.report`, by all ranks at once, and the
     checkpoints come from `ray.train.get_checkpoint()`; a `TuneReportCallback()` of the trainer's `RunConfig`
     passes the values on to Tune. Tune stops such a trial from outside, and no direction is compared.
 
     Args:
-        number: of the trial.
-        params: that it was given.
-        handed_on: of a member of a population, which Tune pauses and never stops.
+        number: the number of the trial.
+        params: its params.
+        handed_on: for a member of a population, which Tune pauses and never stops.
 
     Attributes:
         stopped: whether Tune has stopped the trial; then nothing more is reported.
-        joint: holds each report in a worker of Ray Train until all ranks make it; None elsewhere.
-        carried: takes the checkpoints of a run without a directory to Tune, and brings back the one that a
-            restored trial goes on from; None for the member of a population.
+        joint: in a worker of Ray Train, the reports that wait until all ranks make them; None elsewhere.
+        carried: the checkpoints of a run without a directory, on their way to Tune and back to a restored
+            trial; None for the member of a population.
     """
 
     def __init__(
@@ -218,13 +218,13 @@ class TuneReporter:
         self.joint = TrainReports(self.carried) if in_train and self.carried is not None else None
         self.stops: tuple[type[BaseException], ...] = (StoppedByTune,)
         self.stopped = False
-        self._told = -1 if handed_on is None else handed_on.told - 1
+        self._newest = -1 if handed_on is None else handed_on.reported - 1  # the last epoch that was reported
         self._metric = VALUE
         self._others: list[str] = []
         self._worst = -_WORST
 
     def check(self, optimized: Mapping[str, Objective]) -> None:
-        """Note the names of the metrics, and compare their directions with those of a Tuner of your own.
+        """Store the names of the metrics, and compare their directions with those of a Tuner of your own.
 
         Raises:
             RunError: a report cannot carry a value of that name.
@@ -253,44 +253,44 @@ class TuneReporter:
     def report(
         self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool
     ) -> None:
-        """Report one epoch; one that was told before, as the run is tried again, is not told twice.
+        """Report one epoch; one that was reported before a retry of the run is not reported again.
 
-        An epoch in which the metric was not measured is not reported, so that no scheduler judges it, unless
-        it is the last one or that of a member of a population.
+        An epoch in which the metric was not measured is not reported, and no scheduler judges it, unless it
+        is the last one or that of a member of a population.
 
         Raises:
             StoppedByTune: Tune has stopped the trial.
             PausedByTune: Tune has paused it, a member of a population.
             RunError: such a member has no state to hand on.
         """
-        if self.stopped:  # Tune listens no more: another report would wait for ever
+        if self.stopped:  # Tune no longer reads reports: another one would wait for ever
             raise self._stop(f"before epoch {epoch}")
         unmeasured = math.isnan(value) and self._metric not in values
-        repeated = epoch <= self._told or (self.carried is not None and epoch < self.carried.done)
+        repeated = epoch <= self._newest or (self.carried is not None and epoch < self.carried.done)
         if repeated or (unmeasured and not final and self._handed_on is None):
             return
-        self._told = epoch
+        self._newest = epoch
         void = not math.isfinite(value)
-        told: dict[str, Any] = {PICKED: picked, EPOCH: epoch + 1}
-        told |= {name: values.get(name, math.nan) for name in self._others}
-        told |= {self._metric: value, VALUE: self._worst if void else value}
+        report: dict[str, Any] = {PICKED: picked, EPOCH: epoch + 1}
+        report |= {name: values.get(name, math.nan) for name in self._others}
+        report |= {self._metric: value, VALUE: self._worst if void else value}
         optimized = {self._metric, *self._others}
         beside = {name: value for name, value in values.items() if name not in optimized}
-        told |= {key: fact for key, fact in ((FINAL, final), (VOID, void), (VALUES, beside)) if fact}
+        report |= {key: fact for key, fact in ((FINAL, final), (VOID, void), (VALUES, beside)) if fact}
         if self.carried is not None and self.carried.score is not None:
-            told[CHECKPOINT_SCORE] = self.carried.score
+            report[CHECKPOINT_SCORE] = self.carried.score
         if self.joint is not None:
-            self.joint.add(told)
+            self.joint.add(report)
             return
         try:
             with self._state_after(epoch, final) as state:
-                tune.report(told, checkpoint=state)
+                tune.report(report, checkpoint=state)
         except SystemExit as stop:
             self.stopped = True
             raise self._stop(f"after epoch {epoch} at {value:g}") from stop
 
     def _state_after(self, epoch: int, final: bool) -> AbstractContextManager[tune.Checkpoint | None]:
-        """Return what Tune gets with the report of an epoch."""
+        """Return the checkpoint that Tune gets with the report of an epoch."""
         if self.carried is not None:
             return self.carried.handed_over()
         return nullcontext() if self._handed_on is None or final else self._handed_on.after(epoch)
@@ -301,25 +301,23 @@ class TuneReporter:
         return StoppedByTune(f"Tune stopped trial {self.number} {when}")
 
     def give_up(self, reason: str) -> None:
-        """Say that this process can record no more: whoever runs the search then takes no further trial.
+        """Report that this process can write no more records; the search then takes no further trial.
 
-        Tune wants the keys that it judges by in every report; the epoch is one that it knows.
+        Tune needs the keys that it judges by in every report; the epoch is one that it has already.
         """
         if self.stopped:
             return
-        known: dict[str, Any] = dict.fromkeys(self._others, math.nan)
-        known |= {PICKED: self._worst, EPOCH: self._told + 1, VOID: True}
-        with suppress(SystemExit):  # a scheduler may stop it just as well
-            tune.report({self._metric: self._worst, VALUE: self._worst, **known, FULL: reason})
+        judged: dict[str, Any] = dict.fromkeys(self._others, math.nan)
+        judged |= {PICKED: self._worst, EPOCH: self._newest + 1, VOID: True}
+        with suppress(SystemExit):  # a scheduler may stop the trial
+            tune.report({self._metric: self._worst, VALUE: self._worst, **judged, FULL: reason})
 
 
 RayReporter = TuneReporter
 
-_TASK = re.compile(r"^(\w+:)?[^/()]+/")  # of the name of a value, behind its split
-
 
 def _tracked_name(key: str, directions: Mapping[str, Objective]) -> str | None:
-    """The name of the value under a key such as `values/log_loss`, that of all tasks for one of a task."""
+    """Return the name of the value under a key such as `values/log_loss`, that of all tasks for one task."""
     front, _, name = key.partition("/")
     if front != VALUES or name in directions:
         return name if front == VALUES else None
@@ -331,11 +329,11 @@ def _check_modes(name_of: Callable[[str], str | None], directions: Mapping[str, 
     """Compare the directions of metrics with the modes of the Tuner of this trial.
 
     Args:
-        name_of: finds the name of the metric that a key of the reports is a value of.
+        name_of: returns the name of the metric whose value a key of the reports is.
         directions: by name.
 
     Raises:
-        ObjectiveError: they differ; both facts are named.
+        ObjectiveError: they differ; the message has both.
     """
     for judge in judges():
         name = None if judge.metric is None else name_of(judge.metric)
@@ -350,7 +348,7 @@ def _check_modes(name_of: Callable[[str], str | None], directions: Mapping[str, 
 
 
 def checkpoint_of(directory: Path | None, epoch: int | None) -> Path | None:
-    """Find what a worker kept that Tune ended before it could write its record (see `run.checkpoint`)."""
+    """Return the checkpoint of a worker that Tune ended before it could write its record."""
     return None if directory is None else checkpoint_in(directory / "checkpoints", epoch)
 
 

@@ -1,4 +1,4 @@
-"""Ray Tune schedulers by name, told the current value and the direction by us."""
+"""Ray Tune's schedulers by name, judging the current value in the direction of the metric."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ...exceptions import ConfigError, ObjectiveError
 from ...records.recovery import Losses
 from ...space.space import Space
 from ..plugins import PlugIn, find_class, read_spec
-from ._internals import endure, epochs_of, goes_on
+from ._internals import endure, epochs_of, goes_on, metric_and_mode, stops_for_good
 from .pbt import Population
 from .session import EPOCH, VALUE
 
@@ -46,7 +46,7 @@ SCHEDULERS: Mapping[str, PlugIn] = {
 
 
 class _Search(NamedTuple):
-    """What a scheduler is to know of the search, and how it was called."""
+    """The facts of a search that a scheduler needs, and the name of the scheduler."""
 
     name: str
     epochs: int | None
@@ -54,22 +54,22 @@ class _Search(NamedTuple):
     seed: int | None
 
 
-def _halving(given: Mapping[str, Any], search: _Search) -> dict[str, Any]:
+def _halving(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:
     if search.epochs is None:
         raise ConfigError(f"{search.name} needs to know the most epochs a run can have: give epochs=")
     brackets = 3 if search.name == "hyperband" else 1
-    return {"brackets": brackets, "max_t": search.epochs, "time_attr": EPOCH, **given}
+    return {"brackets": brackets, "max_t": search.epochs, "time_attr": EPOCH, **arguments}
 
 
-def _median(given: Mapping[str, Any], search: _Search) -> dict[str, Any]:
-    grace = given.get("grace_period", 0) + 1  # our warm-up is epochs that are never stopped
-    return {"min_samples_required": 5, **given, "grace_period": grace, "time_attr": EPOCH}
+def _median(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:
+    grace = arguments.get("grace_period", 0) + 1  # our warm-up is epochs that are never stopped
+    return {"min_samples_required": 5, **arguments, "grace_period": grace, "time_attr": EPOCH}
 
 
-def _population(given: Mapping[str, Any], search: _Search) -> dict[str, Any]:
+def _population(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:
     if search.space is None:
         raise ConfigError("pbt changes params within their space; make its tuner by RayObjective.tuner")
-    return {"space": search.space, "seed": search.seed, "mutate": (), **given}
+    return {"space": search.space, "seed": search.seed, "mutate": (), **arguments}
 
 
 _NEVER_PAUSE = (FIFOScheduler, AsyncHyperBandScheduler, Population)
@@ -95,11 +95,11 @@ class Delegated(TrialScheduler):
 
     @property
     def supports_buffered_results(self) -> bool:
-        """Whether several reports may come at once."""
+        """Whether several reports may arrive at once."""
         return bool(self.scheduler.supports_buffered_results)
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
-        """Pass on what is searched for."""
+        """Pass on the metric and the mode of the search."""
         return bool(self.scheduler.set_search_properties(metric, mode, **spec))
 
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
@@ -119,7 +119,7 @@ class Delegated(TrialScheduler):
         self.scheduler.on_trial_complete(tune_controller, trial, result)
 
     def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
-        """Pass on a trial that was taken away."""
+        """Pass on a trial that was removed."""
         self.scheduler.on_trial_remove(tune_controller, trial)
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
@@ -140,10 +140,10 @@ class Delegated(TrialScheduler):
 
 
 class Unpaused(Delegated):
-    """A scheduler whose trials go on where it would pause them.
+    """A scheduler whose trials continue where it would pause them.
 
-    A pause ends the process of a trial, and a function then begins again at its latest checkpoint, or at its
-    first epoch. A scheduler that pauses a trial only to give its place to another loses nothing.
+    A pause ends the process of a trial, and a function then starts again at its latest checkpoint, or at its
+    first epoch. A scheduler that pauses a trial only to free its resources for another loses nothing.
     """
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
@@ -153,13 +153,13 @@ class Unpaused(Delegated):
 
 
 class Settled(Delegated):
-    """A scheduler that judges by what it was built for, whatever metric and mode the `TuneConfig` has.
+    """A scheduler with a metric and a mode of its own, whatever the `TuneConfig` has.
 
-    It hears each epoch of a trial once, and nothing of a lost worker after which the trial goes on.
+    It gets each epoch of a trial once, and does not learn of a lost worker if the trial continues.
 
     Args:
         scheduler: the one that judges.
-        losses: decide whether trials go on that have lost their worker; Tune alone does if None.
+        losses: decides whether a trial that has lost its worker continues; if None, Tune alone does.
     """
 
     def __init__(self, scheduler: TrialScheduler, losses: Losses | None = None) -> None:
@@ -167,12 +167,12 @@ class Settled(Delegated):
         self._losses = losses
 
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
-        """Pass on a trial that is new, not one that goes on."""
+        """Pass on a trial that is new, not one that continues."""
         if self._losses is None or endure(trial, self._losses.reason_to_fail):
             super().on_trial_add(tune_controller, trial)
 
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
-        """Pass on a trial that failed, not one that goes on."""
+        """Pass on a trial that failed, not one that continues."""
         if not goes_on(trial):
             super().on_trial_error(tune_controller, trial)
 
@@ -183,12 +183,12 @@ class Settled(Delegated):
         return super().on_trial_result(tune_controller, trial, result)
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
-        """Leave the scheduler as it is; the searcher and the results take these."""
+        """Leave the scheduler as it is; the searcher and the results use the metric and the mode."""
         return True
 
 
 def _without_pauses(scheduler: TrialScheduler) -> TrialScheduler:
-    """Return a scheduler that never pauses a trial that would be trained again.
+    """Return a scheduler that never pauses a trial that would then be trained again.
 
     Raises:
         ConfigError: the scheduler cannot work without pauses.
@@ -203,13 +203,13 @@ def _without_pauses(scheduler: TrialScheduler) -> TrialScheduler:
         raise ConfigError(
             f"a {kind} ends the processes of trials to change them, which is not supported here"
         )
-    if isinstance(scheduler, MedianStoppingRule) and not getattr(scheduler, "_hard_stop", True):
+    if isinstance(scheduler, MedianStoppingRule) and not stops_for_good(scheduler):
         raise ConfigError(f"a {kind} with hard_stop=False resumes the trials that it stopped; leave it out")
     return scheduler if type(scheduler) in _NEVER_PAUSE else Unpaused(scheduler)
 
 
 _COMPLETED = {"asha": _halving, "hyperband": _halving, "median": _median, "pbt": _population}
-"""Adds to the arguments of a scheduler what they do not say."""
+"""Functions that add to the arguments of a scheduler those that they lack."""
 
 
 def make_scheduler(
@@ -219,19 +219,20 @@ def make_scheduler(
     space: Space | None = None,
     seed: int | None = None,
 ) -> TrialScheduler:
-    """Build a scheduler that judges the current value in the metric's direction; a fresh one for every fit.
+    """Create a scheduler that judges the current value in the metric's direction; a new one for every fit.
 
     Args:
         spec: a name (see `SCHEDULERS`), `{name: {argument: value}}`, `module:Class`, an object (it is
             copied) or None for no scheduling.
-        objective: the metric's.
+        objective: the direction of the metric.
         epochs: the most epochs a run can have; halving needs them.
-        space: what trials draw; `pbt` needs it.
-        seed: of what `pbt` changes.
+        space: the space of the trials' params; `pbt` needs it.
+        seed: seeds the changes of `pbt`.
 
     Raises:
-        ObjectiveError: an object states another metric or mode.
-        ConfigError: no such scheduler or argument, one that has to pause trials, or halving without `epochs`.
+        ObjectiveError: an object has another metric or mode.
+        ConfigError: there is no such scheduler or argument, the scheduler has to pause trials, or halving has
+            no `epochs`.
     """
     if isinstance(spec, PopulationBasedTraining) and not isinstance(spec, Population):
         kind = type(spec).__name__
@@ -241,12 +242,12 @@ def make_scheduler(
     if isinstance(spec, TrialScheduler):
         return _without_pauses(_adopted(deepcopy(spec), objective))
     name, _ = read_spec("scheduler", "none" if spec is None else spec)
-    found, arguments = find_class("scheduler", "none" if spec is None else spec, SCHEDULERS)
+    scheduler_class, arguments = find_class("scheduler", "none" if spec is None else spec, SCHEDULERS)
     if name in _COMPLETED:
         arguments = _COMPLETED[name](arguments, _Search(name, epochs, space, seed))
     with foreign(f"scheduler {name!r} cannot be made"):
         try:
-            return _without_pauses(_adopted(found(**arguments), objective))
+            return _without_pauses(_adopted(scheduler_class(**arguments), objective))
         except ConfigError:
             raise
         except (AssertionError, TypeError, ValueError) as err:
@@ -254,7 +255,12 @@ def make_scheduler(
 
 
 def _adopted(scheduler: TrialScheduler, objective: Objective) -> TrialScheduler:
-    metric, mode = getattr(scheduler, "_metric", None), getattr(scheduler, "_mode", None)
+    """Return a scheduler that judges the current value of the metric in its direction.
+
+    Raises:
+        ObjectiveError: it has another metric or mode.
+    """
+    metric, mode = metric_and_mode(scheduler)
     kind = type(scheduler).__name__
     if mode is not None and Objective.parse(mode) is not objective:
         raise ObjectiveError(

@@ -1,4 +1,4 @@
-"""A Ray Tune searcher over an Optuna study: one path for samplers, conditions, start points and storage."""
+"""A searcher of Ray Tune over an Optuna study, whose samplers, conditions, points and storage it uses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ...selection.constraints import Constraint, judged, violation_of
 from ...selection.rules import At
 from ...selection.selection import Picker
 from ...space.space import Space
-from ..optuna.study import tell
+from ..optuna.study import has_reported, tell
 from ..optuna.trial_queue import claim, reclaim_or_claim
 from .reporter import checkpoint_of
 from .session import EPOCH, FINAL, FULL, GIVEN, NUMBER, PARAMS, PICKED, VALUE, VALUES, VOID
@@ -30,18 +30,19 @@ from .session import EPOCH, FINAL, FULL, GIVEN, NUMBER, PARAMS, PICKED, VALUE, V
 class StudySearcher(Searcher):
     """Searches with an Optuna study.
 
-    It is told the picked value of a run, a stopped trial is pruned, a failed one failed with its reason.
+    The study gets the picked value of a run; a stopped trial is pruned, a failed one has failed with its
+    reason.
 
     Args:
-        study: with waiting slots (see `reserve`).
-        space: what a trial draws.
+        study: a study with waiting trials (see `reserve`).
+        space: the space of the trials' params.
         optimized: the direction of each metric that is optimized, by name.
-        at: whose value counts for a run.
-        directory_of: where a trial keeps its record, if it keeps one that this process can see.
-        take: see `claim` and `reclaim`; with it, trials of dead workers go on first, and one whose worker
-            ends without a result stays running, for whoever takes trials to settle.
-        constraints: that a picked epoch has to keep.
-        losses: know why a trial has failed that has lost its workers.
+        at: the epoch whose value counts for a run.
+        directory_of: returns the directory with the record of a trial, if this process can see one.
+        take: see `claim` and `reclaim`; with it, trials of dead workers are resumed first, and one whose
+            worker ends without a result stays running, to be reclaimed.
+        constraints: the constraints of a picked epoch.
+        losses: has the reason why a trial failed that has lost its workers.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class StudySearcher(Searcher):
         self._live: dict[str, _Live] = {}
 
     def suggest(self, trial_id: str) -> Any:
-        """Claim the next slot and draw its params; `FINISHED` when there is none."""
+        """Claim the next trial and draw its params; `FINISHED` when there is none."""
         if not self._draws:
             return Searcher.FINISHED
         if self._take is None:
@@ -79,7 +80,7 @@ class StudySearcher(Searcher):
         return {NUMBER: trial.number, PARAMS: params, **self._changed(trial.number)}
 
     def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
-        """Note an epoch after which the trial goes on."""
+        """Record an epoch after which the trial continues."""
         live = self._live.get(trial_id)
         if live is not None:
             live.add(result)
@@ -88,29 +89,29 @@ class StudySearcher(Searcher):
     def on_trial_complete(
         self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Tell the study how a trial ended.
+        """Write the final state of a trial to the study.
 
-        The epoch after which Tune stopped a trial is told here for the first time; a trial that ended by
-        itself has its last epoch told again.
+        The epoch after which Tune stopped a trial arrives here for the first time; the last epoch of a trial
+        that ended by itself arrives a second time.
         """
         live = self._live.pop(trial_id, None)
         if live is None:
             return
         live.full = (result or {}).get(FULL, live.full)
         if live.full is not None and self._take is not None:
-            return  # no fault of the trial: it stays open for whoever goes on with the search
+            return  # not a failure of the trial: it stays open until the search is resumed
         again = bool(result) and not live.add(result or {})
         complete = again or bool(result and result.get(FINAL))
         if not (error and self._is_lost(live)):
-            tell(self.study, live.trial, self._ended(live, error, complete))
+            tell(self.study, live.trial, self._final_record(live, error, complete))
 
     def save(self, checkpoint_path: str) -> None:
-        """Note which trial of Tune is which of the study; all else is in the study."""
+        """Write the number in the study of each trial of Tune; all else is in the study."""
         numbers = {trial_id: live.trial.number for trial_id, live in self._live.items()}
         Path(checkpoint_path).write_text(json.dumps(numbers), encoding="utf8")
 
     def restore(self, checkpoint_path: str) -> None:
-        """Nothing to take back: the study knows its trials, and a sweep that goes on reclaims them."""
+        """Restore nothing: the study has its trials, and a sweep that is resumed reclaims them."""
 
     def __getstate__(self) -> dict[str, Any]:
         # Live trials, locks and the study, whose URL may name a password, belong to this process. A searcher
@@ -118,12 +119,12 @@ class StudySearcher(Searcher):
         return {**self.__dict__, "_live": {}, "_take": None, "study": None, "_draws": False}
 
     def _written(self, number: int) -> tuple[Path | None, TrialRecord | None]:
-        """Where a trial keeps its record, and what it has written."""
+        """Return the directory of a trial, and the record in it."""
         directory = self._directory_of(number) if self._directory_of else None
         return directory, None if directory is None else read_trial(directory)
 
     def _changed(self, number: int) -> dict[str, Any]:
-        """What a trial that goes on is told beside the params of the study, where others are in force."""
+        """Return the current params and the first ones of a resumed trial, if an exploit has changed them."""
         _, written = self._written(number)
         if written is None or not written.exploits:
             return {}
@@ -134,14 +135,14 @@ class StudySearcher(Searcher):
         return not ours and self._take is not None and self._take(number)
 
     def _is_lost(self, live: _Live) -> bool:
-        """Check whether the worker of a trial that is taken has written no end; what raised has."""
+        """Return whether the worker of a claimed trial has written no final state; one that raised has."""
         _, written = self._written(live.trial.number)
         return self._take is not None and (written is None or not written.state.finished)
 
-    def _ended(self, live: _Live, error: bool, complete: bool) -> TrialRecord:
+    def _final_record(self, live: _Live, error: bool, complete: bool) -> TrialRecord:
         record = live.record()
         directory, written = self._written(live.trial.number)
-        if written is not None:  # a worker that died has written its seed and start, not its end
+        if written is not None:  # a worker that died has written its seed and start, not its final state
             record = (
                 written
                 if written.state.finished or not live.epochs
@@ -185,10 +186,10 @@ class _Live:
         self.trial, self.params, self.picker, self._constraints = trial, params, picker, constraints
         self._optimized = optimized
         self.epochs: list[EpochRecord] = []
-        self.full: str | None = None  # why its process can record no more
+        self.full: str | None = None  # the reason if its process can write no more
 
     def add(self, result: Mapping[str, Any]) -> bool:
-        """Take an epoch in, and say whether it was a new one."""
+        """Add an epoch; return whether it was a new one."""
         epoch = result.get(EPOCH, 0) - 1
         if epoch != len(self.epochs):
             return False
@@ -199,12 +200,12 @@ class _Live:
         value = math.nan if result.get(VOID) else result[VALUE]
         rest = [number_in(values, name) for name in self._optimized[1:]]
         self.picker.add(value, violation_of(self._constraints, values), rest)
-        if not rest and epoch not in self.trial._cached_frozen_trial.intermediate_values:
+        if not rest and not has_reported(self.trial, epoch):
             self.trial.report(value, epoch)
         return True
 
     def record(self) -> TrialRecord:
-        """Say what is known of it here."""
+        """Return the record of what it has reported."""
         picked = self.picker.index
         return TrialRecord(
             number=self.trial.number,

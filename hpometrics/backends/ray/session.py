@@ -1,4 +1,4 @@
-"""The session of a Ray that is started here: its private directory, and what Ray changes in this process."""
+"""The session of a Ray that this process starts: keys of reports, private directory, environment, signals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VALUES = "values"
 VOID = "void"
 FULL = "full"
 CHECKPOINT_SCORE = "checkpoint_score"
-"""Beside a checkpoint: its epoch, from 1, if that is the picked one, else 0; so the picked epoch has the
+"""Beside a checkpoint: its epoch, from 1, if that is the picked one, else 0. So the picked epoch has the
 greatest."""
 TAKEN = frozenset(
     {
@@ -34,10 +34,9 @@ TAKEN = frozenset(
 
 NUMBER, PARAMS = "number", "params"
 GIVEN = "given"
-"""The params that a trial began with, where those in force are others."""
+"""The params that a trial started with, where the current ones differ."""
 DONOR, SINCE = "donor", "since"
-"""Of a trial that has just exploited another: whose state it goes on from, and from which epoch on."""
-
+"""For a trial that has just exploited another: the number of that trial, and the epoch it continues from."""
 
 _LEFT_BY_RAY = ("PYTHONBREAKPOINT", "TUNE_RESULT_BUFFER_LENGTH", "CRC32C_SW_MODE")
 """The environment variables that Ray, Tune or what they load set in this process.
@@ -81,12 +80,12 @@ def signal_handlers() -> Iterator[None]:
 
 
 def session_arguments() -> dict[str, Any]:
-    """What `ray.init` is told of a cluster that it starts; a place that `RAY_TMPDIR` names stands.
+    """Return the arguments of `ray.init` for a cluster that it starts; `RAY_TMPDIR` takes precedence.
 
-    Ray makes its own directory one that every user may write in, so it is put into a private one.
+    Every user may write to Ray's own directory, so it is created inside a private one.
 
     Raises:
-        ConfigError: Ray is told to ask nobody for a token, or the private directory is not private.
+        ConfigError: the environment lets everyone join without a token, or the directory is not private.
     """
     if os.environ.get("RAY_AUTH_MODE", "").lower() == "disabled":
         raise ConfigError(

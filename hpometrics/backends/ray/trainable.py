@@ -1,8 +1,8 @@
-"""A trial in a Ray worker: what Tune calls there.
+"""The trainable that Tune calls in a Ray worker.
 
-Tune starts one process at a time where a searcher is asked, and a process has started once it has loaded this
-module. So nothing here loads what measures: that comes with the trials, which a process gets as it trains.
-Optuna, which draws the params elsewhere, is not loaded at all.
+With a searcher Tune starts one process at a time, and a process has started when it has loaded this module.
+So nothing here loads the metrics: they come with the trials, which a process gets when it trains. Optuna,
+which draws the params elsewhere, is not loaded at all.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     Shared = tuple[ray.ObjectRef[tuple[Trials, Space]]]
 
 _LET_END = {"TUNE_FUNCTION_THREAD_TIMEOUT_S": "600"}
-"""So long a process that is used again waits for the trial that was stopped or paused in it; if that had not
-ended by then, Tune would lose the next one."""
+"""The seconds that a process waits for a stopped or paused trial before it takes the next one; if the trial
+had not ended by then, Tune would lose the next one."""
 
 
 def make_trainable(trials: Trials, space: Space) -> Callable[[dict[str, Any]], None]:
-    """Return a function trainable: of our searcher's config, or of one that `space.to_ray()` made.
+    """Return a function trainable for the configs of our searcher, and for those of `space.to_ray()`.
 
-    Once Tune has stopped a trial it ends as Tune expects, whatever `train` made of the stop.
+    A trial that Tune has stopped ends as Tune expects, whatever `train` did with the exception.
     """
 
     def trainable(config: dict[str, Any]) -> None:
@@ -53,18 +53,18 @@ def make_trainable(trials: Trials, space: Space) -> Callable[[dict[str, Any]], N
 
 def train_shared(config: dict[str, Any], shared: Shared, interval: int | None = None) -> None:
     """Run the trial of a config; what all trials share reaches a process once, by Ray's object store."""
-    train_one(config, *_received(*shared), interval)
+    train_one(config, *_load(*shared), interval)
 
 
 @lru_cache(maxsize=1)
-def _received(shared: ray.ObjectRef[tuple[Trials, Space]]) -> tuple[Trials, Space]:
+def _load(shared: ray.ObjectRef[tuple[Trials, Space]]) -> tuple[Trials, Space]:
     return ray.get(shared)
 
 
 def train_one(config: dict[str, Any], trials: Trials, space: Space, interval: int | None = None) -> None:
     """Run the trial of a config.
 
-    A member of a population hands on its state every `interval` epochs, and may have got that of another.
+    A member of a population reports its state every `interval` epochs, and may start from that of another.
     """
     number = config.get(NUMBER)
     params = config.get(GIVEN, config[PARAMS]) if number is not None else space.decode(config)
@@ -79,17 +79,18 @@ def train_one(config: dict[str, Any], trials: Trials, space: Space, interval: in
         _run(TuneReporter(number, params, handed_on), params, trials)
 
 
-def _exploit(config: Mapping[str, Any], given: Mapping[str, Any], trials: Trials) -> None:
-    handed = tune.get_checkpoint()
-    if handed is not None:
-        with handed.as_directory() as donated:
+def _exploit(config: Mapping[str, Any], params: Mapping[str, Any], trials: Trials) -> None:
+    """Record that a trial continues from the state of another, and store that state with it."""
+    checkpoint = tune.get_checkpoint()
+    if checkpoint is not None:
+        with checkpoint.as_directory() as folder:
             change = Exploit(config[SINCE], config[DONOR], config[PARAMS])
-            trials.exploit(config[NUMBER], given, change, Path(donated))
+            trials.exploit(config[NUMBER], params, change, Path(folder))
 
 
 @contextmanager
 def _alone(trials: Trials, number: int) -> Iterator[Path]:
-    """Wait until the process that Tune has paused the trial in has written its last word."""
+    """Wait until the process that Tune has paused the trial in has written all; yield its directory."""
     home = trials.directory_of(number)
     if home is None:
         raise RunError("a member of a population has a record; give directory=")
@@ -112,7 +113,7 @@ def _run(reporter: TuneReporter, params: Mapping[str, Any], trials: Trials) -> N
 
 
 def _without_secrets(error: BaseException) -> BaseException:
-    """Give the error as Ray may write it to its files."""
+    """Return the error without the secrets in it, since Ray writes it to its files."""
     text = "".join(traceback.format_exception(error))  # with its causes, which Ray writes too
     return (
         error if redacted(text) == text else RunError(redacted(f"{type(error).__name__}: {text_of(error)}"))
