@@ -1,4 +1,4 @@
-"""Outcome: what every objective has, whatever carries it out: trials, directions, the best, the front."""
+"""The base of every backend's objective: its trials, directions, best trial and Pareto front."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ..selection.selection import Best, best_by, pareto_front
 from ..space.space import Space
 
 
-class Outcome:
-    """The trials of a search, and what they come to.
+class BaseObjective:
+    """The trials of a search, their records and the best of them.
 
     Args:
         train: `train(params, run)`.
-        space: a `Space` or the mapping that makes one.
+        space: a `Space` or the mapping of one.
         directory, seed, fsync, loggers, repeats, retries: see `Trials`.
         facts: see `RunSpec`: `metric`, `output`, `track`, `at`, `epochs`, `patience`, ...
     """
@@ -58,21 +58,21 @@ class Outcome:
 
     @property
     def direction(self) -> Objective:
-        """The metric's own; the hosts take it as it is.
+        """The direction of the metric, as the backends take it.
 
         Raises:
-            ObjectiveError: there are several metrics, so that `directions` has theirs.
+            ObjectiveError: there are several metrics; `directions` has theirs.
         """
         if len(self.optimized) > 1:
-            told = ", ".join(f"{name} is to {objective.value}" for name, objective in self.optimized.items())
-            raise ObjectiveError(f"several objectives have no one direction: {told}; ask for directions")
+            goals = ", ".join(f"{name} is to {objective.value}" for name, objective in self.optimized.items())
+            raise ObjectiveError(f"several objectives have no one direction: {goals}; ask for directions")
         return self.trials.spec.objective
 
     def records(self, of: Any) -> list[TrialRecord]:
         """Return the record of every trial.
 
         Args:
-            of: what carrying them out has left.
+            of: the study or the results that have the trials.
         """
         raise NotImplementedError(f"{type(self).__name__} says where the records of {of!r} are")
 
@@ -81,12 +81,12 @@ class Outcome:
 
         Args:
             of: see `records`.
-            pick: `best`, or `one_se`, the simplest within its error; see `simplest_within_error`. Of several
+            pick: `best`, or `one_se`, the simplest within its error; see `simplest_within_error`. For several
                 objectives `knee`, or the number of a trial of the front; see `knee_of`.
 
         Raises:
-            NoFiniteValueError: none is complete, or `one_se` finds no repeats.
-            ConfigError: there are several objectives, and it is not said how to pick; or no such way.
+            NoFiniteValueError: no trial is complete, or `one_se` finds no repeats.
+            ConfigError: there are several objectives and `pick` is `best`, or there is no such way to pick.
         """
         return best_by(self.records(of), self.optimized, pick)
 
@@ -97,10 +97,10 @@ class Outcome:
             of: see `records`.
 
         Raises:
-            NoFiniteValueError: none is complete.
+            NoFiniteValueError: no trial is complete.
         """
         return [Best.of(record, self.optimized) for record in pareto_front(self.records(of), self.optimized)]
 
     def _values(self) -> Mapping[str, Sequence[Any]]:
-        """Each param that a trial may be given, with the values that it can have."""
+        """Return each param that a trial may have, with the values that it can take."""
         return self.space.params

@@ -1,4 +1,4 @@
-"""ListObjective: a list of params, each trained once, in order, in this process."""
+"""An objective that trains a list of params in this process, one after the other."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ..run.reporter import ListReporter
 from ..run.spec import Train
 from ..run.trials import as_space
 from ..space.space import Space
-from .base_objective import Outcome
+from .base_objective import BaseObjective
 
 
-class ListObjective(Outcome):
-    """Trains every params of a list; a failure is recorded and the list goes on.
+class ListObjective(BaseObjective):
+    """Trains each params of a list; a failure is recorded and the list continues.
 
     Args:
         train: `train(params, run)`.
         params: one mapping per trial.
         space: checks the params and adds its constants; None takes them as they are.
-        settings: see `Outcome`, its facts included: `metric`, `output`, `directory`, `seed`, ...
+        settings: see `BaseObjective`, its facts included: `metric`, `output`, `directory`, `seed`, ...
     """
 
     def __init__(
@@ -31,9 +31,9 @@ class ListObjective(Outcome):
         space: Space | Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
-        known = None if space is None else as_space(space)
-        self.params = [dict(p) if known is None else known.decode(known.encode(p)) for p in params]
-        super().__init__(train, known or {}, **settings)
+        own = None if space is None else as_space(space)
+        self.params = [dict(p) if own is None else own.decode(own.encode(p)) for p in params]
+        super().__init__(train, own or {}, **settings)
 
     def run(self) -> list[TrialRecord]:
         """Train all of them and return their records.
@@ -44,7 +44,7 @@ class ListObjective(Outcome):
         return [self._run_one(number, params) for number, params in enumerate(self.params)]
 
     def records(self, of: Sequence[TrialRecord]) -> list[TrialRecord]:
-        """Return them.
+        """Return the records as a list of their own.
 
         Args:
             of: what `run` returned.
@@ -58,8 +58,8 @@ class ListObjective(Outcome):
         return record
 
     def _values(self) -> dict[str, tuple[Any, ...]]:
-        found: dict[str, tuple[Any, ...]] = {}
+        values: dict[str, tuple[Any, ...]] = {}
         for one in self.params:
             for name, value in one.items():
-                found[name] = (*found.get(name, ()), value)
-        return found
+                values[name] = (*values.get(name, ()), value)
+        return values
