@@ -1,4 +1,4 @@
-"""Engines of what is there already: scikit-learn estimators, training functions, plain functions."""
+"""Engines of scikit-learn estimators, of training functions and of plain functions."""
 
 from __future__ import annotations
 
@@ -10,47 +10,45 @@ from ..exceptions import EngineError
 from .engine import Engine, Fold
 from .folds import fold_columns
 
-__all__ = ["as_engine"]
-
-Named = Callable[..., Any] | Mapping[str, Callable[..., Any]]
-Data = Any  # (features, target), or a function of them; of scikit-learn's loaders pyright infers a Bunch too
+Factories = Callable[..., Any] | Mapping[str, Callable[..., Any]]
+Data = Any  # (features, target), or a function of them; for scikit-learn's loaders pyright infers a Bunch too
 
 
 def as_engine(
     data: Data,
     *,
-    estimator: Named | None = None,
-    preparator: Named | None = None,
+    estimator: Factories | None = None,
+    preparator: Factories | None = None,
     method: str = "predict",
-    train: Named | None = None,
+    train: Factories | None = None,
     predict: Callable[[Any, Any], Sequence[Any]] | None = None,
-    function: Named | None = None,
+    function: Factories | None = None,
     folds: int = 5,
     stratified: bool = False,
     groups: Any = None,
 ) -> Engine:
-    """Make an engine of an estimator, a training function or a plain function.
+    """Create an engine from an estimator, a training function or a plain function.
 
     Each of them, and the preparator, may be one or several by name: `{"naive": MultinomialNB, "tree": ...}`.
     The params of the data source are `folds`, `seed` (shuffles) and `stratified`; the rest goes to `data`.
 
     Args:
         data: (features, target), or a function of the data source's other params that returns them.
-        estimator: what is called with the algorithm's params and gives an estimator of scikit-learn.
-        preparator: for estimators, what is called with the preparator's params and gives a transformer; it is
-            fitted on the training data of each fold alone.
+        estimator: a class or function that is called with the algorithm's params and returns an estimator of
+            scikit-learn.
+        preparator: for estimators, a class or function that is called with the preparator's params and
+            returns a transformer; it is fitted on the training data of each fold alone.
         method: the estimator's method that predicts, such as `"predict_proba"`.
         train: `train((features, target), params)`, which returns a model.
-        predict: `predict(model, queries)`; unless given the model is called with all queries, a torch module
+        predict: `predict(model, queries)`; by default the model is called with all queries, a torch module
             in evaluation mode and without gradients.
         function: `function((features, target), queries, params)`, which trains and predicts in one.
-        folds: how many folds there are unless the params say.
-        stratified: split so that each label of the target has the same share in all folds, unless the params
-            say.
+        folds: the number of folds, unless the params have one.
+        stratified: whether each label of the target has the same share in all folds, unless the params say.
         groups: a key per row of the data; rows of one group are tested in the same fold.
 
     Raises:
-        EngineError: not exactly one of `estimator`, `train` and `function` is given.
+        EngineError: not exactly one of `estimator`, `train` and `function` is passed.
 
     >>> def nearest(training, queries, params):
     ...     features, target = training
@@ -61,8 +59,8 @@ def as_engine(
     >>> fold.training, fold.pairs.queries
     (([2.0, 9.0], [0, 1]), [1.0, 8.0])
     """
-    given = {"estimator": estimator, "train": train, "function": function}
-    kinds = [kind for kind, value in given.items() if value is not None]
+    makers = {"estimator": estimator, "train": train, "function": function}
+    kinds = [kind for kind, value in makers.items() if value is not None]
     if len(kinds) != 1:
         raise EngineError(
             f"an engine is made of one of estimator=, train=, function=; got {' and '.join(kinds) or 'none'}"
@@ -71,13 +69,13 @@ def as_engine(
         raise EngineError(
             "preparator= makes transformers for estimator=; otherwise prepare the data in the function"
         )
-    source = partial(_read, data, {"folds": folds, "stratified": stratified}, groups)
+    source = partial(_read_folds, data, {"folds": folds, "stratified": stratified}, groups)
     if estimator is not None:
         return _AdaptedEngine(
             source, _each(estimator, partial(_Estimator, method)), _each(preparator, _Transformer)
         )
     if train is not None:
-        return _AdaptedEngine(source, _each(train, partial(_Trained, predict or _call)))
+        return _AdaptedEngine(source, _each(train, partial(_TrainFunction, predict or _call)))
     return _AdaptedEngine(source, _each(function, _Function))
 
 
@@ -97,7 +95,7 @@ class _AdaptedEngine(Engine):
 
 
 class _Transformer:
-    """Fits a new transformer on each fold, and keeps it beside the data for the queries."""
+    """Fits a new transformer on each fold, and returns it beside the data, for the queries."""
 
     def __init__(self, factory: Callable[..., Any], params: dict[str, Any]) -> None:
         self._make = partial(factory, **params)
@@ -126,7 +124,7 @@ class _Estimator:
         return predictions
 
 
-class _Trained:
+class _TrainFunction:
     """Trains by one function and predicts by another."""
 
     def __init__(
@@ -153,7 +151,9 @@ class _Function:
         return predictions
 
 
-def _read(data: Data, defaults: Mapping[str, Any], groups: Any, params: Mapping[str, Any]) -> Iterable[Fold]:
+def _read_folds(
+    data: Data, defaults: Mapping[str, Any], groups: Any, params: Mapping[str, Any]
+) -> Iterable[Fold]:
     others = {**defaults, **params}
     k, stratified, seed = others.pop("folds"), others.pop("stratified"), others.pop("seed", None)
     if others and not callable(data):
@@ -167,12 +167,12 @@ def _read(data: Data, defaults: Mapping[str, Any], groups: Any, params: Mapping[
     )
 
 
-def _each(given: Named | None, adapter: Callable[..., Any]) -> dict[str, Any]:
-    """The stage's classes by name: what was given, adapted."""
-    if given is None:
+def _each(factories: Factories | None, adapter: Callable[..., Any]) -> dict[str, Any]:
+    """Return the classes of a stage by name, each adapted."""
+    if factories is None:
         return {}
-    named = given if isinstance(given, Mapping) else {"": given}
-    return {name: partial(adapter, one) for name, one in named.items()}
+    by_name = factories if isinstance(factories, Mapping) else {"": factories}
+    return {name: partial(adapter, one) for name, one in by_name.items()}
 
 
 def _call(model: Any, queries: Any) -> Any:

@@ -1,4 +1,4 @@
-"""PrefixCache: each stage of an engine is carried out once for all candidates that share what leads to it."""
+"""A cache of an engine's stages: candidates that share all params up to a stage share its output."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ from .engine import Engine, Fold, Stage
 from .engine_params import EngineParams
 from .stages import EvaluatedFold, Stages
 
-__all__ = ["EvaluatedFold", "PrefixCache", "StageCount"]
+T = TypeVar("T")
+
+STAGES = ("data_source", "preparator", "algorithms", "serving")
 
 
 @contextmanager
 def seeded_streams(seed: int | None) -> Iterator[None]:
-    """Start every random stream from a seed, and restore it afterwards; torch's only if torch is loaded.
+    """Seed every random stream, and restore it afterwards; torch's only if torch is loaded.
 
     Args:
-        seed: None leaves the streams alone.
+        seed: the seed; None leaves the streams alone.
 
     Warns:
-        RuntimeWarning: torch was loaded on the way, so that its stream could not be started.
+        RuntimeWarning: torch was loaded meanwhile, so its stream could not be seeded.
     """
     if seed is None:
         yield
@@ -60,24 +62,21 @@ def seeded_streams(seed: int | None) -> Iterator[None]:
 
 def _forked(torch: Any) -> AbstractContextManager[Any]:
     """Return a context that restores the streams of torch on the CPU and on each accelerator."""
-    if not torch.accelerator.is_available():  # before torch 2.7 the current one is asked for in vain
+    if not torch.accelerator.is_available():  # before torch 2.7 there may be no current one
         return torch.random.fork_rng(devices=[])  # type: ignore[no-any-return]
     device, devices = torch.accelerator.current_accelerator(), range(torch.accelerator.device_count())
     return torch.random.fork_rng(devices=devices, device_type=device.type)  # type: ignore[no-any-return]
 
 
-STAGES = ("data_source", "preparator", "algorithms", "serving")
-
-
 class Prefix(NamedTuple):
-    """One output of one stage: which stage, and the keys of all that it depends on."""
+    """One output of one stage: the stage, and the keys of all that it depends on."""
 
     stage: str
     keys: Hashable
 
 
 class Prefixes(NamedTuple):
-    """The outputs that one candidate needs. Each algorithm is on its own: others beside it do not matter."""
+    """The outputs that one candidate needs; each algorithm has its own, whatever others are beside it."""
 
     data_source: Prefix
     preparator: Prefix
@@ -86,7 +85,7 @@ class Prefixes(NamedTuple):
 
     @classmethod
     def of(cls, engine_params: EngineParams) -> Prefixes:
-        """Name them.
+        """Return the outputs that engine params need.
 
         Raises:
             EngineParamsError: a value of the params has nothing but its identity.
@@ -101,16 +100,16 @@ class Prefixes(NamedTuple):
 
     @classmethod
     def without_keys(cls, engine_params: EngineParams) -> Prefixes:
-        """Name the stages alone, of params that may have no structure."""
+        """Return the stages alone, for params that may have no structure."""
         one = (Prefix(STAGES[2], None),) * len(engine_params.algorithms)
         return cls(Prefix(STAGES[0], None), Prefix(STAGES[1], None), one, Prefix(STAGES[3], None))
 
     def all(self) -> Iterator[Prefix]:
-        """Each output, in the order of the stages."""
+        """Yield each output, in the order of the stages."""
         yield from (self.data_source, self.preparator, *self.algorithms, self.serving)
 
     def needs(self) -> Iterator[tuple[Prefix, Prefix]]:
-        """Each output with one that is made from it."""
+        """Yield each output with one that is made from it."""
         yield self.data_source, self.preparator
         for algorithm in self.algorithms:
             yield self.data_source, algorithm
@@ -119,95 +118,94 @@ class Prefixes(NamedTuple):
         yield self.data_source, self.serving
 
 
-class Keeper(Protocol):
-    """Says which outputs are kept; its caller holds a lock."""
+class EvictionPolicy(Protocol):
+    """Decides which outputs are kept; its caller has locked it."""
 
-    def touched(self, prefix: Prefix) -> None:
-        """Take note that an output is asked for."""
+    def request(self, prefix: Prefix) -> None:
+        """Record that an output is requested."""
 
-    def made(self, prefix: Prefix) -> list[Prefix]:
-        """Take note that an output is there; return what need not be kept any more, perhaps itself."""
+    def add(self, prefix: Prefix) -> list[Prefix]:
+        """Record that an output exists; return those to evict, perhaps itself."""
 
-    def done(self, prefixes: Prefixes) -> list[Prefix]:
-        """Take note that a candidate has its folds or has failed; return what need not be kept any more."""
+    def finish(self, prefixes: Prefixes) -> list[Prefix]:
+        """Record that a candidate has its folds or has failed; return the outputs to evict."""
 
 
-class Planned:
-    """Keeps an output as long as a candidate that is still to come needs it, or something made from it.
+class PlannedEviction:
+    """Keeps an output as long as a later candidate needs it, or something made from it.
 
-    An output goes when all that is made from it has been made: the one of `prepare` when all algorithms have
-    been trained on it, whatever servings are still to come.
+    An output is evicted when all that is made from it exists: the one of `prepare` when all algorithms have
+    been trained on it, whatever servings follow.
     """
 
     def __init__(self, candidates: Iterable[Prefixes]) -> None:
-        self._left: Counter[Prefix] = Counter()
+        self._remaining: Counter[Prefix] = Counter()
         self._users: dict[Prefix, set[Prefix]] = {}
         self._sources: dict[Prefix, set[Prefix]] = {}
         for prefixes in candidates:
-            self._left[prefixes.serving] += 1
+            self._remaining[prefixes.serving] += 1
             for source, user in prefixes.needs():
                 self._users.setdefault(source, set()).add(user)
                 self._sources.setdefault(user, set()).add(source)
 
-    def touched(self, prefix: Prefix) -> None:
-        """Nothing depends on it."""
+    def request(self, prefix: Prefix) -> None:
+        """Ignore the request: the candidates are known."""
 
-    def made(self, prefix: Prefix) -> list[Prefix]:
-        """What was only needed for this goes, and this too if nobody is to come for it."""
-        alone = not self._users.get(prefix) and self._left[prefix] <= 1
+    def add(self, prefix: Prefix) -> list[Prefix]:
+        """Evict what was needed for this output alone, and the output itself if no candidate needs it."""
+        alone = not self._users.get(prefix) and self._remaining[prefix] <= 1
         return [*self._release(prefix), *([prefix] if alone else [])]
 
-    def done(self, prefixes: Prefixes) -> list[Prefix]:
-        """The last candidate of its kind takes with it what only it needs, made or not."""
-        self._left[prefixes.serving] -= 1
-        if self._left[prefixes.serving] > 0:
+    def finish(self, prefixes: Prefixes) -> list[Prefix]:
+        """Evict, after the last of equal candidates, what only they need, whether it exists or not."""
+        self._remaining[prefixes.serving] -= 1
+        if self._remaining[prefixes.serving] > 0:
             return []
-        del self._left[prefixes.serving]
+        del self._remaining[prefixes.serving]
         return [prefixes.serving, *self._release(prefixes.serving)]
 
     def _release(self, user: Prefix) -> list[Prefix]:
-        """Strike a user off; a source without users goes, and with it its own claims."""
-        gone = []
+        """Remove a user from its sources; return the sources without users, and theirs in turn."""
+        evicted = []
         for source in self._sources.pop(user, ()):
             self._users[source].discard(user)
             if not self._users[source]:
                 del self._users[source]
-                gone += [source, *self._release(source)]
-        return gone
+                evicted += [source, *self._release(source)]
+        return evicted
 
 
-class Recent:
-    """Keeps the outputs asked for last, so many per stage: the next candidate of a search is unknown."""
+class LRUEviction:
+    """Keeps the outputs requested last, so many per stage: the next candidate of a search is unknown."""
 
     def __init__(self, keep: int) -> None:
         self._keep = keep
-        self._asked: dict[str, OrderedDict[Prefix, None]] = {stage: OrderedDict() for stage in STAGES}
+        self._requests: dict[str, OrderedDict[Prefix, None]] = {stage: OrderedDict() for stage in STAGES}
 
-    def touched(self, prefix: Prefix) -> None:
-        """It was asked for last."""
-        if prefix in self._asked[prefix.stage]:
-            self._asked[prefix.stage].move_to_end(prefix)
+    def request(self, prefix: Prefix) -> None:
+        """Move the output to the end of those of its stage."""
+        if prefix in self._requests[prefix.stage]:
+            self._requests[prefix.stage].move_to_end(prefix)
 
-    def made(self, prefix: Prefix) -> list[Prefix]:
-        """It takes the place of the one not asked for the longest."""
-        asked = self._asked[prefix.stage]
-        asked[prefix] = None
-        return [asked.popitem(last=False)[0] for _ in range(len(asked) - self._keep)]
+    def add(self, prefix: Prefix) -> list[Prefix]:
+        """Evict the output of the stage that was not requested for the longest time."""
+        requests = self._requests[prefix.stage]
+        requests[prefix] = None
+        return [requests.popitem(last=False)[0] for _ in range(len(requests) - self._keep)]
 
-    def done(self, prefixes: Prefixes) -> list[Prefix]:
-        """Another may come."""
+    def finish(self, prefixes: Prefixes) -> list[Prefix]:
+        """Evict nothing: a later candidate may be equal."""
         return []
 
 
-class Shelf:
-    """A store of outputs with a single flight per prefix.
+class SingleFlight:
+    """A store of outputs, each made by one thread while the others that request it wait.
 
-    Whoever asks first makes the output. If that fails, all who wait see the error, nothing is kept, and who
-    asks next tries again.
+    If making it fails, all that wait get the error, nothing is stored, and the next request tries again.
     """
 
-    def __init__(self, keeper: Keeper) -> None:
-        self._keeper = keeper
+    def __init__(self, policy: EvictionPolicy) -> None:
+        self._policy = policy
         self._lock = threading.Lock()
         self._flights: dict[Prefix, Future[Any]] = {}
 
@@ -215,64 +213,62 @@ class Shelf:
         return len(self._flights)
 
     def get(self, prefix: Prefix, make: Callable[[], Any]) -> Any:
-        """Return an output that is here, that another thread is making, or that `make` returns."""
+        """Return an output that is stored, that another thread is making, or that `make` returns."""
         flight: Future[Any] = Future()
         with self._lock:
             first = self._flights.setdefault(prefix, flight)
-            self._keeper.touched(prefix)
-        return self._made(prefix, flight, make) if first is flight else first.result()
+            self._policy.request(prefix)
+        return self._run(prefix, flight, make) if first is flight else first.result()
 
-    def leave(self, prefixes: Prefixes) -> bool:
-        """Take note that a candidate is through; return whether it was the last to come for this."""
+    def finish(self, prefixes: Prefixes) -> bool:
+        """Record that a candidate has ended; return whether it was the last one with this output."""
         with self._lock:
-            gone = self._keeper.done(prefixes)
-            self._drop(gone)
-        return prefixes.serving in gone
+            evicted = self._policy.finish(prefixes)
+            self._drop(evicted)
+        return prefixes.serving in evicted
 
-    def _made(self, prefix: Prefix, flight: Future[Any], make: Callable[[], Any]) -> Any:
+    def _run(self, prefix: Prefix, flight: Future[Any], make: Callable[[], Any]) -> Any:
         try:
-            made = make()
+            output = make()
         except BaseException as err:
             with self._lock:
                 self._drop([prefix])
             flight.set_exception(err)
             raise
-        flight.set_result(made)
+        flight.set_result(output)
         with self._lock:
-            self._drop(self._keeper.made(prefix))
-        return made
+            self._drop(self._policy.add(prefix))
+        return output
 
     def _drop(self, prefixes: Iterable[Prefix]) -> None:
         for prefix in prefixes:
             self._flights.pop(prefix, None)
 
 
-T = TypeVar("T")
-
-
 class StageCount(NamedTuple):
-    """How often a stage was carried out, and how often it would have been without a cache."""
+    """How often a stage was executed, and how often it would have been without a cache."""
 
     executed: int
     asked: int
 
 
 class PrefixCache:
-    """Evaluates candidates on the folds of an engine and keeps what the next ones need.
+    """Evaluates candidates on the folds of an engine and keeps the outputs that the next ones need.
 
-    Outputs are looked up by structural keys, made once however many threads ask, and kept as long as one of
-    the candidates needs them. A stage that fails raises for all who wait for it; who asks next tries again.
+    Outputs are found by structural keys, made once however many threads request them, and kept as long as one
+    of the candidates needs them. A stage that fails raises in all threads that wait for it; the next request
+    tries again.
 
     Args:
         engine: the stages.
-        candidates: all engine params that will be asked for, in any order; None if they are not known, as in
-            a search: then the outputs asked for last are kept.
-        cache: False carries out every stage for every candidate, which also takes params without a structure.
+        candidates: all engine params that will be requested, in any order; None if they are not known, as in
+            a search: then the outputs requested last are kept.
+        cache: False executes every stage for every candidate, which also takes params without a structure.
         keep: how many outputs of each stage are kept where the candidates are not known.
-        seed: every stage starts the random streams of Python, NumPy and (where it is loaded) torch from it,
-            so that what it draws does not depend on which stages were carried out before; None leaves them
-            alone. Threads share these streams: stages that run in several take a generator of their own from
-            their params.
+        seed: every stage seeds the random streams of Python, NumPy and (where it is loaded) torch with it, so
+            what it draws does not depend on which stages were executed before; None leaves them alone.
+            Threads share these streams: stages that run in several create a generator of their own from their
+            params.
 
     Raises:
         EngineParamsError: a candidate's params hold a value without a structure.
@@ -308,63 +304,63 @@ class PrefixCache:
         self._seed = seed
         self._lock = threading.Lock()
         self._executed: Counter[str] = Counter()
-        self._asked: Counter[str] = Counter()
-        self._shelf = Shelf(_keeper(candidates, keep)) if cache else None
+        self._requests: Counter[str] = Counter()
+        self._outputs = SingleFlight(_make_policy(candidates, keep)) if cache else None
 
     def __len__(self) -> int:
-        """How many outputs are kept or being made."""
-        return len(self._shelf) if self._shelf is not None else 0
+        """Return how many outputs are kept or being made."""
+        return len(self._outputs) if self._outputs is not None else 0
 
     @property
     def counts(self) -> dict[str, StageCount]:
-        """For each stage how often it was carried out and asked for; of algorithms each one counts."""
+        """How often each stage was executed and requested; each of several algorithms counts."""
         with self._lock:
-            return {stage: StageCount(self._executed[stage], self._asked[stage]) for stage in STAGES}
+            return {stage: StageCount(self._executed[stage], self._requests[stage]) for stage in STAGES}
 
     def __str__(self) -> str:
         counts = self.counts
-        executed, asked = (sum(column) for column in zip(*counts.values(), strict=True))
+        executed, requested = (sum(column) for column in zip(*counts.values(), strict=True))
         parts = ", ".join(f"{stage} {count.executed}/{count.asked}" for stage, count in counts.items())
-        return f"{executed} of {asked} stages carried out ({parts})"
+        return f"{executed} of {requested} stages carried out ({parts})"
 
     def folds(self, engine_params: EngineParams) -> list[EvaluatedFold]:
         """Evaluate one candidate: for each fold its info and the list of (query, predicted, actual).
 
         Raises:
-            EngineError: a stage gives what the next cannot take; and whatever a stage raises.
+            EngineError: a stage returns what the next cannot take; and whatever a stage raises.
         """
         prefixes = (
-            Prefixes.of(engine_params) if self._shelf is not None else Prefixes.without_keys(engine_params)
+            Prefixes.of(engine_params) if self._outputs is not None else Prefixes.without_keys(engine_params)
         )
         with self._lock:
-            self._asked.update(prefix.stage for prefix in prefixes.all())
-        way = _Way(engine_params, prefixes, self._stages, self._output)
-        return way.served() if self._shelf is None else self._through(way, self._shelf)
+            self._requests.update(prefix.stage for prefix in prefixes.all())
+        candidate = _CandidateRun(engine_params, prefixes, self._stages, self._output)
+        return candidate.serve() if self._outputs is None else self._serve(candidate, self._outputs)
 
-    def _through(self, way: _Way, shelf: Shelf) -> list[EvaluatedFold]:
-        """What is kept for a candidate of the same params is not given away itself."""
+    def _serve(self, candidate: _CandidateRun, outputs: SingleFlight) -> list[EvaluatedFold]:
+        """Return the folds of a candidate, as a copy if they are kept for another with the same params."""
         last = False
         try:
-            served = way.served()
+            folds = candidate.serve()
         finally:
-            last = shelf.leave(way.prefixes)
-        return served if last else self._stages.isolation.hand_out(served, "serving")
+            last = outputs.finish(candidate.prefixes)
+        return folds if last else self._stages.isolation.hand_out(folds, "serving")
 
     def _output(self, prefix: Prefix, needs: Callable[[], tuple[Any, ...]], make: Callable[..., T]) -> T:
-        carry_out = partial(self._carry_out, prefix.stage, needs, make)
-        return carry_out() if self._shelf is None else self._shelf.get(prefix, carry_out)
+        execute = partial(self._execute, prefix.stage, needs, make)
+        return execute() if self._outputs is None else self._outputs.get(prefix, execute)
 
-    def _carry_out(self, stage: str, needs: Callable[[], tuple[Any, ...]], make: Callable[..., T]) -> T:
-        given = needs()  # earlier stages count, draw and fail for themselves
+    def _execute(self, stage: str, needs: Callable[[], tuple[Any, ...]], make: Callable[..., T]) -> T:
+        inputs = needs()  # earlier stages count, draw and fail for themselves
         with self._lock:
             self._executed[stage] += 1
         seed = None if self._seed is None else derive_seed(self._seed, STAGES.index(stage))
         with seeded_streams(seed):
-            return make(*given)
+            return make(*inputs)
 
 
-class _Way:
-    """One candidate's way through the stages: each is asked for what the one after it needs."""
+class _CandidateRun:
+    """One candidate's run through the stages: each stage requests the outputs that it needs."""
 
     def __init__(
         self, engine_params: EngineParams, prefixes: Prefixes, stages: Stages, output: Callable[..., Any]
@@ -372,7 +368,7 @@ class _Way:
         self.prefixes = prefixes
         self._params, self._stages, self._output = engine_params, stages, output
 
-    def served(self) -> list[EvaluatedFold]:
+    def serve(self) -> list[EvaluatedFold]:
         serve = partial(self._stages.serve, self._params.serving)
         served: list[EvaluatedFold] = self._output(self.prefixes.serving, self._to_serve, serve)
         return served
@@ -396,17 +392,17 @@ class _Way:
 
     def _predicted(self, prefix: Prefix, algorithm: Stage) -> list[Sequence[Any]]:
         predict = partial(self._stages.predict, algorithm)
-        predicted: list[Sequence[Any]] = self._output(prefix, lambda: (self._prepared, self._folds), predict)
-        return predicted
+        by_fold: list[Sequence[Any]] = self._output(prefix, lambda: (self._prepared, self._folds), predict)
+        return by_fold
 
 
-def _keeper(candidates: Iterable[EngineParams] | None, keep: int) -> Keeper:
+def _make_policy(candidates: Iterable[EngineParams] | None, keep: int) -> EvictionPolicy:
     if candidates is None:
-        return Recent(keep)
-    return Planned(_prefixes(index, one) for index, one in enumerate(candidates))
+        return LRUEviction(keep)
+    return PlannedEviction(_prefixes_of(index, candidate) for index, candidate in enumerate(candidates))
 
 
-def _prefixes(index: int, engine_params: EngineParams) -> Prefixes:
+def _prefixes_of(index: int, engine_params: EngineParams) -> Prefixes:
     try:
         return Prefixes.of(engine_params)
     except EngineParamsError as err:

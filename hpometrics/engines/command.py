@@ -1,4 +1,4 @@
-"""The `eval` command: an evaluation and its list of engine params, imported by name, evaluated, printed."""
+"""The `eval` command: import an evaluation and its list of engine params, evaluate them, print the result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FILES = (BEST_FILE, *(f"{RESULTS_FILE}.{form}" for form in RESULTS_FORMS), INST
 class Options:
     """The options of `eval`; None leaves a setting to the evaluation.
 
-    `directory` is where the files go, unless the evaluation says so itself `runs/NAME`.
+    `directory` is the directory of the files; default: that of the evaluation, or `runs/NAME`.
     """
 
     directory: Path | None = None
@@ -43,17 +43,17 @@ def eval_command(target: str, generator: str | None, options: Options) -> None:
     Args:
         target: the evaluation, `package.module:Name`, or with dots alone as in PredictionIO.
         generator: its list, likewise; None: the evaluation's own.
-        options: how.
+        options: the options of the command.
 
     Raises:
-        ConfigError, EngineError, EngineParamsError: what was named is something else.
+        ConfigError, EngineError, EngineParamsError: a name leads to something else.
         NoFiniteValueError: no engine params has a finite score.
     """
     target = as_target(target)
     generator = None if generator is None else as_target(generator)
     with aside():
         evaluation = import_evaluation(target)
-        params = None if generator is None else import_target(generator, LIST, here())
+        params = None if generator is None else import_target(generator, LIST, import_folders())
     directory = options.directory or evaluation.evaluator.directory or Path("runs", target.partition(":")[2])
     carry_out(
         evaluation,
@@ -70,21 +70,21 @@ def carry_out(
     """Evaluate a list of engine params; print every score and the best.
 
     Args:
-        evaluation: by what.
+        evaluation: the evaluation.
         params: the list, see `Evaluation.evaluate`.
-        directory: where the files go.
-        options: how.
-        origins: where engine, evaluation and list come from.
+        directory: the directory of the files.
+        options: the options of the command.
+        origins: the names of engine, evaluation and list.
 
     Raises:
         NoFiniteValueError: no engine params has a finite score.
-        EngineError, EngineParamsError: there is no list, or it is none of engine params.
+        EngineError, EngineParamsError: there is no list, or it has other entries than engine params.
     """
     with aside() as stdout:
         result = evaluation.evaluate(
             params,
             directory=directory,
-            tell=_tell(options, stdout),
+            tell=_printer(options, stdout),
             cache=options.cache,
             seed=options.seed,
             workers=options.workers,
@@ -104,32 +104,32 @@ def import_evaluation(target: str, folders: Sequence[str] = ()) -> Evaluation:
 
     Args:
         target: `package.module:Name`, or with dots alone.
-        folders: where it is looked for too, after the current one.
+        folders: folders to search too, after the current one.
 
     Raises:
-        ConfigError: it cannot be imported, or is something else; with the evaluations there are.
-        EngineError: it states no engine or no metric.
+        ConfigError: it cannot be imported, or is something else; the message has those of the module.
+        EngineError: it has no engine or no metric.
     """
-    return Evaluation.of(import_target(as_target(target), EVALUATION, [*here(), *folders]))
+    return Evaluation.of(import_target(as_target(target), EVALUATION, [*import_folders(), *folders]))
 
 
-def here() -> list[str]:
-    """Where modules are looked for before what is installed."""
+def import_folders() -> list[str]:
+    """Return the folders to search for modules before the installed packages."""
     return [str(Path.cwd())]
 
 
-def _is_evaluation(found: Any) -> bool:
-    if isinstance(found, type):
-        return issubclass(found, Evaluation) and found is not Evaluation
-    return isinstance(found, Evaluation)
+def _is_evaluation(value: Any) -> bool:
+    if isinstance(value, type):
+        return issubclass(value, Evaluation) and value is not Evaluation
+    return isinstance(value, Evaluation)
 
 
-def _may_be_list(found: Any) -> bool:
-    """What `params_list` may read; whether its entries are engine params is seen when they are read."""
-    if hasattr(found, "engine_params_list"):
+def _may_be_list(value: Any) -> bool:
+    """Return whether `params_list` may read a value; its entries are checked when they are read."""
+    if hasattr(value, "engine_params_list"):
         return True
-    return not isinstance(found, (type, str, bytes, Mapping)) and (
-        callable(found) or isinstance(found, Iterable)
+    return not isinstance(value, (type, str, bytes, Mapping)) and (
+        callable(value) or isinstance(value, Iterable)
     )
 
 
@@ -137,15 +137,15 @@ EVALUATION = Kind("evaluation", _is_evaluation)
 LIST = Kind("list of engine params", _may_be_list)
 
 
-def _tell(options: Options, stdout: TextIO) -> Tell:
-    """Give what takes the lines: JSON has the output for itself."""
+def _printer(options: Options, stdout: TextIO) -> Tell:
+    """Return a function that prints a line: to stderr with `--json`, which has the output for itself."""
     if options.quiet:
         return lambda line: None
     return lambda line: click.echo(printable_lines(line), file=sys.stderr if options.as_json else stdout)
 
 
 def _name_of(engine: Any, target: str) -> str:
-    """Give the name that the evaluation's module has for its engine, if it is an object there."""
+    """Return the name of an engine in the module of its evaluation, if it is an object there."""
     module = target.partition(":")[0]
     names = (name for name, value in vars(sys.modules[module]).items() if value is engine)
     return next((f"{module}:{name}" for name in names), "")

@@ -1,4 +1,4 @@
-"""Engine: the user's four stages, from data to what is served; written as methods or as named classes."""
+"""The base class of engines: four stages of the user's, as methods or as named classes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from typing import Any, NamedTuple, NoReturn
 
 from ..exceptions import EngineError, EngineParamsError
 
-__all__ = ["Engine", "Fold", "Pairs", "named_stage", "rows_of"]
-
-
-Named = tuple[str, Mapping[str, Any]]
+Classes = Mapping[str, Callable[[dict[str, Any]], Any]]
+_NONE: Classes = MappingProxyType({})
 
 
 class Params(dict[str, Any]):
@@ -55,12 +53,12 @@ class Stage(NamedTuple):
 
 
 def is_named(stage: Any) -> bool:
-    """Say whether it is a name with what belongs to it."""
+    """Return whether a stage is a name and its params."""
     return isinstance(stage, (tuple, list)) and len(stage) == 2 and isinstance(stage[0], str)
 
 
 def stage_of(stage: Any, path: str) -> Stage:
-    """Read a stage, its params or its name and its params; what is given is copied.
+    """Parse a stage, its params or its name and its params; the values are copied.
 
     Raises:
         EngineParamsError: it is something else; the message names the path.
@@ -93,13 +91,8 @@ def _frozen(value: Any) -> Any:
     return Params(value) if type(value) is dict else value
 
 
-Classes = Mapping[str, Callable[[dict[str, Any]], Any]]
-
-_NONE: Classes = MappingProxyType({})
-
-
 class Pairs(Sequence[tuple[Any, Any]]):
-    """Queries and actual results side by side, kept as they are: a row is cut out when it is read.
+    """Queries and actual results side by side, stored as they are: a row is cut out when it is read.
 
     >>> list(Pairs([0.5, 0.7], [0, 1]))
     [(0.5, 0), (0.7, 1)]
@@ -124,7 +117,7 @@ class Pairs(Sequence[tuple[Any, Any]]):
 
 
 class Fold(NamedTuple):
-    """One split of the data: what is trained on, facts about the fold, and the queries with their answers."""
+    """One split of the data: training data, facts about the fold, and queries with their actual results."""
 
     training: Any
     info: Any
@@ -138,9 +131,9 @@ class Engine:
     each is called with its params and has the stage's method without them: `read_eval()`,
     `prepare(training)`, `train(prepared)` with `predict(model, queries)`, `serve(query, predictions)`.
 
-    A stage is called with params of its own to change at will, and with copies of what earlier stages gave.
-    Where copying costs too much, `shares` names the stages (`"data_source"`, `"preparator"`, `"algorithms"`)
-    whose output all later ones are handed as it is; their NumPy arrays are then read-only.
+    A stage is called with params of its own, which it may change, and with copies of the outputs of earlier
+    stages. Where copying costs too much, `shares` names the stages (`"data_source"`, `"preparator"`,
+    `"algorithms"`) whose output is passed on without a copy; its NumPy arrays are then read-only.
 
     >>> class Mean(Engine):
     ...     def read_eval(self, params):
@@ -167,30 +160,30 @@ class Engine:
         )
 
     def prepare(self, training: Any, params: Mapping[str, Any]) -> Any:
-        """Turn a fold's training data into what the algorithms train on; as it is unless overridden."""
+        """Prepare a fold's training data for the algorithms; the default returns it as it is."""
         return training
 
     def train(self, prepared: Any, name: str, params: Mapping[str, Any]) -> Any:
-        """Train one algorithm on a fold; the name says which."""
+        """Train the algorithm of this name on a fold and return its model."""
         raise EngineError(
             f"{type(self).__qualname__} trains nothing: it needs train(self, prepared, name, params) "
             "or algorithms = {'naive': ...}"
         )
 
     def predict(self, model: Any, queries: Sequence[Any]) -> Sequence[Any]:
-        """Predict all queries of a fold by what `train` returned: one prediction each, in their order."""
+        """Predict all queries of a fold with a model of `train`: one prediction each, in their order."""
         raise EngineError(
             f"{type(self).__qualname__} predicts nothing: it needs predict(self, model, queries) "
             "or algorithms = {'naive': ...}"
         )
 
     def serve(self, query: Any, predictions: Sequence[Any], params: Mapping[str, Any]) -> Any:
-        """Turn the predictions of all algorithms for one query into one result: the first by default."""
+        """Return one result for the predictions of all algorithms for a query; the default is the first."""
         return predictions[0]
 
 
 def named_stage(engine: Engine, kind: str, name: str, params: Mapping[str, Any]) -> Any:
-    """Build the class that an engine names for a stage; None where the engine has methods instead.
+    """Create the class that an engine names for a stage; None if the engine has methods instead.
 
     Raises:
         EngineError: see `check_named`.
@@ -201,15 +194,15 @@ def named_stage(engine: Engine, kind: str, name: str, params: Mapping[str, Any])
 
 
 def check_named(engine: Engine, kind: str, name: str) -> None:
-    """Refuse the name of a stage that an engine does not know; algorithms written as methods know any.
+    """Refuse the name of a stage that an engine does not have; algorithms written as methods take any name.
 
     Args:
-        engine: whose stages.
+        engine: the engine of the stage.
         kind: `data_sources`, `preparators`, `algorithms` or `servings`.
-        name: of the stage.
+        name: the name of the stage.
 
     Raises:
-        EngineError: naming those there are.
+        EngineError: there is no such stage; the message has the names.
     """
     classes: Classes = getattr(engine, kind)
     if not classes:
@@ -221,12 +214,12 @@ def check_named(engine: Engine, kind: str, name: str) -> None:
     elif name not in classes:
         close = get_close_matches(name, classes, 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        known = ", ".join(map(repr, classes))
-        raise EngineError(f"{type(engine).__qualname__}.{kind} has no {name!r}; there are {known}{hint}")
+        choices = ", ".join(map(repr, classes))
+        raise EngineError(f"{type(engine).__qualname__}.{kind} has no {name!r}; there are {choices}{hint}")
 
 
 def _each_row(rows: Any) -> Iterable[Any]:
-    """A data frame would give its columns' names."""
+    """Return the rows to iterate over; iterating over a data frame itself yields the names of its columns."""
     return map(rows.iloc.__getitem__, range(len(rows))) if hasattr(rows, "iloc") else rows
 
 

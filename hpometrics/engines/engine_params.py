@@ -1,4 +1,4 @@
-"""EngineParams: the names and params of an engine's four stages, in PredictionIO's own layout both ways."""
+"""Engine params: the names and params of an engine's four stages, by path and in PredictionIO's layout."""
 
 from __future__ import annotations
 
@@ -10,29 +10,27 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 from ..exceptions import EngineParamsError
-from .engine import Named, Params, Stage, is_named, stage_of
+from .engine import Stage, is_named, stage_of
 from .json_layout import arranged, compact, plain, spread, stages_of, variant
 from .keys import structural_key
 
-__all__ = ["EngineParams", "Named", "Params", "Stage", "StageKeys", "params_list"]
-
-
 STAGES = ("data_source", "preparator", "algorithms", "serving")
+SINGLE = ("data_source", "preparator", "serving")
 
 
-def put(stages: dict[str, Any], path: str, value: Any) -> None:
-    """Set one value in stages whose params may be changed; the path of a stage alone sets its name.
+def set_value(stages: dict[str, Any], path: str, value: Any) -> None:
+    """Set one value in stages with mutable params; the path of a stage alone sets its name.
 
     Raises:
         EngineParamsError: the path leads nowhere.
     """
     stage, parts = split_path(path)
     if not parts:
-        stages[stage] = _renamed(stages[stage], stage, value)
+        stages[stage] = _with_name(stages[stage], stage, value)
         return
-    place, last = _place(stages, stage, parts, path)
+    place, last = _parent_of(stages, stage, parts, path)
     if isinstance(place, list):
-        _inside(place, last, path)
+        _child_of(place, last, path)
         place[int(last)] = value
     elif isinstance(place, dict):
         place[last] = value
@@ -40,38 +38,38 @@ def put(stages: dict[str, Any], path: str, value: Any) -> None:
         raise EngineParamsError(f"{path}: what {last!r} should be set in is no dict or list but {place!r}")
 
 
-def check_there(stages: Mapping[str, Any], path: str) -> None:
-    """Refuse a path to a value that is not there yet.
+def check_exists(stages: Mapping[str, Any], path: str) -> None:
+    """Refuse a path to a value that does not exist.
 
     Raises:
         EngineParamsError: the path leads nowhere.
     """
     stage, parts = split_path(path)
     if parts:
-        place, last = _place(stages, stage, parts, path)
-        _inside(place, last, path)
+        place, last = _parent_of(stages, stage, parts, path)
+        _child_of(place, last, path)
 
 
 def values_of(stages: Mapping[str, Any]) -> dict[str, Any]:
-    """Give every value of stages by its path; a list is one value."""
-    found: dict[str, Any] = {}
+    """Return every value of stages by its path; a list is one value."""
+    values: dict[str, Any] = {}
     for stage in STAGES:
-        for head, named in _heads(stages[stage], stage):
-            found.update(_leaves(named.params, head))
-    return found
+        for head, content in _heads(stages[stage], stage):
+            values.update(_leaves(content.params, head))
+    return values
 
 
-def named_by(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the stages that nothing but paths name, without params: each one's name, of algorithms all names.
+def stages_named_in(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the stages that paths name, without params: each with its name, the algorithms with all names.
 
     Raises:
-        EngineParamsError: a path is of no stage, or two paths name one stage differently.
+        EngineParamsError: a path has no stage, or two paths name one stage differently.
     """
-    named: dict[str, Any] = {}
+    stages: dict[str, Any] = {}
     for stage in STAGES:
         names = list(dict.fromkeys(_names(values, stage)))
         if stage in values:
-            chosen = _checked_name(values[stage], stage)
+            chosen = _check_name(values[stage], stage)
             _check_chosen(chosen, names, stage)
             names = [chosen]
         if len(names) > 1 and stage != "algorithms":
@@ -79,8 +77,8 @@ def named_by(values: Mapping[str, Any]) -> dict[str, Any]:
                 f"{stage} is one stage, and paths name it {' and '.join(map(repr, names))}"
             )
         if names:
-            named[stage] = [(name, {}) for name in names] if stage == "algorithms" else (names[0], {})
-    return named
+            stages[stage] = [(name, {}) for name in names] if stage == "algorithms" else (names[0], {})
+    return stages
 
 
 def split_path(path: str) -> tuple[str, list[str]]:
@@ -97,22 +95,22 @@ def split_path(path: str) -> tuple[str, list[str]]:
     return stage, parts
 
 
-def _renamed(found: Any, stage: str, name: object) -> Any:
-    """The stage of this name, as it is or without params; of algorithms the one of this name alone."""
-    name = _checked_name(name, stage)
+def _with_name(current: Any, stage: str, name: object) -> Any:
+    """Return the stage with this name, as it is or without params; of algorithms the one of this name."""
+    name = _check_name(name, stage)
     if stage == "algorithms":
-        return [one for one in found if one.name == name] or [found[0]._replace(name=name, params={})]
-    return found if found.name == name else found._replace(name=name, params={})
+        return [one for one in current if one.name == name] or [current[0]._replace(name=name, params={})]
+    return current if current.name == name else current._replace(name=name, params={})
 
 
-def _checked_name(name: object, stage: str) -> str:
+def _check_name(name: object, stage: str) -> str:
     if isinstance(name, str):
         return name
     raise EngineParamsError(f"{stage}: a stage is called by a text, as in {stage}: naive; got {name!r}")
 
 
 def _names(values: Mapping[str, Any], stage: str) -> Iterator[str]:
-    """The names in the paths of a stage; what is set as a param is none."""
+    """Yield the names in the paths of a stage; what is set as a param is not a name."""
     for path in values:
         of, parts = split_path(path)
         if of == stage and len(parts) > 1 and f"{stage}.{parts[0]}" not in values:
@@ -129,16 +127,16 @@ def _check_chosen(chosen: str, names: Iterable[str], stage: str) -> None:
 
 
 def _heads(stages: Any, stage: str) -> Iterator[tuple[str, Any]]:
-    """Each stage with the shortest path that means it alone."""
+    """Yield each stage after the shortest path that means it alone."""
     if stage != "algorithms":
         yield f"{stage}.{stages.name}" if stages.name else stage, stages
         return
     names = [one.name for one in stages]
     for index, one in enumerate(stages):
-        known = one.name if names.count(one.name) == 1 else str(index)
-        if known != one.name and one.name in one.params:  # which behind a number would be taken for the name
-            known = f"{index}.{one.name}"
-        yield f"{stage}.{known}" if known else stage, one
+        label = one.name if names.count(one.name) == 1 else str(index)
+        if label != one.name and one.name in one.params:  # the param behind a number would read as the name
+            label = f"{index}.{one.name}"
+        yield f"{stage}.{label}" if label else stage, one
 
 
 def _leaves(value: Mapping[str, Any], head: str) -> Iterator[tuple[str, Any]]:
@@ -149,9 +147,9 @@ def _leaves(value: Mapping[str, Any], head: str) -> Iterator[tuple[str, Any]]:
             yield f"{head}.{name}", part
 
 
-def _place(stages: Mapping[str, Any], stage: str, parts: list[str], path: str) -> tuple[Any, str]:
-    """What holds the value that a path means, and under which key."""
-    found, parts = (
+def _parent_of(stages: Mapping[str, Any], stage: str, parts: list[str], path: str) -> tuple[Any, str]:
+    """Return the dict or list with the value that a path means, and the key of the value in it."""
+    content, parts = (
         _algorithm(stages[stage], parts, path)
         if stage == "algorithms"
         else (stages[stage], _behind_name(stages[stage], parts))
@@ -159,35 +157,35 @@ def _place(stages: Mapping[str, Any], stage: str, parts: list[str], path: str) -
     if not parts:
         raise EngineParamsError(f"{path}: names a stage and none of its params, as in {stage}.name.param")
     *way, last = parts
-    place: Any = found.params
+    place: Any = content.params
     for part in way:
-        place = _inside(place, part, path)
+        place = _child_of(place, part, path)
     return place, last
 
 
 def _algorithm(algorithms: list[Any], parts: list[str], path: str) -> tuple[Any, list[str]]:
-    """The algorithm that a path means: by its name, its place, or because there is one only."""
+    """Return the algorithm that a path means, by its name, its index, or as the only one, and the rest."""
     first = parts[0] if parts else ""
-    named = [stage for stage in algorithms if stage.name == first]
-    if len(named) == 1 and len(parts) > 1:
-        return named[0], parts[1:]
+    matches = [stage for stage in algorithms if stage.name == first]
+    if len(matches) == 1 and len(parts) > 1:
+        return matches[0], parts[1:]
     if first.isdecimal() and int(first) < len(algorithms):
         return algorithms[int(first)], _behind_name(algorithms[int(first)], parts[1:])
     if len(algorithms) == 1 and len(parts) > 0:
         return algorithms[0], parts
     names = ", ".join(f"{stage.name!r}" for stage in algorithms)
     raise EngineParamsError(
-        f"{path}: {len(named) or 'no'} algorithms are named {first!r}; there are {names}, "
+        f"{path}: {len(matches) or 'no'} algorithms are named {first!r}; there are {names}, "
         "and algorithms.0 is the first of them"
     )
 
 
 def _behind_name(stage: Any, parts: list[str]) -> list[str]:
-    """The way into the params of a stage, whose name may stand before it, once."""
+    """Return the path inside the params of a stage, without the name of the stage in front."""
     return parts[1:] if len(parts) > 1 and parts[0] == stage.name else parts
 
 
-def _inside(place: Any, part: str, path: str) -> Any:
+def _child_of(place: Any, part: str, path: str) -> Any:
     if isinstance(place, dict) and part in place:
         return place[part]
     if isinstance(place, list) and part.isdecimal() and int(part) < len(place):
@@ -195,19 +193,16 @@ def _inside(place: Any, part: str, path: str) -> Any:
     raise EngineParamsError(f"{path}: there is no {part!r} in {place!r}")
 
 
-SINGLE = ("data_source", "preparator", "serving")
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class EngineParams:
-    """What one candidate gives to each stage of an engine.
+    """The names and params of an engine's stages, of one candidate.
 
     Args:
         data_source, preparator, serving: a stage: its params, or its name and its params; the name is `""`
-            unless said.
+            by default.
         algorithms: a list of stages, or one.
 
-    What is given is copied. Two are equal if their values and the values' types are.
+    The values are copied. Two are equal if their values and the values' types are.
 
     Raises:
         EngineParamsError: a stage is something else, or there is no algorithm.
@@ -229,12 +224,12 @@ class EngineParams:
             object.__setattr__(self, name, stage_of(getattr(self, name), name))
         algorithms = self.algorithms
         one = isinstance(algorithms, Mapping) or is_named(algorithms)
-        found = [algorithms] if one else list(algorithms)
-        if not found:
+        entries = [algorithms] if one else list(algorithms)
+        if not entries:
             raise EngineParamsError(
                 "algorithms is empty; an engine predicts by at least one, e.g. [('', {})]"
             )
-        stages = tuple(stage_of(stage, f"algorithms[{i}]") for i, stage in enumerate(found))
+        stages = tuple(stage_of(stage, f"algorithms[{i}]") for i, stage in enumerate(entries))
         object.__setattr__(self, "algorithms", stages)
 
     @cached_property
@@ -261,7 +256,7 @@ class EngineParams:
         return hash(self.key)
 
     def copy(self, **stages: Any) -> Self:
-        """Derive engine params with other stages, as in `copy(algorithms=[("naive", {"lambda": 3.0})])`."""
+        """Return engine params with other stages, as in `copy(algorithms=[("naive", {"lambda": 3.0})])`."""
         return replace(self, **stages)
 
     @property
@@ -274,25 +269,25 @@ class EngineParams:
         return values_of(self._thawed())
 
     def with_values(self, values: Mapping[str, Any]) -> Self:
-        """Derive engine params with other values, each under `stage.[name.]param`.
+        """Return engine params with other values, each under `stage.[name.]param`.
 
         A stage's name may be left out unless another algorithm has one too; `algorithms.1.lambda` counts from
-        0. The path may go on into dicts and lists. A stage alone, `{"preparator": "tfidf"}`, is given that
-        name, without params unless it has it already; of algorithms that one is left.
+        0. The path may continue into dicts and lists. A stage alone, `{"preparator": "tfidf"}`, gets that
+        name, without params unless it has the name already; of algorithms that one remains.
 
         Raises:
             EngineParamsError: a path leads nowhere.
         """
         stages = self._thawed()
         for path in _outer_first(values):
-            put(stages, path, deepcopy(values[path]))  # what is set in it stays out of the caller's
+            set_value(stages, path, deepcopy(values[path]))  # what is set in it stays out of the caller's
         return self.copy(**stages)
 
     @classmethod
     def of_values(cls, values: Mapping[str, Any]) -> Self:
-        """Make engine params of nothing but values, each under `stage.[name.]param`.
+        """Create engine params from values alone, each under `stage.[name.]param`.
 
-        The paths say what the stages are called and which algorithms there are, in their order.
+        The paths have the names of the stages, and the algorithms in their order.
 
         Raises:
             EngineParamsError: a path leads nowhere, or two paths name one stage differently.
@@ -300,26 +295,26 @@ class EngineParams:
         >>> print(EngineParams.of_values({"algorithms.naive.lambda": 10.0, "data_source.evalK": 5}).values)
         {'data_source.evalK': 5, 'algorithms.naive.lambda': 10.0}
         """
-        return cls(**named_by(values)).with_values(values)
+        return cls(**stages_named_in(values)).with_values(values)
 
     def check_values(self, paths: Iterable[str]) -> None:
-        """Refuse paths to what has no value here.
+        """Refuse paths without a value.
 
         Raises:
-            EngineParamsError: naming the paths that there are.
+            EngineParamsError: a path has none; the message has all paths with one.
         """
         stages = self._thawed()
         for path in paths:
             try:
-                check_there(stages, path)
+                check_exists(stages, path)
             except EngineParamsError as err:
-                split_path(path)  # a stage that does not exist says so itself
+                split_path(path)  # raises for a stage that does not exist
                 raise EngineParamsError(
                     f"{err}; the values are at {', '.join(self.values) or 'no path'}"
                 ) from None
 
     def _thawed(self) -> dict[str, Any]:
-        """The stages, their params copied and open to changes."""
+        """Return the stages with mutable copies of their params."""
         single = {name: getattr(self, name) for name in SINGLE}
         return {
             "algorithms": [Stage(stage.name, deepcopy(stage.params)) for stage in self.algorithms],
@@ -327,10 +322,10 @@ class EngineParams:
         }
 
     def to_json(self, default: Callable[[Any], Any] | None = None) -> dict[str, Any]:
-        """Describe all stages in PredictionIO's layout, in plain JSON.
+        """Return all stages in PredictionIO's layout, in plain JSON.
 
-        Tuples and arrays become lists, dataclasses dicts, what is not finite its name; `default` is asked for
-        whatever has no form in JSON.
+        Tuples and arrays become lists, dataclasses dicts, what is not finite its name; `default` converts
+        what has no form in JSON.
 
         Raises:
             EngineParamsError: a value has none and there is no `default`; the message has its path.
@@ -346,12 +341,12 @@ class EngineParams:
         return arranged(algorithms=algorithms, **described)
 
     def to_variant(self, default: Callable[[Any], Any] | None = None) -> dict[str, Any]:
-        """Describe all stages as in an `engine.json`: each with its `name` and `params`."""
+        """Return all stages as in an `engine.json`: each with its `name` and `params`."""
         return variant(self.to_json(default))
 
     @classmethod
     def from_json(cls, described: Mapping[str, Any] | str) -> Self:
-        """Read what `to_json` or `to_variant` wrote, or its text; a stage that is left out has no params.
+        """Parse what `to_json` or `to_variant` returned, or its text; a stage that is left out has no params.
 
         Raises:
             EngineParamsError: it is something else; the message names the place.
@@ -362,13 +357,13 @@ class EngineParams:
         return compact(self.to_json(default=repr))
 
     def pretty(self) -> str:
-        """Lay the JSON out over lines as PredictionIO prints it."""
+        """Return the JSON over several lines, as PredictionIO prints it."""
         return spread(self.to_json(default=repr))
 
     def __repr__(self) -> str:
-        stages = ", ".join(f"{name}={_shown(getattr(self, name))}" for name in SINGLE[:2])
-        algorithms = ", ".join(map(_shown, self.algorithms))
-        return f"EngineParams({stages}, algorithms=[{algorithms}], serving={_shown(self.serving)})"
+        stages = ", ".join(f"{name}={_format_stage(getattr(self, name))}" for name in SINGLE[:2])
+        algorithms = ", ".join(map(_format_stage, self.algorithms))
+        return f"EngineParams({stages}, algorithms=[{algorithms}], serving={_format_stage(self.serving)})"
 
 
 class StageKeys(NamedTuple):
@@ -381,35 +376,35 @@ class StageKeys(NamedTuple):
 
 
 def params_list(source: Any) -> list[EngineParams]:
-    """Read a list of engine params, once: any iterable, a function that gives one, or what has one.
+    """Read a list of engine params, once, from an iterable, a function or an object.
 
     Args:
         source: an iterable, a generator function, or a class or object with `engine_params_list`, which is
             either of these.
 
     Raises:
-        EngineParamsError: there is none, or an entry is something else; the message names its index.
+        EngineParamsError: there is no list, or an entry is something else; the message names its index.
 
     >>> len(params_list(EngineParams(algorithms={"lambda": x}) for x in (10.0, 100.0, 1000.0)))
     3
     """
-    found = getattr(source, "engine_params_list", source)
-    if found is not source and isinstance(source, type) and callable(found):
-        found = source().engine_params_list
-    found = found() if callable(found) else found
-    if not isinstance(found, Iterable) or isinstance(found, (str, bytes, Mapping)):
+    entries = getattr(source, "engine_params_list", source)
+    if entries is not source and isinstance(source, type) and callable(entries):
+        entries = source().engine_params_list
+    entries = entries() if callable(entries) else entries
+    if not isinstance(entries, Iterable) or isinstance(entries, (str, bytes, Mapping)):
         raise EngineParamsError(
             f"a list of engine params is an iterable, a function that gives one or an object with "
-            f"engine_params_list, got {type(found).__name__}: {found!r}"
+            f"engine_params_list, got {type(entries).__name__}: {entries!r}"
         )
-    read = list(_checked(found))
-    if not read:
+    candidates = list(_check_entries(entries))
+    if not candidates:
         raise EngineParamsError("the list of engine params is empty, so there is nothing to evaluate")
-    return read
+    return candidates
 
 
-def _checked(found: Iterable[Any]) -> Iterator[EngineParams]:
-    for i, entry in enumerate(found):
+def _check_entries(entries: Iterable[Any]) -> Iterator[EngineParams]:
+    for i, entry in enumerate(entries):
         if not isinstance(entry, EngineParams):
             raise EngineParamsError(
                 f"entry {i} of the list of engine params is a {type(entry).__name__}, not EngineParams: "
@@ -419,7 +414,7 @@ def _checked(found: Iterable[Any]) -> Iterator[EngineParams]:
 
 
 def _outer_first(paths: Iterable[str]) -> list[str]:
-    """Names of stages come before their params, a dict before what is set in it."""
+    """Sort paths: names of stages before their params, a dict before the values in it."""
     return sorted(paths, key=lambda path: path.count("."))
 
 
@@ -427,5 +422,5 @@ def _stage_key(stage: Stage, path: str) -> Hashable:
     return stage.name, structural_key(stage.params, f"{path}.params")
 
 
-def _shown(stage: Stage) -> str:
+def _format_stage(stage: Stage) -> str:
     return repr((stage.name, dict(stage.params)))

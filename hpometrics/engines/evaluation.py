@@ -1,4 +1,4 @@
-"""Evaluation: an engine with the metric it is judged by, apart from the engine params that are tried."""
+"""Evaluations: an engine with its metrics, independent of the engine params that are tried."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _FORMS = ("engine_metric", "engine_metrics", "engine_evaluator")
 
 
 class Evaluation:
-    """What an engine is evaluated by; the same list of engine params serves several evaluations.
+    """An engine and its metrics; the same list of engine params serves several evaluations.
 
-    Made of an engine and its metrics, or written as a class that states one of `engine_metric`,
+    Created from an engine and its metrics, or written as a class with one of `engine_metric`,
     `engine_metrics`, `engine_evaluator`:
 
         class PrecisionEvaluation(Evaluation):
@@ -41,7 +41,7 @@ class Evaluation:
         output: what the engine predicts, for metrics given by name.
 
     Raises:
-        EngineError: engine and metric are stated in no way, or in two.
+        EngineError: engine and metric are missing, or are defined in two ways.
     """
 
     engine_metric: ClassVar[tuple[Any, Any] | None] = None
@@ -54,8 +54,8 @@ class Evaluation:
     ) -> None:
         if output is not None:
             self.output = output
-        found, judged = self._stated(engine, metric, tuple(other_metrics))
-        self.engine = engine_of(found)
+        engine_source, judged = self._engine_and_metrics(engine, metric, tuple(other_metrics))
+        self.engine = engine_of(engine_source)
         self.evaluator = (
             judged
             if isinstance(judged, MetricEvaluator)
@@ -64,15 +64,17 @@ class Evaluation:
 
     @classmethod
     def of(cls, found: Any) -> Evaluation:
-        """Take what a path such as `module:PrecisionEvaluation` leads to: an evaluation or its class.
+        """Return an evaluation, from itself or from its class.
 
         Raises:
             EngineError: it is something else.
         """
-        made = found() if isinstance(found, type) and issubclass(found, Evaluation) else found
-        if not isinstance(made, Evaluation):
-            raise EngineError(f"an evaluation is Evaluation(engine, metric) or a class of it, got {made!r}")
-        return made
+        evaluation = found() if isinstance(found, type) and issubclass(found, Evaluation) else found
+        if not isinstance(evaluation, Evaluation):
+            raise EngineError(
+                f"an evaluation is Evaluation(engine, metric) or a class of it, got {evaluation!r}"
+            )
+        return evaluation
 
     def evaluate(
         self,
@@ -90,13 +92,13 @@ class Evaluation:
 
         Args:
             engine_params_list: what `params_list` reads; default: the evaluation's own.
-            directory: in the place of the evaluator's own, see `MetricEvaluator`.
-            tell: in the place of the evaluator's own.
-            cache: in the place of the evaluator's own.
-            seed: in the place of the evaluator's own.
-            workers: in the place of the evaluator's own.
-            origins: for the records, where all this comes from.
-            batch: the user's own words for the record.
+            directory: replaces the evaluator's own, see `MetricEvaluator`.
+            tell: replaces the evaluator's own.
+            cache: replaces the evaluator's own.
+            seed: replaces the evaluator's own.
+            workers: replaces the evaluator's own.
+            origins: the names of engine, evaluation and list for the records.
+            batch: a text of the user for the record.
 
         Raises:
             EngineError: there is no list.
@@ -116,15 +118,15 @@ class Evaluation:
         )
 
     def vary(self, base: EngineParams | None = None, *, keep: int = 4) -> Varied:
-        """Make a training function of it for Optuna, Ray or a list: a trial's params are set in the base.
+        """Create a training function for Optuna, Ray or a list: a trial's params are set in the base.
 
         `OptunaObjective(evaluation.vary(base), {"algorithms.naive.lambda": Float(1, 1000, log=True)})` needs
-        no `metric=`; of what `objective.best(study)` gives, `base.with_values(best.params)` are the optimal
-        engine params. Loads torch, as every run does.
+        no `metric=`; with the result of `objective.best(study)`, `base.with_values(best.params)` are the
+        optimal engine params. This loads torch, as every run does.
 
         Args:
-            base: the engine params whose values a space of paths varies; None: those of the space are all.
-            keep: how many outputs of each stage are kept for the trials to come.
+            base: the engine params whose values a space of paths varies; None: the space has all values.
+            keep: how many outputs of each stage are kept for later trials.
 
         Raises:
             MetricNameError, EngineParamsError: see `Varied`.
@@ -135,13 +137,17 @@ class Evaluation:
 
     @property
     def origin(self) -> str:
-        """Where it comes from, `package.module:Name`; nothing where no other process finds a class of it."""
+        """Its name, `package.module:Name`; empty where no other process could import it."""
         cls = type(self)
-        found = cls is not Evaluation and cls.__module__ != "__main__" and "<" not in cls.__qualname__
-        return location(cls) if found else ""
+        is_importable = cls is not Evaluation and cls.__module__ != "__main__" and "<" not in cls.__qualname__
+        return location(cls) if is_importable else ""
 
-    def _stated(self, engine: Any, metric: Any, others: tuple[Any, ...]) -> tuple[Any, Any]:
-        """Give the engine, and its evaluator or the metric with the others, stated in exactly one way."""
+    def _engine_and_metrics(self, engine: Any, metric: Any, others: tuple[Any, ...]) -> tuple[Any, Any]:
+        """Return the engine, and its evaluator or its metric with the others.
+
+        Raises:
+            EngineError: they are missing, or are defined in two ways.
+        """
         forms = {name: getattr(self, name) for name in _FORMS if getattr(self, name) is not None}
         if engine is not None or metric is not None:
             forms["Evaluation(engine, metric)"] = (engine, metric, others)
@@ -151,6 +157,6 @@ class Evaluation:
                 f"{' and '.join(forms) or 'no way'}; state both in one: Evaluation(engine, metric), or a "
                 f"class with {', '.join(_FORMS)}"
             )
-        ((name, (found, judged, *rest)),) = forms.items()
+        ((name, (engine_source, judged, *rest)),) = forms.items()
         evaluator = name == "engine_evaluator" or isinstance(judged, MetricEvaluator)
-        return found, judged if evaluator else (judged, *(rest or [()]))
+        return engine_source, judged if evaluator else (judged, *(rest or [()]))

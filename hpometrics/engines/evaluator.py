@@ -1,4 +1,4 @@
-"""MetricEvaluator: score every engine params of a list over all folds, and say which is the best."""
+"""Scoring a list of engine params over all folds by one metric or more, and picking the best."""
 
 from __future__ import annotations
 
@@ -35,30 +35,30 @@ class Panel:
     """Measures the tuples of engine params by all metrics.
 
     Args:
-        metric: what is optimized, a metric of tuples or the name of a registered one.
-        other_metrics: what is measured beside it; groups of names too. The same metric twice is one.
-        output: what the engine predicts, for those given by name.
+        metric: the optimized metric, a metric of tuples or the name of a registered one.
+        other_metrics: metrics measured beside it; groups of names too. The same metric twice is one.
+        output: what the engine predicts, for metrics passed by name.
 
     Raises:
-        ObjectiveError: the metric does not say which way is better, or another does not say that it has none.
-        MetricNameError: two different metrics are called the same, or a name comes without `output`.
+        ObjectiveError: the metric has no direction, or another one defines neither a direction nor None.
+        MetricNameError: two different metrics have one name, or a name comes without `output`.
         UnknownMetricError: no metric has this name.
     """
 
     def __init__(self, metric: Any, other_metrics: Iterable[Any] = (), output: Any = None) -> None:
-        self.metric = _optimized(metric, output)
-        self.objective = _direction(self.metric)
-        found = {self.metric.header: self.metric}
-        for other in (other for given in other_metrics for other in _others(given, output)):
-            if found.setdefault(other.header, other) != other:
+        self.metric = _primary_metric(metric, output)
+        self.objective = _direction_of(self.metric)
+        by_header = {self.metric.header: self.metric}
+        for other in (other for group in other_metrics for other in _other_metrics(group, output)):
+            if by_header.setdefault(other.header, other) != other:
                 raise MetricNameError(
                     f"two different metrics are called {other.header!r}; give one of them another title"
                 )
-        self.others = tuple(found.values())[1:]
+        self.others = tuple(by_header.values())[1:]
 
     @property
     def all(self) -> tuple[TupleMetric, ...]:
-        """Every metric, the primary one first."""
+        """All metrics, the primary one first."""
         return self.metric, *self.others
 
     def measure(self, folds: Folds) -> MetricScores:
@@ -77,7 +77,7 @@ class Panel:
         return MetricScores(primary, tuple(others))
 
     def failed(self, failure: Failure) -> MetricScores:
-        """The scores of engine params that gave nothing to measure."""
+        """Return the scores of engine params that failed."""
         nothing = Score.undefined(str(failure))
         return MetricScores(nothing, (nothing,) * len(self.others), failure)
 
@@ -86,39 +86,39 @@ class Panel:
         try:
             return [members[0].measure(folds)] if reader is None else reader.measure(members, folds)
         except Exception as err:
-            if len(members) > 1:  # one of them is at fault; the others are measured without it
+            if len(members) > 1:  # one of them has failed; the others are measured without it
                 return [score for member in members for score in self._measured([member], folds)]
             if members[0] is self.metric:
                 raise
             return [Score.undefined(str(Failure.of(err)))]
 
 
-def _optimized(metric: Any, output: Any) -> TupleMetric:
-    made = _made(metric)
-    if isinstance(made, TupleMetric):
-        return made
-    _check_output(made, output)
+def _primary_metric(metric: Any, output: Any) -> TupleMetric:
+    instance = _instance(metric)
+    if isinstance(instance, TupleMetric):
+        return instance
+    _check_output(instance, output)
     from .registered_metrics import registered  # it loads torch, which metrics of tuples do without
 
-    return registered(made, output=output)
+    return registered(instance, output=output)
 
 
-def _others(metric: Any, output: Any) -> list[TupleMetric]:
-    made = _made(metric)
-    if isinstance(made, TupleMetric):
-        objective_of(made)
-        return [made]
-    _check_output(made, output)
+def _other_metrics(metric: Any, output: Any) -> list[TupleMetric]:
+    instance = _instance(metric)
+    if isinstance(instance, TupleMetric):
+        objective_of(instance)
+        return [instance]
+    _check_output(instance, output)
     from .registered_metrics import others_registered
 
-    return list(others_registered(made, output))
+    return list(others_registered(instance, output))
 
 
-def _made(metric: Any) -> Any:
+def _instance(metric: Any) -> Any:
     return metric() if isinstance(metric, type) and issubclass(metric, TupleMetric) else metric
 
 
-def _direction(metric: TupleMetric) -> Objective:
+def _direction_of(metric: TupleMetric) -> Objective:
     objective = objective_of(metric)
     if objective is None:
         raise ObjectiveError(
@@ -141,31 +141,32 @@ Scored = list[tuple[EngineParams, MetricScores]]
 
 
 def print_line(line: str) -> None:
-    """Print a line; it is pickled by its name, as `print` is not once a library has replaced it."""
+    """Print a line; unlike `print`, which a library may replace, this function can always be pickled."""
     print(line)
 
 
 class MetricEvaluator:
-    """Evaluates engine params by a metric, other metrics beside it.
+    """Evaluates engine params by a metric, with other metrics beside it.
 
-    A score is pooled over the tuples of all folds. What raises an exception is recorded with it and the rest
-    go on; the best is the earliest of equal scores, and one that is not finite never wins.
+    A score is pooled over the tuples of all folds. Engine params that raise an exception are recorded with
+    it, and the rest continue; the best is the earliest of equal scores, and a score that is not finite never
+    wins.
 
     Args:
         metric: a metric of tuples, or the name of any registered one, which needs `output`.
-        other_metrics: metrics that are measured and compared by nobody; groups of names too.
-        output: what the engine predicts, for metrics given by name; see `registered` for what differs.
-        directory: where `best.json`, the results as text, JSON and HTML, and the record `instance.json` are
-            written; None writes nothing.
-        cache: whether stages that engine params share are carried out once.
-        seed: of what the stages draw, see `PrefixCache`.
+        other_metrics: metrics that are measured and do not decide; groups of names too.
+        output: what the engine predicts, for metrics passed by name; see `registered` for other settings.
+        directory: the directory of `best.json`, of the results as text, JSON and HTML, and of the record
+            `instance.json`; None writes nothing.
+        cache: whether stages that engine params share are executed once.
+        seed: seeds what the stages draw, see `PrefixCache`.
         workers: how many engine params are evaluated at the same time, in threads; lines and results keep the
-            order of the list. Where stages draw from global random streams, these are then nobody's.
-        tell: what every line is given to; default: it is printed.
+            order of the list. Stages that draw from global random streams are then not reproducible.
+        tell: a function called with every line; default: it prints the line.
 
     Raises:
         ObjectiveError, MetricNameError, UnknownMetricError: see `Panel`.
-        EngineError: `workers` is no number of workers.
+        EngineError: `workers` is not a number of workers.
 
     >>> from hpometrics.evaluation import AverageMetric, Engine, Fold
     >>> class Constant(Engine):
@@ -201,7 +202,7 @@ class MetricEvaluator:
         self.directory = None if directory is None else Path(directory)
         self.cache = cache
         self.seed = seed
-        self.workers = _checked(workers)
+        self.workers = _check_workers(workers)
         self.tell = tell
 
     def changed(
@@ -213,18 +214,18 @@ class MetricEvaluator:
         workers: int | None = None,
         tell: Tell | None = None,
     ) -> Self:
-        """The same evaluator, carried out in another way; None leaves each setting as it is.
+        """Return the same evaluator with other settings; None leaves a setting as it is.
 
         Raises:
-            EngineError: `workers` is no number of workers.
+            EngineError: `workers` is not a number of workers.
         """
-        made = copy(self)
-        made.directory = self.directory if directory is None else Path(directory)
-        made.cache = self.cache if cache is None else cache
-        made.seed = self.seed if seed is None else seed
-        made.workers = self.workers if workers is None else _checked(workers)
-        made.tell = self.tell if tell is None else tell
-        return made
+        evaluator = copy(self)
+        evaluator.directory = self.directory if directory is None else Path(directory)
+        evaluator.cache = self.cache if cache is None else cache
+        evaluator.seed = self.seed if seed is None else seed
+        evaluator.workers = self.workers if workers is None else _check_workers(workers)
+        evaluator.tell = self.tell if tell is None else tell
+        return evaluator
 
     def evaluate(
         self,
@@ -239,14 +240,14 @@ class MetricEvaluator:
         Args:
             engine: an engine, or its class.
             engine_params_list: what `params_list` reads.
-            origins: for the records, where all this comes from.
-            batch: the user's own words for the record.
+            origins: the names of engine, evaluation and list for the records.
+            batch: a text of the user for the record.
 
         Raises:
-            EngineError: it is no engine.
+            EngineError: `engine` is something else.
             NoFiniteValueError: no engine params has a finite score; the message has the reasons.
-            EngineParamsError: the list is none, or cannot be written as JSON where there is a directory.
-            KeyboardInterrupt: after what is done is recorded.
+            EngineParamsError: there is no list, or it cannot be written as JSON to the directory.
+            KeyboardInterrupt: after the scores so far are recorded.
         """
         engine = engine_of(engine)
         origins = replace(origins, engine=origins.engine or location(type(engine)))
@@ -262,15 +263,15 @@ class MetricEvaluator:
             self._write(result, origins, instance)
         except BaseException as err:
             partial = {"engineParamsScores": scores_to_json(scored)}
-            told = f"{Failure.of(err)}; {len(scored)} engine params were evaluated"
-            self._record(instance.failed(told, partial))
+            reason = f"{Failure.of(err)}; {len(scored)} engine params were evaluated"
+            self._record(instance.failed(reason, partial))
             raise
         self._record(instance.completed({"oneLiner": result.one_liner(), **result.to_json()}))
         self.tell(f"Updating evaluation instance with result: {result}")
         return result
 
     def _candidates(self, engine_params_list: Any) -> list[EngineParams]:
-        """Read the list; what could not be written at the end is refused now."""
+        """Read the list; refuse at once what could not be written at the end."""
         candidates = params_list(engine_params_list)
         for index, params in enumerate(candidates if self.directory else ()):
             try:
@@ -291,18 +292,18 @@ class MetricEvaluator:
                 self.tell(f"Iteration {index}")
                 self.tell(f"EngineParams: {params}")
                 scored.append((params, next(every)))
-                self.tell(f"Result: {_told(scored[-1][1])}")
+                self.tell(f"Result: {_format_scores(scored[-1][1])}")
         finally:
             pool.shutdown(cancel_futures=True)
         self.tell(f"Stages: {stages}")
 
     def _scores(self, stages: PrefixCache, params: EngineParams) -> MetricScores:
-        begun = time.perf_counter()
+        start = time.perf_counter()
         try:
             scores = self.panel.measure(stages.folds(params))
         except Exception as err:
             scores = self.panel.failed(Failure.of(err))
-        return replace(scores, seconds=time.perf_counter() - begun)
+        return replace(scores, seconds=time.perf_counter() - start)
 
     def _result(self, scored: Scored) -> MetricEvaluatorResult:
         scores = [scores for _, scores in scored]
@@ -335,30 +336,30 @@ class MetricEvaluator:
         return instance
 
 
-def location(found: Any) -> str:
-    """Say where a class or a function is: `package.module:Name`."""
-    return f"{found.__module__}:{found.__qualname__}"
+def location(target: Any) -> str:
+    """Return the name of a class or a function: `package.module:Name`."""
+    return f"{target.__module__}:{target.__qualname__}"
 
 
-def engine_of(found: Any) -> Engine:
-    """Take an engine or its class.
+def engine_of(source: Any) -> Engine:
+    """Return an engine, from itself or from its class.
 
     Raises:
         EngineError: it is something else.
     """
-    made = found() if isinstance(found, type) and issubclass(found, Engine) else found
-    if not isinstance(made, Engine):
-        raise EngineError(f"an evaluation needs an Engine or its class, got {made!r}")
-    return made
+    engine = source() if isinstance(source, type) and issubclass(source, Engine) else source
+    if not isinstance(engine, Engine):
+        raise EngineError(f"an evaluation needs an Engine or its class, got {engine!r}")
+    return engine
 
 
-def _checked(workers: int) -> int:
+def _check_workers(workers: int) -> int:
     if not is_whole(workers) or workers < 1:
         raise EngineError(f"workers is how many engine params are evaluated at once, got {workers!r}")
     return workers
 
 
-def _told(scores: MetricScores) -> str:
+def _format_scores(scores: MetricScores) -> str:
     if scores.failure is not None:
         return f"failed: {scores.failure}"
     return f"{scores} ({scores.primary.reason})" if scores.primary.reason else str(scores)
@@ -368,8 +369,8 @@ def _nothing_finite(panel: Panel, scores: Sequence[MetricScores]) -> str:
     reasons: dict[str, list[str]] = {}
     for index, one in enumerate(scores):
         reasons.setdefault(str(one.primary.reason), []).append(str(index))
-    told = "; ".join(f"{reason} (engine params {', '.join(where)})" for reason, where in reasons.items())
+    details = "; ".join(f"{reason} (engine params {', '.join(where)})" for reason, where in reasons.items())
     return (
         f"{panel.metric.header}: no engine params has a finite score to {panel.objective.value}, of "
-        f"{evaluated(scores)}: {told}"
+        f"{evaluated(scores)}: {details}"
     )

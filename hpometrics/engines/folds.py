@@ -1,4 +1,4 @@
-"""Folds: k-fold splits of rows, by index mod k as in PredictionIO, or by scikit-learn's splitters."""
+"""K-fold splits of rows, by index mod k as in PredictionIO, or by scikit-learn's splitters."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from ..exceptions import EngineError, missing_extra
 from .engine import Fold, Pairs, rows_of
 
-__all__ = ["fold_columns", "fold_rows", "split"]
-
 Rows = NDArray[np.int64]
 
 
@@ -21,13 +19,13 @@ def split(
 ) -> list[tuple[Rows, Rows]]:
     """Split `count` rows into k folds of (rows to train on, rows to test on); each row is tested once.
 
-    Row i is tested in fold i mod k, unless a seed, labels or groups are given: then scikit-learn splits.
+    Row i is tested in fold i mod k, unless there are a seed, labels or groups: then scikit-learn splits.
 
     Args:
-        count: how many rows there are.
-        k: how many folds, from 2 to the number of rows.
-        seed: shuffle the rows first, the same way for the same seed.
-        stratify: a label per row, each label's share to be the same in all folds.
+        count: the number of rows.
+        k: the number of folds, from 2 to the number of rows.
+        seed: shuffles the rows first, the same way for the same seed.
+        stratify: a label per row; the share of each label is the same in all folds.
         groups: a key per row; rows of one group are tested in the same fold.
 
     Raises:
@@ -49,9 +47,9 @@ def split(
 
 
 def fold_columns(features: Any, target: Any, k: int, **how: Any) -> Iterator[Fold]:
-    """Make k folds of features and target: trained on is (features, target), a query is a row of features.
+    """Create k folds of features and target: trained on is (features, target), a query is a row of features.
 
-    Both may be arrays, tensors, sparse matrices, data frames or lists; `how` is that of `split`.
+    Both may be arrays, tensors, sparse matrices, data frames or lists; for `how` see `split`.
 
     >>> fold = next(fold_columns(np.arange(4.0), np.array([0, 1, 0, 1]), 2))
     >>> fold.training, fold.info, list(zip(fold.pairs.queries.tolist(), fold.pairs.actuals.tolist()))
@@ -71,9 +69,9 @@ def fold_rows(
     training: Callable[[list[Any]], Any] = list,
     **how: Any,
 ) -> Iterator[Fold]:
-    """Make k folds of rows of any type, by functions that make of a row its query and its actual result.
+    """Create k folds of rows of any type, by functions that return the query and the actual result of a row.
 
-    `training` makes of a fold's rows what is trained on; `how` is that of `split`.
+    `training` returns the training data of a fold's rows; for `how` see `split`.
 
     >>> fold = next(fold_rows([("a", 1), ("b", 0)], 2, query=lambda row: row[0], actual=lambda row: row[1]))
     >>> fold.training, list(fold.pairs)

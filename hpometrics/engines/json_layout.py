@@ -1,4 +1,4 @@
-"""PredictionIO's layout of engine params: its two JSON forms, and how it prints them."""
+"""PredictionIO's layout of engine params: its two forms in JSON, and how it prints them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def plain(value: Any, path: str, default: Default) -> Any:
 
 
 def arranged(data_source: Any, preparator: Any, algorithms: Any, serving: Any) -> Described:
-    """Put four described stages under PredictionIO's names, in its order."""
+    """Return four described stages under PredictionIO's names, in its order."""
     return {
         _KEYS["data_source"]: data_source,
         _KEYS["preparator"]: preparator,
@@ -63,44 +63,49 @@ def arranged(data_source: Any, preparator: Any, algorithms: Any, serving: Any) -
 
 
 def variant(described: Mapping[str, Any]) -> Described:
-    """Turn the layout of an evaluation into the one of an `engine.json`."""
-    single = {stage: _split(described[key], key) for stage, key in _KEYS.items()}
+    """Convert the layout of an evaluation to that of an `engine.json`."""
+    single = {stage: _to_variant_stage(described[key], key) for stage, key in _KEYS.items()}
     return {
         "datasource": single["data_source"],
         "preparator": single["preparator"],
-        "algorithms": [_split(one, _ALGORITHMS) for one in described[_ALGORITHMS]],
+        "algorithms": [_to_variant_stage(one, _ALGORITHMS) for one in described[_ALGORITHMS]],
         "serving": single["serving"],
     }
 
 
 def stages_of(described: Mapping[str, Any] | str) -> Described:
-    """Read either layout, or its text, into the stages' names and params.
+    """Parse either layout, or its text, into the stages' names and params.
 
     Raises:
         EngineParamsError: it is neither; the message names the place.
     """
-    found = _parsed(described)
-    if _VARIANT_KEYS["data_source"] in found or _VARIANT_ALGORITHMS in found:
-        keys, list_key, more, read = _VARIANT_KEYS, _VARIANT_ALGORITHMS, _MORE_OF_A_VARIANT, _joined
+    layout = _parse_layout(described)
+    if _VARIANT_KEYS["data_source"] in layout or _VARIANT_ALGORITHMS in layout:
+        keys, list_key, more, parse = (
+            _VARIANT_KEYS,
+            _VARIANT_ALGORITHMS,
+            _MORE_OF_A_VARIANT,
+            _parse_variant_stage,
+        )
     else:
-        keys, list_key, more, read = _KEYS, _ALGORITHMS, set(), _named
-    _check_known(found, {*keys.values(), list_key, *more})
-    read_stages: Described = {stage: read(found[key], key) for stage, key in keys.items() if key in found}
-    if list_key in found:
-        entries = found[list_key]
+        keys, list_key, more, parse = _KEYS, _ALGORITHMS, set(), _parse_stage
+    _check_keys(layout, {*keys.values(), list_key, *more})
+    stages: Described = {stage: parse(layout[key], key) for stage, key in keys.items() if key in layout}
+    if list_key in layout:
+        entries = layout[list_key]
         if not isinstance(entries, Sequence) or isinstance(entries, str):
             raise EngineParamsError(f"{list_key}: a list of algorithms, got {entries!r}")
-        read_stages["algorithms"] = [read(entry, f"{list_key}[{i}]") for i, entry in enumerate(entries)]
-    return read_stages
+        stages["algorithms"] = [parse(entry, f"{list_key}[{i}]") for i, entry in enumerate(entries)]
+    return stages
 
 
 def compact(described: Described) -> str:
-    """Write JSON on one line without spaces."""
+    """Format JSON on one line without spaces."""
     return json.dumps(described, ensure_ascii=False, separators=(",", ":"))
 
 
 def spread(value: Any, indent: int = 0) -> str:
-    """Write JSON over lines as PredictionIO does: no space after a colon, an empty line in what is empty."""
+    """Format JSON over lines as PredictionIO does: no space after a colon, an empty line inside `{}`."""
     if not isinstance(value, (dict, list)):
         return json.dumps(value, ensure_ascii=False)
     first, last = "{}" if isinstance(value, dict) else "[]"
@@ -115,30 +120,32 @@ def spread(value: Any, indent: int = 0) -> str:
     return f"{first}\n{inner}{lines}\n{' ' * indent}{last}"
 
 
-def _parsed(described: Mapping[str, Any] | str) -> Mapping[str, Any]:
-    found: Any = described
+def _parse_layout(described: Mapping[str, Any] | str) -> Mapping[str, Any]:
+    layout: Any = described
     if isinstance(described, str):
         try:
-            found = json.loads(described)
+            layout = json.loads(described)
         except json.JSONDecodeError as err:
             raise EngineParamsError(
                 f"engine params are no JSON: {err}; got {excerpt(described, 80)!r}"
             ) from err
-    if not isinstance(found, Mapping):
+    if not isinstance(layout, Mapping):
         raise EngineParamsError(
-            f"engine params are a mapping of stages, got {type(found).__name__}: {found!r}"
+            f"engine params are a mapping of stages, got {type(layout).__name__}: {layout!r}"
         )
-    return found
+    return layout
 
 
-def _check_known(found: Mapping[str, Any], known: set[str]) -> None:
-    for key in found:
-        if key not in known:
-            raise EngineParamsError(f"{key}: no stage of engine params; there are {', '.join(sorted(known))}")
+def _check_keys(layout: Mapping[str, Any], expected: set[str]) -> None:
+    for key in layout:
+        if key not in expected:
+            raise EngineParamsError(
+                f"{key}: no stage of engine params; there are {', '.join(sorted(expected))}"
+            )
 
 
-def _named(entry: Any, path: str) -> tuple[str, Mapping[str, Any]]:
-    """Read `{"naive": {"lambda": 10.0}}`."""
+def _parse_stage(entry: Any, path: str) -> tuple[str, Mapping[str, Any]]:
+    """Parse `{"naive": {"lambda": 10.0}}`."""
     if isinstance(entry, Mapping) and len(entry) == 1:
         ((name, params),) = entry.items()
         if isinstance(params, Mapping):
@@ -148,13 +155,13 @@ def _named(entry: Any, path: str) -> tuple[str, Mapping[str, Any]]:
     )
 
 
-def _joined(entry: Any, path: str) -> tuple[str, Mapping[str, Any]]:
-    """Read `{"name": "naive", "params": {"lambda": 10.0}}`; either may be left out."""
+def _parse_variant_stage(entry: Any, path: str) -> tuple[str, Mapping[str, Any]]:
+    """Parse `{"name": "naive", "params": {"lambda": 10.0}}`; either may be left out."""
     if isinstance(entry, Mapping) and entry.keys() <= {"name", "params"}:
         return entry.get("name", ""), entry.get("params", {})
     raise EngineParamsError(f'{path}: {{"name": ..., "params": {{...}}}}, got {entry!r}')
 
 
-def _split(entry: Any, path: str) -> Described:
-    name, params = _named(entry, path)
+def _to_variant_stage(entry: Any, path: str) -> Described:
+    name, params = _parse_stage(entry, path)
     return {"name": name, "params": params}

@@ -1,4 +1,4 @@
-"""Structural keys: two values have one key only if no code could tell them apart, types included."""
+"""Structural keys: equal for two values only if no code could distinguish them, types included."""
 
 from __future__ import annotations
 
@@ -40,13 +40,14 @@ _NAMED = (type, types.FunctionType, types.BuiltinFunctionType, np.ufunc, type(np
 
 
 def structural_key(value: Any, path: str = "value") -> Hashable:
-    """Return what a value is made of as something hashable.
+    """Return a hashable key of the type and the content of a value.
 
     `True`, `1` and `1.0` differ, and so do 0.0 and -0.0, a list and a tuple, `np.float64(1)` and `1.0`: where
-    a type could matter to a stage it counts, and a key too fine costs time, not a wrong score. nan is nan.
-    The order of a dict does not matter. Arrays, tensors, dataclasses, named tuples and estimators of
-    scikit-learn go by value, functions and classes by the name they can be imported under. Any other object
-    must compare by value (`__eq__` with `__hash__`) or have a method `cache_key()` that returns such a value.
+    a type could matter to a stage it counts, and a key too fine costs time, not a wrong score. nan equals
+    nan. The order of a dict does not matter. Arrays, tensors, dataclasses, named tuples and estimators of
+    scikit-learn are compared by value, functions and classes by the name they can be imported under. All
+    other objects must compare by value (`__eq__` with `__hash__`) or have a method `cache_key()` that returns
+    such a value.
 
     Raises:
         EngineParamsError: the value, or one inside it, has only its identity; the message has its path.
@@ -93,7 +94,7 @@ def _container_key(value: Any, path: str) -> Hashable:
 
 
 def _object_key(value: Any, path: str) -> Hashable:
-    """The key of what has a structure of its own, asked from the most explicit statement down."""
+    """Return the key of an object with a structure of its own, by its most explicit definition."""
     kind = type(value)
     if isinstance(value, _NAMED):
         return _name_key(value, path)
@@ -120,7 +121,7 @@ def _object_key(value: Any, path: str) -> Hashable:
 
 
 def _name_key(value: Any, path: str) -> Hashable:
-    """The name a function or class is imported under, and what it is there, which may change."""
+    """Return the name that a function or class is imported under, and its content, which may change."""
     name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value)}"
     owner = getattr(value, "__self__", None)
     if "<" in name or not (owner is None or isinstance(owner, (types.ModuleType, type))):
@@ -131,8 +132,8 @@ def _name_key(value: Any, path: str) -> Hashable:
     if not isinstance(value, types.FunctionType):
         return type(value), value  # one object has this name
     closed_over = tuple(cell.cell_contents for cell in value.__closure__ or ())
-    held = (closed_over, value.__defaults__, value.__kwdefaults__)
-    return types.FunctionType, name, value.__code__, _key(held, f"{path}.__closure__")
+    captured = (closed_over, value.__defaults__, value.__kwdefaults__)
+    return types.FunctionType, name, value.__code__, _key(captured, f"{path}.__closure__")
 
 
 def _array_key(value: np.generic | np.ndarray[Any, Any], path: str) -> Hashable:
@@ -146,13 +147,13 @@ def _array_key(value: np.generic | np.ndarray[Any, Any], path: str) -> Hashable:
 
 
 def _tensor_key(value: Any, torch: Any) -> Hashable:
-    """Bytes, as NumPy has no bfloat16."""
+    """Return a key of the bytes of a tensor, as NumPy has no bfloat16."""
     flat = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
     return str(value.dtype), tuple(value.shape), hashlib.sha256(flat.tobytes()).digest()
 
 
 def _compares_by_value(kind: type) -> bool:
-    """Whether the class defines `__eq__`, and with it `__hash__`, which Python sets to None otherwise."""
+    """Return whether a class defines `__eq__` and also `__hash__`, which Python sets to None otherwise."""
     facts = {name: getattr(kind, name) for name in ("__eq__", "__hash__")}
     return facts["__hash__"] is not None and all(
         fact is not getattr(object, name) for name, fact in facts.items()
@@ -166,7 +167,7 @@ def _is_estimator(kind: type) -> bool:
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """All that a dataclass or an estimator holds; a fitted one holds what it has learned as well."""
+    """Yield all attributes of a dataclass or an estimator, what a fitted one has learned included."""
     if dataclasses.is_dataclass(value):
         yield from ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
     else:

@@ -1,4 +1,4 @@
-"""TupleMetric: a score from tuples of query, predicted and actual result, pooled over folds."""
+"""Metrics of tuples of query, predicted and actual result, whose scores are pooled over folds."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from ..direction import MAXIMIZE, Objective
 from ..exceptions import MetricInputError, ObjectiveError
 
 Number = int | float
+Tuples = Sequence[tuple[Any, Any, Any]]
+Folds = Sequence[tuple[Any, Tuples]]
+"""Per fold its evaluation info and its tuples of query, predicted and actual result."""
 
 
 @dataclass(frozen=True)
@@ -39,16 +42,16 @@ class Score:
 
     @classmethod
     def of(cls, value: Number) -> Self:
-        """Make a score of a number, which says so itself where it is not finite."""
+        """Return the score of a number; of one that is not finite the reason has the value."""
         return cls(value, None if math.isfinite(value) else f"its value is {value}")
 
     @classmethod
     def undefined(cls, reason: str) -> Self:
-        """Make a score that is nan."""
+        """Return a score that is nan for a reason."""
         return cls(math.nan, reason)
 
     def with_folds(self, folds: Iterable[Score]) -> Score:
-        """The same score with that of each fold beside it."""
+        """Return the same score with that of each fold beside it."""
         return Score(self.value, self.reason, tuple(folds))
 
     @property
@@ -71,7 +74,7 @@ class Score:
         return bool(self.folds) and all(map(math.isfinite, self.fold_values))
 
     def to_json(self) -> dict[str, Any]:
-        """Give strict JSON; null is a number that is not finite."""
+        """Return strict JSON; null is a number that is not finite."""
         return {
             "value": finite(self.value),
             "reason": self.reason,
@@ -82,15 +85,15 @@ class Score:
 
 
 def finite(value: Number) -> Number | None:
-    """Give a number as strict JSON holds it; None if it is not finite."""
+    """Return a number as in strict JSON: None if it is not finite."""
     return value if math.isfinite(value) else None
 
 
 def as_number(value: Any, source: Callable[[], str]) -> Number:
-    """Take a number as a plain int or float, from a 0-dim array or tensor too; True is 1.
+    """Return a number as a plain int or float, from a 0-dim array or tensor too; True is 1.
 
     Raises:
-        MetricInputError: it is none; the message begins with what `source` says.
+        MetricInputError: it is not a number; the message begins with what `source` returns.
     """
     if type(value) is float or type(value) is int:
         return value
@@ -107,43 +110,38 @@ def as_number(value: Any, source: Callable[[], str]) -> Number:
     )
 
 
-Tuples = Sequence[tuple[Any, Any, Any]]
-Folds = Sequence[tuple[Any, Tuples]]
-"""Per fold its evaluation info and its tuples of query, predicted and actual result."""
-
-
 class TupleMetric(ABC):
     """Base class of all metrics of tuples.
 
-    A subclass states its `objective`: MAXIMIZE, MINIMIZE, or None of one that is never optimized. There is
-    no default. What it measures is one of these:
+    A subclass has an `objective`: MAXIMIZE, MINIMIZE, or None if it is never optimized. There is no default.
+    It measures one of these:
 
     - a number per tuple, `calculate`: see `AverageMetric` and its kin;
     - anything that can be reduced, `map`, `reduce`, `finish`: see `MapReduceMetric`;
     - a metric of the registry, by name: see `registered`.
 
-    It keeps nothing between two calls. Its identity is its class with its parameters: the arguments of
-    `__init__`, kept as attributes of the same name, as a dataclass keeps them.
+    It stores nothing between two calls. Its identity is its class with its parameters: the arguments of
+    `__init__`, stored as attributes of the same name, as in a dataclass.
 
     Attributes:
-        title: what the header begins with in the place of the class name.
+        title: replaces the class name in the header.
     """
 
     objective: Objective | str | None
     title: str = ""
     reader: Any = None
-    """What measures it in one pass with all that have an equal one; None: it measures itself."""
+    """Measures in one pass all metrics that have an equal reader; None: the metric measures itself."""
 
     @property
     def header(self) -> str:
-        """What it is called where scores are printed, parameters included; may be set by a subclass."""
-        told = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
+        """Its name where scores are printed, parameters included; a subclass may override it."""
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
         name = self.title or type(self).__name__
-        return f"{name} ({told})" if told else name
+        return f"{name} ({arguments})" if arguments else name
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The arguments of `__init__` that it keeps under the same name."""
+        """The arguments of `__init__` that it stores under the same name."""
         if type(self).__init__ is object.__init__:
             return {}
         names = inspect.signature(type(self)).parameters
@@ -151,25 +149,25 @@ class TupleMetric(ABC):
 
     @abstractmethod
     def gather(self, tuples: Tuples) -> Any:
-        """What is kept of one fold."""
+        """Return what `conclude` needs of one fold."""
 
     @abstractmethod
     def conclude(self, kept: Sequence[Any]) -> Score:
-        """The score of what was kept of one fold or of several."""
+        """Return the score of one fold or of several, from what `gather` returned for each."""
 
     def measure(self, folds: Folds) -> Score:
         """Measure all folds as one, and each by itself; every tuple is read once."""
-        kept = [self.gather(tuples) for _, tuples in folds]
-        alone = [self.conclude([fold]) for fold in kept]
-        pooled = alone[0] if len(alone) == 1 else self.conclude(kept)
+        parts = [self.gather(tuples) for _, tuples in folds]
+        alone = [self.conclude([fold]) for fold in parts]
+        pooled = alone[0] if len(alone) == 1 else self.conclude(parts)
         return pooled.with_folds(alone)
 
     def score(self, folds: Folds) -> Number:
-        """The value pooled over all folds, never a mean of the folds' values; nan where it is undefined."""
+        """Return the value pooled over all folds, never a mean of the folds' values; nan if undefined."""
         return self.measure(folds).value
 
     def fold_scores(self, folds: Folds) -> tuple[Number, ...]:
-        """The value of each fold."""
+        """Return the value of each fold."""
         return self.measure(folds).fold_values
 
     def __eq__(self, other: object) -> bool:
@@ -185,9 +183,9 @@ class TupleMetric(ABC):
 
 
 class MapReduceMetric(TupleMetric):
-    """A metric of three functions, for what is no sum of numbers.
+    """A metric of three functions, for all that is not a sum of numbers.
 
-    How far apart the best and the worst prediction are:
+    The distance between the best and the worst prediction:
 
     >>> class Spread(MapReduceMetric):
     ...     objective = "minimize"
@@ -203,85 +201,87 @@ class MapReduceMetric(TupleMetric):
 
     @abstractmethod
     def map(self, query: Any, predicted: Any, actual: Any) -> Any:
-        """What one tuple contributes; None is a don't-care."""
+        """Return what one tuple contributes; None is a don't-care."""
 
     @abstractmethod
     def reduce(self, a: Any, b: Any) -> Any:
-        """Two contributions as one; those of a fold in their order, then those of the folds in theirs."""
+        """Merge two contributions; those of a fold in their order, then those of the folds in theirs."""
 
     @abstractmethod
     def finish(self, total: Any) -> Any:
-        """The number that the whole comes to; never asked of nothing."""
+        """Return the number of all contributions together; never called without any."""
 
     def gather(self, tuples: Tuples) -> Any:
-        """The contributions of one fold as one; None if there is none."""
+        """Return the contributions of one fold merged into one; None if there is none."""
         return self._reduced(self.map(*row) for row in tuples)
 
     def conclude(self, kept: Sequence[Any]) -> Score:
-        """Finish what the folds come to; nan if no tuple counted."""
+        """Finish the merged contributions of the folds; nan if no tuple counted."""
         total = self._reduced(kept)
         if total is None:
             return Score.undefined("no tuple counted")
         return Score.of(as_number(self.finish(total), lambda: f"{self.header}: finish"))
 
     def _reduced(self, contributions: Iterable[Any]) -> Any:
-        counted = (one for one in contributions if one is not None)
-        first = next(counted, None)
-        return first if first is None else functools.reduce(self.reduce, counted, first)
+        valid = (one for one in contributions if one is not None)
+        first = next(valid, None)
+        return first if first is None else functools.reduce(self.reduce, valid, first)
 
 
 def objective_of(metric: TupleMetric) -> Objective | None:
-    """Give the direction that a metric states.
+    """Return the direction of a metric; None if it is never optimized.
 
     Raises:
-        ObjectiveError: it states none, or one that is no direction.
+        ObjectiveError: it defines none, or something else.
     """
     try:
-        stated = metric.objective
+        objective = metric.objective
     except AttributeError:
         raise ObjectiveError(
             f"{metric.header} does not say which way is better; write objective = MAXIMIZE or "
             f"objective = MINIMIZE in class {type(metric).__name__}, or objective = None if it is never "
             "optimized"
         ) from None
-    return None if stated is None else Objective.parse(stated)
+    return None if objective is None else Objective.parse(objective)
 
 
 class CalculatedMetric(TupleMetric):
     """A metric that gives each tuple a number: write `calculate`, the rest is here."""
 
     dont_care: ClassVar[bool] = False
-    """Whether `calculate` may give None, which leaves a tuple out."""
+    """Whether `calculate` may return None, which leaves a tuple out."""
 
     @abstractmethod
     def calculate(self, query: Any, predicted: Any, actual: Any) -> Any:
-        """The number of one tuple: an int, a float or a bool; a 0-dim array or tensor too."""
+        """Return the number of one tuple: an int, a float or a bool; a 0-dim array or tensor too."""
 
     @abstractmethod
     def of_values(self, values: Sequence[Number]) -> Any:
-        """What the numbers of all tuples that count come to; there is at least one, all are finite."""
+        """Return the value of the numbers of all tuples that count: at least one, and all finite."""
 
     def gather(self, tuples: Tuples) -> list[Number | None]:
-        """The number of each tuple."""
+        """Return the number of each tuple."""
         return [self._checked(self.calculate(*row)) for row in tuples]
 
     def conclude(self, kept: Sequence[Sequence[Number | None]]) -> Score:
-        """What the folds come to together; nan if no tuple counted or one of them is not finite."""
+        """Return the score of all folds together; nan if no tuple counted or a number is not finite."""
         every = [value for fold in kept for value in fold]
         values = [value for value in every if value is not None]
         if not values:
             return Score.undefined(
                 f"each of the {len(every)} tuples is a don't-care" if every else "there are no tuples"
             )
-        odd = [value for value in values if not math.isfinite(value)]
-        if odd:
-            return Score.undefined(f"calculate gave {odd[0]} for {len(odd)} of {len(every)} tuples")
+        undefined = [value for value in values if not math.isfinite(value)]
+        if undefined:
+            return Score.undefined(
+                f"calculate gave {undefined[0]} for {len(undefined)} of {len(every)} tuples"
+            )
         return Score.of(as_number(self.of_values(values), lambda: f"{self.header}: finish"))
 
     def _source(self) -> str:
         return f"{self.header}: calculate"
 
-    def _checked(self, value: Any) -> Number | None:
+    def _check_number(self, value: Any) -> Number | None:
         if value is not None:
             return as_number(value, self._source)
         if not self.dont_care:
@@ -295,7 +295,7 @@ class CalculatedMetric(TupleMetric):
 class AverageMetric(CalculatedMetric):
     """The mean over the tuples of all folds, summed exactly and divided once; nan without a tuple.
 
-    A metric that makes more of the sum than a mean says so in `finish`:
+    A metric that is a function of the mean overrides `finish`:
 
     >>> class RMSE(AverageMetric):
     ...     objective = "minimize"
@@ -308,11 +308,11 @@ class AverageMetric(CalculatedMetric):
     """
 
     def finish(self, total: float, count: int) -> Any:
-        """The number that the sum over `count` tuples comes to."""
+        """Return the value for the sum over `count` tuples."""
         return total / count
 
     def of_values(self, values: Sequence[Number]) -> Any:
-        """Sum without rounding in between, and finish."""
+        """Return the sum, without rounding in between, after `finish`."""
         return self.finish(math.fsum(values), len(values))
 
 
@@ -337,7 +337,7 @@ class StdevMetric(CalculatedMetric):
     """The population standard deviation over the tuples of all folds, from 0; nan without a tuple."""
 
     def of_values(self, values: Sequence[Number]) -> float:
-        """Center before squaring, and again: the first mean is rounded to the digits of large values."""
+        """Compute the deviation of values centered twice: the first mean is rounded for large values."""
         gaps = _centered(_centered(values))
         return math.sqrt(math.fsum(gap * gap for gap in gaps) / len(gaps))
 
@@ -352,7 +352,7 @@ class SumMetric(CalculatedMetric):
     """The sum over the tuples of all folds, an int where all numbers are; nan without a tuple."""
 
     def of_values(self, values: Sequence[Number]) -> Number:
-        """Sum exactly: ints as ints, floats without rounding in between."""
+        """Return the exact sum: ints as ints, floats without rounding in between."""
         return sum(values) if all(type(value) is int for value in values) else math.fsum(values)
 
 
@@ -362,10 +362,10 @@ class ZeroMetric(TupleMetric):
     objective = MAXIMIZE
 
     def gather(self, tuples: Tuples) -> None:
-        """Nothing is kept."""
+        """Return nothing."""
 
     def conclude(self, kept: Sequence[None]) -> Score:
-        """0, of anything."""
+        """Return 0 for any folds."""
         return Score(0.0)
 
 

@@ -1,4 +1,4 @@
-"""EvaluationInstance: the record of one evaluation, from before it starts until it ended, and how."""
+"""The written records of an evaluation: `best.json`, the results, and the state in `instance.json`."""
 
 from __future__ import annotations
 
@@ -22,16 +22,22 @@ from .engine_params import EngineParams
 from .metrics import Number, finite
 from .result import MetricEvaluatorResult
 
+BEST_FILE = "best.json"
+RESULTS_FILE = "evaluator_results"
+RESULTS_FORMS = ("txt", "json", "html")
+INSTANCE_FILE = "instance.json"
+_STATED = "stated"
+
 
 @dataclass(frozen=True)
 class Origins:
     """Names for the records of an evaluation; nothing is imported by them until it is replayed.
 
     Args:
-        engine: `package.module:Name`; its class unless given.
-        evaluation: likewise; its class, or that of the engine, unless given.
-        engine_params: where the list comes from: a name, or a file.
-        stated: what a sweep file says of the evaluation, by which it is made again; strict JSON.
+        engine: `package.module:Name`; default: its class.
+        evaluation: likewise; default: its class, or that of the engine.
+        engine_params: the origin of the list: a name, or a file.
+        stated: the evaluation as a sweep file describes it, which can create it again; strict JSON.
     """
 
     engine: str = ""
@@ -43,20 +49,17 @@ class Origins:
 NO_ORIGINS = Origins()
 
 
-_STATED = "stated"
-
-
 @dataclass(frozen=True)
 class Provenance:
-    """Where the best engine params come from, and what they scored.
+    """The origin of the best engine params, and their scores.
 
     Args:
-        evaluation: its class or the name of its object, `package.module:Name`; nothing where it has none.
-        objective: which way the first score is better.
+        evaluation: its class or the name of its object, `package.module:Name`; empty if it has none.
+        objective: the direction of the first score.
         scores: by the header of the metric, the optimized one first; None is a number that is not finite.
-        seed: of what the stages draw, see `PrefixCache`.
-        versions: of what scores depend on.
-        stated: what a sweep file says of the evaluation, see `Origins`.
+        seed: the seed of what the stages draw, see `PrefixCache`.
+        versions: the versions of the packages that scores depend on.
+        stated: the evaluation as a sweep file describes it, see `Origins`.
     """
 
     evaluation: str
@@ -74,7 +77,7 @@ class Provenance:
         seed: int | None,
         stated: Mapping[str, Any] | None = None,
     ) -> Self:
-        """Say where a result comes from."""
+        """Return the origin of a result."""
         scores = zip(result.headers, result.best_scores.all, strict=True)
         return cls(
             evaluation,
@@ -85,7 +88,7 @@ class Provenance:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Give strict JSON."""
+        """Return strict JSON."""
         return {
             FORMAT_KEY: FORMAT,
             "class": self.evaluation,
@@ -97,49 +100,44 @@ class Provenance:
         }
 
     @classmethod
-    def from_json(cls, told: Any, place: str = "evaluation") -> Self:
-        """Read what `to_json` gave.
+    def from_json(cls, content: Any, place: str = "evaluation") -> Self:
+        """Parse what `to_json` returned.
 
         Args:
-            told: the content.
-            place: of it, as an error names it.
+            content: the JSON.
+            place: its place, as an error names it.
 
         Raises:
             RecordError: it is something else.
             NewerFormatError: a newer version wrote it.
         """
-        check_format(told, place)
+        check_format(content, place)
         try:
-            scores, seed = dict(told["scores"]), told["seed"]
+            scores, seed = dict(content["scores"]), content["seed"]
             if not scores or not (seed is None or is_whole(seed)):
                 raise ValueError(f"scores {scores}, seed {seed!r}")
             return cls(
-                str(told["class"]),
-                told["objective"],
+                str(content["class"]),
+                content["objective"],
                 scores,
                 seed,
-                dict(told["versions"]),
-                dict(told[_STATED]) if _STATED in told else None,
+                dict(content["versions"]),
+                dict(content[_STATED]) if _STATED in content else None,
             )
         except (KeyError, TypeError, ValueError) as err:
             raise RecordError(
-                f"{place}: does not say what was evaluated ({err!r}): {excerpt(repr(told), 80)}"
+                f"{place}: does not say what was evaluated ({err!r}): {excerpt(repr(content), 80)}"
             ) from err
 
 
-BEST_FILE = "best.json"
-RESULTS_FILE = "evaluator_results"
-RESULTS_FORMS = ("txt", "json", "html")
-
-
 def variant(params: EngineParams, evaluation: str, engine: str, start: datetime) -> dict[str, Any]:
-    """Give engine params in the layout of PredictionIO's `engine.json`; `EngineParams.from_json` reads it.
+    """Return engine params in the layout of PredictionIO's `engine.json`; `EngineParams.from_json` parses it.
 
     Args:
-        params: what to write.
-        evaluation: its class, `package.module:Name`.
-        engine: its class.
-        start: when the evaluation began, which makes the id one of its own.
+        params: the engine params.
+        evaluation: the class of the evaluation, `package.module:Name`.
+        engine: the class of the engine.
+        start: the start of the evaluation, which makes the id unique.
 
     Raises:
         EngineParamsError: a value has no form in JSON.
@@ -160,23 +158,20 @@ def write_results(directory: Path, result: MetricEvaluatorResult) -> None:
     write_text(directory / f"{RESULTS_FILE}.html", result.to_html())
 
 
-def write_json(path: Path, told: Mapping[str, Any]) -> None:
-    """Write strict JSON whole or not at all."""
-    write_text(path, json.dumps(told, allow_nan=False, ensure_ascii=False, indent=2))
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write strict JSON, as a whole or not at all."""
+    write_text(path, json.dumps(content, allow_nan=False, ensure_ascii=False, indent=2))
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text whole or not at all."""
+    """Write a text, as a whole or not at all."""
     make_private(path.parent)
     with atomic_write(path) as file:
         file.write(f"{text}\n".encode())
 
 
-INSTANCE_FILE = "instance.json"
-
-
 class Status(StrEnum):
-    """How an evaluation stands; one that still says EVALUATING when nothing runs was killed."""
+    """The state of an evaluation; one that is EVALUATING while nothing runs was killed."""
 
     INIT = "INIT"
     EVALUATING = "EVALUATING"
@@ -194,13 +189,13 @@ def _now() -> datetime:
 
 @dataclass(frozen=True)
 class EvaluationInstance:
-    """One evaluation: what was evaluated, when, and what came of it. Nothing of the environment is kept.
+    """One evaluation: its names, times, state and results. Nothing of the environment is stored.
 
     Args:
-        evaluation_class, generator_class: where the evaluation and its list of engine params come from.
-        batch: the user's own words for it.
-        reason: why it failed.
-        results: strict JSON: a one-liner and the whole result; of one that failed, what was done until then.
+        evaluation_class, generator_class: the names of the evaluation and of its list of engine params.
+        batch: a text of the user.
+        reason: the reason if it failed.
+        results: strict JSON: a one-liner and the whole result; of one that failed, the scores until then.
 
     >>> instance = EvaluationInstance(batch="nightly")
     >>> EvaluationInstance.from_json(instance.to_json()) == instance, instance.status.value
@@ -218,19 +213,19 @@ class EvaluationInstance:
     results: Mapping[str, Any] | None = None
 
     def started(self) -> Self:
-        """The same evaluation once its list is read and the first engine params begins."""
+        """Return the evaluation after its list was read, when the first engine params starts."""
         return replace(self, status=Status.EVALUATING)
 
     def completed(self, results: Mapping[str, Any]) -> Self:
-        """The same evaluation at its end."""
+        """Return the evaluation at its end, with its results."""
         return replace(self, status=Status.EVALCOMPLETED, end=_now(), results=results)
 
     def failed(self, reason: str, results: Mapping[str, Any]) -> Self:
-        """The same evaluation when it ended without a best."""
+        """Return the evaluation after it ended without a best."""
         return replace(self, status=Status.EVALFAILED, end=_now(), reason=reason, results=results)
 
     def to_json(self) -> dict[str, Any]:
-        """Give strict JSON under PredictionIO's names."""
+        """Return strict JSON under PredictionIO's names."""
         return {
             "id": self.id,
             "status": self.status.value,
@@ -244,29 +239,29 @@ class EvaluationInstance:
         }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Self:
-        """Read what `to_json` gave.
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Parse what `to_json` returned.
 
         Raises:
             RecordError: it is something else.
         """
         try:
             return cls(
-                told["evaluationClass"],
-                told["engineParamsGeneratorClass"],
-                told["batch"],
-                told["id"],
-                Status(told["status"]),
-                datetime.fromisoformat(told["startTime"]),
-                None if told["endTime"] is None else datetime.fromisoformat(told["endTime"]),
-                told["reason"],
-                told["evaluatorResults"],
+                content["evaluationClass"],
+                content["engineParamsGeneratorClass"],
+                content["batch"],
+                content["id"],
+                Status(content["status"]),
+                datetime.fromisoformat(content["startTime"]),
+                None if content["endTime"] is None else datetime.fromisoformat(content["endTime"]),
+                content["reason"],
+                content["evaluatorResults"],
             )
         except (KeyError, TypeError, ValueError) as err:
-            raise RecordError(f"no record of an evaluation ({err!r}): {excerpt(told, 80)}") from err
+            raise RecordError(f"no record of an evaluation ({err!r}): {excerpt(content, 80)}") from err
 
     def write(self, directory: Path) -> None:
-        """Write `instance.json` whole or not at all."""
+        """Write `instance.json`, as a whole or not at all."""
         write_json(directory / INSTANCE_FILE, {FORMAT_KEY: FORMAT, **self.to_json()})
 
     @classmethod
@@ -274,7 +269,7 @@ class EvaluationInstance:
         """Read the record of the last evaluation in a directory.
 
         Raises:
-            RecordError: there is none, or it does not read.
+            RecordError: there is none, or it cannot be parsed.
             NewerFormatError: a newer version wrote it.
         """
         path = directory / INSTANCE_FILE

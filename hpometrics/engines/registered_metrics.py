@@ -1,4 +1,4 @@
-"""Metrics of the registry measured over tuples: any name, in one pass for all that read tuples alike."""
+"""Metrics of the registry over tuples, in one pass for all that read the tuples in the same way."""
 
 from __future__ import annotations
 
@@ -39,10 +39,14 @@ Column = Callable[[Any, Any, Any], Any]
 
 _SCORED = (BINARY, CATEGORY, SET, SEQUENCE, MASK)
 
+FOLDS = "folds"
+"""The parameter of the name of a value over the folds: their mean, or their deviation."""
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+
 
 @dataclass(frozen=True)
 class TupleReader:
-    """How tuples become one batch of model outputs; see `registered` for what it is given."""
+    """The conversion of tuples to one batch of model outputs; see `registered` for the arguments."""
 
     output: OutputFeature
     prediction: Callable[[Any], Any] | None = None
@@ -52,7 +56,7 @@ class TupleReader:
     columns: tuple[tuple[str, Column], ...] = ()
 
     def batch(self, tuples: Tuples) -> dict[str, Any]:
-        """Give what `update` takes; nothing of no tuples."""
+        """Return the arguments of `update`; none without tuples."""
         rows = list(tuples)
         if not rows:
             return {}
@@ -61,25 +65,25 @@ class TupleReader:
         inputs = self.inputs or self._inputs_of(predicted)
         labels = inputs is PREDICTIONS
         return {
-            inputs.value: _stacked(self._indices(predicted) if labels else predicted),
-            "target": _stacked(self._indices(actual)),
-            **{name: _stacked([column(*row) for row in rows]) for name, column in self.columns},
+            inputs.value: _stack(self._indices(predicted) if labels else predicted),
+            "target": _stack(self._indices(actual)),
+            **{name: _stack([column(*row) for row in rows]) for name, column in self.columns},
         }
 
     def measure(self, metrics: Sequence[TupleMetric], folds: Folds) -> list[Score]:
         """Measure several metrics in one pass: all folds as one by their merged statistics, and each fold."""
         members = [metric.prototype for metric in metrics if isinstance(metric, RegisteredMetric)]
-        kept = []
+        collections = []
         for _, tuples in folds:
-            alone = [member.alone() for member in members]
-            panel = MetricCollection(alone, self.output, non_finite="propagate")
+            fresh = [member.alone() for member in members]
+            panel = MetricCollection(fresh, self.output, non_finite="propagate")
             if batch := self.batch(tuples):
                 panel.update(**batch)
-            kept.append(panel)
-        return _scores([member.name for member in members], kept)
+            collections.append(panel)
+        return _scores([member.name for member in members], collections)
 
     def _inputs_of(self, predicted: Sequence[Any]) -> InputType:
-        """Say what the predicted results are by their shape and dtype, never by their values."""
+        """Return the input type of predicted results by their shape and dtype, never by their values."""
         if self.output.type == RANKING:
             return LOGITS
         if self.output.type not in _SCORED or isinstance(predicted[0], str):
@@ -89,7 +93,7 @@ class TupleReader:
         return PREDICTIONS if label or first.dtype.kind != "f" else PROBABILITIES
 
     def _indices(self, labels: list[Any]) -> list[Any]:
-        """Give the place of each label among the classes, where those are named."""
+        """Return the index of each label among the classes, if there are names of classes."""
         if self.classes is None:
             return labels
         places = {label: place for place, label in enumerate(self.classes)}
@@ -107,19 +111,19 @@ class RegisteredMetric(TupleMetric):
 
     reader: TupleReader
 
-    def __init__(self, asked: Asked, reader: TupleReader, title: str = "") -> None:
-        if asked.measured is None or asked.split != VALIDATION or asked.task is not None:
+    def __init__(self, spec: Asked, reader: TupleReader, title: str = "") -> None:
+        if spec.measured is None or spec.split != VALIDATION or spec.task is not None:
             raise MetricNameError(
-                f"{asked.name} cannot be measured from tuples: name a metric of one output, without a split "
+                f"{spec.name} cannot be measured from tuples: name a metric of one output, without a split "
                 "or a task"
             )
-        self.prototype = metric_of(asked.measured, reader.output)
-        self.objective = asked.objective
+        self.prototype = metric_of(spec.measured, reader.output)
+        self.objective = spec.objective
         self.title = title
         self.reader = reader
         if getattr(self.prototype, "average", None) == "none":
             raise MetricNameError(
-                f"{asked.name} has one value per class, and a score is one number; choose average=micro, "
+                f"{spec.name} has one value per class, and a score is one number; choose average=micro, "
                 "macro or weighted"
             )
 
@@ -130,15 +134,15 @@ class RegisteredMetric(TupleMetric):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What tells it from others."""
+        """Its name, its reader and its title, which distinguish it from other metrics."""
         return {"metric": self.prototype.name, "reader": self.reader, "title": self.title}
 
     def gather(self, tuples: Tuples) -> list[Any]:
-        """Keep the tuples: they are measured as one batch."""
+        """Return the tuples as a list: they are measured as one batch."""
         return list(tuples)
 
     def conclude(self, kept: Sequence[Any]) -> Score:
-        """Measure what was kept."""
+        """Measure the tuples of one fold or of several."""
         return self.measure([(None, [row for fold in kept for row in fold])])
 
     def measure(self, folds: Folds) -> Score:
@@ -159,23 +163,24 @@ def registered(
     columns: Mapping[str, Column] | None = None,
     title: str = "",
 ) -> RegisteredMetric:
-    """Make any metric of the registry one of tuples.
+    """Create a metric of tuples from any metric of the registry.
 
     Args:
         metric: a name, `"f1(average=macro)"`, or a metric.
         output: what the engine predicts.
-        prediction: takes the model output from a predicted result; default: it is one.
-        target: takes what was right from an actual result; default: it is that.
+        prediction: returns the model output for a predicted result; default: it is one.
+        target: returns the target for an actual result; default: it is one.
         classes: the labels in the order of their index, where they are not the indices themselves.
-        inputs: which model output it is. By default its shape and dtype say: of a class a scalar is a label;
-            else floats are probabilities, ints and bools predictions. Of a ranking they are scores.
-        objective: states the direction of a metric that has none of its own.
+        inputs: the input type of the model output. By default its shape and dtype decide: for a category a
+            scalar is a label; else floats are probabilities, ints and bools predictions. For a ranking they
+            are scores.
+        objective: the direction, for a metric that has none of its own.
         columns: further keywords of `update`, such as `sample_weight`, each a function of query, predicted
             and actual result.
-        title: what it is called; default: its canonical name.
+        title: its name; default: its canonical name.
 
     Raises:
-        UnknownMetricError, MetricNameError, ObjectiveError: it is no metric that can be optimized here.
+        UnknownMetricError, MetricNameError, ObjectiveError: it is not a metric that can be optimized here.
 
     >>> metric = registered("accuracy", output="category(num_classes=2)", classes=["no", "yes"])
     >>> metric.score([("fold 0", [("q", "yes", "yes")]), ("fold 1", [("q", "no", "yes"), ("q", "no", "no")])])
@@ -194,27 +199,27 @@ def registered(
 
 
 def others_registered(metric: Any, output: Output) -> Iterator[RegisteredMetric]:
-    """Make a metric that is not optimized, or a group of them, metrics of tuples."""
+    """Create metrics of tuples from a metric that is not optimized, or from a group of them."""
     reader = TupleReader(parse_feature(output))
-    for asked in tracked([metric], {None: reader.output}):
-        yield RegisteredMetric(asked, reader)
+    for spec in tracked([metric], {None: reader.output}):
+        yield RegisteredMetric(spec, reader)
 
 
-def _scores(names: Sequence[str], kept: Sequence[MetricCollection]) -> list[Score]:
-    alone = [_read(names, panel) for panel in kept]
+def _scores(names: Sequence[str], collections: Sequence[MetricCollection]) -> list[Score]:
+    alone = [_read_scores(names, panel) for panel in collections]
     if len(alone) == 1:
         pooled = alone[0]
-    elif kept:
-        whole = kept[0].fresh()
-        for panel in kept:
+    elif collections:
+        whole = collections[0].fresh()
+        for panel in collections:
             whole.merge(panel)
-        pooled = _read(names, whole)
+        pooled = _read_scores(names, whole)
     else:
         pooled = [Score.undefined("there are no tuples")] * len(names)
     return [score.with_folds(folds) for score, *folds in zip(pooled, *alone, strict=True)]
 
 
-def _read(names: Sequence[str], panel: MetricCollection) -> list[Score]:
+def _read_scores(names: Sequence[str], panel: MetricCollection) -> list[Score]:
     values = panel.compute(synchronize=False)
     return [_score(name, values[name], panel.reasons.get(name)) for name in names]
 
@@ -227,8 +232,8 @@ def _score(name: str, value: torch.Tensor, reason: str | None) -> Score:
     return Score.undefined(reason) if reason else Score.of(value.item())
 
 
-def _stacked(values: list[Any]) -> Any:
-    """Give a column as `update` takes it: texts and mappings as a list, all else as one tensor."""
+def _stack(values: list[Any]) -> Any:
+    """Return a column as `update` takes it: texts and mappings as a list, all else as one tensor."""
     first = values[0]
     if isinstance(first, torch.Tensor):
         return torch.stack(values)
@@ -238,22 +243,16 @@ def _stacked(values: list[Any]) -> Any:
     return as_tensor(np.asarray(values))
 
 
-FOLDS = "folds"
-"""The parameter of a name that is about the values of the folds: their mean, or their deviation."""
-
-_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-
-
 def value_names(metrics: Sequence[TupleMetric]) -> tuple[MetricName, ...]:
-    """Name the value of each metric.
+    """Return the name of each metric's value.
 
-    A registered one keeps its name, `f1(average=macro)`; a metric of tuples is called by its class with its
-    parameters, `PrecisionAtK(k=10, threshold=4.0)`; a title that is a word stands in the place of either.
+    A registered one has its own name, `f1(average=macro)`; a metric of tuples that of its class with its
+    parameters, `PrecisionAtK(k=10, threshold=4.0)`; a title that is a word replaces either.
 
     Raises:
         MetricNameError: a metric has no such name, or two have the same.
     """
-    names = tuple(_name(metric) for metric in metrics)
+    names = tuple(_name_of(metric) for metric in metrics)
     for index, name in enumerate(names):
         if name in names[:index]:
             raise MetricNameError(
@@ -264,7 +263,7 @@ def value_names(metrics: Sequence[TupleMetric]) -> tuple[MetricName, ...]:
 
 
 def with_folds(name: MetricName) -> tuple[str, ...]:
-    """The names of a value, of its mean and of its deviation over the folds.
+    """Return the names of a value, of its mean and of its deviation over the folds.
 
     >>> with_folds(MetricName.parse("f1(average=macro)"))
     ('f1(average=macro)', 'f1(average=macro, folds=mean)', 'f1(average=macro, folds=deviation)')
@@ -276,9 +275,9 @@ def with_folds(name: MetricName) -> tuple[str, ...]:
 
 
 def values_of(name: MetricName, score: Score) -> Iterator[tuple[str, float, str | None]]:
-    """Give the value of a score with its name and the reason of one that is not finite.
+    """Yield the value of a score with its name, and the reason if it is not finite.
 
-    Of several folds the mean and the deviation of their values follow.
+    For several folds the mean and the deviation of their values follow.
     """
     called, *of_folds = with_folds(name)
     yield called, score.value, score.reason
@@ -288,7 +287,7 @@ def values_of(name: MetricName, score: Score) -> Iterator[tuple[str, float, str 
             yield part, value, why
 
 
-def _name(metric: TupleMetric) -> MetricName:
+def _name_of(metric: TupleMetric) -> MetricName:
     titled = metric.title if _WORD.fullmatch(metric.title) else ""
     if isinstance(metric, RegisteredMetric):
         return MetricName(titled) if titled else MetricName.parse(metric.prototype.name)
@@ -302,7 +301,7 @@ def _name(metric: TupleMetric) -> MetricName:
 
 
 def _scalar(value: Any) -> Scalar:
-    """A parameter as a name has it; what is no number, bool or text is the text that it prints."""
+    """Return a parameter as a name can have it: a number, a bool or a text, all else as its `str`."""
     if isinstance(value, bool):
         return value
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""Replay of an evaluation: the engine params of a `best.json` evaluated again, from the file alone."""
+"""Replaying an evaluation: the engine params of a `best.json` are evaluated again, from the file alone."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .records import BEST_FILE, INSTANCE_FILE, Provenance
 from .result import Failure
 
 _OF_A_SWEEP = "sweep.resolved.yaml"
-"""What lies in the directory of a sweep, which is replayed by its trials."""
+"""A file in the directory of every sweep, which is replayed by its trials."""
 
 
 def best_file(path: Path) -> Path | None:
-    """Give the `best.json` that a path means: itself, or the one in the directory of an evaluation."""
+    """Return the `best.json` of a path: itself, or the one in the directory of an evaluation."""
     inside = path / BEST_FILE
     evaluated = (path / INSTANCE_FILE).is_file() or not (path / _OF_A_SWEEP).is_file()
     if path.is_dir() and inside.is_file() and evaluated:
@@ -40,7 +40,7 @@ class BestReplay:
     Args:
         path: the file.
         params: its engine params.
-        provenance: what it says of its evaluation; None where it says nothing.
+        provenance: the origin of its evaluation; None if the file has none.
     """
 
     path: Path
@@ -52,18 +52,18 @@ class BestReplay:
         """Read a file.
 
         Raises:
-            RecordError: it is no `best.json`.
+            RecordError: it is not a `best.json`.
             NewerFormatError: a newer version wrote it.
-            EngineParamsError: its engine params do not read.
+            EngineParamsError: its engine params cannot be parsed.
         """
-        told = _read(path)
-        evaluation, place = told.get("evaluation"), f"{path}: evaluation"
+        content = _read_best(path)
+        evaluation, place = content.get("evaluation"), f"{path}: evaluation"
         provenance = None if evaluation is None else Provenance.from_json(evaluation, place)
-        return cls(path, EngineParams.from_json(told), provenance)
+        return cls(path, EngineParams.from_json(content), provenance)
 
     @property
     def stated(self) -> Mapping[str, Any] | None:
-        """What a sweep file said of the evaluation, if it was one of a sweep file."""
+        """The evaluation as a sweep file describes it, if it was one of a sweep file."""
         return None if self.provenance is None else self.provenance.stated
 
     def named(self, target: str | None) -> tuple[str, Evaluation]:
@@ -86,25 +86,25 @@ class BestReplay:
         tell: Tell,
         tell_facts: Callable[[dict[str, Any]], object] | None = None,
     ) -> int:
-        """Evaluate, tell whether the scores came out, and return the exit code that says the same.
+        """Evaluate, print whether the scores are the same, and return the exit code for that.
 
         Args:
-            name: what the evaluation is called.
-            evaluation: by what.
-            tell: what every line is given to.
-            tell_facts: what is given the same as plain JSON, once.
+            name: the name of the evaluation.
+            evaluation: the evaluation.
+            tell: a function called with every line.
+            tell_facts: a function called once, with the same as plain JSON.
 
         Raises:
             RecordError: the scores of the file are by other metrics.
         """
-        told = self.provenance
-        seed = told.seed if told else evaluation.evaluator.seed
+        provenance = self.provenance
+        seed = provenance.seed if provenance else evaluation.evaluator.seed
         tell(f"replaying {self.path}: {name}, seed {seed}")
-        versions = told.versions if told else {}
+        versions = provenance.versions if provenance else {}
         recorded = self._recorded(name, evaluation)
         try:
             scores = self._scores(evaluation, seed)
-            again = {header: _as_kept(score, recorded.get(header)) for header, score in scores.items()}
+            again = {header: _as_recorded(score, recorded.get(header)) for header, score in scores.items()}
             replayed = Replayed(recorded, again, versions)
         except Exception as err:  # a stage may raise anything
             replayed = Replayed(recorded, {}, versions, str(Failure.of(err)))
@@ -114,7 +114,7 @@ class BestReplay:
         return replayed.code
 
     def _recorded(self, name: str, evaluation: Evaluation) -> Mapping[str, Number | None]:
-        """Give the recorded scores by the metrics of the evaluation, the one that decides first."""
+        """Return the recorded scores by the metrics of the evaluation, the one that decides first."""
         if self.provenance is None:
             return {}
         scores = self.provenance.scores
@@ -137,16 +137,16 @@ class BestReplay:
         return f"name the one that made it: hpometrics replay {self.path} module:Evaluation"
 
 
-def _as_kept(score: Number | None, recorded: Number | None) -> Number | None:
-    """A score as it was recorded: a sweep keeps whole numbers as floats."""
+def _as_recorded(score: Number | None, recorded: Number | None) -> Number | None:
+    """Return a score as it was recorded: a sweep stores whole numbers as floats."""
     return float(score) if isinstance(recorded, float) and isinstance(score, int) else score
 
 
-def _read(path: Path) -> Mapping[str, Any]:
+def _read_best(path: Path) -> Mapping[str, Any]:
     try:
-        told = read_json(read_whole(path))
+        content = read_json(read_whole(path))
     except ValueError as err:
         raise RecordError(f"{path}: is no JSON: {err}") from err
-    if not isinstance(told, Mapping):
-        raise RecordError(f"{path}: is no best.json, but a {type(told).__name__}")
-    return told
+    if not isinstance(content, Mapping):
+        raise RecordError(f"{path}: is no best.json, but a {type(content).__name__}")
+    return content

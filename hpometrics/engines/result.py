@@ -1,4 +1,4 @@
-"""What an evaluation found: the scores of every engine params, and the best, as text, JSON and a page."""
+"""The result of an evaluation: the scores of every engine params, and the best, as text, JSON and a page."""
 
 from __future__ import annotations
 
@@ -19,26 +19,28 @@ from .metrics import Number, Score, finite
 
 
 def differences(candidates: Sequence[EngineParams]) -> list[str]:
-    """Say of each engine params the stages that differ; of all the same every stage that has a param.
+    """Return the stages of each engine params that differ; if all are the same, every stage with a param.
 
-    A stage is said by its name, if it has one; several algorithms are joined by `+`.
+    A stage is called by its name, if it has one; several algorithms are joined by `+`.
 
     >>> differences([EngineParams({"folds": 5}, algorithms=[("naive", {"lambda": x})]) for x in (1.0, 2.0)])
     ['naive(lambda=1.0)', 'naive(lambda=2.0)']
     """
-    told = [_told(one) for one in candidates]
-    vary = [stage for stage in STAGES if len({one[stage] for one in told}) > 1] or [
-        stage for stage in STAGES if any(one[stage] != f"{stage}()" for one in told)
+    stages = [_format_stages(one) for one in candidates]
+    vary = [stage for stage in STAGES if len({one[stage] for one in stages}) > 1] or [
+        stage for stage in STAGES if any(one[stage] != f"{stage}()" for one in stages)
     ]
-    return [", ".join(one[stage] for stage in vary) for one in told]
+    return [", ".join(one[stage] for stage in vary) for one in stages]
 
 
-def _told(params: EngineParams) -> dict[str, str]:
-    single = {stage: _stage(getattr(params, stage), stage) for stage in STAGES if stage != "algorithms"}
-    return {**single, "algorithms": " + ".join(_stage(one, "algorithms") for one in params.algorithms)}
+def _format_stages(params: EngineParams) -> dict[str, str]:
+    single = {
+        stage: _format_stage(getattr(params, stage), stage) for stage in STAGES if stage != "algorithms"
+    }
+    return {**single, "algorithms": " + ".join(_format_stage(one, "algorithms") for one in params.algorithms)}
 
 
-def _stage(stage: Stage, kind: str) -> str:
+def _format_stage(stage: Stage, kind: str) -> str:
     described = plain(stage.params, kind, repr)
     values = ", ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in described.items())
     return f"{stage.name or kind}({values})"
@@ -46,7 +48,7 @@ def _stage(stage: Stage, kind: str) -> str:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why engine params have no score: the exception as text."""
+    """The reason why engine params have no score: the exception as text."""
 
     type: str
     text: str
@@ -54,7 +56,7 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException) -> Self:
-        """Keep of an exception what can be written down; its frames would keep their data alive."""
+        """Return what can be written of an exception; its frames would keep their data alive."""
         return cls(type(error).__name__, str(error), "".join(traceback.format_exception(error)))
 
     def __str__(self) -> str:
@@ -66,10 +68,10 @@ class MetricScores:
     """The scores of one engine params.
 
     Args:
-        primary: by the metric that is optimized.
-        others: by the other metrics, in their order.
-        failure: why there are none.
-        seconds: what it took, of stages from the cache next to nothing.
+        primary: the score by the metric that is optimized.
+        others: the scores by the other metrics, in their order.
+        failure: the reason if there are none.
+        seconds: the time of the evaluation; stages from the cache take next to nothing.
 
     >>> print(MetricScores(Score(0.75), (Score(0.5), Score(2))))
     MetricScores(0.75,List(0.5, 2))
@@ -103,7 +105,7 @@ class MetricScores:
         return "ok" if math.isfinite(self.score) else "undefined"
 
     def to_json(self) -> dict[str, Any]:
-        """Give strict JSON: PredictionIO's two entries, and what we know beside them."""
+        """Return strict JSON: PredictionIO's two entries, and further facts beside them."""
         return {
             "score": finite(self.score),
             "otherScores": [finite(value) for value in self.other_scores],
@@ -125,11 +127,11 @@ class MetricEvaluatorResult:
 
     Args:
         best_score: the best value of the metric.
-        best_engine_params: what reached it; of equal ones the earliest.
-        best_index: its place in the list, from 0.
-        metric_header, other_metric_headers: what the metrics are called.
+        best_engine_params: the engine params with it; of equal ones the earliest.
+        best_index: its index in the list, from 0.
+        metric_header, other_metric_headers: the names of the metrics.
         engine_params_scores: every engine params with its scores.
-        objective: which way the metric goes.
+        objective: the direction of the metric.
         output_path: the file that holds the best engine params; None if none was written.
     """
 
@@ -144,12 +146,12 @@ class MetricEvaluatorResult:
 
     @property
     def headers(self) -> tuple[str, ...]:
-        """What all metrics are called, the primary one first."""
+        """The names of all metrics, the primary one first."""
         return self.metric_header, *self.other_metric_headers
 
     @property
     def best_scores(self) -> MetricScores:
-        """All that was measured of the best engine params."""
+        """All scores of the best engine params."""
         return self.engine_params_scores[self.best_index][1]
 
     def __str__(self) -> str:
@@ -167,11 +169,11 @@ class MetricEvaluatorResult:
         return "\n".join(lines)
 
     def one_liner(self) -> str:
-        """Say which is best in one line."""
+        """Return one line with the index and the score of the best."""
         return f"Best Params Index: {self.best_index} Score: {self.best_score}"
 
     def to_json(self) -> dict[str, Any]:
-        """Give strict JSON in PredictionIO's layout; null is a number that is not finite."""
+        """Return strict JSON in PredictionIO's layout; null is a number that is not finite."""
         return {
             "bestScore": self.best_scores.to_json(),
             "bestEngineParams": self.best_engine_params.to_json(default=repr),
@@ -184,26 +186,26 @@ class MetricEvaluatorResult:
         }
 
     def to_html(self) -> str:
-        """Give one page that needs nothing beside itself: a row per engine params, opened by a click."""
-        told = differences([params for params, _ in self.engine_params_scores])
-        return page("engines", "result.html", result=self, decimals=_decimals, differences=told)
+        """Return one self-contained HTML page: a row per engine params, which a click opens."""
+        labels = differences([params for params, _ in self.engine_params_scores])
+        return page("engines", "result.html", result=self, decimals=_format_decimals, differences=labels)
 
 
 def evaluated(scores: Sequence[MetricScores]) -> str:
-    """Count engine params; where not all are ok, say how many are in which state.
+    """Return the number of engine params; if not all are ok, also the number in each state.
 
     >>> evaluated([MetricScores(Score(0.5)), MetricScores(Score.undefined("no tuple counted"))])
     '2 (1 ok, 1 undefined)'
     """
     states = [score.state for score in scores]
-    told = [f"{states.count(s)} {s}" for s in ("ok", "undefined", "failed") if s in states]
-    return str(len(states)) if states.count("ok") == len(states) else f"{len(states)} ({', '.join(told)})"
+    counts = [f"{states.count(s)} {s}" for s in ("ok", "undefined", "failed") if s in states]
+    return str(len(states)) if states.count("ok") == len(states) else f"{len(states)} ({', '.join(counts)})"
 
 
 def scores_to_json(scored: Sequence[tuple[EngineParams, MetricScores]]) -> list[dict[str, Any]]:
-    """Give strict JSON of engine params with their scores, as pairs in PredictionIO's layout."""
+    """Return strict JSON of engine params with their scores, as pairs in PredictionIO's layout."""
     return [{"_1": params.to_json(default=repr), "_2": scores.to_json()} for params, scores in scored]
 
 
-def _decimals(value: Number) -> str:
+def _format_decimals(value: Number) -> str:
     return f"{value:.4f}" if math.isfinite(value) else "undefined"

@@ -1,4 +1,4 @@
-"""Stages: an engine's four stages, each carried out over all folds, its results checked."""
+"""An engine's four stages, each executed over all folds, with its results checked and isolated."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ SHAREABLE = ("data_source", "preparator", "algorithms", "serving")
 
 
 class Isolation:
-    """Hands out the outputs of stages so that no receiver can change what another one receives.
+    """Hands out the outputs of stages; no receiver can change what another one receives.
 
     A copy is a `copy.deepcopy`: the speed of memory for arrays and tensors, about a microsecond per object in
-    lists of Python objects. The stages in `shares` are trusted not to be written to: their output is handed
-    out as it is, and a NumPy array in it, however deep in tuples, lists and dicts, as a read-only view.
+    lists of Python objects. Receivers are trusted not to write to the output of the stages in `shares`, which
+    is handed out as it is; a NumPy array in it, however deep in tuples, lists and dicts, is a read-only view.
 
     Raises:
         EngineError: `shares` names something else.
@@ -70,16 +70,16 @@ def read_only(value: Any) -> Any:
 
 
 class EvaluatedFold(NamedTuple):
-    """What an engine served on one fold: its info and (query, predicted, actual) of each query."""
+    """The results of an engine on one fold: its info and (query, predicted, actual) of each query."""
 
     info: Any
     results: Sequence[tuple[Any, Any, Any]]
 
 
 class Stages:
-    """An engine's stages as functions of a stage's name and params and of what earlier stages gave.
+    """An engine's stages as functions of a stage's name and params and of the outputs of earlier stages.
 
-    Of named classes each fold gets an instance of its own, so that what one keeps of a fold stays there.
+    Each fold gets an instance of its own of a named class; what an instance stores of a fold stays there.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -93,32 +93,32 @@ class Stages:
             EngineError: there is no fold, or one is not (training data, info, pairs).
         """
         source = named_stage(self.engine, "data_sources", *stage)
-        given = source.read_eval() if source else self.engine.read_eval(deepcopy(stage.params))
-        folds = [_fold(fold, index) for index, fold in enumerate(given)]
+        raw_folds = source.read_eval() if source else self.engine.read_eval(deepcopy(stage.params))
+        folds = [_as_fold(fold, index) for index, fold in enumerate(raw_folds)]
         if not folds:
             raise EngineError("read_eval gave no fold; one is (training data, info, [(query, actual), ...])")
         return folds
 
     def prepare(self, stage: Stage, folds: Sequence[Fold]) -> list[Any]:
-        """Prepare the training data of each fold; what no preparator touches is not copied."""
+        """Prepare the training data of each fold; without a preparator nothing is copied."""
         if self._prepares:
             return [self._prepare(stage, fold) for fold in folds]
         named_stage(self.engine, "preparators", *stage)  # a name that means nothing is refused
         return [fold.training for fold in folds]
 
     def predict(self, stage: Stage, prepared: Sequence[Any], folds: Sequence[Fold]) -> list[Sequence[Any]]:
-        """Train one algorithm on each fold and predict its queries; the models are not kept.
+        """Train one algorithm on each fold and predict its queries; the models are dropped.
 
         Raises:
-            EngineError: there is not one prediction per query.
+            EngineError: the predictions are not one per query.
         """
         predictions = []
-        for index, (fold, given) in enumerate(zip(folds, prepared, strict=True)):
-            data = self.isolation.hand_out(given, "preparator" if self._prepares else "data_source")
+        for index, (fold, training) in enumerate(zip(folds, prepared, strict=True)):
+            data = self.isolation.hand_out(training, "preparator" if self._prepares else "data_source")
             queries = self.isolation.hand_out(_queries(fold.pairs), "data_source")
             predicted = self._train_and_predict(stage, data, queries)
             predictions.append(
-                _one_each(predicted, len(fold.pairs), f"algorithm {stage.name!r}, fold {index}")
+                _check_count(predicted, len(fold.pairs), f"algorithm {stage.name!r}, fold {index}")
             )
         return predictions
 
@@ -157,22 +157,22 @@ class Stages:
         return EvaluatedFold(self.isolation.hand_out(fold.info, "data_source"), results)
 
 
-def _fold(given: Any, index: int) -> Fold:
-    if not isinstance(given, Sequence) or len(given) != 3:
+def _as_fold(fold: Any, index: int) -> Fold:
+    if not isinstance(fold, Sequence) or len(fold) != 3:
         raise EngineError(
-            f"fold {index} is (training data, info, [(query, actual), ...]), got {type(given).__name__}"
+            f"fold {index} is (training data, info, [(query, actual), ...]), got {type(fold).__name__}"
         )
-    training, info, pairs = given
+    training, info, pairs = fold
     if isinstance(pairs, Pairs):
         return Fold(training, info, pairs)
     if not isinstance(pairs, Iterable):
         raise EngineError(
             f"fold {index}: its third part is [(query, actual), ...], got {type(pairs).__name__}"
         )
-    return Fold(training, info, [_pair(pair, index) for pair in pairs])
+    return Fold(training, info, [_as_pair(pair, index) for pair in pairs])
 
 
-def _pair(pair: Any, index: int) -> tuple[Any, Any]:
+def _as_pair(pair: Any, index: int) -> tuple[Any, Any]:
     if isinstance(pair, (tuple, list)) and len(pair) == 2:
         return pair[0], pair[1]
     raise EngineError(
@@ -184,7 +184,7 @@ def _queries(pairs: Sequence[tuple[Any, Any]]) -> Sequence[Any]:
     return pairs.queries if isinstance(pairs, Pairs) else [query for query, _ in pairs]
 
 
-def _one_each(predicted: Sequence[Any], wanted: int, where: str) -> Sequence[Any]:
+def _check_count(predicted: Sequence[Any], expected: int, where: str) -> Sequence[Any]:
     try:
         count = len(predicted)
     except TypeError:  # the user's code gave something else
@@ -192,6 +192,6 @@ def _one_each(predicted: Sequence[Any], wanted: int, where: str) -> Sequence[Any
             f"{where}: predict gives a sequence with one prediction per query, "
             f"got {type(predicted).__name__}; a generator is made one by list(...)"
         ) from None
-    if count != wanted:
-        raise EngineError(f"{where}: predict was given {wanted} queries and gave {count} predictions")
+    if count != expected:
+        raise EngineError(f"{where}: predict was given {expected} queries and gave {count} predictions")
     return predicted

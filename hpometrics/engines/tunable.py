@@ -1,4 +1,4 @@
-"""Varied: an evaluation as `train(params, run)`, so that every search varies engine params by their paths."""
+"""An evaluation as `train(params, run)`: every search can vary engine params by their paths."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ..direction import Objective
 from ..exceptions import EngineParamsError, RunError
@@ -21,30 +21,26 @@ from ..run.spec import RunSpec, engine
 from ..selection.selection import Best
 from .cache import PrefixCache, Prefixes
 from .engine import Engine, check_named
-from .engine_params import STAGES, EngineParams, named_by, split_path
-from .evaluator import location
+from .engine_params import STAGES, EngineParams, split_path, stages_named_in
+from .evaluator import MetricEvaluator, location
 from .metrics import TupleMetric, finite, objective_of
 from .records import BEST_FILE, NO_ORIGINS, Origins, Provenance, variant, write_json
 from .registered_metrics import value_names, values_of, with_folds
-
-if TYPE_CHECKING:
-    from .evaluation import Evaluation
-
 
 _CLASSES = dict(zip(STAGES, ("data_sources", "preparators", "algorithms", "servings"), strict=True))
 
 
 def check_varied(params: Mapping[str, Sequence[Any]], base: EngineParams | None, engine: Engine) -> None:
-    """Refuse params of which no engine params can be made.
+    """Refuse params that cannot become engine params.
 
     Args:
-        params: each path with the values it can have; none of a range.
-        base: where the values are set; None where the paths are all there is. A stage that the search gives
-            another name than the base has params that the base cannot know.
-        engine: knows the names of its stages, unless it is written as methods.
+        params: each path with the values it can have; none for a range.
+        base: the engine params to set the values in; None if the paths have all values. A stage with another
+            name than in the base has params that the base does not have.
+        engine: has the names of its stages, unless it is written as methods.
 
     Raises:
-        EngineParamsError: a path leads nowhere; of a base the message has those there are.
+        EngineParamsError: a path leads nowhere; with a base the message has its paths.
         EngineError: the engine has no stage of a name.
     """
     for path in params:
@@ -53,12 +49,12 @@ def check_varied(params: Mapping[str, Sequence[Any]], base: EngineParams | None,
             _check_names(stage, params[stage], engine)
         elif base is None:
             _check_new(path, params, engine)
-        elif parts[0] not in params.get(stage, ()) or parts[0] in _names(base, stage):
+        elif parts[0] not in params.get(stage, ()) or parts[0] in _names_in(base, stage):
             base.check_values([path])
 
 
 def _check_new(path: str, params: Mapping[str, Sequence[Any]], engine: Engine) -> None:
-    """A path is `stage.param` or `stage.name.param`, or leads into what another one sets."""
+    """Refuse a path that is not `stage.param` or `stage.name.param` and leads into no value of another."""
     stage, parts = split_path(path)
     shorter = [".".join([stage, *parts[:count]]) for count in range(1, len(parts))]
     if any(way in params for way in shorter) or len(parts) == 1:
@@ -75,42 +71,57 @@ def _check_names(stage: str, names: Sequence[Any], engine: Engine) -> None:
     if not names:
         raise EngineParamsError(f"{stage}: a search varies the name of a stage by a choice of names")
     for name in names:
-        named_by({stage: name})  # a text
+        stages_named_in({stage: name})  # a text
         check_named(engine, _CLASSES[stage], name)
 
 
-def _names(base: EngineParams, stage: str) -> list[str]:
+def _names_in(base: EngineParams, stage: str) -> list[str]:
     return [one.name for one in base.algorithms] if stage == "algorithms" else [getattr(base, stage).name]
 
 
+class EngineWithMetrics(Protocol):
+    """An engine and the evaluator of its metrics; an `Evaluation` is one."""
+
+    engine: Engine
+    evaluator: MetricEvaluator
+
+    @property
+    def origin(self) -> str:
+        """Its name, `package.module:Name`; empty where no other process could import it."""
+
+
 class Varied:
-    """Evaluates the engine params that a trial's params make; `Evaluation.vary` gives one.
+    """Evaluates the engine params of a trial's params; `Evaluation.vary` returns one.
 
-    It states its own facts: the metric with its direction, and that a trial has one epoch. What is recorded
-    of it are the scores of all metrics, pooled over the folds, and of each the mean and the deviation over
-    the folds, under the names that `value_names` gives. A score that is undefined is nan with its reason; a
-    stage or metric that raises fails the trial.
+    It has facts of its own: the metric with its direction, and one epoch per trial. The record has the scores
+    of all metrics, pooled over the folds, and for each the mean and the deviation over the folds, under the
+    names of `value_names`. An undefined score is nan with its reason; a stage or metric that raises fails the
+    trial.
 
-    One cache of prefixes serves all trials of a process; a worker that this is sent to has one of its own.
+    One cache of prefixes serves all trials of a process; each worker process has its own.
 
     Args:
         evaluation: the engine, and the metrics with their options.
-        base: what a trial's params are set in; None: they are all there is, see `EngineParams.of_values`.
+        base: the engine params to set a trial's params in; None if these have all values, see
+            `EngineParams.of_values`.
         keep: how many outputs of each stage the cache keeps.
 
     Raises:
         MetricNameError: see `value_names`.
-        EngineParamsError: the base holds a value without a structure, by which nothing can be shared.
+        EngineParamsError: the base has a value without a structure, by which nothing can be shared.
     """
 
-    def __init__(self, evaluation: Evaluation, base: EngineParams | None = None, *, keep: int = 4) -> None:
-        self.evaluation, self.base = evaluation, base
+    def __init__(
+        self, evaluation: EngineWithMetrics, base: EngineParams | None = None, *, keep: int = 4
+    ) -> None:
+        self.evaluation: Any = evaluation  # an Evaluation as a rule, whose module imports this one
+        self.base = base
         evaluator = evaluation.evaluator
         self._panel = evaluator.panel
         self._names = value_names(self._panel.all)
         self._keep, self._id = keep, uuid.uuid4().hex
         if base is not None and evaluator.cache:
-            Prefixes.of(base)  # refuses what has no structure
+            Prefixes.of(base)  # raises for a value without a structure
         self.cache = PrefixCache(evaluation.engine, cache=evaluator.cache, keep=keep, seed=evaluator.seed)
         first, *others = [Reported(name, objective) for name, objective in self._recorded()]
         engine(metric=first, track=tuple(others), epochs=1)(self)
@@ -132,7 +143,7 @@ class Varied:
         return tuple(zip(self._names, self._panel.all, strict=True))
 
     def engine_params(self, params: Mapping[str, Any]) -> EngineParams:
-        """Make the engine params of a trial's params, such as those of `objective.best(study)`.
+        """Return the engine params of a trial's params, such as those of `objective.best(study)`.
 
         Raises:
             EngineParamsError: a path leads nowhere.
@@ -143,23 +154,23 @@ class Varied:
         """Write the engine params of the best trial and what they scored as `best.json`; return its path.
 
         Args:
-            best: what an objective's `best` gives.
-            directory: where.
-            origins: where engine and evaluation come from.
+            best: what an objective's `best` returned.
+            directory: the directory of the file.
+            origins: the names of engine and evaluation.
 
         Raises:
             EngineParamsError: a value has no form in JSON.
         """
         factory = origins.engine or location(type(self.evaluation.engine))
         evaluation = origins.evaluation or self.evaluation.origin
-        told = variant(self.engine_params(best.params), evaluation or factory, factory, datetime.now(UTC))
+        layout = variant(self.engine_params(best.params), evaluation or factory, factory, datetime.now(UTC))
         path = Path(directory) / BEST_FILE
         provenance = replace(self._provenance(best, evaluation), stated=origins.stated)
-        write_json(path, {**told, "evaluation": provenance.to_json()})
+        write_json(path, {**layout, "evaluation": provenance.to_json()})
         return path
 
     def _recorded(self) -> Iterator[tuple[str, Objective | None]]:
-        """Every name that a trial's record may have, with its direction; a deviation has none."""
+        """Yield every name that a trial's record may have, with its direction; a deviation has none."""
         for name, metric in self.measured:
             objective = objective_of(metric)
             yield from zip(with_folds(name), (objective, objective, None), strict=False)
@@ -173,13 +184,13 @@ class Varied:
         """Refuse what would fail in every trial.
 
         Args:
-            spec: the settled facts of the search.
-            params: each param that a trial may be given, with the values it can have; none of a range.
+            spec: the resolved facts of the search.
+            params: each param that a trial may have, with the values it can take; none for a range.
 
         Raises:
-            RunError: another metric is to be optimized or measured than the evaluation's.
-            EngineParamsError: a path leads nowhere; the message has those there are.
-            EngineError: the engine knows no stage of a name.
+            RunError: the search optimizes or measures another metric than the evaluation's.
+            EngineParamsError: a path leads nowhere; the message has all paths.
+            EngineError: the engine has no stage of a name.
         """
         if spec.name != str(self._names[0]):
             raise RunError(
@@ -195,17 +206,17 @@ class Varied:
         check_varied(params, self.base, self.evaluation.engine)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _arrived, (self._id, self.evaluation, self.base, self._keep)
+        return _adopt, (self._id, self.evaluation, self.base, self._keep)
 
 
 _LOCK = threading.Lock()
-_HERE: dict[str, Varied] = {}
+_CURRENT: dict[str, Varied] = {}
 
 
-def _arrived(sent: str, evaluation: Evaluation, base: EngineParams | None, keep: int) -> Varied:
-    """Take what a process is sent again for each of its trials for the one it has, with its cache."""
+def _adopt(key: str, evaluation: EngineWithMetrics, base: EngineParams | None, keep: int) -> Varied:
+    """Return the object of this process for one that it unpickles, again for each of its trials."""
     with _LOCK:
-        if sent not in _HERE:
-            _HERE.clear()  # a worker has one search at a time
-            _HERE[sent] = Varied(evaluation, base, keep=keep)
-        return _HERE[sent]
+        if key not in _CURRENT:
+            _CURRENT.clear()  # a worker has one search at a time
+            _CURRENT[key] = Varied(evaluation, base, keep=keep)
+        return _CURRENT[key]

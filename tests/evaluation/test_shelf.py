@@ -21,15 +21,15 @@ class Counting:
         self.asked = 0
         self.all_asked = threading.Event()
 
-    def touched(self, prefix: Prefix) -> None:
+    def request(self, prefix: Prefix) -> None:
         self.asked += 1
         if self.asked == THREADS:
             self.all_asked.set()
 
-    def made(self, prefix: Prefix) -> list[Prefix]:
+    def add(self, prefix: Prefix) -> list[Prefix]:
         return []
 
-    def done(self, prefixes: Prefixes) -> list[Prefix]:
+    def finish(self, prefixes: Prefixes) -> list[Prefix]:
         return []
 
 

@@ -133,11 +133,11 @@ def test_who_takes_a_trial_has_the_study_for_itself(tmp_path, monkeypatch, lease
     assert not there.take_orphan(0)
 
     @contextmanager
-    def late(storage, name):
+    def late(study):
         trial.set_user_attr(OWNER, ["another", "elsewhere"])
         yield
 
-    monkeypatch.setattr("hpometrics.runner.leases.exclusive", late)
+    monkeypatch.setattr("hpometrics.runner.leases.exclusive_study", late)
     assert not there.take_orphan(0)
     assert there.held == []
 
