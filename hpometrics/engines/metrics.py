@@ -261,7 +261,7 @@ class CalculatedMetric(TupleMetric):
 
     def gather(self, tuples: Tuples) -> list[Number | None]:
         """Return the number of each tuple."""
-        return [self._checked(self.calculate(*row)) for row in tuples]
+        return [self._check_number(self.calculate(*row)) for row in tuples]
 
     def conclude(self, kept: Sequence[Sequence[Number | None]]) -> Score:
         """Return the score of all folds together; nan if no tuple counted or a number is not finite."""

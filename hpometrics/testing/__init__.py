@@ -3,7 +3,7 @@
     class TestMyMetric(MetricLaws):
         metric = "my_metric"
 
-A law draws its own data and raises `LawBroken` with what was expected and what came.
+A law draws its own data and raises `LawBroken` with the expected and the actual value.
 """
 
 from ..metrics.sample_data import OUTPUTS, Batch, Draw, cut, draw, rows_of, size_of

@@ -9,7 +9,7 @@ from .scorecard import BROKEN, OURS, grid, judge_bare, judge_ours, reasons, summ
 
 
 def main() -> int:
-    """Print the scorecard; 1 if a metric of the registry breaks a law."""
+    """Print the scorecard; return 1 if a metric of the registry breaks a law, else 0."""
     workers = os.cpu_count() or 1
     ours, theirs = judge_ours(workers), judge_bare(workers)
     for lines in (grid(ours, OURS), reasons(ours, theirs), summary(ours, theirs)):

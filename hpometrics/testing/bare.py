@@ -1,4 +1,4 @@
-"""Bare: torchmetrics' own classes as they are, tried by the same laws as ours."""
+"""The classes of torchmetrics as they are, tried by the same laws as ours."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ _OUR_WAYS = {
     check_device,
 }
 BARE_LAWS = tuple(law for law in LAWS if law not in _OUR_WAYS)
-"""The laws that are about what any metric has: update, compute, reset, forward, merging and saving."""
+"""The laws of what every metric has: update, compute, reset, forward, merging and saving."""
 
 _FLOAT32 = 1e-5
-"""How far values that were added up in float32 may differ, so that no law is broken by rounding alone."""
+"""The tolerance of values that were summed in float32, so that rounding alone breaks no law."""
 _REFUSALS = (ValueError, TypeError, RuntimeError, IndexError, AssertionError)
 _OBJECTIVES = {True: Objective.MAXIMIZE, False: Objective.MINIMIZE}
 
 
 class Bare:
-    """A torchmetrics object behind the few names by which a law reaches a metric.
+    """A torchmetrics object behind the few names by which a law uses a metric.
 
-    It is given the benefit of the doubt: whatever it raises at an update is a refusal, and at `compute` an
+    It gets the benefit of the doubt: any exception of an update is a refusal, and one of `compute` is an
     undefined value, whose reason is the exception or that the value is nan.
     """
 
@@ -76,17 +76,17 @@ class Bare:
         return self
 
     def update(self, **batch: Any) -> None:
-        """Hand over a batch."""
+        """Update the metric with a batch."""
         self._feed(self._inner, batch)
 
     def __call__(self, **batch: Any) -> Any:
-        """Give the value of a batch and go on counting."""
+        """Return the value of a batch and add it to the state."""
         caught = _Forward(self._inner)
         self._feed(caught, batch)
         return self._one_of(caught.value)
 
     def compute(self) -> Tensor:
-        """Give the value, or nan where there is none."""
+        """Return the value, or nan if there is none."""
         try:
             value = self._one_of(self._inner.compute())
         except _REFUSALS as err:
@@ -96,25 +96,25 @@ class Bare:
         return value
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Reset the state."""
         self._inner.reset()
 
     def merge(self, other: Bare) -> None:
-        """Take in what another has measured."""
+        """Merge the state of another one."""
         self._inner.merge_state(other._inner)
 
     def state_dict(self) -> Any:
-        """Give the state."""
+        """Return the state."""
         return self._inner.state_dict()
 
     def load_state_dict(self, state: Any) -> None:
-        """Take a state over."""
+        """Load a state."""
         self._inner.load_state_dict(state)
 
     def _feed(self, inner: Any, batch: Batch) -> None:
         try:
-            self._row.feed(inner, _given(self._row, self._output.type, batch))
-        except (KeyError, *_REFUSALS) as err:  # a KeyError: it is not given what it reads
+            self._row.feed(inner, _inputs_of(self._row, self._output.type, batch))
+        except (KeyError, *_REFUSALS) as err:  # a KeyError: the batch lacks what it reads
             raise MetricInputError(str(err)) from err
 
     def _one_of(self, result: Any) -> Tensor:
@@ -123,7 +123,7 @@ class Bare:
 
 
 class _Forward:
-    """Stands in for a torchmetrics object whose every update is a call."""
+    """A torchmetrics object whose every update is a call."""
 
     def __init__(self, inner: torchmetrics.Metric) -> None:
         self._inner = inner
@@ -135,13 +135,13 @@ class _Forward:
 
 @dataclass(frozen=True)
 class BareSubject(Subject):
-    """A use of a torchmetrics class, with its own word on which way is better."""
+    """A use of a torchmetrics class, with its own direction."""
 
     row: Row = field(kw_only=True)
     tolerance: float = _FLOAT32
 
     def make(self) -> Metric:
-        """Build the object."""
+        """Create the object."""
         params = dict(self.name.params)
         reference = class_of(self.row)(**params)
         reference.output = self.output
@@ -151,30 +151,30 @@ class BareSubject(Subject):
 
 
 def bare_subjects() -> list[BareSubject]:
-    """One use of each torchmetrics class that batches of tensors can be handed to as they are drawn."""
+    """Return one use of each torchmetrics class that takes batches of tensors as they are drawn."""
     entries = {(entry.name, entry.feature_type): entry for entry in all_entries()}
-    found = []
+    subjects = []
     for row in ROWS:
         for feature in row.features:
             entry = entries.get((row.name, feature))
             if entry is not None and not row.requires:
-                found += _tried(row, entry)
-    return found
+                subjects += _subjects_of(row, entry)
+    return subjects
 
 
-def _tried(row: Row, entry: MetricEntry) -> list[BareSubject]:
+def _subjects_of(row: Row, entry: MetricEntry) -> list[BareSubject]:
     name = MetricName(row.name, tuple((p, _setting(value)) for p, value in row.params.items()))
     output = ORDINARY.get(entry.feature_type)
     if output is None:
         return []
     subject = BareSubject(entry, name, output, draw_of(class_of(row)), row=row)
     try:
-        made: Any = subject.make()
-        made.update(**subject.draw(8))
+        metric: Any = subject.make()
+        metric.update(**subject.draw(8))
     except (MetricInputError, *_REFUSALS, KeyError):
         return []
-    said: bool | None = getattr(made._inner, "higher_is_better", None)
-    objective = None if said is None else _OBJECTIVES[said]
+    higher_is_better: bool | None = getattr(metric._inner, "higher_is_better", None)
+    objective = None if higher_is_better is None else _OBJECTIVES[higher_is_better]
     return [replace(subject, entry=replace(entry, objective=objective))]
 
 
@@ -185,19 +185,19 @@ def _setting(value: Any) -> Any:
 
 
 def check_stated_direction(subject: Subject) -> None:
-    """Which way is better is said, and holds."""
+    """The class has a direction, and it holds."""
     if subject.entry.objective is None:
         raise LawBroken(f"{subject} does not say which way is better")
     check_direction(subject)
 
 
-def _given(row: Row, feature: str, batch: Batch) -> Given:
+def _inputs_of(row: Row, feature: str, batch: Batch) -> Given:
     extras = {name: batch[name] for name in (*row.extras, *row.optional) if name in batch}
-    return Given(_read(row.inputs, feature, batch), batch["target"], extras)
+    return Given(_read_output(row.inputs, feature, batch), batch["target"], extras)
 
 
-def _read(inputs: InputType, feature: str, batch: Batch) -> Any:
-    """The output that a class reads, made of the logits without a look at what they hold."""
+def _read_output(inputs: InputType, feature: str, batch: Batch) -> Any:
+    """Return the output that a class reads, derived from the logits whatever their values."""
     if inputs.value in batch:
         return batch[inputs.value]
     logits = batch[LOGITS.value]

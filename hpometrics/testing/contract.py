@@ -1,4 +1,4 @@
-"""MetricLaws: the laws as a class of tests that authors of metrics subclass."""
+"""The laws as a class of tests that authors of metrics subclass."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class MetricLaws:
 
     Attributes:
         metric: the registered name.
-        feature_type: which of its entries, where the name has several.
+        feature_type: the feature type of the entry, if the name has several.
         source: a function that draws its batches; None: those of the feature, or the metric's `draw_batch`.
-        exempt: laws that it breaks by nature, each with the reason; one that it keeps is no exemption.
+        exempt: laws that it breaks by nature, each with the reason; a law that it keeps may not be listed.
     """
 
     metric: ClassVar[str]
@@ -36,11 +36,11 @@ class MetricLaws:
 
     @classmethod
     def subjects(cls) -> tuple[Subject, ...]:
-        """Every use of the metric.
+        """Return every use of the metric.
 
         Raises:
-            MetricNameError: `metric` is no name.
-            LawBroken: `exempt` names what is no law.
+            MetricNameError: `metric` is not a name.
+            LawBroken: `exempt` has a name that is not a law.
         """
         metric = getattr(cls, "metric", None)
         if not isinstance(metric, str):

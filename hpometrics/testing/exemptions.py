@@ -1,4 +1,4 @@
-"""What breaks a law by its nature, and what has no direction: each by name, with the reason."""
+"""Metrics that break a law by their nature, or have no direction: each by name, with the reason."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ EXEMPT: dict[str, dict[str, str]] = {
     "check_sync_free": _WAITING,
     "check_device": {"scc": "torchmetrics measures it in float32, whose last digits differ between devices"},
 }
-"""What breaks a law by its nature: law -> metric, or metric of a feature -> why."""
+"""Exemptions from laws: law -> metric, or metric of a feature -> reason."""
 
 LAST_DIGIT = {("check_half", "average_precision_binned of category"), ("check_device", "scc")}
-"""Those of them that the last digit of an exponential decides, which is not the same on every processor."""
+"""Exemptions that depend on the last digit of an exponential, which differs between processors."""
 
 _NETWORK = "its class downloads a trained network"
 
@@ -83,7 +83,7 @@ UNTRIED: dict[str, str] = dict.fromkeys(
      "kid", "lpips", "mifid", "nisqa"),
     _NETWORK,
 ) | {"vmaf": "its package brings trained models"}  # fmt: skip
-"""What no law tries, even where its packages are installed: name -> why."""
+"""Metrics that no law tries, even if their packages are installed: name -> reason."""
 
 NO_DIRECTION: dict[str, str] = {
     "best_threshold": "where to cut is no quality",
@@ -105,4 +105,4 @@ NO_DIRECTION: dict[str, str] = {
     "roc_curve": "a curve",
     "stat_scores": "a table",
 }
-"""Metrics that are measured and never optimized -> why."""
+"""Metrics that are measured and never optimized: name -> reason."""

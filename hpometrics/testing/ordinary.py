@@ -1,4 +1,4 @@
-"""Ordinary batches: what any model of an output feature gives, and nothing that only some metrics want."""
+"""Ordinary batches: the outputs of any model of a feature, without extras that only some metrics read."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..metrics.sample_data import OUTPUTS, Batch, draw
 _NOISE = 0.3
 
 ORDINARY: Mapping[str, OutputFeature] = {**OUTPUTS, RANKING: Ranking()}
-"""The outputs of ordinary batches: those of the laws, but a ranking of which nothing else is known."""
+"""The outputs of ordinary batches: those of the laws, but a ranking without side data."""
 
 
 def ordinary(output: OutputFeature, rows: int, seed: int = 0) -> Batch:
-    """Draw a batch as it comes, fit for no metric in particular: no extras, and numbers of either sign.
+    """Draw a batch that is made for no metric in particular: no extras, and numbers of either sign.
 
-    A text is there in both its forms: token ids, and beside them the texts and the references.
+    A text has both its forms: token ids, and beside them the texts and the references.
 
     Raises:
         MetricInputError: there is no recipe for the feature.
@@ -45,7 +45,7 @@ def _pictures(rows: int, random: torch.Generator) -> Batch:
 
 
 def _sounds(rows: int, random: torch.Generator) -> Batch:
-    """One speaker, centered."""
+    """Draw sounds of one speaker, centered."""
     return _mixed(*(2 * torch.rand(2, rows, 800, generator=random, dtype=torch.float64) - 1))
 
 

@@ -1,4 +1,4 @@
-"""Scorecard: which metric keeps which law, in a grid, with what is exempt or broken by name."""
+"""A scorecard of metrics and laws as a grid, with the exemptions and the broken laws by name."""
 
 from __future__ import annotations
 
@@ -22,107 +22,109 @@ T = TypeVar("T")
 
 KEPT, EXEMPTED, BROKEN = ".", "e", "F"
 OURS = tuple(law for law in LAWS if law is not check_device or torch.cuda.is_available())
-"""The laws for our metrics; that of a device has nothing to look at without an accelerator."""
+"""The laws for our metrics; that of a device needs an accelerator."""
 THEIRS = tuple(check_stated_direction if law is check_direction else law for law in BARE_LAWS)
-"""The laws for torchmetrics' own classes: a class also says which way is better."""
+"""The laws for torchmetrics' own classes, each of which must have a direction."""
 
 
 @dataclass(frozen=True)
-class Judged:
-    """One metric before the laws.
+class LawResults:
+    """The results of all laws for one metric.
 
     Attributes:
-        name: of the metric and its feature.
+        name: the name of the metric and its feature.
         marks: by law: kept, exempt by nature, or broken.
-        said: by law that is broken, what it says.
+        messages: the message of each law that is broken.
     """
 
     name: str
     marks: Mapping[str, str]
-    said: Mapping[str, str]
+    messages: Mapping[str, str]
 
 
-def judge_ours(workers: int) -> list[Judged]:
+def judge_ours(workers: int) -> list[LawResults]:
     """Try every use of every registered metric whose packages are installed."""
     names = [(entry.name, entry.feature_type) for entry in all_entries() if is_here(entry)]
-    return _spread(_judge_entry, names, workers)
+    return _judge_all(_judge_entry, names, workers)
 
 
-def judge_bare(workers: int) -> list[Judged]:
+def judge_bare(workers: int) -> list[LawResults]:
     """Try torchmetrics' own classes."""
-    return _spread(_judge_bare, list(range(len(bare_subjects()))), workers)
+    return _judge_all(_judge_bare, list(range(len(bare_subjects()))), workers)
 
 
-def judge(name: str, subjects: Sequence[Subject], laws: Iterable[Law], exempt: Iterable[str] = ()) -> Judged:
+def judge(
+    name: str, subjects: Sequence[Subject], laws: Iterable[Law], exempt: Iterable[str] = ()
+) -> LawResults:
     """Try the uses of one metric.
 
     Args:
-        name: what the metric is called in the grid.
+        name: the name of the metric in the grid.
         subjects: its uses.
-        laws: which are tried.
-        exempt: names of laws that it breaks by nature.
+        laws: the laws to try.
+        exempt: the names of laws that it breaks by nature.
     """
-    marks, said = {}, {}
+    marks, messages = {}, {}
     for law in laws:
         if law.__name__ in exempt:
             marks[law.__name__] = EXEMPTED
             continue
-        reason = next((told for subject in subjects if (told := _broken(law, subject))), None)
+        reason = next((message for subject in subjects if (message := _break_of(law, subject))), None)
         marks[law.__name__] = KEPT if reason is None else BROKEN
         if reason is not None:
-            said[law.__name__] = reason
-    return Judged(name, marks, said)
+            messages[law.__name__] = reason
+    return LawResults(name, marks, messages)
 
 
-def grid(judged: Sequence[Judged], laws: Sequence[Law]) -> Iterator[str]:
-    """Print metrics x laws, a character for each."""
-    width = max((len(one.name) for one in judged), default=0)
+def grid(results: Sequence[LawResults], laws: Sequence[Law]) -> Iterator[str]:
+    """Yield the lines of a grid of metrics and laws, a character for each."""
+    width = max((len(one.name) for one in results), default=0)
     yield f"{'':{width}}  {KEPT} kept  {EXEMPTED} exempt by nature  {BROKEN} broken"
     for place, law in enumerate(laws):
         yield f"{'':{width}}  {'|' * place}{law_name(law)}"
-    for one in judged:
+    for one in results:
         yield f"{one.name:{width}}  {''.join(one.marks[law.__name__] for law in laws)}"
 
 
-def summary(ours: Sequence[Judged], theirs: Sequence[Judged]) -> Iterator[str]:
-    """Print how many metrics keep each law, and torchmetrics' own classes beside them."""
-    counted = f"{len(ours)} metrics of ours"
-    yield f"{'':20}{counted:>27}   {len(theirs)} classes of torchmetrics, as they are"
+def summary(ours: Sequence[LawResults], theirs: Sequence[LawResults]) -> Iterator[str]:
+    """Yield lines with how many metrics keep each law, and how many of torchmetrics' own classes."""
+    label = f"{len(ours)} metrics of ours"
+    yield f"{'':20}{label:>27}   {len(theirs)} classes of torchmetrics, as they are"
     yield f"{'law':20}{'kept':>9}{'exempt':>9}{'broken':>9}   {'kept':>9}{'broken':>9}"
     beside = {law_name(law): law.__name__ for law in THEIRS}
     for law in OURS:
         marks = Counter(one.marks[law.__name__] for one in ours)
         row = f"{law_name(law):20}{marks[KEPT]:9}{marks[EXEMPTED]:9}{marks[BROKEN]:9}"
-        if (told := beside.get(law_name(law))) is not None:
-            bare = Counter(one.marks[told] for one in theirs)
+        if (name := beside.get(law_name(law))) is not None:
+            bare = Counter(one.marks[name] for one in theirs)
             row += f"   {bare[KEPT]:9}{bare[BROKEN]:9}"
         yield row
 
 
-def reasons(ours: Sequence[Judged], theirs: Sequence[Judged]) -> Iterator[str]:
-    """Print who is exempt and why, whoever of ours breaks a law, and who of torchmetrics does."""
+def reasons(ours: Sequence[LawResults], theirs: Sequence[LawResults]) -> Iterator[str]:
+    """Yield a line for each exemption with its reason, and for each metric that breaks a law."""
     for law, exempt in EXEMPT.items():
         for name, reason in exempt.items():
-            yield f"exempt from {_called(law)}: {name}: {reason}"
+            yield f"exempt from {_format_name(law)}: {name}: {reason}"
     for one in ours:
-        for law, told in one.said.items():
-            yield f"BROKEN {_called(law)}: {told}"
+        for law, message in one.messages.items():
+            yield f"BROKEN {_format_name(law)}: {message}"
     for their_law in THEIRS:
-        names = [one.name for one in theirs if their_law.__name__ in one.said]
+        names = [one.name for one in theirs if their_law.__name__ in one.messages]
         if names:
             yield f"torchmetrics, {law_name(their_law)}: {', '.join(names)}"
 
 
 def law_name(law: Law) -> str:
-    """What a law is called in the grid."""
-    return _called(law.__name__)
+    """Return the name of a law in the grid."""
+    return _format_name(law.__name__)
 
 
-def _called(name: str) -> str:
+def _format_name(name: str) -> str:
     return name.removeprefix("check_").removeprefix("stated_")
 
 
-def _broken(law: Law, subject: Subject) -> str | None:
+def _break_of(law: Law, subject: Subject) -> str | None:
     try:
         law(subject)
     except Exception as err:  # a metric that fails in any other way does not keep the law either
@@ -130,23 +132,23 @@ def _broken(law: Law, subject: Subject) -> str | None:
     return None
 
 
-def _judge_entry(key: tuple[str, str]) -> Judged:
+def _judge_entry(key: tuple[str, str]) -> LawResults:
     entry = next(entry for entry in all_entries() if (entry.name, entry.feature_type) == key)
     exempt = [law for law, names in EXEMPT.items() if {entry.name, str(entry)} & names.keys()]
     return judge(str(entry), subjects_of(entry), OURS, exempt)
 
 
-def _judge_bare(place: int) -> Judged:
+def _judge_bare(place: int) -> LawResults:
     subject = bare_subjects()[place]
     return judge(str(subject.entry), [subject], THEIRS)
 
 
-def _spread(work: Callable[[T], Judged], items: Sequence[T], workers: int) -> list[Judged]:
+def _judge_all(work: Callable[[T], LawResults], items: Sequence[T], workers: int) -> list[LawResults]:
     with ProcessPoolExecutor(workers, initializer=_alone) as pool:
         return list(pool.map(work, items, chunksize=4))
 
 
 def _alone() -> None:
-    """One thread a process, and no word of what a metric warns of."""
+    """Set this process to one thread, and silence warnings."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")

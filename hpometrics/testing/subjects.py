@@ -1,4 +1,4 @@
-"""Subjects: every use of a metric that its parameters allow, with the data to try it on."""
+"""Every use of a metric that its parameters allow, with the data to try it on."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from .exemptions import UNTRIED
 
 @dataclass(frozen=True)
 class Subject:
-    """One metric as it is used: its entry, its full name, its output, and where its data comes from.
+    """One use of a metric: its entry, its full name, its output, and the source of its data.
 
-    Values that a law wants to be the same may differ by `tolerance`, where that is more than the law's own.
+    Values that must be equal may differ by `tolerance`, if that is more than the law's own tolerance.
     """
 
     entry: MetricEntry
@@ -43,27 +43,27 @@ class Subject:
         return ("average", "none") in self.name.params
 
     def make(self) -> Metric:
-        """Build the metric."""
+        """Create the metric."""
         return get_metric(self.name, self.output)
 
     def draw(self, rows: int, noise: float = 0.3, seed: int = 0) -> Batch:
-        """Draw a batch for it."""
+        """Draw a batch for the metric."""
         return self.source(self.output, rows, noise, seed)
 
     def measure(self, *batches: Batch) -> Tensor:
-        """Measure batches from scratch."""
+        """Return the value of a new metric for batches."""
         return value_of(fed(self.make(), *batches))
 
 
 def subjects_of(
     metric: str | MetricEntry, feature_type: str | None = None, source: Draw | None = None
 ) -> tuple[Subject, ...]:
-    """Every use of a metric that its parameters allow: each choice of a choice, 2 for a `k`, else defaults.
+    """Return every use of a metric that its parameters allow: each choice, 2 for a `k`, else defaults.
 
     Args:
         metric: its name or its entry.
-        feature_type: which of its entries, where the name has several.
-        source: draws batches, where neither `draw` nor the metric's own `draw_batch` has any that fit.
+        feature_type: the feature type of the entry, if the name has several.
+        source: draws batches, if those of `draw` and of the metric's own `draw_batch` do not fit.
     """
     entries = (metric,) if isinstance(metric, MetricEntry) else _entries_named(metric, feature_type)
     return tuple(
@@ -79,13 +79,13 @@ def subjects_of(
 
 
 def all_subjects(feature_type: str | None = None) -> tuple[Subject, ...]:
-    """Every use of every registered metric; of one feature when asked."""
+    """Return every use of every registered metric, or of those of one feature."""
     return tuple(subject for entry in all_entries(feature_type) for subject in subjects_of(entry))
 
 
 def _entries_named(name: str, feature_type: str | None) -> tuple[MetricEntry, ...]:
     chosen = tuple(entry for entry in all_entries(feature_type) if entry.name == name)
-    return chosen or find_metric(name, feature_type).entries  # says that there is none
+    return chosen or find_metric(name, feature_type).entries  # raises for an unknown name
 
 
 def _output_of(entry: MetricEntry) -> OutputFeature:
@@ -93,7 +93,7 @@ def _output_of(entry: MetricEntry) -> OutputFeature:
 
 
 def _names_of(entry: MetricEntry) -> list[MetricName]:
-    """Every combination of choices; of parameters that exclude each other, one at a time."""
+    """Return every combination of choices; of parameters that exclude each other, one at a time."""
     alternatives = [p for p in entry.params if p.name in entry.one_of]
     always = [p for p in entry.params if p not in alternatives and (p.choices or p.required)]
     return [
@@ -104,13 +104,13 @@ def _names_of(entry: MetricEntry) -> list[MetricName]:
 
 
 def _settings(param: Param) -> Sequence[Scalar]:
-    """The values that a parameter is tried with."""
+    """Return the values with which a parameter is tried."""
     by_kind: dict[str, Sequence[Scalar]] = {"int": (2,), "float": (0.5,), "bool": (True, False)}
     return param.settings or by_kind.get(param.kind, ("a",))
 
 
 def is_here(entry: MetricEntry) -> bool:
-    """Whether everything is installed that a metric needs, and it downloads nothing."""
+    """Return whether all packages that a metric needs are installed, and it downloads nothing."""
     if not entry.requires:
         return True
     row = getattr(entry.load(), "row", None)  # of a torchmetrics class
@@ -126,5 +126,5 @@ def fed(metric: Metric, *batches: Batch) -> Metric:
 
 
 def value_of(metric: Metric) -> Tensor:
-    """Compute a metric; its value as a tensor."""
+    """Compute a metric and return its value as a tensor."""
     return torch.as_tensor(metric.compute())

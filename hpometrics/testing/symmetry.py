@@ -1,7 +1,6 @@
-"""Symmetry: whether a metric cares which of two is the target, and which class is which.
+"""Symmetries of a metric: exchanging predictions and target, and renaming the classes.
 
-By experiment: predictions and target change places, or every class is called as another one was, and the
-value is the same for every draw, or another one for some.
+Found by experiment: after either change the value is the same for every draw, or differs for some.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ _SCORES = (LOGITS.value, PROBABILITIES.value)
 _NUMBERS = (PREDICTIONS.value, _TARGET)
 
 Change = Callable[[Subject, Batch], tuple[Batch, Batch] | None]
-"""Gives a batch before and after it; None where it cannot be made."""
+"""Returns a batch before and after a change; None if the change is not possible."""
 
 
 def is_kept(subject: Subject, change: Change) -> bool | None:
-    """Say whether a change leaves the value as it is; None where it cannot be made, or there is no value."""
+    """Return whether a change keeps the value; None if the change is not possible, or there is no value."""
     measured = []
     for seed in _SEEDS:
         pair = change(subject, subject.draw(_ROWS, _NOISE, seed))
@@ -38,7 +37,7 @@ def is_kept(subject: Subject, change: Change) -> bool | None:
             return None
         try:
             before, after = (subject.measure(batch).double() for batch in pair)
-        except MetricInputError:  # what it predicts is no target that it takes
+        except MetricInputError:  # it does not take its predictions as a target
             return None
         if not _is_same(before, after, max(_CLOSE, subject.tolerance)):
             return False
@@ -47,7 +46,7 @@ def is_kept(subject: Subject, change: Change) -> bool | None:
 
 
 def exchanged(subject: Subject, batch: Batch) -> tuple[Batch, Batch] | None:
-    """Let predictions and target change places, where a metric reads those two alone and they are alike."""
+    """Exchange predictions and target, if a metric reads those two alone and they have one form."""
     if subject.entry.inputs is not PREDICTIONS or not batch.keys() <= {*_SCORES, *_NUMBERS}:
         return None
     target = batch[_TARGET]
@@ -57,14 +56,14 @@ def exchanged(subject: Subject, batch: Batch) -> tuple[Batch, Batch] | None:
     if target.shape != preds.shape:
         return None
     ignored = getattr(subject.output, "ignore_index", None)
-    if ignored is not None:  # what a target leaves out is no prediction
+    if ignored is not None:  # a prediction cannot be the ignored label
         left_out = target == ignored
         preds, target = preds.masked_fill(left_out, 0), target.masked_fill(left_out, 0)
     return _batch(preds, target), _batch(target, preds)
 
 
 def renamed(subject: Subject, batch: Batch) -> tuple[Batch, Batch] | None:
-    """Call every class as another one was: yes is no, each of several is the next."""
+    """Rename every class: yes becomes no, each of several becomes the next."""
     if subject.output.type == BINARY:
         return batch, {name: _contradicted(name, value) for name, value in batch.items()}
     if subject.output.type == CATEGORY:
@@ -74,7 +73,7 @@ def renamed(subject: Subject, batch: Batch) -> tuple[Batch, Batch] | None:
 
 
 def _exchanged_texts(preds: list[str], target: list[str]) -> tuple[Batch, Batch]:
-    """Cut every other prediction short: texts of one length hide which of them a length is divided by."""
+    """Exchange texts, every other prediction shortened: equal lengths would hide which one is divided by."""
     preds = [text.rsplit(" ", 1)[0] if row % 2 else text for row, text in enumerate(preds)]
     return _batch(preds, [[text] for text in target]), _batch(target, [[text] for text in preds])
 

@@ -1,4 +1,4 @@
-"""The laws: what every metric keeps, each written once. A law draws its own data and raises `LawBroken`."""
+"""The laws of every metric, each written once; a law draws its own data and raises `LawBroken`."""
 
 from __future__ import annotations
 

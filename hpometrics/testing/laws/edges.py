@@ -1,4 +1,4 @@
-"""Laws of the edges: one row, one class, labels that are none, rows to be ignored, what is not finite."""
+"""Laws of edge cases: one row, one class, invalid labels, ignored rows, values that are not finite."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .forms import MODEL_OUTPUTS, with_value
 from .verdict import LawBroken, require_same, require_undefined
 
 _IGNORED = {BINARY: 7, CATEGORY: -1, SET: -1, SEQUENCE: -100, MASK: 255}
-"""Features whose targets are labels, with one that an output may be told to ignore."""
-_BY_ROW = (BINARY, CATEGORY, SET)  # where a row of nothing else is no row
+"""Features whose targets are labels, each with a label that an output may ignore."""
+_BY_ROW = (BINARY, CATEGORY, SET)  # a row of ignored labels alone does not count
 _NO_LABEL = 99
 
 
@@ -37,7 +37,7 @@ def check_single(subject: Subject) -> None:
 
 
 def check_labels(subject: Subject) -> None:
-    """A target that is no class of the output is refused, and the state stays as it was."""
+    """A target that is not a class of the output is refused, and the state stays as it was."""
     if subject.output.type not in _IGNORED:
         return
     good, other = subject.draw(30, seed=1), subject.draw(20, seed=2)
@@ -61,7 +61,7 @@ def check_shapes(subject: Subject) -> None:
 
 
 def check_ignored(subject: Subject) -> None:
-    """Where the target is the `ignore_index` of the output, the row, label, token or pixel is as absent."""
+    """If the target is the `ignore_index` of the output, the row, label, token or pixel does not count."""
     feature = subject.output.type
     if feature not in _IGNORED:
         return
@@ -84,31 +84,31 @@ def check_ignored(subject: Subject) -> None:
 
 
 def _check_unknown(ignoring: Subject, batch: Batch, other: Batch, label: int) -> None:
-    """What a model says of a label that is not known makes no difference."""
+    """Check that the output of a model for an unknown label makes no difference."""
     random = torch.Generator().manual_seed(3)
-    known = torch.rand(batch["target"].shape, generator=random) < 0.7
-    target = batch["target"].where(known, label)
+    is_known = torch.rand(batch["target"].shape, generator=random) < 0.7
+    target = batch["target"].where(is_known, label)
 
-    def said(name: str, value: Any) -> Any:
-        return torch.where(known, value, other[name]) if name in MODEL_OUTPUTS else value
+    def mask(name: str, value: Any) -> Any:
+        return torch.where(is_known, value, other[name]) if name in MODEL_OUTPUTS else value
 
     expected = ignoring.measure({**batch, "target": target})
-    got = ignoring.measure({**{name: said(name, value) for name, value in batch.items()}, "target": target})
+    got = ignoring.measure({**{name: mask(name, value) for name, value in batch.items()}, "target": target})
     require_same(ignoring, expected, got, "whatever the model says of labels that are not known", 1e-9)
 
 
 def check_policy(subject: Subject) -> None:
-    """What is not finite voids the value under `propagate`, with a reason; `ignore` leaves out its rows."""
+    """Under `propagate`, nan in a batch makes the value nan with a reason; `ignore` leaves out its rows."""
     batch = subject.draw(30)
-    given = next((name for name in MODEL_OUTPUTS if name in batch), None)
-    if given is None or not isinstance(batch[given], Tensor) or not batch[given].is_floating_point():
+    name = next((name for name in MODEL_OUTPUTS if name in batch), None)
+    if name is None or not isinstance(batch[name], Tensor) or not batch[name].is_floating_point():
         return
-    bad = with_value(batch, given, torch.nan)
+    bad = with_value(batch, name, torch.nan)
     voided = _fed_under(subject, "propagate", bad, subject.draw(10, seed=2))
     require_undefined(subject, voided, "after nan under propagate")
     ignoring = _fed_under(subject, "ignore", bad)
-    kept = rows_of(batch, slice(size_of(batch) - 1))
-    require_same(subject, subject.measure(kept), value_of(ignoring), "nan under ignore", 1e-9)
+    finite_rows = rows_of(batch, slice(size_of(batch) - 1))
+    require_same(subject, subject.measure(finite_rows), value_of(ignoring), "nan under ignore", 1e-9)
 
 
 def _fed_under(subject: Subject, policy: NonFinite, *batches: Batch) -> Metric:
@@ -121,7 +121,7 @@ def _fed_under(subject: Subject, policy: NonFinite, *batches: Batch) -> Metric:
 
 
 def _one_class(batch: Batch) -> dict[str, Batch]:
-    """The rows of each class that the target has."""
+    """Return the rows of each class that the target has."""
     target = batch.get("target")
     if not isinstance(target, Tensor) or target.ndim != 1 or target.is_floating_point():
         return {}
@@ -132,17 +132,17 @@ def _one_class(batch: Batch) -> dict[str, Batch]:
 
 
 def _side_by_side(batch: Batch, more: Batch) -> Batch:
-    """The rows of a batch with the positions of another beside their own; what has none stays."""
+    """Return the rows of a batch with the positions of another beside their own; what has none stays."""
     target = batch["target"]
     last, rank = target.shape[-1], target.ndim
 
-    def widened(name: str, value: Any) -> Any:
+    def widen(name: str, value: Any) -> Any:
         if not isinstance(value, Tensor) or value.ndim < rank:
             return value
         dim = next(dim for dim in range(value.ndim - 1, 0, -1) if value.shape[dim] == last)
         return torch.cat([value, more[name]], dim)
 
-    return {name: widened(name, value) for name, value in batch.items()}
+    return {name: widen(name, value) for name, value in batch.items()}
 
 
 def _require_refusal(subject: Subject, metric: Metric, bad: Batch, before: Tensor, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Laws of the inputs: a batch in any form, type or place is the same batch; what is none is refused."""
+"""Laws of inputs: a batch in any form, type or device is the same batch; an invalid one is refused."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def check_forms(subject: Subject) -> None:
 
 
 def check_inputs(subject: Subject) -> None:
-    """The output that the metric reads may be handed over itself, in the place of the logits."""
+    """The output that the metric reads may be passed itself, instead of the logits."""
     batch = subject.draw(60)
     outputs = batch_of(subject.output, **batch)
     metric = subject.make()
@@ -110,7 +110,7 @@ def check_inputs(subject: Subject) -> None:
 
 
 def check_sync_free(subject: Subject) -> None:
-    """An update on a device makes the host wait for nothing: no value is read, no copy is waited for."""
+    """An update on a device never makes the host wait: it reads no value and waits for no copy."""
     metric = subject.make().to("meta")
     for seed in (0, 1):
         if waits := waits_of(partial(metric.update, **away(subject.draw(40, seed=seed)))):
@@ -120,8 +120,8 @@ def check_sync_free(subject: Subject) -> None:
 def check_division(subject: Subject) -> None:
     """No decision depends on the last digit of a quotient by a Python number, which accelerators round twice.
 
-    They multiply by the reciprocal, so that 49 / 49.0 is less than 1 there. A metric then misses a threshold
-    that the rate reaches exactly. Division by a 0-d tensor of the device is rounded once, as on the CPU.
+    They multiply by the reciprocal, which makes 49 / 49.0 less than 1. A metric then misses a threshold that
+    the rate reaches exactly. Division by a 0-d tensor of the device is rounded once, as on the CPU.
     """
     for rows in (49, 98):
         batch = subject.draw(rows)
@@ -145,7 +145,7 @@ class _Reciprocals(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def check_device(subject: Subject) -> None:
-    """On an accelerator, where there is one, the value is that of the CPU; nan in gives nan with a reason."""
+    """On an accelerator, if there is one, the value is that of the CPU; nan in gives nan with a reason."""
     batch = subject.draw(90)
     for device in ("cuda",) if torch.cuda.is_available() else ():
         moved = over_tensors(batch, lambda tensor, device=device: tensor.to(device))  # type: ignore[misc]

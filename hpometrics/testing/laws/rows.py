@@ -1,4 +1,4 @@
-"""Laws of the rows: a value follows from the rows and their weights, however they come."""
+"""Laws of rows: the value depends on the rows and their weights, whatever their order and batches."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .verdict import LawBroken, require_same
 
 NOISE = (0.0, 0.3, 0.9)
 WEIGHT_SCALES = (2.0**-40, 2.0**-10, 2.0**332)
-"""From 1e-12 to the largest weight there is: powers of two, which cost no digit."""
+"""From 1e-12 to the largest weight: powers of two, which lose no digit."""
 
 VALUE_SCALES = (2.0**-996, 2.0**-332, 2.0**332, 2.0**996)
 """From 1e-300 to 1e300, by powers of two."""
 MARGINS = (16.0, 1024.0, 8192.0)
-"""How many times as sure a model is that was sure already."""
-_EXPONENTS = 1020  # of two, between which a value is a float64 of all its digits
+"""Factors of the logits of a model that is already certain."""
+_EXPONENTS = 1020  # of two: up to it, either way, a float64 has all its digits
 
 
 def check_direction(subject: Subject) -> None:
@@ -76,7 +76,7 @@ def check_repetition(subject: Subject) -> None:
 
 
 def check_weights(subject: Subject) -> None:
-    """A row of weight 2 counts as twice that row, one of weight 0 not at all; who cannot weigh says so."""
+    """A row of weight 2 counts twice, one of weight 0 not at all; a metric without weights refuses them."""
     batch = subject.draw(60)
     rows = size_of(batch)
     times = torch.tensor([2, 1, 0, 1, 3]).repeat(rows)[:rows]
@@ -100,7 +100,7 @@ def check_weight_scale(subject: Subject) -> None:
     weight = torch.tensor([1.0, 0.5, 0.75, 0.25, 0.125], dtype=torch.float64).repeat(rows)[:rows]
     try:
         expected = subject.measure({**batch, "sample_weight": weight})
-    except MetricInputError:  # who cannot weigh says so by the law of weights
+    except MetricInputError:  # `check_weights` checks the refusal
         return
     for factor in WEIGHT_SCALES:
         got = subject.measure({**batch, "sample_weight": factor * weight})
@@ -108,10 +108,10 @@ def check_weight_scale(subject: Subject) -> None:
 
 
 def check_value_scale(subject: Subject) -> None:
-    """In another unit the value is another by a power of it, from 1e-300 to 1e300 times the first one.
+    """In another unit, from 1e-300 to 1e300 times the first one, the value scales by a power of the unit.
 
-    The power is measured between 1 and 4; what has none, as a loss with a bound, may have any value, and so
-    may what reads numbers of no unit.
+    The power is measured between 1 and 4; a metric without one, such as a loss with a bound, may have any
+    value, and so may a metric of numbers without a unit.
     """
     batch = subject.draw(30, noise=0.6)
     if subject.output.type not in (NUMBER, VECTOR, TIMESERIES) or "predictions" not in batch:
@@ -178,7 +178,7 @@ def _with_margin(batch: Batch, margin: float) -> Batch:
 
 
 def check_weightless(subject: Subject) -> None:
-    """Rows that all weigh nothing are no rows: nan, one number of it with a reason."""
+    """Rows that all have weight 0 do not count: the value is nan, a single number with a reason."""
     batch = subject.draw(6)
     metric = subject.make()
     try:
@@ -189,18 +189,18 @@ def check_weightless(subject: Subject) -> None:
         return
     value = value_of(metric)
     if not value.isnan().all() or not (value.ndim or metric.undefined_reason):
-        said = metric.undefined_reason or "without a reason"
-        raise LawBroken(f"{subject} is {value.tolist()} of rows that weigh nothing, {said}; must be nan")
+        reason = metric.undefined_reason or "without a reason"
+        raise LawBroken(f"{subject} is {value.tolist()} of rows that weigh nothing, {reason}; must be nan")
 
 
 def check_soft_labels(subject: Subject) -> None:
-    """Soft labels that are sure give the value of the hard ones; who cannot read them says so."""
+    """Soft labels of 0 and 1 give the value of the hard ones; a metric without soft labels refuses them."""
     batch = subject.draw(40)
-    shown = batch_of(subject.output, **batch)
+    outputs = batch_of(subject.output, **batch)
     if not isinstance(batch.get("target"), Tensor) or not {"logits", "probabilities"} & batch.keys():
         return
     beside = {name: value for name, value in batch.items() if name != "target"}
-    soft = {**beside, "target_probabilities": _sure(shown)}
+    soft = {**beside, "target_probabilities": _sure(outputs)}
     try:
         value = subject.measure(soft)
     except MetricInputError as err:
@@ -211,7 +211,7 @@ def check_soft_labels(subject: Subject) -> None:
 
 
 def _sure(batch: Outputs) -> Tensor:
-    """Probabilities that say what the target is."""
+    """Return the target as probabilities of 0 and 1."""
     if batch.num_classes is None:
         return batch.target.double()
     index = batch.index.where(batch.counted, 0)

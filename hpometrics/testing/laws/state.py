@@ -1,4 +1,4 @@
-"""Laws of the state: a metric may be merged, copied, saved, reset, called, and keep others company."""
+"""Laws of the state: merging, copying, saving, resetting, calling, and measuring beside other metrics."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check_merge(subject: Subject) -> None:
 
 
 def check_reset(subject: Subject) -> None:
-    """After `reset` a metric is as new."""
+    """After `reset` a metric is like a new one."""
     first, second = subject.draw(40, seed=1), subject.draw(30, seed=2)
     metric = fed(subject.make(), first)
     value_of(metric)
@@ -53,7 +53,7 @@ def check_reset(subject: Subject) -> None:
 
 
 def check_pickle(subject: Subject) -> None:
-    """A copy made in the middle goes on to the same value, and the original does not notice."""
+    """A copy made halfway continues to the same value, and does not change the original."""
     first, second = subject.draw(40, seed=1), subject.draw(30, seed=2)
     metric = fed(subject.make(), first)
     copies = {"unpickled": pickle.loads(pickle.dumps(metric)), "deep copied": copy.deepcopy(metric)}
@@ -64,7 +64,7 @@ def check_pickle(subject: Subject) -> None:
 
 
 def check_state_dict(subject: Subject) -> None:
-    """A state saved in the middle and read by `torch.load(weights_only=True)` goes on to the same value."""
+    """A state saved halfway and read by `torch.load(weights_only=True)` continues to the same value."""
     first, second = subject.draw(40, seed=1), subject.draw(30, seed=2)
     saved, file = fed(subject.make(), first), io.BytesIO()
     state = saved.state_dict()
@@ -89,7 +89,7 @@ def check_empty(subject: Subject) -> None:
 
 
 def check_forward(subject: Subject) -> None:
-    """Called like a module, a metric returns the value of that batch alone and goes on counting."""
+    """Called like a module, a metric returns the value of that batch alone and adds it to the state."""
     first, second = subject.draw(40, seed=1), subject.draw(30, seed=2)
     metric = subject.make()
     metric(**first)
@@ -113,9 +113,9 @@ def check_inference_mode(subject: Subject) -> None:
 
 
 def check_streams(subject: Subject) -> None:
-    """No random stream changes: of Python, NumPy and torch; of accelerators none is seeded or set.
+    """No random stream of Python, NumPy or torch changes, and none of an accelerator is seeded or set.
 
-    A metric that draws does so from a generator of its own.
+    A metric that draws has a generator of its own.
     """
     batch = subject.draw(60)
     first, second = cut(batch, [40, 20])
@@ -124,8 +124,8 @@ def check_streams(subject: Subject) -> None:
     with ExitStack() as patched:
         for device in (torch.cuda, torch.xpu, torch.mps):
             for name in _SETTERS & vars(device).keys():
-                told = partial(seeded.append, f"{device.__name__}.{name}")
-                patched.enter_context(patch.object(device, name, lambda *_, told=told, **__: told()))
+                note = partial(seeded.append, f"{device.__name__}.{name}")
+                patched.enter_context(patch.object(device, name, lambda *_, note=note, **__: note()))
         metric.update(**first)
         metric.update(**second)
         value_of(metric)
@@ -141,7 +141,7 @@ _SETTERS = {
 
 
 def _streams() -> dict[str, object]:
-    """The states of the streams, such that equal ones are the same."""
+    """Return the states of the streams, in a form that can be compared."""
     kind, keys, *rest = np.random.get_state(legacy=True)
     return {
         "random": random.getstate(),
@@ -151,7 +151,7 @@ def _streams() -> dict[str, object]:
 
 
 def check_company(subject: Subject) -> None:
-    """In a collection of all metrics that measure the same batches a metric has the value it has alone."""
+    """In a collection of all metrics of the same batches a metric has the same value as alone."""
     ready = (entry for entry in all_entries(subject.output.type) if not entry.requires)
     classes = tuple((entry.name, entry.load()) for entry in ready)
     names = _company_of(classes, subject.output.type, subject.source) or (subject.name,)
@@ -164,7 +164,7 @@ def check_company(subject: Subject) -> None:
 def _company_of(
     classes: tuple[tuple[str, type[Metric]], ...], feature_type: str, source: Draw
 ) -> tuple[MetricName, ...]:
-    """Return all uses of the metrics of a feature, whose classes are these, that draw from one source."""
+    """Return all uses of the metrics of a feature with one source; `classes` is part of the cache key."""
     every = (one for entry in all_entries(feature_type) if not entry.requires for one in subjects_of(entry))
     return tuple(one.name for one in every if one.source is source)
 

@@ -1,4 +1,4 @@
-"""Verdict: what a law says of a metric that breaks it, and how values are compared."""
+"""The error of a law that a metric breaks, and the comparison of values."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..subjects import Subject, value_of
 
 
 class LawBroken(HpometricsError, AssertionError):
-    """A metric does not keep a law; the message says which, what was expected and what came."""
+    """A metric breaks a law; the message has the law, the expected and the actual value."""
 
 
 def require_same(subject: Subject, expected: Tensor, got: Tensor, how: str, tolerance: float = 1e-12) -> None:
-    """Break the law unless two values are equal.
+    """Raise unless two values are equal.
 
     Raises:
-        LawBroken: they are not; `how` says how the second one came about.
+        LawBroken: they are not; `how` describes the second one in the message.
     """
     tolerance = max(tolerance, subject.tolerance)
     if expected.shape != got.shape or not torch.allclose(
@@ -28,10 +28,10 @@ def require_same(subject: Subject, expected: Tensor, got: Tensor, how: str, tole
 
 
 def require_undefined(subject: Subject, metric: Metric, when: str) -> None:
-    """Break the law unless a metric is nan and says why.
+    """Raise unless a metric is nan with a reason.
 
     Raises:
-        LawBroken: it has a value, or gives no reason.
+        LawBroken: it has a value, or no reason.
     """
     value = value_of(metric)
     if not value.isnan().all():
