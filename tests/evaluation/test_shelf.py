@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from hpometrics import EngineParams
-from hpometrics.engines.cache import Prefix, Prefixes, Shelf
+from hpometrics.engines.cache import Prefix, Prefixes, SingleFlight
 
 PREFIX = Prefix("data_source", "key")
 THREADS = 4
@@ -36,13 +36,13 @@ class Counting:
 class Maker:
     """Ends once all threads have asked, the first time in an error if it is to."""
 
-    def __init__(self, keeper: Counting, error: BaseException | None = None) -> None:
-        self.keeper, self.error = keeper, error
+    def __init__(self, policy: Counting, error: BaseException | None = None) -> None:
+        self.policy, self.error = policy, error
         self.made = 0
 
     def __call__(self) -> object:
         self.made += 1
-        assert self.keeper.all_asked.wait(timeout=60)
+        assert self.policy.all_asked.wait(timeout=60)
         if self.made == 1 and self.error is not None:
             raise self.error
         return object()
@@ -50,31 +50,31 @@ class Maker:
 
 def test_all_who_ask_get_what_one_makes():
     """Four threads, one output: it is the same object."""
-    keeper = Counting()
-    shelf, make = Shelf(keeper), Maker(keeper)
+    policy = Counting()
+    store, make = SingleFlight(policy), Maker(policy)
     with ThreadPoolExecutor(THREADS) as pool:
-        outputs = {id(one) for one in pool.map(lambda _: shelf.get(PREFIX, make), range(THREADS))}
-    assert (len(outputs), make.made, len(shelf)) == (1, 1, 1)
+        outputs = {id(one) for one in pool.map(lambda _: store.get(PREFIX, make), range(THREADS))}
+    assert (len(outputs), make.made, len(store)) == (1, 1, 1)
 
 
 @pytest.mark.parametrize("error", [OSError("gone"), KeyboardInterrupt()], ids=repr)
 def test_all_who_wait_see_the_failure_and_the_next_tries_again(error):
     """Four threads see one error; nothing is kept of it."""
-    keeper = Counting()
-    shelf, make = Shelf(keeper), Maker(keeper, error)
+    policy = Counting()
+    store, make = SingleFlight(policy), Maker(policy, error)
     with ThreadPoolExecutor(THREADS) as pool:
-        waiting = [pool.submit(shelf.get, PREFIX, make) for _ in range(THREADS)]
+        waiting = [pool.submit(store.get, PREFIX, make) for _ in range(THREADS)]
     assert [one.exception() for one in waiting] == [error] * THREADS
-    assert (make.made, len(shelf)) == (1, 0)
-    assert shelf.get(PREFIX, make) is shelf.get(PREFIX, make)
+    assert (make.made, len(store)) == (1, 0)
+    assert store.get(PREFIX, make) is store.get(PREFIX, make)
     assert make.made == 2
 
 
 def test_others_are_made_meanwhile():
-    """Making one output does not keep the shelf from giving another."""
-    shelf = Shelf(Counting())
+    """Making one output does not keep the store from returning another."""
+    store = SingleFlight(Counting())
     other = Prefix("data_source", "another")
-    assert shelf.get(PREFIX, lambda: shelf.get(other, lambda: "made inside")) == "made inside"
+    assert store.get(PREFIX, lambda: store.get(other, lambda: "made inside")) == "made inside"
 
 
 def test_prefixes_share_what_leads_to_them():
