@@ -1,1 +1,1 @@
-"""Logs: views of the record of a run, each derived from its epochs alone and rebuilt when the run goes on."""
+"""Loggers follow a run epoch by epoch; each view is derived from the record and rebuilt on resumption."""

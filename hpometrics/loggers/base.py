@@ -1,4 +1,4 @@
-"""EpochLogger: what follows a run epoch by epoch, told of each once the record has it."""
+"""EpochLogger, the protocol of a logger, and the state of a run that it receives."""
 
 from __future__ import annotations
 

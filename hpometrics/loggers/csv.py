@@ -1,4 +1,4 @@
-"""CsvLogger: `epochs.csv`, a line per epoch and a column per value, for spreadsheets and data frames."""
+"""CsvLogger writes `epochs.csv`: a line per epoch and a column per value, for spreadsheets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MlflowLogger: a run of MLflow per trial, with its params, its values and the value that counts."""
+"""MlflowLogger logs each trial as an MLflow run, with its params, its values and the value that counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loggers: those of one run, chosen by name or given as objects, and what a failing one means."""
+"""The loggers of one run, chosen by name or passed as objects, and how a failing one is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports: the values of an epoch as rows per task, printed as ParlAI prints them."""
+"""The values of an epoch as rows per task, printed as ParlAI prints them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TensorBoardLogger: one event file per trial, with its values, its params and the value that counts."""
+"""TensorBoardLogger writes one event file per trial: its values, its params and the value that counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TrainStats: `.trainstats`, the history of a run in the shape of ParlAI's file, as strict JSON."""
+"""TrainStats writes `.trainstats`, the history of a run in the shape of ParlAI's file, as strict JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WandbLogger: a run of Weights & Biases per trial, with its params, its values and the value that counts."""
+"""WandbLogger logs each trial as a W&B run, with its params, its values and the value that counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading: a file of a record is a regular one, of bounded size, in its own place and not behind a link."""
+"""Read and write the files of a record: regular, of bounded size, not behind a link, replaced atomically."""
 
 from __future__ import annotations
 

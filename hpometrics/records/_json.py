@@ -1,4 +1,4 @@
-"""Strict JSON: what a record may hold; Python's own reader also takes NaN, and fails on deep nesting.
+"""Strict JSON with a format number and a digest, as every file of a record is written.
 
 Every file that is read again has the number of its format. A file without one is of format 0. A version that
 goes on with a sweep, or with a trial, first writes its number, in `sweep.resolved.yaml` or in `trial.json`. A

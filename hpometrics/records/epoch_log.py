@@ -1,4 +1,4 @@
-"""EpochLog: `epochs.jsonl`, one line per epoch, on disk before the next epoch begins."""
+"""EpochLog writes `epochs.jsonl`, one line per epoch, on disk before the next epoch begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mending: a damaged file is put aside under a name of its own, and what is known of it written anew."""
+"""Move a damaged file of a record aside under a name of its own, and write anew what is known of it."""
 
 from __future__ import annotations
 

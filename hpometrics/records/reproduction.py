@@ -1,4 +1,4 @@
-"""Replayed: what a record says beside what came out when it was done again, to the last digit."""
+"""Compare a record with what came out when the trial was run again, to the last digit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record of a trial: what it was given, every epoch's values, how it ended; strict JSON both ways."""
+"""The record of a trial: its params, the values of every epoch and how it ended; strict JSON both ways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The door between measuring and searching: one training run, what it measures, keeps and reports."""
+"""Run, the door between measuring and searching: what one training run measures, stores and reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces: what a run leaves in its directory: record, statistics, checkpoints, tables by user, examples."""
+"""The files of one run: its record, statistics, checkpoints, values by user and examples."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..records._json import read_json
 from ..records.epoch_log import EpochLog, Fsync
 from ..records.trial_record import EpochRecord
 from .checkpoint import Checkpoints, Keep, Stateful, copy_states, random_of_ranks
-from .epoch import Panels
+from .epoch import EpochMeter
 from .example_selection import Line
 from .statistics_store import KeptPart, StatisticsLog
 
@@ -277,7 +277,7 @@ class Stored:
     adopted: bool = False
 
 
-class Traces:
+class Artifacts:
     """The files of one run, written in an order that lets a run that is killed in between go on.
 
     Args:
@@ -328,7 +328,7 @@ class Traces:
                 sync_directory(self._log.path.parent)
         return self._log.append(record)
 
-    def follow(self, epoch: int, picked: int | None, panels: Panels, random: Sequence[Any] = ()) -> None:
+    def follow(self, epoch: int, picked: int | None, panels: EpochMeter, random: Sequence[Any] = ()) -> None:
         """Keep what belongs to the picked epoch, then write the checkpoint that was asked for.
 
         Args:

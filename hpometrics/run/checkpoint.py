@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a run at the end of an epoch; the latest and the picked one are kept."""
+"""The checkpoints of a run: its state at the end of an epoch; the latest and the picked one are stored."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..records._json import FORMAT, FORMAT_KEY, check_format
 from ..records.recovery import put_aside
 
 _PARTS = {"epoch", "random", "states"}
-_ABOVE_RESTORE = 7  # frames up to the caller of `run.restore`
+_ABOVE_RESTORE = 8  # frames up to the caller of `run.restore`
 _LIMIT = Limit("a checkpoint", None, 0, "")  # a model may have any size
 _PLAIN = (str, bytes, int, float, bool, type(None))
 

@@ -1,4 +1,4 @@
-"""Ranks: what the processes of a group tell each other about a run; one that is alone tells itself."""
+"""What the processes of a group exchange about a run; a single process exchanges it with itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Panels: all values of one epoch, measured, recorded, watched and logged, with the reason of each nan."""
+"""EpochMeter measures one epoch: its measured, recorded, watched and logged values, or why each is nan."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ..metrics.retrieval.per_user import PerUser
 from .distributed import Additives, Ranks, RankState, by_split, joined
 from .example_finder import Examples, Place
 from .example_selection import Line
-from .logged_values import Logged, Recorded, reading
+from .logged_values import LoggedValues, reading
 from .monitor import Watches
 from .spec import RunSpec
-from .split import EpochValues, Reasons, SplitPanel, Values, called_of, check_split, value_named
+from .split import EpochValues, Reasons, SplitMetrics, Values, called_of, value_named
 from .statistics_store import Keeping, KeptPart, kept_of
 from .throughput import EXAMPLES, KEYWORDS, NO_TASK, Tallies
 
@@ -125,7 +125,7 @@ _ENTRIES = "examples"
 T = TypeVar("T")
 
 
-class Panels:
+class EpochMeter:
     """What one run measures and notes.
 
     A split that no tracked name mentions is measured like validation. `per_user` are the values by user of
@@ -144,9 +144,8 @@ class Panels:
         self._spec = spec
         self._asked = spec.recorded
         self._ranks = ranks
-        self._splits: dict[str, SplitPanel] = {}
-        self._recorded: dict[str, Recorded] = {}
-        self._logged = Logged()
+        self._splits: dict[str, SplitMetrics] = {}
+        self.logged = LoggedValues(self.check_names)
         self._tallies = Tallies()
         self._examples = Examples(spec.track_examples) if spec.track_examples else None
         self.watches = Watches()
@@ -190,7 +189,7 @@ class Panels:
         if self._examples is not None and not panel.void:
             for of, own in by_task(task, {_ENTRIES: examples}):
                 self._look(Place(split, of, feature), {**parts[of], **own})
-        self.recorded(split).batch(task, sum(tally.rows for tally, _ in read.values()))
+        self.logged.recorded(split).batch(task, sum(tally.rows for tally, _ in read.values()))
         if self.watches.laps is not None:
             self.watches.laps.mark(split)
 
@@ -201,16 +200,7 @@ class Panels:
         if self._examples is not None:
             self._examples.add(place, live, tensors, rows[_ENTRIES])
 
-    def recorded(self, split: str) -> Recorded:
-        """What the engine and its data sets record of a split.
-
-        Raises:
-            RunError: there is no such split.
-        """
-        check_split(split)
-        return self._recorded.setdefault(split, Recorded())
-
-    def refuse_measured(self, *names: str) -> None:
+    def check_names(self, *names: str) -> None:
         """Refuse names that this run gives to values of its own.
 
         Raises:
@@ -223,26 +213,6 @@ class Panels:
         for name in names:
             if value_named(name) in own:
                 raise RunError(f"{name!r} is measured by this run; call yours by another name, as my_{name}")
-
-    def log(self, values: Mapping[str, Any]) -> None:
-        """Keep values as they are until the epoch closes.
-
-        Raises:
-            RunError: a value is no number, or its name is measured here.
-        """
-        self.refuse_measured(*values)
-        for name, value in values.items():
-            self._logged.take(name, value)
-
-    def undefined(self, reasons: Mapping[str, str]) -> None:
-        """Keep that values are nan and why, until the epoch closes.
-
-        Raises:
-            RunError: a reason is no text, or its name is measured here.
-        """
-        self.refuse_measured(*reasons)
-        for name, reason in reasons.items():
-            self._logged.undefined(name, reason)
 
     def measure(self) -> Values:
         """Return the values measured in the open epoch so far, over all ranks; none before an update.
@@ -285,9 +255,9 @@ class Panels:
         return RankState(
             self._measured_here(),
             self._tallies.state(self.watches.laps),
-            {split: recorded.state() for split, recorded in self._recorded.items()},
+            self.logged.state(),
             self.watches.close(),
-            self._logged.state(),
+            self.logged.numbers(),
             [] if self._examples is None else [self._examples.found(self._void())],
             None if self._passes else self._digest.sums(),
         )
@@ -322,15 +292,15 @@ class Panels:
         epoch.take("logged", *state.logged)
         return epoch
 
-    def _over_ranks(self, states: Sequence[RankState]) -> Mapping[str, SplitPanel]:
+    def _over_ranks(self, states: Sequence[RankState]) -> Mapping[str, SplitMetrics]:
         return self._splits if self._ranks.alone else self._merged(state.measured for state in states)
 
-    def _merged(self, states: Iterable[Mapping[str, Any]]) -> Mapping[str, SplitPanel]:
+    def _merged(self, states: Iterable[Mapping[str, Any]]) -> Mapping[str, SplitMetrics]:
         """A panel of each split, of what every process has measured."""
         return {split: self._split(split).over(parts) for split, parts in by_split(states).items()}
 
     def _measured(
-        self, panels: Mapping[str, SplitPanel], counted: Additives, recorded: Additives
+        self, panels: Mapping[str, SplitMetrics], counted: Additives, recorded: Additives
     ) -> tuple[Values, Reasons]:
         values: Values = {}
         reasons: Reasons = {}
@@ -349,12 +319,10 @@ class Panels:
     def _reset(self) -> None:
         """Begin the next epoch."""
         self.updated = False
-        self._logged.reset()
+        self.logged.reset()
         self._tallies.reset()
         for panel in self._splits.values():
             panel.reset()
-        for noted in self._recorded.values():
-            noted.reset()
 
     def _wants(self, name: str) -> bool:
         """Whether a count is to be recorded: examples are not where nothing is that nobody asked for."""
@@ -372,20 +340,20 @@ class Panels:
             if reason is not None:
                 reasons[called] = reason
 
-    def _split(self, split: str) -> SplitPanel:
+    def _split(self, split: str) -> SplitMetrics:
         if split not in self._splits:
             prototypes = self._spec.collections.get(split) or self._spec.collections.get(VALIDATION)
-            self._splits[split] = SplitPanel(split, prototypes)
+            self._splits[split] = SplitMetrics(split, prototypes)
         return self._splits[split]
 
 
-def _tasks_of(panels: Iterable[SplitPanel], recorded: Iterable[Mapping[str, Report]]) -> set[str]:
+def _tasks_of(panels: Iterable[SplitMetrics], recorded: Iterable[Mapping[str, Report]]) -> set[str]:
     """The tasks that an epoch has met."""
     told = {task for state in recorded for task in state if task not in (NO_TASK, ALL_TASKS)}
     return told.union(*(panel.tasks for panel in panels))
 
 
-def _by_user(panels: Iterable[SplitPanel]) -> PerUser | None:
+def _by_user(panels: Iterable[SplitMetrics]) -> PerUser | None:
     tables = [table for panel in panels if (table := panel.by_user()) is not None]
     return PerUser.joined(tables) if tables else None
 

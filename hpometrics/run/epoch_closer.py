@@ -1,13 +1,13 @@
-"""Closing: how an epoch of a run ends: measured over all ranks, written and told by the first rank."""
+"""EpochCloser ends the epochs of a run: all ranks measure, and the first one writes and reports."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +15,16 @@ from .._redaction import redacted
 from ..exceptions import RunError
 from ..loggers.base import Standing
 from ..loggers.registry import LoggerLike, Loggers
-from ..metrics.additive import Additive
 from ..metrics.metric import NOTHING_MEASURED
-from ..metrics.registry.scope import VALIDATION
-from ..metrics.reports import Metrics
 from ..records.epoch_log import Fsync
 from ..records.trial_record import EpochRecord, numbers_of
 from ..selection.constraints import violation_of
 from ..selection.rules import At
 from ..selection.selection import Picker
-from .artifacts import Stored, Traces
-from .checkpoint import Keep, random_states
+from .artifacts import Artifacts, Stored
+from .checkpoint import Keep, Stateful, put_states, random_states, set_random_states
 from .distributed import Decision, Ranks, sendable
-from .epoch import Panels
-from .logged_values import Teachers
+from .epoch import EpochMeter
 from .reporter import Joint, PickedReporter, Reporter
 from .spec import RunSpec
 
@@ -114,107 +110,44 @@ def _last_reason(name: str, history: Sequence[EpochRecord]) -> str:
     return next((record.reasons[name] for record in reversed(history) if name in record.reasons), "")
 
 
-class Recording:
-    """The part of a run that takes additive values; see `Run`."""
+class RunState(Enum):
+    """Where a run stands between its first epoch and its last."""
 
-    def __init__(self, panels: Panels) -> None:
-        self._panels = panels
-        self._teachers = Teachers()
-
-    @property
-    def global_metrics(self) -> Metrics:
-        """Takes additive values of the run that belong to no task, from anywhere in the engine.
-
-        `run.global_metrics.add("my_metric", AverageMetric(1, 2))`
-        """
-        return self._panels.recorded(VALIDATION).global_metrics
-
-    def record_local(
-        self,
-        name: str,
-        values: Iterable[Additive],
-        *,
-        task: str | Sequence[str] | None = None,
-        split: str = VALIDATION,
-    ) -> None:
-        """Record a value for each example of the last update, so that every task has its own.
-
-        Args:
-            name: the record calls it that, and `task/name` of each task.
-            values: one per row, as `AverageMetric.many(hits, tokens)` makes them.
-            task: the task of all, or of each, where there was no update.
-            split: the split of that update.
-
-        Raises:
-            RunError: there are more or fewer than rows, or the name is taken.
-            MetricInputError, MetricNameError, AdditionError: see `Metrics.add`.
-        """
-        self._panels.refuse_measured(name)
-        self._begin("record_local")
-        self._panels.recorded(split).local(name, values, task)
-
-    def record_global(self, name: str, value: Additive, *, split: str = VALIDATION) -> None:
-        """Record a value of the run that belongs to no task, as `run.global_metrics.add` does.
-
-        Raises:
-            RunError: the name is taken.
-            MetricInputError, MetricNameError, AdditionError: see `Metrics.add`.
-        """
-        self._panels.refuse_measured(name)
-        self._begin("record_global")
-        self._panels.recorded(split).global_metrics.add(name, value)
-
-    def teach(self, teacher: Any, *, task: str | None = None) -> None:
-        """Register what measures the answers to one data set.
-
-        Args:
-            teacher: an object or class with `custom_evaluation(teacher_action, labels, model_response)` that
-                adds to `self.metrics` (see `Teacher`), or a function of these three and `metrics`.
-            task: the data set's; None where there is one.
-
-        Raises:
-            RunError: the task has a teacher.
-        """
-        self._teachers.add(teacher, task)
-
-    def evaluate_response(
-        self,
-        teacher_action: Any,
-        labels: Any,
-        model_response: Any,
-        *,
-        task: str | None = None,
-        split: str = VALIDATION,
-    ) -> None:
-        """Let the teacher of a task measure one answer.
-
-        Args:
-            teacher_action: what the model was shown.
-            labels: the right answers, or None.
-            model_response: what the model answered.
-            task: whose teacher.
-            split: what it was shown of.
-
-        Raises:
-            RunError: the task has no teacher, or it records a name that is taken.
-        """
-        self._begin("evaluate_response")
-        recorded = self._panels.recorded(split).of(task)
-        self._teachers.evaluate(task, teacher_action, labels, model_response, recorded)
-
-    def _begin(self, what: str) -> None:
-        """Take something into the epoch."""
-        raise NotImplementedError(f"a run says what {what} begins")
-
-    def _collect(self) -> None:
-        """Take in what teachers have measured that the data sets themselves called."""
-        for task, metrics in self._teachers.left():
-            self._panels.recorded(VALIDATION).of(task).add_metrics(metrics)
-            metrics.clear()
+    NEW = auto()
+    """No epoch has begun."""
+    OPEN = auto()
+    """An epoch has taken something in that is not reported yet."""
+    BETWEEN = auto()
+    """An epoch is reported, and another may follow."""
+    ENDED = auto()
+    """An epoch was reported as the final one."""
+    STOPPED = auto()
+    """The host has stopped the run before its last epoch."""
 
 
-class Closing(Recording):
-    """The part of a run that ends its epochs; see `Run`."""
+class EpochCloser:
+    """Ends the epochs of a run: measures each over all ranks, writes it, reports it and obeys the answer.
+
+    Args:
+        spec: what is measured.
+        reporter: where the values go.
+        params: what the run was given; None takes those of the reporter.
+        directory: the trial's own; None writes nothing.
+        fsync: see `EpochLog`.
+        loggers: what follows the run beside its record.
+
+    Attributes:
+        state: where the run stands.
+        stopped: the host's stop, had there been epochs left.
+        stops: the exceptions that mean the host has stopped this run; on every rank those of the first.
+        total: the epochs of the loop; None before the loop begins.
+        in_loop: whether the user's code is in the body of the loop.
+        ranks: the processes of the run.
+        meter: measures the open epoch.
+        progress: follows the optimized values.
+        artifacts: the files of the run.
+        keeps_checkpoints: whether a checkpoint is kept, in the directory or by Ray Tune.
+    """
 
     def __init__(
         self,
@@ -225,159 +158,223 @@ class Closing(Recording):
         fsync: Fsync,
         loggers: Sequence[LoggerLike],
     ) -> None:
-        self._ranks = Ranks()
-        home = directory.absolute() if directory is not None and self._ranks.leads else None
-        super().__init__(Panels(spec, self._ranks, keeps=home is not None))
-        self.spec = spec
-        self._name, self._steering = spec.name, spec.steering
-        self._reporter, self._params = reporter, deepcopy(dict(params or {}))
-        self._progress = Progress(spec)
-        carried = getattr(reporter, "carried", None)
-        self._joint: Joint | None = getattr(reporter, "joint", None)
-        self._keeps = not (directory is None and carried is None) and spec.checkpoints is not Keep.NONE
-        self._loggers = Loggers(loggers if self._ranks.leads else (), home)
-        self._traces = Traces(home, fsync, Keep(spec.checkpoints), carried if self._ranks.leads else None)
-        self._open = self._looping = self._looped = self._holding = self._over = False
-        self._made = self._began = time.perf_counter()
-        self._earlier = 0.0  # seconds of the epochs it goes on after
-        self._total: float = math.inf  # epochs of the loop
-        self.ended = False
+        self.state = RunState.NEW
         self.stopped: BaseException | None = None
-        self._picked_kept: int | None = None  # the epoch whose values the host keeps
-        self._stops = reporter.stops
+        self.stops = reporter.stops
+        self.total: int | None = None
+        self.in_loop = False
+        self.ranks = ranks = Ranks()
+        home = directory.absolute() if directory is not None and ranks.leads else None
+        self.meter = EpochMeter(spec, ranks, keeps=home is not None)
+        self.progress = Progress(spec)
+        mailbox = getattr(reporter, "carried", None)
+        self.keeps_checkpoints = (
+            not (directory is None and mailbox is None) and spec.checkpoints is not Keep.NONE
+        )
+        self.artifacts = Artifacts(home, fsync, Keep(spec.checkpoints), mailbox if ranks.leads else None)
+        self._spec, self._steering = spec, spec.steering
+        self._reporter, self._params = reporter, deepcopy(dict(params or {}))
+        self._joint: Joint | None = getattr(reporter, "joint", None)
+        self._loggers = Loggers(loggers if ranks.leads else (), home)
+        self._created = self._epoch_began = time.perf_counter()
+        self._seconds_before = 0.0  # of the epochs it goes on after
+        self._checkpointed = False  # in the open epoch, on whichever rank
+        self._picked_sent: int | None = None  # the epoch whose values the host keeps
 
     @property
-    def stops(self) -> tuple[type[BaseException], ...]:
-        """The exceptions that mean the host has stopped this run; on every rank those of the first."""
-        return self._stops
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """A copy of the params that this run was given, or that its host has drawn so far."""
-        return deepcopy(dict(self._given))
-
-    @property
-    def _given(self) -> Mapping[str, Any]:
+    def params(self) -> Mapping[str, Any]:
+        """The params that the run was given, or that its host has drawn so far."""
         return self._params or self._reporter.params or {}
-
-    @property
-    def directory(self) -> Path | None:
-        """The trial's own directory; None where nothing is written, as on all ranks but the first."""
-        return self._traces.directory
-
-    @property
-    def keeps_checkpoints(self) -> bool:
-        """Whether what `checkpoint` copies is kept: in the directory, or by Ray Tune."""
-        return self._keeps
 
     @property
     def finished(self) -> bool:
         """Whether patience, the target or the time has ended the run."""
-        return self._progress.ended_by is not None
+        return self.progress.ended_by is not None
 
     @property
-    def ended_by(self) -> End | None:
-        """What has ended the run before its last epoch; None while nothing has."""
-        return None if len(self._progress.history) >= self._total else self._progress.ended_by
+    def seconds(self) -> float:
+        """The seconds that the run has taken so far, before a restart included."""
+        return self._seconds_before + time.perf_counter() - self._created
 
-    @property
-    def seconds_left(self) -> float | None:
-        """The rest of `trial_time`; None where there is none."""
-        limit = self.spec.trial_time
-        return None if limit is None else max(0.0, limit - self._seconds())
+    def begin(self, verb: str) -> None:
+        """Open an epoch, unless the last one is over.
 
-    def end_late(self) -> None:
-        """Note that the time was up before an epoch ended, for an engine that can be stopped in the midst."""
-        self._progress.ended_by = End.TRIAL_TIME
+        Raises:
+            RunError: it is; `verb` is the method of the run that came too late.
+        """
+        self.check_not_over(verb)
+        self.state = RunState.OPEN
 
-    def _seconds(self) -> float:
-        """What the run has taken so far, before a restart included."""
-        return self._earlier + time.perf_counter() - self._made
+    def check_not_over(self, verb: str) -> None:
+        """Refuse what would open an epoch behind the last; one that a break left open still takes it.
 
-    def _take_again(self, record: EpochRecord) -> None:
-        """Take an epoch of before a restart; its seconds are the same on every rank."""
-        self._earlier += record.seconds
-        self._progress.take(record, self._earlier)
+        Raises:
+            RunError: the last epoch is over.
+        """
+        if self.in_loop or self.state is RunState.OPEN or self.stopped is not None:
+            return
+        if self.state is RunState.ENDED or self.total is not None:
+            raise RunError(
+                f"run.{verb}(...) comes after the last epoch, whose values are reported already; "
+                "put it into the loop, `for epoch in run.epochs(n):`"
+            )
 
-    def _begin(self, what: str) -> None:
-        """Take something into the epoch, unless the last one is over."""
-        if not self._looping:
-            self._check_not_over(what)
-        self._open = True
+    def loop(self, total: int) -> Generator[int]:
+        """Yield the number of each epoch that is left of `total`, and close it when its body ends."""
+        self._epoch_began = time.perf_counter()
+        self.total = total
+        self._check_not_stopped()
+        self.meter.watches.restart()
+        over = len(self.progress.history) >= total or self.finished
+        while not over:
+            self.in_loop = True
+            try:
+                yield len(self.progress.history)
+            except GeneratorExit:  # an error in the loop, or a break
+                self._send_picked()
+                raise
+            finally:  # a break ends the loop too; what it leaves open, `value` or `close` will close
+                self.in_loop = False
+            over = self.close_epoch(final=len(self.progress.history) + 1 >= total)
 
-    def _resume(self) -> tuple[Stored, Decision | None]:
-        """Read what there is, and tell the host again; it may have stopped the run before."""
-        stored, decision = self._traces.stored(), None
+    def copy_states(self, objects: dict[str, Stateful]) -> None:
+        """Copy the states for the checkpoint of the open epoch.
+
+        Raises:
+            RunError: an object has no `state_dict`, or one that cannot be stored safely.
+        """
+        self.artifacts.hold(objects)
+        self._checkpointed = self.keeps_checkpoints
+
+    def resume(self, objects: Mapping[str, Stateful]) -> int:
+        """Go on after the latest checkpoint; return the number of epochs already done.
+
+        Raises:
+            RunError: an epoch has begun already, or the checkpoint lacks one of the objects.
+        """
+        if self.progress.history or self.state is RunState.OPEN:
+            raise RunError("restore comes before the first epoch")
+        stored, decision = self.ranks.from_first(self._report_stored)
+        if decision is None:
+            return 0
+        put_states(objects, stored.states, stored.adopted)
+        if not self.ranks.leads:
+            for record in stored.done:
+                self._add_stored(record)
+        self.meter.watches.go_on_after(stored.done[-1].values)
+        self.artifacts.go_on(self.progress.picked)
+        random = self.ranks.own_of(stored.random)
+        if random is not None:
+            set_random_states(random)
+        self._report_jointly(decision)
+        self._obey(decision)
+        return len(stored.done)
+
+    def close_epoch(self, final: bool) -> bool:
+        """Measure the epoch over all ranks; the first writes it, tells its host, and decides for all.
+
+        Returns:
+            Whether the run is over.
+
+        Raises:
+            BaseException: the host's stop.
+        """
+        self._check_not_stopped()
+        record, random = self._measure()
+        self.state = RunState.BETWEEN
+        if self.ranks.alone:  # as it was when the epoch was measured
+            decision = self._lead(record, random, final)
+        else:
+            decision = self.ranks.from_first(lambda: self._lead(record, random, final))
+            if not self.ranks.leads:
+                self._follow(record, decision)
+        self._report_jointly(decision)
+        self._checkpointed = False
+        self._epoch_began = time.perf_counter()
+        self._obey(decision)
+        return decision.over
+
+    def end_loggers(self, complete: bool) -> None:
+        """Close the loggers, once; `complete` says whether the run has come to its end.
+
+        Raises:
+            LoggerError: one of them fails.
+        """
+        if self._loggers:
+            self._loggers.end(self._standing(complete))
+
+    def release(self) -> None:
+        """Close every file and hook, however the run has ended."""
+        try:
+            self._send_picked()
+        finally:
+            self.meter.watches.detach()
+            self.artifacts.close()
+            self.end_loggers(complete=False)
+
+    def _report_stored(self) -> tuple[Stored, Decision | None]:
+        """Read the stored epochs and report them anew; the host may have stopped the run before."""
+        stored, decision = self.artifacts.stored(), None
         for record in stored.done:
-            self._take_again(record)
+            self._add_stored(record)
             decision = self._report(final=False)
             if decision.stop is not None:
                 break
-        return replace(stored, done=tuple(self._progress.history)), decision
+        return replace(stored, done=tuple(self.progress.history)), decision
 
-    def _close_epoch(self, final: bool) -> None:
-        """Measure the epoch over all ranks; the first writes it, tells its host, and decides for all."""
-        self._check_not_stopped()
-        record, random = self._measure()
-        self._open = False
-        if self._ranks.alone:  # as it was when the epoch was measured
-            decision = self._lead(record, random, final)
-        else:
-            decision = self._ranks.from_first(lambda: self._lead(record, random, final))
-            if not self._ranks.leads:
-                self._follow(record, decision)
-        self._report_jointly(decision)
-        self._holding = False
-        self._began = time.perf_counter()
-        self._obey(decision)
+    def _add_stored(self, record: EpochRecord) -> None:
+        """Add an epoch from before a restart; its seconds are the same on every rank."""
+        self._seconds_before += record.seconds
+        self.progress.take(record, self._seconds_before)
 
     def _measure(self) -> tuple[EpochRecord, list[Any]]:
-        """The record of the open epoch, and the random states of every rank where it is checkpointed."""
-        epoch, random = self._panels.close(self._beside)
-        seconds = round(time.perf_counter() - self._began, 6)
+        """Return the record of the open epoch, and the random states of every rank if it is checkpointed."""
+        epoch, random = self.meter.close(self._beside)
+        seconds = round(time.perf_counter() - self._epoch_began, 6)
         _check_names(epoch.values)
         reasons = {name: redacted(reason) for name, reason in epoch.reasons.items()}
-        return EpochRecord(len(self._progress.history), epoch.values, reasons, seconds), random
+        return EpochRecord(len(self.progress.history), epoch.values, reasons, seconds), random
 
     def _beside(self) -> Any:
-        """Take in what teachers have measured; what else a rank tells the others is its random states."""
-        self._collect()
-        return random_states() if self._holding else None
+        """Collect what teachers have measured; return what a rank sends beside it, its random states."""
+        self.meter.logged.collect()
+        return random_states() if self._checkpointed else None
 
     def _lead(self, record: EpochRecord, random: list[Any], final: bool) -> Decision:
         """Write the record, the values by user, the checkpoint, then tell the loggers and the host.
 
         In this order a run that is killed in between can go on.
         """
-        self._progress.take(self._traces.append(record, self._panels.kept), self._seconds())
-        self._traces.follow(record.epoch, self._progress.picked, self._panels, random)
+        progress, meter = self.progress, self.meter
+        progress.take(self.artifacts.append(record, meter.kept), self.seconds)
+        self.artifacts.follow(record.epoch, progress.picked, meter, random)
         if self._loggers:
             self._loggers.epoch(self._standing())
         return self._report(final)
 
     def _follow(self, record: EpochRecord, decision: Decision) -> None:
-        """Take the epoch as the first rank has it."""
-        self._progress.take(record.with_numbers(decision.steering), self._seconds())
-        self._traces.follow(record.epoch, self._progress.picked, self._panels)
+        """Add the epoch as the first rank has it."""
+        self.progress.take(record.with_numbers(decision.steering), self.seconds)
+        self.artifacts.follow(record.epoch, self.progress.picked, self.meter)
 
     def _report(self, final: bool) -> Decision:
-        """Tell the host the last epoch."""
-        record = self._progress.history[-1]
+        """Report the last epoch to the host."""
+        progress = self.progress
+        record = progress.history[-1]
         over = final or self.finished
-        ended = over or len(self._progress.history) == self.spec.epochs
+        ended = over or len(progress.history) == self._spec.epochs
         numbers = numbers_of(record.values)
-        for name in self.spec.optimized:
-            if record.reasons.get(name) == NOTHING_MEASURED:  # no host is to judge an epoch without a batch
+        for name in self._spec.optimized:
+            if record.reasons.get(name) == NOTHING_MEASURED:  # no host may judge an epoch without a batch
                 numbers.pop(name, None)
         stop = None
         try:
-            self._reporter.report(
-                record.epoch, record.number(self._name), self._progress.value, numbers, ended
-            )
+            value = record.number(self._spec.name)
+            self._reporter.report(record.epoch, value, progress.value, numbers, ended)
         except self._reporter.stops as err:
-            stop = err if self._ranks.alone else sendable(err)
+            stop = err if self.ranks.alone else sendable(err)
         if over or stop is not None:
-            self._keep_picked()
+            self._send_picked()
         steering = {name: numbers[name] for name in self._steering if name in numbers}
         counterpart = None if self._joint is None else self._joint.counterpart()
         return Decision(steering, over, ended, stop, counterpart)
@@ -386,17 +383,17 @@ class Closing(Recording):
         """Make the reports that the host takes from all ranks at once."""
         if decision.counterpart is None:
             return
-        if self._joint is not None and self._ranks.leads:
+        if self._joint is not None and self.ranks.leads:
             self._joint.send()
         else:
             decision.counterpart()
 
-    def _keep_picked(self) -> None:
-        """Leave the values of the picked epoch with a host that keeps them, once."""
-        picked = self._progress.picked
-        if picked not in (None, self._picked_kept) and isinstance(self._reporter, PickedReporter):
-            self._reporter.keep_picked(picked, self._progress.history[picked].values)
-            self._picked_kept = picked
+    def _send_picked(self) -> None:
+        """Send the values of the picked epoch to a host that keeps them, once."""
+        picked = self.progress.picked
+        if picked not in (None, self._picked_sent) and isinstance(self._reporter, PickedReporter):
+            self._reporter.keep_picked(picked, self.progress.history[picked].values)
+            self._picked_sent = picked
 
     def _obey(self, decision: Decision) -> None:
         """Do what the first rank has decided.
@@ -404,47 +401,28 @@ class Closing(Recording):
         Raises:
             BaseException: the host's stop.
         """
-        self.ended, self._over = decision.ended, decision.over
-        if decision.stop is not None:
-            self._stops = (*self._reporter.stops, type(decision.stop))
-            self.stopped = None if self.ended else decision.stop
-            raise decision.stop
-
-    def _end_loggers(self, complete: bool) -> None:
-        if self._loggers:
-            self._loggers.end(self._standing(complete))
+        self.state = RunState.ENDED if decision.ended else RunState.BETWEEN
+        if decision.stop is None:
+            return
+        self.stops = (*self._reporter.stops, type(decision.stop))
+        if not decision.ended:
+            self.state, self.stopped = RunState.STOPPED, decision.stop
+        raise decision.stop
 
     def _standing(self, complete: bool = False) -> Standing:
         return Standing(
-            metric=self._name,
-            given=self._given,
-            directory=self._traces.directory,
-            history=self._progress.history,
-            picks=self._progress.picks,
-            impatience=self._progress.impatience,
+            metric=self._spec.name,
+            given=self.params,
+            directory=self.artifacts.directory,
+            history=self.progress.history,
+            picks=self.progress.picks,
+            impatience=self.progress.impatience,
             complete=complete,
         )
 
     def _check_not_stopped(self) -> None:
         if self.stopped is not None:  # whoever swallowed it gets it again
             raise self.stopped
-
-    def _check_not_over(self, what: str) -> None:
-        """Refuse what would open an epoch behind the last; one that a break left open still takes it."""
-        if self._open or self.stopped is not None or not (self.ended or self._looped):
-            return
-        raise RunError(
-            f"run.{what}(...) comes after the last epoch, whose values are reported already; "
-            "put it into the loop, `for epoch in run.epochs(n):`"
-        )
-
-    def _release(self) -> None:
-        try:
-            self._keep_picked()
-        finally:
-            self._panels.watches.detach()
-            self._traces.close()
-            self._end_loggers(complete=False)
 
 
 def _check_names(names: Iterable[str]) -> None:
@@ -454,6 +432,8 @@ def _check_names(names: Iterable[str]) -> None:
         RunError: with the name as it may be shown.
     """
     text = "\n".join(names)
-    if redacted(text) != text:
-        shown = next(shown for name in names if (shown := redacted(name)) != name)
-        raise RunError(f"the name of a value holds a secret: {shown}; give it another name")
+    if redacted(text) == text:
+        return
+    for name in names:
+        if redacted(name) != name:
+            raise RunError(f"the name of a value holds a secret: {redacted(name)}; give it another name")

@@ -1,4 +1,4 @@
-"""Examples: the values of each row of the batches of an epoch, of which the worst and the best are told."""
+"""Find the worst and the best examples among the rows of an epoch."""
 
 from __future__ import annotations
 

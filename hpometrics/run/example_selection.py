@@ -1,4 +1,4 @@
-"""Example plan: how many examples are kept, ranked by which metric; settled before the first trial."""
+"""Which examples a run selects, by which metric, and the line of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recorded: additive values of one split that engines and data sets record, by task and over all."""
+"""The values that an engine logs and records in an epoch: plain numbers, and additive values by task."""
 
 from __future__ import annotations
 
@@ -14,11 +14,84 @@ import torch
 from ..exceptions import MetricNameError, RunError
 from ..metrics.additive import Additive
 from ..metrics.registry.names import MICRO, MetricName
-from ..metrics.registry.scope import ALL_TASKS, check_task
+from ..metrics.registry.scope import ALL_TASKS, VALIDATION, check_task
 from ..metrics.reports import Metrics, Report, aggregate_named_reports, aggregate_unnamed_reports
 from ..space.dimensions import shown
 from .monitor import Told
+from .split import check_split
 from .throughput import NO_TASK
+
+Tasks = str | Sequence[str] | None
+
+_MIXED = "some recorded values name a task and some do not; say task= with each"
+
+
+class LoggedValues:
+    """The values that an engine and its data sets log and record in the open epoch.
+
+    Args:
+        check_names: refuses names that the run gives to values of its own, with a RunError.
+
+    Attributes:
+        teachers: the teacher of each task.
+    """
+
+    def __init__(self, check_names: Callable[..., None]) -> None:
+        self.check_names = check_names
+        self.teachers = Teachers()
+        self._numbers = Logged()
+        self._recorded: dict[str, Recorded] = {}
+
+    def log(self, values: Mapping[str, Any]) -> None:
+        """Keep values as they are until the epoch closes.
+
+        Raises:
+            RunError: a value is not a number, or the run measures its name.
+        """
+        self.check_names(*values)
+        for name, value in values.items():
+            self._numbers.take(name, value)
+
+    def undefined(self, reasons: Mapping[str, str]) -> None:
+        """Keep that values are nan and why, until the epoch closes.
+
+        Raises:
+            RunError: a reason is not a text, or the run measures its name.
+        """
+        self.check_names(*reasons)
+        for name, reason in reasons.items():
+            self._numbers.undefined(name, reason)
+
+    def recorded(self, split: str) -> Recorded:
+        """Return the additive values of a split.
+
+        Raises:
+            RunError: there is no such split.
+        """
+        if split not in self._recorded:
+            check_split(split)
+            self._recorded[split] = Recorded()
+        return self._recorded[split]
+
+    def collect(self) -> None:
+        """Add what teachers have measured that the data sets themselves called."""
+        for task, metrics in self.teachers.left():
+            self.recorded(VALIDATION).of(task).add_metrics(metrics)
+            metrics.clear()
+
+    def numbers(self) -> Told:
+        """Return each logged value as a plain number, and the reason of one that is undefined."""
+        return self._numbers.state()
+
+    def state(self) -> dict[str, dict[str, Report]]:
+        """Return the additive values by split and task."""
+        return {split: recorded.state() for split, recorded in self._recorded.items()}
+
+    def reset(self) -> None:
+        """Begin the next epoch."""
+        self._numbers.reset()
+        for recorded in self._recorded.values():
+            recorded.reset()
 
 
 class Logged:
@@ -102,11 +175,6 @@ def _unwrapped(value: Any) -> Any:
     """The one element of an array of another library; that of a masked one is not there."""
     single = hasattr(value, "item") and getattr(value, "size", 0) == 1
     return value.item() if single and not isinstance(value, np.ma.MaskedArray) else value
-
-
-Tasks = str | Sequence[str] | None
-
-_MIXED = "some recorded values name a task and some do not; say task= with each"
 
 
 class Recorded:

@@ -1,4 +1,4 @@
-"""Asked: from what a user names to what a run measures, each metric with its place and its direction."""
+"""Resolve what a user names into what a run measures: each metric with its place and its direction."""
 
 from __future__ import annotations
 

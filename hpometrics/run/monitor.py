@@ -1,4 +1,4 @@
-"""Watch: gradients, learning rate and speed of an optimizer, without a synchronization."""
+"""Watch the gradients, the learning rate and the speed of an optimizer without synchronizing."""
 
 from __future__ import annotations
 

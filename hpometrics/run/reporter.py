@@ -1,4 +1,4 @@
-"""Reporter: where a run's epoch values go. One report per epoch; the host's stop raises."""
+"""Reporter protocols: where the values of each epoch go, and how a host stops a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers: a metric of epochs that are over, from the statistics that a run has kept of them."""
+"""Measure another metric of closed epochs from their stored statistics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..metrics.statistics.scores import Pooled, Scores
 from ..records.trial_record import EpochRecord
 from ..selection.significance import Span
 from .spec import RunSpec
-from .split import EpochValues, Reasons, SplitPanel, Values
+from .split import EpochValues, Reasons, SplitMetrics, Values
 from .statistics_store import STATISTICS_FILE, KeptEpoch, KeptPart, State, keeper_of, read_kept, rows_of
 
 Outputs = OutputFeature | Mapping[str, OutputFeature]
@@ -58,7 +58,7 @@ class Answers:
         if threshold is not None:
             output = _with_threshold(output, asked.feature, threshold)
         self._spec = RunSpec(metric, output=output, defaults=False, statistics="none")
-        self._panels: dict[str, SplitPanel] = {}
+        self._panels: dict[str, SplitMetrics] = {}
 
     @property
     def name(self) -> str:
@@ -150,12 +150,12 @@ class Answers:
             text = f"what is kept of epoch {kept.epoch} does not fit {self.name}: {err}"
             raise RecordError(f"{STATISTICS_FILE}: {text}") from err
 
-    def _panel(self, split: str) -> SplitPanel:
+    def _panel(self, split: str) -> SplitMetrics:
         if split not in self._panels:
-            self._panels[split] = SplitPanel(split, self._spec.collections.get(VALIDATION))
+            self._panels[split] = SplitMetrics(split, self._spec.collections.get(VALIDATION))
         return self._panels[split]
 
-    def _fill(self, panel: SplitPanel, parts: Sequence[KeptPart]) -> None:
+    def _fill(self, panel: SplitMetrics, parts: Sequence[KeptPart]) -> None:
         for part in parts:
             if part.void is not None:
                 panel.void[part.output, part.task] = part.void

@@ -1,11 +1,11 @@
-"""Run: the door between measuring and searching. One training run: epochs, updates, reports, checkpoints."""
+"""Run: one training run that takes updates and logged values, checkpoints, and reports each epoch."""
 
 from __future__ import annotations
 
 import math
-import time
 import warnings
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,18 +13,20 @@ import torch
 
 from ..exceptions import LoggerError, MetricInputError, NoFiniteValueError, RunError
 from ..loggers.registry import LoggerLike
+from ..metrics.additive import Additive
 from ..metrics.registry.scope import VALIDATION
+from ..metrics.reports import Metrics
 from ..metrics.retrieval.per_user import PerUser
 from ..records.epoch_log import Fsync
 from ..records.trial_record import EpochRecord, Reading, number_in, numbers_of
-from .checkpoint import Stateful, put_states, set_random_states
-from .epoch_closer import Closing
+from .checkpoint import Stateful
+from .epoch_closer import End, EpochCloser, RunState
 from .example_selection import Line
 from .reporter import DirectedReporter, as_reporter
 from .spec import RunSpec
 
 
-class Run(Closing):
+class Run:
     """One training run with one set of params.
 
     Args:
@@ -39,8 +41,7 @@ class Run(Closing):
             directory, `.trainstats` is always written.
 
     Attributes:
-        ended: whether an epoch was reported as the final one.
-        stopped: the host's stop, had there been epochs left.
+        spec: what is measured.
 
     Raises:
         ObjectiveError: the host searches in another direction than the metric's.
@@ -67,13 +68,15 @@ class Run(Closing):
     ) -> None:
         if (spec is None) == (not facts):
             raise RunError("a run takes spec=, or the facts of one: metric=, output=, ...; one of the two")
-        settled = spec or RunSpec(**facts)
+        self.spec = spec or RunSpec(**facts)
         reporter = as_reporter(host)
-        reporter.check(settled.optimized)
+        reporter.check(self.spec.optimized)
         if isinstance(reporter, DirectedReporter):
-            reporter.check_tracked(settled.directions)
+            reporter.check_tracked(self.spec.directions)
         home = None if directory is None else Path(directory)
-        super().__init__(settled, reporter, params, home, fsync, loggers)
+        self._closer = EpochCloser(self.spec, reporter, params, home, fsync, loggers)
+        self._meter, self._logged = self._closer.meter, self._closer.meter.logged
+        self._progress, self._artifacts = self._closer.progress, self._closer.artifacts
 
     def __enter__(self) -> Self:
         return self
@@ -83,10 +86,62 @@ class Run(Closing):
             self.close()
             return
         try:
-            self._end_loggers(complete=self.ended and isinstance(error, self.stops))
+            self._closer.end_loggers(complete=self.ended and isinstance(error, self.stops))
         except LoggerError as err:  # what ended the run comes first
             error.add_note(str(err))
-        self._release()
+        self._closer.release()
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """A copy of the params that this run was given, or that its host has drawn so far."""
+        return deepcopy(dict(self._closer.params))
+
+    @property
+    def directory(self) -> Path | None:
+        """The trial's own directory; None where nothing is written, as on all ranks but the first."""
+        return self._artifacts.directory
+
+    @property
+    def keeps_checkpoints(self) -> bool:
+        """Whether what `checkpoint` copies is kept: in the directory, or by Ray Tune."""
+        return self._closer.keeps_checkpoints
+
+    @property
+    def stops(self) -> tuple[type[BaseException], ...]:
+        """The exceptions that mean the host has stopped this run; on every rank those of the first."""
+        return self._closer.stops
+
+    @property
+    def stopped(self) -> BaseException | None:
+        """The host's stop, had there been epochs left."""
+        return self._closer.stopped
+
+    @property
+    def ended(self) -> bool:
+        """Whether an epoch was reported as the final one."""
+        return self._closer.state is RunState.ENDED
+
+    @property
+    def finished(self) -> bool:
+        """Whether patience, the target or the time has ended the run."""
+        return self._closer.finished
+
+    @property
+    def ended_by(self) -> End | None:
+        """What has ended the run before its last epoch; None while nothing has."""
+        total = self._closer.total
+        complete = total is not None and len(self._progress.history) >= total
+        return None if complete else self._progress.ended_by
+
+    @property
+    def seconds_left(self) -> float | None:
+        """The rest of `trial_time`; None where there is none."""
+        limit = self.spec.trial_time
+        return None if limit is None else max(0.0, limit - self._closer.seconds)
+
+    def end_late(self) -> None:
+        """Record that time ran out within an epoch, for an engine that can be stopped in the midst of one."""
+        self._progress.ended_by = End.TRIAL_TIME
 
     @property
     def history(self) -> tuple[EpochRecord, ...]:
@@ -102,8 +157,8 @@ class Run(Closing):
         Raises:
             NoFiniteValueError: no epoch has a finite value (or, `at="last"`, the last one has none).
         """
-        if self._open and not self._looping:
-            self._close_epoch(final=True)
+        if self._closer.state is RunState.OPEN and not self._closer.in_loop:
+            self._closer.close_epoch(final=True)
         if not math.isfinite(self._progress.value):
             raise NoFiniteValueError(self._progress.why_no_value())
         return self._progress.value
@@ -131,17 +186,17 @@ class Run(Closing):
     @property
     def per_user(self) -> PerUser | None:
         """The values of each user at the picked epoch; None unless the output is `Ranking(per_user=True)`."""
-        return self._traces.users.table
+        return self._artifacts.users.table
 
     @property
     def examples(self) -> tuple[Line, ...]:
         """The worst and best examples of the picked epoch, a mapping each; none unless they are tracked."""
-        return self._traces.examples.lines
+        return self._artifacts.examples.lines
 
     @property
     def best_checkpoint(self) -> Path | None:
         """The state at the end of the picked epoch, if one was kept."""
-        return self._traces.checkpoint_of(self._progress.picked)
+        return self._artifacts.checkpoint_of(self._progress.picked)
 
     def epochs(self, n: int | None = None) -> Generator[int]:
         """Count the epochs from 0, or from where a restored run goes on; measure and report the end of each.
@@ -157,10 +212,10 @@ class Run(Closing):
         """
         if n is not None and (isinstance(n, bool) or not hasattr(n, "__index__") or n < 1):
             raise RunError(f"run.epochs(n) takes a whole number of at least 1, got {n!r}")
-        given = [limit for limit in (n, self.spec.epochs) if limit is not None]
-        if not given:
+        limits = [limit for limit in (n, self.spec.epochs) if limit is not None]
+        if not limits:
             raise RunError("how many epochs? run.epochs(n), or epochs= with the metric")
-        return self._loop(min(given))
+        return self._closer.loop(min(limits))
 
     def update(self, *positional: Any, split: str = VALIDATION, examples: Any = None, **tensors: Any) -> None:
         """Add a batch of model outputs to this epoch: `run.update(logits=model(x), target=y)`.
@@ -183,13 +238,13 @@ class Run(Closing):
                 "a run reads an output by the keyword that says what it is, as in run.update(logits=..., "
                 f"target=...); got {len(positional)} without one"
             )
-        self._begin("update")
-        self._panels.update(split, tensors, examples)
+        self._closer.begin("update")
+        self._meter.update(split, tensors, examples)
 
     @property
     def updated(self) -> bool:
         """Whether this process has added a batch of validation outputs to the open epoch."""
-        return self._panels.updated
+        return self._meter.updated
 
     @property
     def targets(self) -> str | None:
@@ -198,7 +253,7 @@ class Run(Closing):
         It does not depend on the order of rows or their batches. Trials of a search that differ in it were
         measured on other rows.
         """
-        return self._panels.targets
+        return self._meter.targets
 
     def measure(self) -> dict[str, float]:
         """Return the values measured in the open epoch so far, by name, for callbacks that monitor them.
@@ -218,7 +273,7 @@ class Run(Closing):
         >>> run.value
         0.5
         """
-        return numbers_of(self._panels.measure())
+        return numbers_of(self._meter.measure())
 
     def log(self, **values: Any) -> None:
         """Record values of this epoch as they are, one per name.
@@ -230,10 +285,9 @@ class Run(Closing):
             RunError: a value is not a number, its name was logged in this epoch already or is one the run
                 measures itself, or the last epoch is over.
         """
-        if not self._looping:
-            self._check_not_over("log")
-        self._panels.log(values)
-        self._open = True
+        self._closer.check_not_over("log")
+        self._logged.log(values)
+        self._closer.begin("log")
 
     def undefined(self, **reasons: str) -> None:
         """Record that values of this epoch are undefined and why: each is nan with its reason.
@@ -244,10 +298,90 @@ class Run(Closing):
             RunError: a reason is not a text, the name was logged in this epoch already or is one the run
                 measures itself, or the last epoch is over.
         """
-        if not self._looping:
-            self._check_not_over("undefined")
-        self._panels.undefined(reasons)
-        self._open = True
+        self._closer.check_not_over("undefined")
+        self._logged.undefined(reasons)
+        self._closer.begin("undefined")
+
+    @property
+    def global_metrics(self) -> Metrics:
+        """Takes additive values of the run that belong to no task, from anywhere in the engine.
+
+        `run.global_metrics.add("my_metric", AverageMetric(1, 2))`
+        """
+        return self._logged.recorded(VALIDATION).global_metrics
+
+    def record_local(
+        self,
+        name: str,
+        values: Iterable[Additive],
+        *,
+        task: str | Sequence[str] | None = None,
+        split: str = VALIDATION,
+    ) -> None:
+        """Record a value for each example of the last update, so that every task has its own.
+
+        Args:
+            name: the record calls it that, and `task/name` of each task.
+            values: one per row, as `AverageMetric.many(hits, tokens)` makes them.
+            task: the task of all, or of each, where there was no update.
+            split: the split of that update.
+
+        Raises:
+            RunError: there are more or fewer than rows, or the name is taken.
+            MetricInputError, MetricNameError, AdditionError: see `Metrics.add`.
+        """
+        self._logged.check_names(name)
+        self._closer.begin("record_local")
+        self._logged.recorded(split).local(name, values, task)
+
+    def record_global(self, name: str, value: Additive, *, split: str = VALIDATION) -> None:
+        """Record a value of the run that belongs to no task, as `run.global_metrics.add` does.
+
+        Raises:
+            RunError: the name is taken.
+            MetricInputError, MetricNameError, AdditionError: see `Metrics.add`.
+        """
+        self._logged.check_names(name)
+        self._closer.begin("record_global")
+        self._logged.recorded(split).global_metrics.add(name, value)
+
+    def teach(self, teacher: Any, *, task: str | None = None) -> None:
+        """Register the teacher of one data set, which measures the answers to it.
+
+        Args:
+            teacher: an object or class with `custom_evaluation(teacher_action, labels, model_response)` that
+                adds to `self.metrics` (see `Teacher`), or a function of these three and `metrics`.
+            task: the data set's; None where there is one.
+
+        Raises:
+            RunError: the task has a teacher.
+        """
+        self._logged.teachers.add(teacher, task)
+
+    def evaluate_response(
+        self,
+        teacher_action: Any,
+        labels: Any,
+        model_response: Any,
+        *,
+        task: str | None = None,
+        split: str = VALIDATION,
+    ) -> None:
+        """Measure one answer by the teacher of its task.
+
+        Args:
+            teacher_action: what the model was shown.
+            labels: the right answers, or None.
+            model_response: what the model answered.
+            task: whose teacher.
+            split: what it was shown of.
+
+        Raises:
+            RunError: the task has no teacher, or it records a name that is taken.
+        """
+        self._closer.begin("evaluate_response")
+        metrics = self._logged.recorded(split).of(task)
+        self._logged.teachers.evaluate(task, teacher_action, labels, model_response, metrics)
 
     def watch(
         self,
@@ -276,7 +410,7 @@ class Run(Closing):
         Raises:
             RunError: a watch of that name is there already, or `max_norm` or `every` is out of range.
         """
-        watch = self._panels.watches.add(model, optimizer, max_norm, name, every)
+        watch = self._meter.watches.add(model, optimizer, max_norm, name, every)
         if self._progress.history:
             watch.go_on_after(self._progress.history[-1].values)
 
@@ -289,15 +423,14 @@ class Run(Closing):
         Raises:
             RunError: an object has no `state_dict`, or one that cannot be stored safely.
         """
-        if not self._keeps and self._ranks.leads and self.spec.warns_of_unkept():
+        if not self.keeps_checkpoints and self._closer.ranks.leads and self.spec.warns_of_unkept():
             warnings.warn(
                 "run.checkpoint keeps nothing: the run has no directory; give directory= to the run or its "
                 'objective, or checkpoints="none" if nothing must be kept',
                 RuntimeWarning,
                 stacklevel=2,
             )
-        self._traces.hold(objects)
-        self._holding = self._keeps
+        self._closer.copy_states(objects)
 
     def restore(self, **objects: Stateful) -> int:
         """Go on after the latest checkpoint: states, random streams and history; epochs are reported anew.
@@ -310,54 +443,21 @@ class Run(Closing):
         Raises:
             RunError: an epoch has begun already, or the checkpoint lacks one of the objects.
         """
-        if self._progress.history or self._open:
-            raise RunError("restore comes before the first epoch")
-        stored, decision = self._ranks.from_first(self._resume)
-        if decision is None:
-            return 0
-        put_states(objects, stored.states, stored.adopted)
-        if not self._ranks.leads:
-            for record in stored.done:
-                self._take_again(record)
-        self._panels.watches.go_on_after(stored.done[-1].values)
-        self._traces.go_on(self._progress.picked)
-        random = self._ranks.own_of(stored.random)
-        if random is not None:
-            set_random_states(random)
-        self._report_jointly(decision)
-        self._obey(decision)
-        return len(stored.done)
+        return self._closer.resume(objects)
 
     def export_per_user(self) -> None:
-        """Leave the values of each user at the picked epoch as `per_user.csv`; no directory, no file."""
-        self._traces.users.export()
+        """Write the values of each user at the picked epoch to `per_user.csv`; no directory, no file."""
+        self._artifacts.users.export()
 
     def export_examples(self) -> None:
-        """Leave the examples of the picked epoch as `examples.jsonl`; no directory, no file."""
-        self._traces.examples.export()
+        """Write the examples of the picked epoch to `examples.jsonl`; no directory, no file."""
+        self._artifacts.examples.export()
 
     def close(self) -> None:
         """End the run: an epoch that is still open is measured and reported as the last."""
         try:
-            if self._open:
-                self._close_epoch(final=True)
-            self._end_loggers(complete=self.stopped is None)
+            if self._closer.state is RunState.OPEN:
+                self._closer.close_epoch(final=True)
+            self._closer.end_loggers(complete=self.stopped is None)
         finally:
-            self._release()
-
-    def _loop(self, total: int) -> Generator[int]:
-        self._began = time.perf_counter()
-        self._looped, self._total = True, total
-        self._check_not_stopped()
-        self._panels.watches.restart()
-        self._over = len(self._progress.history) >= total or self.finished
-        while not self._over:
-            self._looping = True
-            try:
-                yield len(self._progress.history)
-            except GeneratorExit:  # an error in the loop, or a break
-                self._keep_picked()
-                raise
-            finally:  # a break ends the loop too; what it leaves open, `value` or `close` will close
-                self._looping = False
-            self._close_epoch(final=len(self._progress.history) + 1 >= total)
+            self._closer.release()

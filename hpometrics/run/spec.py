@@ -1,4 +1,4 @@
-"""RunSpec: what a run measures, which value steers it and when it ends; settled before the first trial."""
+"""RunSpec: what the runs of a search measure, which value steers them and when they end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SplitPanel: what is measured of the updates of one split, of every output and task."""
+"""SplitMetrics measures the updates of one split, of every output and task."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _tasks_of(spec: RunSpec) -> set[str]:
 Void = dict[tuple[str | None, str | None], str]
 
 
-class SplitPanel:
+class SplitMetrics:
     """The collections of one split. A value of another split than validation is called `test:accuracy`.
 
     Args:

@@ -1,4 +1,4 @@
-"""What is kept of an epoch: the statistics it was measured by, so that other metrics need no training."""
+"""The stored statistics of each epoch, from which other metrics are read without training."""
 
 from __future__ import annotations
 

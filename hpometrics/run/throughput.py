@@ -1,4 +1,4 @@
-"""Tallies: examples, tokens and truncation of a run's batches, and how fast they went."""
+"""Count the examples, tokens and truncated rows of a run, and the time that they take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trial: one run of the user's train function, under the same conditions on every backend."""
+"""Run the user's train function for one trial, under the same conditions on every backend."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Selection: which epoch counts for a run and which trial wins; functions of records alone."""
+"""Which epoch counts for a run and which trial wins; functions of records alone."""

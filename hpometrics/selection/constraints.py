@@ -1,4 +1,4 @@
-"""Constraints: bounds that values of a trial must keep, as in `ece <= 0.05`, and what became of them."""
+"""Constraints: bounds that values of a trial must keep, as in `ece <= 0.05`, and their excesses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one-standard-error rule: of the trials that are as good as the best within its error, the simplest."""
+"""The one-standard-error rule: the simplest of the trials within one standard error of the best."""
 
 from __future__ import annotations
 

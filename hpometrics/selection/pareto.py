@@ -1,4 +1,4 @@
-"""Pareto front: the trials that no other one beats in every objective, and the knee among them."""
+"""The Pareto front: the trials that no other trial dominates in every objective, and the knee among them."""
 
 from __future__ import annotations
 

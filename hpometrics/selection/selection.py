@@ -1,4 +1,4 @@
-"""Selection: which epoch's value counts for a run, and which trial is the best. One rule for everyone."""
+"""Select the epoch that counts for a run, and the best trial: one rule for every backend and command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdict: how sure a pick is: intervals of winner and runner-up, and whether their order is a coin toss."""
+"""How sure a selection is: intervals of winner and runner-up, and whether their order is a coin toss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Course: what a trial has come to, run by run: its repeats under several seeds, and the runs that failed."""
+"""Combine the repeats and retries of a trial into one record."""
 
 from __future__ import annotations
 

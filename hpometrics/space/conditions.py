@@ -1,4 +1,4 @@
-"""Conditions: under which values of other params a param exists (`when`), and the order that follows."""
+"""Conditions: the values of other params under which a param exists (`when`), and the order that follows."""
 
 from __future__ import annotations
 

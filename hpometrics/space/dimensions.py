@@ -1,4 +1,4 @@
-"""The dimensions of a space: Float, Int, Choice and the constant Value, each checked when it is made."""
+"""The dimensions of a space: Float, Int, Choice and the constant Value, each checked on creation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Space: the params of a trial and what each may be, meaning the same on every backend."""
+"""Space: the params of a trial and their possible values, with the same meaning on every backend."""
 
 from __future__ import annotations
 
