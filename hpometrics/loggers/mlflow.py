@@ -48,8 +48,11 @@ class MlflowLogger:
 
         with self._alone():  # two processes cannot both create a database, or an experiment
             self._client = MlflowClient(tracking_uri=self._uri)
-            found = self._client.get_experiment_by_name(self._experiment)
-            number = found.experiment_id if found else self._client.create_experiment(self._experiment)
+            experiment = self._client.get_experiment_by_name(self._experiment)
+            if experiment is None:
+                number = self._client.create_experiment(self._experiment)
+            else:
+                number = experiment.experiment_id
         file = self._directory / RUN_FILE
         if file.exists():
             self._client.delete_run(json.loads(file.read_text(encoding="utf8"))["run_id"])

@@ -53,7 +53,7 @@ def check_logger(logger: object, directory: Path | None) -> None:
                 f"got {logger!r}"
             )
         return
-    name, options = _named(logger)
+    name, options = _parse_logger(logger)
     if name not in LOGGERS:
         raise ConfigError(f"{name!r} is not a logger{_near(name, LOGGERS)}")
     check_options(name, options)
@@ -73,10 +73,10 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
     if not options:
         return
     parameters = signature(_class_of(name)).parameters.values()
-    known = [one.name for one in parameters if one.kind is Parameter.KEYWORD_ONLY]
+    options_of_class = [one.name for one in parameters if one.kind is Parameter.KEYWORD_ONLY]
     for option, value in options.items():
-        if option not in known:
-            takes = _near(option, known) if known else "; it takes none"
+        if option not in options_of_class:
+            takes = _near(option, options_of_class) if options_of_class else "; it takes none"
             raise ConfigError(f"the logger {name} has no option {option!r}{takes}")
         if not isinstance(value, str):
             raise ConfigError(f"the logger {name}: {option} wants text, got {value!r}")
@@ -100,22 +100,23 @@ def make_loggers(loggers: Iterable[LoggerLike], directory: Path | None) -> list[
     Raises:
         ConfigError, MissingExtraError, RunError: see `check_logger`.
     """
-    given = list(loggers)
-    for logger in given:
+    requested = list(loggers)
+    for logger in requested:
         check_logger(logger, directory)
-    named = dict([_named(ALWAYS), *(_named(one) for one in given if isinstance(one, (str, Mapping)))])
-    ours = [] if directory is None else [_class_of(name)(directory, **named[name]) for name in named]
-    others = [logger for logger in given if not isinstance(logger, (str, Mapping))]
-    return ours + [made() if isinstance(made, type) else made for made in others]
+    by_name = [_parse_logger(logger) for logger in requested if isinstance(logger, (str, Mapping))]
+    options = dict([_parse_logger(ALWAYS), *by_name])
+    ours = [] if directory is None else [_class_of(name)(directory, **options[name]) for name in options]
+    others = [logger for logger in requested if not isinstance(logger, (str, Mapping))]
+    return ours + [logger() if isinstance(logger, type) else logger for logger in others]
 
 
 def _class_of(name: str) -> Callable[..., EpochLogger]:
     module, attribute = LOGGERS[name]
-    found: Callable[..., EpochLogger] = getattr(import_module(f".{module}", __package__), attribute)
-    return found
+    logger_class: Callable[..., EpochLogger] = getattr(import_module(f".{module}", __package__), attribute)
+    return logger_class
 
 
-def _named(logger: str | Mapping[str, Mapping[str, Any]]) -> tuple[str, Mapping[str, Any]]:
+def _parse_logger(logger: str | Mapping[str, Mapping[str, Any]]) -> tuple[str, Mapping[str, Any]]:
     """Split a logger into its name and options.
 
     Raises:
@@ -130,9 +131,9 @@ def _named(logger: str | Mapping[str, Mapping[str, Any]]) -> tuple[str, Mapping[
     raise ConfigError(f"a logger with options is {{name: {{option: value}}}}, got {dict(logger)!r}")
 
 
-def _near(word: str, known: Iterable[str]) -> str:
-    near = get_close_matches(word, list(known), 1)
-    return f"; did you mean {near[0]!r}?" if near else f"; choose from {', '.join(known)}"
+def _near(word: str, names: Iterable[str]) -> str:
+    near = get_close_matches(word, list(names), 1)
+    return f"; did you mean {near[0]!r}?" if near else f"; choose from {', '.join(names)}"
 
 
 class Loggers:
@@ -207,9 +208,9 @@ class Loggers:
 
 def _failure(logger: EpochLogger, error: Exception, epoch: int) -> LoggerError | DiskError:
     """Make the error of a logger; that of a full disk is no fault of the trial."""
-    made = type(logger)
+    logger_class = type(logger)
     places = {(f"{__package__}.{module}", of): name for name, (module, of) in LOGGERS.items()}
-    name = places.get((made.__module__, made.__qualname__), made.__qualname__)
+    name = places.get((logger_class.__module__, logger_class.__qualname__), logger_class.__qualname__)
     kind = DiskError if is_of_disk(error) else LoggerError
     failed = kind(
         f"the logger {name} failed at epoch {epoch}: {type(error).__name__}: {text_of(error)}; "

@@ -43,8 +43,8 @@ def place_of(name: str) -> tuple[str, str, str]:
 
 def splits_of(values: Mapping[str, Reading]) -> list[str]:
     """Name the splits that there are values of, validation first."""
-    found = {place_of(name)[0] for name in values}
-    return sorted(found, key=lambda split: (split != VALIDATION, SPLITS.index(split)))
+    splits = {place_of(name)[0] for name in values}
+    return sorted(splits, key=lambda split: (split != VALIDATION, SPLITS.index(split)))
 
 
 def rows_of(values: Mapping[str, Reading], split: str = VALIDATION) -> dict[str, dict[str, Reading]]:

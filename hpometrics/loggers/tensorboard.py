@@ -36,11 +36,11 @@ class Tags:
 
     def of(self, names: Iterable[str]) -> dict[str, str]:
         """Give the tags of these names; a name keeps its own, and the first that is like its tag gets it."""
-        told = sorted(names)
-        for name in sorted(set(told) - self._tags.keys(), key=_as_it_is_first):
+        ordered = sorted(names)
+        for name in sorted(set(ordered) - self._tags.keys(), key=_as_it_is_first):
             self._tags[name] = self._free(name)
             self._taken.add(self._tags[name])
-        return {name: self._tags[name] for name in told}
+        return {name: self._tags[name] for name in ordered}
 
     def _free(self, name: str) -> str:
         front, setting = title_of(name)
@@ -105,12 +105,12 @@ class TensorBoardLogger:
         record = run.history[index]
         numbers = numbers_of(record.values)
         tags = self._tags.of(numbers)
-        shown = [_scalar(tags[name], "/".join(title_of(name)), number) for name, number in numbers.items()]
+        scalars = [_scalar(tags[name], "/".join(title_of(name)), number) for name, number in numbers.items()]
         picked = run.value_at(index)
         if picked is not None:
             tag = f"{_UNSAFE.sub('_', run.metric)}/{PICKED}"
-            shown.append(_scalar(tag, f"{run.metric}/{PICKED}", picked))
-        self._write(wall_time, record.epoch, summary={"value": shown})
+            scalars.append(_scalar(tag, f"{run.metric}/{PICKED}", picked))
+        self._write(wall_time, record.epoch, summary={"value": scalars})
 
     def _write(self, wall_time: float, step: int, **what: Any) -> None:
         from tensorboardX.proto.event_pb2 import Event
@@ -142,7 +142,7 @@ def _plain(value: Any) -> str | int | float | bool:
 
 def _wall_times(history: Sequence[EpochRecord]) -> Iterator[float]:
     """Count back from now by the seconds of the epochs, as if there had been no break."""
-    now, left = time.time(), sum(record.seconds for record in history)
+    now, remaining = time.time(), sum(record.seconds for record in history)
     for record in history:
-        left -= record.seconds
-        yield now - left
+        remaining -= record.seconds
+        yield now - remaining

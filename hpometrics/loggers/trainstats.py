@@ -35,11 +35,11 @@ class Totals(NamedTuple):
     def after(self, record: EpochRecord) -> Totals:
         """Add an epoch."""
         numbers = numbers_of(record.values)
-        seen = _whole(numbers.get("train:exs"))
+        examples = _whole(numbers.get("train:exs"))
         steps = numbers.get("train:total_train_updates", numbers.get("total_train_updates"))
         return Totals(
             total_epochs=record.epoch + 1,
-            total_exs=None if seen is None or self.total_exs is None else self.total_exs + seen,
+            total_exs=None if examples is None or self.total_exs is None else self.total_exs + examples,
             train_steps=_whole(steps),
             train_time=round(self.train_time + record.seconds, 6),
         )
@@ -92,9 +92,9 @@ class TrainStats:
     def _take(self, record: EpochRecord) -> None:
         self._totals = self._totals.after(record)
         totals = self._totals._asdict()
-        known = {name: total for name, total in totals.items() if total is not None}
+        defined = {name: total for name, total in totals.items() if total is not None}
         for split, numbers in _by_split(record).items():  # among them may be a total that the engine logs
-            self._reports.setdefault(split, {})[record.epoch] = _json({**totals, **numbers, **known})
+            self._reports.setdefault(split, {})[record.epoch] = _json({**totals, **numbers, **defined})
         self._reasons += map(_json, _reasons(record))
 
     def _write(self, run: Standing) -> None:
@@ -123,13 +123,13 @@ class TrainStats:
 
 def _by_split(record: EpochRecord) -> Mapping[str, Mapping[str, float | None]]:
     """Give the numbers of each split that there are values of, and of validation at any rate."""
-    found: dict[str, dict[str, float | None]] = {VALIDATION: {}}
+    splits: dict[str, dict[str, float | None]] = {VALIDATION: {}}
     for name, value in record.values.items():
         split = place_of(name)[0]
-        numbers = found.setdefault(split, {})
+        numbers = splits.setdefault(split, {})
         if not isinstance(value, list):
             numbers[name.removeprefix(f"{split}:")] = value if math.isfinite(value) else None
-    return found
+    return splits
 
 
 def _reasons(record: EpochRecord) -> Iterable[dict[str, Any]]:

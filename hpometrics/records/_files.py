@@ -99,13 +99,13 @@ def read_lines(path: Path, limit: Limit, *, follow: bool = False) -> Iterator[by
     """
     handle, size = _open(path, limit, follow)
     with _buffered(handle, size) as file:
-        left = size if limit.size is None else limit.size
+        remaining = size if limit.size is None else limit.size
         while line := file.readline(limit.line + 1):
             if len(line) > limit.line:
                 raise _too_large(path, f"has a line of more than {limit.line} bytes", limit.line, limit)
             yield line
-            left -= len(line)
-            if left < 0 and limit.size is not None:  # it has grown
+            remaining -= len(line)
+            if remaining < 0 and limit.size is not None:  # it has grown
                 raise _too_large(path, f"has more than {limit.size} bytes", limit.size, limit)
 
 
@@ -288,8 +288,8 @@ class writing:
 
 def _disk_error(path: Path, error: OSError) -> DiskError:
     free = shutil.disk_usage(next(folder for folder in path.parents if folder.exists())).free
-    told = f"{path}: cannot be written: {error.strerror or error}; {free} bytes are free there"
-    return DiskError(f"{told}, what is recorded stands")
+    text = f"{path}: cannot be written: {error.strerror or error}; {free} bytes are free there"
+    return DiskError(f"{text}, what is recorded stands")
 
 
 def check_room(directory: Path) -> None:

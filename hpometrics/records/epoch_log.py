@@ -105,15 +105,15 @@ def read_trial(directory: Path) -> TrialRecord | None:
     """
     path = directory / TRIAL_FILE
     try:
-        told = read_json(read_whole(path))
+        content = read_json(read_whole(path))
     except FileNotFoundError:
         return None
     except ValueError as err:
         raise RecordError(f"{path}: is no JSON: {err}") from err
-    check_trial_format(told, path)
+    check_trial_format(content, path)
     epochs = current_epochs(_read_all(directory / EPOCHS_FILE))
     try:
-        return TrialRecord.from_json(told, epochs, directory)
+        return TrialRecord.from_json(content, epochs, directory)
     except RecordError as err:
         raise RecordError(f"{path}: {err}") from err
 
@@ -123,26 +123,26 @@ def current_epochs(records: list[EpochRecord]) -> tuple[EpochRecord, ...]:
     first: dict[int, int] = {}  # of each attempt, the epoch at which it began
     for record in records:
         first.setdefault(record.attempt, record.epoch)
-    kept: list[EpochRecord] = []
+    current: list[EpochRecord] = []
     for record in sorted(records, key=lambda record: record.attempt):
-        if any(attempt > record.attempt and record.epoch >= begun for attempt, begun in first.items()):
+        if any(attempt > record.attempt and record.epoch >= start for attempt, start in first.items()):
             continue  # of an older attempt, even if its process wrote it later
-        while kept and kept[-1].epoch >= record.epoch:
-            kept.pop()
-        kept.append(record)
-    return tuple(kept)
+        while current and current[-1].epoch >= record.epoch:
+            current.pop()
+        current.append(record)
+    return tuple(current)
 
 
 def _read_all(path: Path) -> list[EpochRecord]:
-    found: list[EpochRecord] = []
+    records: list[EpochRecord] = []
     with suppress(FileNotFoundError):
         for number, line in enumerate(read_lines(path, EPOCHS_LIMIT), 1):
             try:
-                found.append(EpochRecord.from_line(line.removesuffix(b"\n").decode(), f"{path}:{number}"))
+                records.append(EpochRecord.from_line(line.removesuffix(b"\n").decode(), f"{path}:{number}"))
             except (RecordError, UnicodeDecodeError) as err:
                 if line.endswith(b"\n"):  # otherwise it is still being written
                     raise RecordError(f"{path}:{number}: {err}") from err
-    return found
+    return records
 
 
 def _is_epoch(line: bytes) -> bool:

@@ -132,7 +132,7 @@ def put_aside(path: Path, why: str = "damaged") -> Path:
 
 
 def find_repair(
-    directory: Path, known: StudyTrial | None, metric: str, space: Space | None = None
+    directory: Path, study_trial: StudyTrial | None, metric: str, space: Space | None = None
 ) -> Repair | None:
     """Examine the record of a trial and return what mends it; None where nothing is damaged.
 
@@ -142,7 +142,7 @@ def find_repair(
 
     Args:
         directory: the trial's own, or where it should be.
-        known: what its study has of it; None if there is no such study.
+        study_trial: what its study has of it; None if there is no such study.
         metric: that is optimized.
         space: from which a trial that the study does not know is drawn again.
 
@@ -150,50 +150,50 @@ def find_repair(
         NewerFormatError: a newer version of this package has written the record.
     """
     facts = directory / TRIAL_FILE
-    ended = known.record if known is not None and known.record.state.finished else None
+    final = study_trial.record if study_trial is not None and study_trial.record.state.finished else None
     if not directory.is_dir():
-        lost = ended is not None or directory.exists()
-        return partial(_restore, directory, directory, ended, metric) if lost else None
-    if not facts.exists() and not (directory / EPOCHS_FILE).exists() and ended is None:
+        lost = final is not None or directory.exists()
+        return partial(_restore, directory, directory, final, metric) if lost else None
+    if not facts.exists() and not (directory / EPOCHS_FILE).exists() and final is None:
         return None
     record, is_sound = _read_facts(facts)
     if record is not None and is_sound and record.number != int(directory.name):
-        return partial(_put_aside_copy, directory, record.number, known, metric)
-    if ended is not None and not (is_sound and record is not None and record.state.finished):
-        return partial(_restore, directory, facts, ended, metric)
+        return partial(_put_aside_copy, directory, record.number, study_trial, metric)
+    if final is not None and not (is_sound and record is not None and record.state.finished):
+        return partial(_restore, directory, facts, final, metric)
     if record is None:
-        if known is None or known.params is None:
+        if study_trial is None or study_trial.params is None:
             return partial(_restore, directory, facts, None, metric)
-        return partial(_go_on, directory, known, metric)
+        return partial(_go_on, directory, study_trial, metric)
     if not record.state.finished:
-        current = None if known is None or not known.is_current else known
+        current = None if study_trial is None or not study_trial.is_current else study_trial
         params = _params_in(space, record) if current is None else current.params
         if params != record.given:
             return partial(_begin_anew, directory, record)
-    epochs = _examine_epochs(directory, record, known, metric)
+    epochs = _examine_epochs(directory, record, study_trial, metric)
     return epochs if is_sound else partial(_rewrite, directory, record, epochs)
 
 
-def _restore(directory: Path, damaged: Path, ended: TrialRecord | None, metric: str) -> str:
+def _restore(directory: Path, damaged: Path, final: TrialRecord | None, metric: str) -> str:
     """Write the record of a trial as its study has it; one that has none, or is open, begins anew."""
-    lost = damaged if ended is not None or damaged == directory else directory
+    lost = damaged if final is not None or damaged == directory else directory
     what = f"{damaged} is damaged, kept as {put_aside(lost).name}" if lost.exists() else f"{damaged} is lost"
-    if ended is None:
+    if final is None:
         return f"{what}: the trial begins anew"
-    has_checkpoint = ended.checkpoint is not None and ended.checkpoint.exists()
-    write_trial(directory, ended if has_checkpoint else replace(ended, checkpoint=None))
-    epochs = _examine_epochs(directory, ended, StudyTrial(ended, None), metric)
-    return _joined(f"{what}: trial {ended.number} is written again as the study has it", epochs)
+    has_checkpoint = final.checkpoint is not None and final.checkpoint.exists()
+    write_trial(directory, final if has_checkpoint else replace(final, checkpoint=None))
+    epochs = _examine_epochs(directory, final, StudyTrial(final, None), metric)
+    return _joined(f"{what}: trial {final.number} is written again as the study has it", epochs)
 
 
-def _put_aside_copy(directory: Path, number: int, known: StudyTrial | None, metric: str) -> str:
+def _put_aside_copy(directory: Path, number: int, study_trial: StudyTrial | None, metric: str) -> str:
     """Put a directory aside that has come from another trial; this one is as its study has it."""
     aside = put_aside(directory, "copy")
     what = f"{directory} holds the record of trial {number}, kept as {aside.name}"
-    if known is None:
+    if study_trial is None:
         return f"{what}: it is not counted"
-    ended = known.record if known.record.state.finished else None
-    return f"{what}; {_restore(directory, directory, ended, metric)}"
+    final = study_trial.record if study_trial.record.state.finished else None
+    return f"{what}; {_restore(directory, directory, final, metric)}"
 
 
 def _rewrite(directory: Path, record: TrialRecord, epochs: Repair | None) -> str:
@@ -204,14 +204,14 @@ def _rewrite(directory: Path, record: TrialRecord, epochs: Repair | None) -> str
     return _joined(text, epochs)
 
 
-def _go_on(directory: Path, known: StudyTrial, metric: str) -> str:
+def _go_on(directory: Path, study_trial: StudyTrial, metric: str) -> str:
     """Write the facts of an open trial, whose params its study has."""
     facts, number = directory / TRIAL_FILE, int(directory.name)
     what = f"damaged, kept as {put_aside(facts).name}" if facts.exists() else "lost"
-    record = TrialRecord(number, known.params or {}, TrialState.INTERRUPTED)
+    record = TrialRecord(number, study_trial.params or {}, TrialState.INTERRUPTED)
     write_trial(directory, record)
     text = f"{facts} is {what}: trial {number} goes on with the params that the study has"
-    return _joined(text, _examine_epochs(directory, record, known, metric))
+    return _joined(text, _examine_epochs(directory, record, study_trial, metric))
 
 
 def _params_in(space: Space | None, record: TrialRecord) -> Mapping[str, Any] | None:
@@ -243,67 +243,67 @@ def _read_facts(path: Path) -> tuple[TrialRecord | None, bool]:
     """
     number = int(path.parent.name)
     try:
-        told = read_json(read_whole(path))
-        check_trial_format(told, path)
-        record = TrialRecord.from_json(told, home=path.parent)
+        content = read_json(read_whole(path))
+        check_trial_format(content, path)
+        record = TrialRecord.from_json(content, home=path.parent)
     except NewerFormatError:
         raise
     except (ValueError, OSError, RecordError):  # the caller puts it aside and says so
         return None, False
-    is_sound = is_as_written(told)
+    is_sound = is_as_written(content)
     return (record if is_sound else replace(record, number=number)), is_sound
 
 
 def _examine_epochs(
-    directory: Path, record: TrialRecord, known: StudyTrial | None, metric: str
+    directory: Path, record: TrialRecord, study_trial: StudyTrial | None, metric: str
 ) -> Repair | None:
     """Examine the epochs of a trial, which it keeps as far as they read and fit its record."""
     path = directory / EPOCHS_FILE
     lines, damage = _read_lines(path, record.state.finished)
-    left = [line for line in lines if line is not None]
-    stored = () if known is None else known.record.epochs
+    sound = [line for line in lines if line is not None]
+    stored = () if study_trial is None else study_trial.record.epochs
     if record.state.finished:
         picked = _picked(record, metric)
         stored = stored or picked
-        wrong = {one.epoch for one in picked if not _agrees(one, left, metric)}
-        left = [one for one in left if one.epoch not in wrong]
+        wrong = {one.epoch for one in picked if not _agrees(one, sound, metric)}
+        sound = [one for one in sound if one.epoch not in wrong]
     elif None in lines:
-        left = [line for line in lines[: lines.index(None)] if line is not None]
-    missing = [one for one in stored if one.epoch not in {one.epoch for one in left}]
+        sound = [line for line in lines[: lines.index(None)] if line is not None]
+    missing = [one for one in stored if one.epoch not in {one.epoch for one in sound}]
     if damage is None and not missing:
         return None
     if damage is None and not record.state.finished:
         numbers = ", ".join(str(one.epoch) for one in missing)
         return lambda: f"{path} lacks epoch {numbers}, which the study has: it is trained again"
     added = missing if record.state.finished else []
-    return partial(_write_epochs, path, damage or f"{path}: is damaged", left, added, missing, metric)
+    return partial(_write_epochs, path, damage or f"{path}: is damaged", sound, added, missing, metric)
 
 
 def _write_epochs(
     path: Path,
     damage: str,
-    left: list[EpochRecord],
+    sound: list[EpochRecord],
     added: list[EpochRecord],
     missing: list[EpochRecord],
     metric: str,
 ) -> str:
-    attempt = max((one.attempt for one in left), default=1)
-    kept = [*left, *(replace(one, attempt=attempt) for one in added)]
-    kept.sort(key=lambda one: (one.attempt, one.epoch))
+    attempt = max((one.attempt for one in sound), default=1)
+    epochs = [*sound, *(replace(one, attempt=attempt) for one in added)]
+    epochs.sort(key=lambda one: (one.attempt, one.epoch))
     aside = f", kept is {put_aside(path).name}" if path.exists() else ""
     with atomic_write(path) as file:
-        file.writelines(f"{one.to_line()}\n".encode() for one in kept)
+        file.writelines(f"{one.to_line()}\n".encode() for one in epochs)
     numbers = ", ".join(str(one.epoch) for one in missing)
     fate = f"; of {numbers} {metric} alone" if added else f"; {numbers} is trained again" if missing else ""
-    return f"{damage}: {len({one.epoch for one in kept})} epochs are left{aside}{fate}"
+    return f"{damage}: {len({one.epoch for one in epochs})} epochs are left{aside}{fate}"
 
 
-def _picked(ended: TrialRecord, metric: str) -> tuple[EpochRecord, ...]:
+def _picked(final: TrialRecord, metric: str) -> tuple[EpochRecord, ...]:
     """The picked epoch of a trial that has ended, as far as its facts know it; of repeats the first one's."""
-    if ended.epoch is None or ended.value is None:
+    if final.epoch is None or final.value is None:
         return ()
-    value = ended.repeats[0].value if ended.repeats else ended.value
-    return (EpochRecord(ended.epoch, {metric: value}),)
+    value = final.repeats[0].value if final.repeats else final.value
+    return (EpochRecord(final.epoch, {metric: value}),)
 
 
 def _agrees(picked: EpochRecord, records: Iterable[EpochRecord], metric: str) -> bool:
@@ -329,23 +329,23 @@ def _read_lines(path: Path, is_ended: bool) -> tuple[list[EpochRecord | None], s
     if None not in lines:
         return lines, None
     number = lines.index(None)
-    shown = excerpt(texts[number].decode(errors="replace"), 80)
-    return lines, f"{path}:{number + 1}: no epoch record: {shown!r}"
+    start = excerpt(texts[number].decode(errors="replace"), 80)
+    return lines, f"{path}:{number + 1}: no epoch record: {start!r}"
 
 
 def _in_order(lines: list[EpochRecord | None]) -> list[EpochRecord | None]:
     """Leave out what no run has written: an epoch or an attempt behind one that is missing."""
-    kept: list[EpochRecord | None] = []
+    ordered: list[EpochRecord | None] = []
     length, attempt = 0, 1
     for line in lines:
         if line is None or not 1 <= line.attempt <= attempt + 1 or line.epoch > length:
-            kept.append(None)
+            ordered.append(None)
             length += line is None  # the epoch that does not read was there
             continue
-        kept.append(line)
+        ordered.append(line)
         if line.attempt >= attempt:
             length, attempt = max(line.epoch + 1, length * (line.attempt == attempt)), line.attempt
-    return kept
+    return ordered
 
 
 def _epoch(line: bytes, place: object) -> EpochRecord | None:

@@ -67,8 +67,8 @@ class Replayed:
 
     @property
     def _counts(self) -> list[str]:
-        there = [name for name in self.objectives if name in self.recorded]
-        return there or list(self.recorded)[:1]
+        names = [name for name in self.objectives if name in self.recorded]
+        return names or list(self.recorded)[:1]
 
     def _came_out(self, name: str) -> bool:
         return name in self.again and repr(self.again[name]) == repr(self.recorded[name])
@@ -77,13 +77,13 @@ class Replayed:
         if self.failure is not None:
             yield f"  failed: {self.failure}"
         for name in dict.fromkeys([*self.recorded, *self.again]):
-            value = f"  {name}: {_shown(self.again.get(name, '-'))}"
+            value = f"  {name}: {_format_value(self.again.get(name, '-'))}"
             if name not in self.recorded:
                 yield value
             elif self._came_out(name):
                 yield f"{value}  as recorded"
             else:
-                yield f"{value}  recorded {_shown(self.recorded[name])}"
+                yield f"{value}  recorded {_format_value(self.recorded[name])}"
 
     def _verdict(self) -> Iterator[str]:
         if not self._counts:
@@ -101,5 +101,5 @@ _NO_VERSION = (
 )
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return shape_of(value) if isinstance(value, list) else str(value)

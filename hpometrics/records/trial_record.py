@@ -39,15 +39,15 @@ def to_json(reading: Reading) -> Any:
     return reading if math.isfinite(reading) else None
 
 
-def from_json(told: Any) -> Reading:
+def from_json(content: Any) -> Reading:
     """Read what `to_json` gave; null is nan.
 
     Raises:
         ValueError: it is something else.
     """
-    if isinstance(told, list):
-        return [from_json(inner) for inner in told]
-    return math.nan if told is None else real(told)
+    if isinstance(content, list):
+        return [from_json(inner) for inner in content]
+    return math.nan if content is None else real(content)
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,13 @@ class Exploit:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Exploit:
+    def from_json(cls, content: Mapping[str, Any]) -> Exploit:
         """Read what `to_json` wrote.
 
         Raises:
             KeyError, TypeError, ValueError: it is something else.
         """
-        return cls(whole(told["epoch"]), whole(told["donor"]), dict(told["params"]))
+        return cls(whole(content["epoch"]), whole(content["donor"]), dict(content["params"]))
 
 
 @dataclass(frozen=True)
@@ -96,28 +96,28 @@ class Repeat:
         return {**asdict(self), "values": {name: to_json(value) for name, value in self.values.items()}}
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Repeat:
+    def from_json(cls, content: Mapping[str, Any]) -> Repeat:
         """Read what `to_json` wrote.
 
         Raises:
             KeyError, TypeError, ValueError: it is something else.
         """
-        values = {str(name): _number(value) for name, value in dict(told["values"]).items()}
-        seed, ended_by = told["seed"], told["ended_by"]
+        values = {str(name): _number(value) for name, value in dict(content["values"]).items()}
+        seed, ended_by = content["seed"], content["ended_by"]
         return cls(
             None if seed is None else whole(seed),
-            real(told["value"]),
-            whole(told["epoch"]),
-            whole(told["epochs"]),
-            real(told["seconds"]),
+            real(content["value"]),
+            whole(content["epoch"]),
+            whole(content["epochs"]),
+            real(content["seconds"]),
             None if ended_by is None else str(ended_by),
             values,
         )
 
 
-def _number(told: Any) -> float:
+def _number(content: Any) -> float:
     """Read a number; null is nan."""
-    return math.nan if told is None else real(told)
+    return math.nan if content is None else real(content)
 
 
 def mean(values: Iterable[float]) -> float:
@@ -204,8 +204,8 @@ class EpochRecord:
     def to_line(self) -> str:
         """Write the epoch as one line of JSON; a value that is not finite is null and has its reason."""
         values = {name: to_json(value) for name, value in self.values.items()}
-        odd = {name: str(self.values[name]) for name, told in values.items() if told is None}
-        told = {
+        odd = {name: str(self.values[name]) for name, content in values.items() if content is None}
+        content = {
             "attempt": self.attempt,
             "epoch": self.epoch,
             FORMAT_KEY: FORMAT,
@@ -213,7 +213,7 @@ class EpochRecord:
             "values": values,
             "reasons": {**odd, **self.reasons},
         }
-        return sealed(_line(told))
+        return sealed(_line(content))
 
     def number(self, name: str) -> float:
         """The value of a metric; nan of one that was not measured in this epoch, or has many numbers."""
@@ -236,10 +236,12 @@ class EpochRecord:
             NewerFormatError: a newer version wrote it.
         """
         try:
-            told = read_sealed(line, place)
-            values = {str(name): from_json(value) for name, value in told["values"].items()}
-            reasons = {str(name): str(reason) for name, reason in told["reasons"].items()}
-            return cls(whole(told["epoch"]), values, reasons, real(told["seconds"]), whole(told["attempt"]))
+            content = read_sealed(line, place)
+            values = {str(name): from_json(value) for name, value in content["values"].items()}
+            reasons = {str(name): str(reason) for name, reason in content["reasons"].items()}
+            return cls(
+                whole(content["epoch"]), values, reasons, real(content["seconds"]), whole(content["attempt"])
+            )
         except NewerFormatError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError) as err:
@@ -313,19 +315,19 @@ class TrialRecord:
 
     def to_json(self, home: Path | None = None) -> dict[str, Any]:
         """Write all but the epochs as plain JSON; a checkpoint below `home` relative to it."""
-        told = {name: value for name, value in vars(self).items() if name != "epochs"}
-        told["state"] = self.state.value
-        told["value"] = self.value if self.value is not None and math.isfinite(self.value) else None
-        told["started"] = self.started.isoformat() if self.started else None
-        told["checkpoint"] = _relative(self.checkpoint, home)
-        told["repeats"] = [repeat.to_json() for repeat in self.repeats]
-        told["exploits"] = [exploit.to_json() for exploit in self.exploits]
-        told["constraints"] = {text: to_json(excess) for text, excess in self.constraints.items()}
-        return told
+        content = {name: value for name, value in vars(self).items() if name != "epochs"}
+        content["state"] = self.state.value
+        content["value"] = self.value if self.value is not None and math.isfinite(self.value) else None
+        content["started"] = self.started.isoformat() if self.started else None
+        content["checkpoint"] = _relative(self.checkpoint, home)
+        content["repeats"] = [repeat.to_json() for repeat in self.repeats]
+        content["exploits"] = [exploit.to_json() for exploit in self.exploits]
+        content["constraints"] = {text: to_json(excess) for text, excess in self.constraints.items()}
+        return content
 
     @classmethod
     def from_json(
-        cls, told: Mapping[str, Any], epochs: tuple[EpochRecord, ...] = (), home: Path | None = None
+        cls, content: Mapping[str, Any], epochs: tuple[EpochRecord, ...] = (), home: Path | None = None
     ) -> TrialRecord:
         """Read what `to_json` wrote; fields that a later version added are left aside.
 
@@ -333,21 +335,21 @@ class TrialRecord:
             RecordError: a field is missing or not what it should be.
         """
         try:
-            known = {f.name: told[f.name] for f in fields(cls) if f.name in told}
-            _check_fields(known)
-            known["state"] = TrialState(told["state"])
-            if known.get("started"):
-                known["started"] = datetime.fromisoformat(known["started"])
-            if known.get("checkpoint"):
-                known["checkpoint"] = (home or Path()) / known["checkpoint"]
-            known["failed_attempts"] = tuple(map(str, known.get("failed_attempts", ())))
-            known["repeats"] = tuple(map(Repeat.from_json, known.get("repeats", ())))
-            known["exploits"] = tuple(map(Exploit.from_json, known.get("exploits", ())))
-            excesses = known.get("constraints", {})
-            known["constraints"] = {text: math.inf if x is None else x for text, x in excesses.items()}
-            return cls(**{**known, "epochs": epochs})
+            facts = {f.name: content[f.name] for f in fields(cls) if f.name in content}
+            _check_fields(facts)
+            facts["state"] = TrialState(content["state"])
+            if facts.get("started"):
+                facts["started"] = datetime.fromisoformat(facts["started"])
+            if facts.get("checkpoint"):
+                facts["checkpoint"] = (home or Path()) / facts["checkpoint"]
+            facts["failed_attempts"] = tuple(map(str, facts.get("failed_attempts", ())))
+            facts["repeats"] = tuple(map(Repeat.from_json, facts.get("repeats", ())))
+            facts["exploits"] = tuple(map(Exploit.from_json, facts.get("exploits", ())))
+            excesses = facts.get("constraints", {})
+            facts["constraints"] = {text: math.inf if x is None else x for text, x in excesses.items()}
+            return cls(**{**facts, "epochs": epochs})
         except (ValueError, KeyError, TypeError) as err:
-            raise RecordError(f"no trial record ({err}): {excerpt(told, 80)}") from err
+            raise RecordError(f"no trial record ({err}): {excerpt(content, 80)}") from err
 
 
 _MAY_BE: Mapping[str, tuple[type, ...]] = {
@@ -373,8 +375,8 @@ _MAY_BE: Mapping[str, tuple[type, ...]] = {
 """What each field of a record is in JSON; one that is not here is read by what it stands for."""
 
 
-def _check_fields(told: Mapping[str, Any]) -> None:
-    for name, value in told.items():
+def _check_fields(facts: Mapping[str, Any]) -> None:
+    for name, value in facts.items():
         kinds = _MAY_BE.get(name)
         if kinds is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
             raise ValueError(f"{name} cannot be {excerpt(repr(value), 40)}")
@@ -384,21 +386,21 @@ def write_trial(directory: Path, record: TrialRecord, *, last: bool = True) -> N
     """Write `trial.json` whole or not at all; for `last` see `atomic_write`."""
     make_private(directory)
     with atomic_write(directory / TRIAL_FILE, last=last) as file:
-        told = {FORMAT_KEY: FORMAT, **record.to_json(directory)}
-        file.write(_page({**told, _DIGEST: _digest(told)}).encode())
+        content = {FORMAT_KEY: FORMAT, **record.to_json(directory)}
+        file.write(_page({**content, _DIGEST: _digest(content)}).encode())
 
 
-def is_as_written(told: Mapping[str, Any]) -> bool:
+def is_as_written(content: Mapping[str, Any]) -> bool:
     """Check the content of a `trial.json` against its digest.
 
     An earlier version wrote none; its file has every field that it knew.
     """
-    if _DIGEST in told:
-        return bool(told[_DIGEST] == _digest(told))
-    return FORMAT_KEY not in told and _FIELDS_BEFORE_DIGESTS <= told.keys()
+    if _DIGEST in content:
+        return bool(content[_DIGEST] == _digest(content))
+    return FORMAT_KEY not in content and _FIELDS_BEFORE_DIGESTS <= content.keys()
 
 
-def check_trial_format(told: Any, path: Path) -> None:
+def check_trial_format(content: Any, path: Path) -> None:
     """Refuse the content of a `trial.json` that a newer version has written.
 
     Raises:
@@ -406,21 +408,21 @@ def check_trial_format(told: Any, path: Path) -> None:
         RecordError: the number is damaged: with a digit turned back, this version's digest fits.
     """
     try:
-        check_format(told, path)
+        check_format(content, path)
     except NewerFormatError:
-        if told[FORMAT_KEY] < 10 and told.get(_DIGEST) == _digest({**told, FORMAT_KEY: FORMAT}):
+        if content[FORMAT_KEY] < 10 and content.get(_DIGEST) == _digest({**content, FORMAT_KEY: FORMAT}):
             raise RecordError(f"{path}: is not as it was written") from None
         raise
 
 
-def _digest(told: Mapping[str, Any]) -> str:
-    facts = {name: value for name, value in told.items() if name != _DIGEST}
+def _digest(content: Mapping[str, Any]) -> str:
+    facts = {name: value for name, value in content.items() if name != _DIGEST}
     return digest_of(_line(facts))
 
 
-def _page(told: Mapping[str, Any]) -> str:
+def _page(content: Mapping[str, Any]) -> str:
     """Write a field per line, by the encoder that is written in C, which knows no indent."""
-    lines = ",\n".join(f' "{name}": {_line(value)}' for name, value in sorted(told.items()))
+    lines = ",\n".join(f' "{name}": {_line(value)}' for name, value in sorted(content.items()))
     return f"{{\n{lines}\n}}\n"
 
 

@@ -28,7 +28,7 @@ from ..records.trial_record import EpochRecord
 from .checkpoint import Checkpoints, Keep, Stateful, copy_states, random_of_ranks
 from .epoch import EpochMeter
 from .example_selection import Line
-from .statistics_store import KeptPart, StatisticsLog
+from .statistics_store import StatisticsLog, StatisticsSnapshot
 
 if TYPE_CHECKING:
     from ..backends.ray.reporter import Carried
@@ -83,10 +83,10 @@ class PickedFile:
         """Delete the files of all other epochs."""
         if self.directory is None or not self._files:
             return
-        kept = {self.path(self.directory, epoch) for epoch in epochs if epoch is not None}
-        for path in self._files - kept:
+        current = {self.path(self.directory, epoch) for epoch in epochs if epoch is not None}
+        for path in self._files - current:
             path.unlink(missing_ok=True)
-        self._files.intersection_update(kept)
+        self._files.intersection_update(current)
 
     @property
     def _files(self) -> set[Path]:
@@ -161,8 +161,8 @@ def table_of(directory: Path, epoch: int | None) -> PerUser | None:
     drafts = (
         [] if epoch is None else [PickedFile(directory, PER_USER, ".npz").path(directory, epoch)]
     )  # of a trial that its host cut short
-    found = [path for path in (*_exports(directory), *drafts) if os.path.lexists(path)]
-    return read_table(found[0]) if found else None
+    paths = [path for path in (*_exports(directory), *drafts) if os.path.lexists(path)]
+    return read_table(paths[0]) if paths else None
 
 
 def read_table(path: Path) -> PerUser:
@@ -252,13 +252,13 @@ def read_examples(path: Path) -> tuple[Line, ...]:
     Raises:
         RecordError: a line is damaged; the message names it.
     """
-    found = []
+    lines = []
     for number, line in enumerate(read_lines(path, EPOCHS_LIMIT), 1):
         try:
-            found.append(read_json(line))
+            lines.append(read_json(line))
         except ValueError as err:
             raise RecordError(f"{path}:{number}: holds no example: {err}") from err
-    return tuple(found)
+    return tuple(lines)
 
 
 CHECKPOINTS = "checkpoints"
@@ -271,7 +271,7 @@ class Stored:
     `adopted`: the states are another trial's.
     """
 
-    done: tuple[EpochRecord, ...] = ()
+    epochs: tuple[EpochRecord, ...] = ()
     states: Mapping[str, Any] = field(default_factory=dict)
     random: Sequence[Any] = ()
     adopted: bool = False
@@ -284,7 +284,7 @@ class Artifacts:
         directory: the trial's own; None writes nothing and keeps the tables of the picked epoch in memory.
         fsync: see `EpochLog`.
         keep: which checkpoints.
-        carried: takes checkpoints to the host where there is no directory.
+        mailbox: takes checkpoints to the host where there is no directory.
     """
 
     def __init__(
@@ -292,7 +292,7 @@ class Artifacts:
         directory: Path | None,
         fsync: Fsync,
         keep: Keep = Keep.BEST,
-        carried: Carried | None = None,
+        mailbox: Carried | None = None,
     ) -> None:
         self.directory, self._keep = directory, keep
         self.users, self.examples = UserTables(directory), ExampleFiles(directory)
@@ -301,11 +301,11 @@ class Artifacts:
         self._checkpoints = (
             None if directory is None or keep is Keep.NONE else Checkpoints(directory / CHECKPOINTS)
         )
-        self._carried = carried if directory is None and keep is not Keep.NONE else None
+        self._carried = mailbox if directory is None and keep is not Keep.NONE else None
         self._begun = False
         self._states: dict[str, Any] | None = None
 
-    def append(self, record: EpochRecord, kept: Sequence[KeptPart] = ()) -> EpochRecord:
+    def append(self, record: EpochRecord, statistics: Sequence[StatisticsSnapshot] = ()) -> EpochRecord:
         """Write what is kept of an epoch, then the epoch into the record; return it as written.
 
         The first epoch voids the checkpoints of an earlier attempt that lie behind it, and brings the names
@@ -322,7 +322,7 @@ class Artifacts:
         first, self._begun = not self._begun, True
         if self._log is None or self._statistics is None:
             return record
-        self._statistics.append(self._log.attempt, record.epoch, kept)
+        self._statistics.append(self._log.attempt, record.epoch, statistics)
         if first:
             with writing(self._log.path):
                 sync_directory(self._log.path.parent)
@@ -390,5 +390,5 @@ def _stored(checkpoints: Checkpoints, written: tuple[EpochRecord, ...]) -> Store
     if content is None:
         return Stored()
     adopted = bool(content.get("adopted"))
-    done = written[: content["epoch"] + 1]
-    return Stored(done, content["states"], random_of_ranks(content), adopted)
+    epochs = written[: content["epoch"] + 1]
+    return Stored(epochs, content["states"], random_of_ranks(content), adopted)

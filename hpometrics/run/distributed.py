@@ -13,7 +13,7 @@ from .._text import text_of
 from ..exceptions import RankError, RunError
 from ..metrics._device import process, world_size
 from ..metrics.reports import Report
-from .example_finder import FoundExamples
+from .example_finder import RankExamples
 from .logged_values import together
 from .monitor import Told, over_ranks
 
@@ -29,14 +29,14 @@ class Decision:
     Attributes:
         steering: the optimized value, and those that constraints bound, as the first rank has them.
         over: no epoch follows.
-        ended: the epoch was reported as the final one.
+        final: the epoch was reported as the final one.
         stop: the host's stop.
         counterpart: what the other ranks call as the first one reports, where its host hears all at once.
     """
 
     steering: Mapping[str, float]
     over: bool
-    ended: bool
+    final: bool
     stop: BaseException | None = None
     counterpart: Callable[[], None] | None = None
 
@@ -68,15 +68,15 @@ class Ranks:
         self._check_group()
         if self.alone:
             return [make()]
-        made, failure = _tried(make)
-        told: list[Any] = [None] * self._count
-        self._collect(lambda: torch.distributed.all_gather_object(told, (made, _told(failure))))
+        value, failure = _tried(make)
+        answers: list[Any] = [None] * self._count
+        self._collect(lambda: torch.distributed.all_gather_object(answers, (value, _format_failure(failure))))
         if failure is not None:
             raise failure
-        for rank, (_, reason) in enumerate(told):
+        for rank, (_, reason) in enumerate(answers):
             if reason is not None:
                 raise RankError(f"rank {rank} failed: {reason}")
-        return [each for each, _ in told]
+        return [each for each, _ in answers]
 
     def from_first(self, make: Callable[[], T]) -> T:
         """What the first rank makes, on every rank: one collective.
@@ -87,15 +87,15 @@ class Ranks:
         self._check_group()
         if self.alone:
             return make()
-        made, failure = _tried(make) if self.leads else (None, None)
-        told: list[Any] = [(made, _told(failure))]
-        self._collect(lambda: torch.distributed.broadcast_object_list(told, src=_FIRST))
+        value, failure = _tried(make) if self.leads else (None, None)
+        message: list[Any] = [(value, _format_failure(failure))]
+        self._collect(lambda: torch.distributed.broadcast_object_list(message, src=_FIRST))
         if failure is not None:
             raise failure
-        found, reason = told[0]
+        result, reason = message[0]
         if reason is not None:
             raise RankError(f"rank {_FIRST} failed: {reason}")
-        return found  # type: ignore[no-any-return]  # it comes as it was made
+        return result  # type: ignore[no-any-return]  # it comes as it was made
 
     def _check_group(self) -> None:
         if world_size() != self._count:
@@ -127,7 +127,7 @@ def _tried(make: Callable[[], T]) -> tuple[T | None, BaseException | None]:
         return None, err
 
 
-def _told(failure: BaseException | None) -> str | None:
+def _format_failure(failure: BaseException | None) -> str | None:
     return None if failure is None else f"{type(failure).__name__}: {failure}"
 
 
@@ -144,11 +144,11 @@ class RankState:
     """
 
     measured: Mapping[str, Mapping[str, Any]]
-    counted: Additives
+    counts: Additives
     recorded: Additives
     watched: Told
     logged: Told
-    examples: Sequence[FoundExamples]
+    examples: Sequence[RankExamples]
     targets: tuple[int, int] | None = None
 
 
@@ -158,11 +158,11 @@ def joined(states: Sequence[RankState]) -> RankState:
         return states[0]
     return RankState(
         {},
-        _added_up(state.counted for state in states),
+        _added_up(state.counts for state in states),
         _added_up(state.recorded for state in states),
         over_ranks([state.watched for state in states]),
         _first_of([state.logged for state in states]),
-        [found for state in states for found in state.examples],
+        [examples for state in states for examples in state.examples],
     )
 
 

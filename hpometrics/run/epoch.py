@@ -25,8 +25,8 @@ from .logged_values import LoggedValues, reading
 from .monitor import Watches
 from .spec import RunSpec
 from .split import EpochValues, Reasons, SplitMetrics, Values, called_of, value_named
-from .statistics_store import Keeping, KeptPart, kept_of
-from .throughput import EXAMPLES, KEYWORDS, NO_TASK, Tallies
+from .statistics_store import Keeping, StatisticsSnapshot, snapshots_of
+from .throughput import EXAMPLES, KEYWORDS, NO_TASK, Throughput
 
 _ODD = (0x9E3779B97F4A7C15 - 2**64, 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64)
 """Factors of splitmix64 (Steele et al. 2014, OOPSLA), as int64."""
@@ -74,11 +74,11 @@ def digest_of(sums: Sequence[tuple[int, int] | None]) -> str | None:
     >>> digest_of([digest.sums()])
     '3 rows 6553aed60802458c'
     """
-    known = [one for one in sums if one is not None]
-    rows = sum(rows for rows, _ in known)
-    if not rows or len(known) < len(sums):
+    readable = [one for one in sums if one is not None]
+    rows = sum(rows for rows, _ in readable)
+    if not rows or len(readable) < len(sums):
         return None
-    return f"{rows} rows {sum(total for _, total in known) % _WHOLE:016x}"
+    return f"{rows} rows {sum(total for _, total in readable) % _WHOLE:016x}"
 
 
 def _hashes_of(target: Any) -> Tensor | None:
@@ -146,13 +146,13 @@ class EpochMeter:
         self._ranks = ranks
         self._splits: dict[str, SplitMetrics] = {}
         self.logged = LoggedValues(self.check_names)
-        self._tallies = Tallies()
+        self._tallies = Throughput()
         self._examples = Examples(spec.track_examples) if spec.track_examples else None
         self.watches = Watches()
         self._keeping: Keeping = spec.statistics if keeps else "none"
         self.per_user: PerUser | None = None
         self.examples: tuple[Line, ...] | None = None
-        self.kept: tuple[KeptPart, ...] = ()
+        self.kept: tuple[StatisticsSnapshot, ...] = ()
         self.updated = False
         self._digest = TargetDigest()
         self.targets: str | None = None
@@ -173,19 +173,19 @@ class EpochMeter:
             RunError: there is no such split or output, or nothing is measured on it.
             MetricInputError: the batch is not what the metrics read.
         """
-        given = dict(tensors)
-        feature, task = given.pop("feature", None), given.pop("task", None)
+        keywords = dict(tensors)
+        feature, task = keywords.pop("feature", None), keywords.pop("task", None)
         panel = self._split(split)
         output = panel.output_of(feature)
-        read = {of: self._tallies.read(rows, output) for of, rows in by_task(task, given)}
+        read = {of: self._tallies.read(rows, output) for of, rows in by_task(task, keywords)}
         parts = {of: rows for of, (_, rows) in read.items()}
-        panel.update(feature, parts, {name: given[name] for name in given.keys() - KEYWORDS})
+        panel.update(feature, parts, {name: keywords[name] for name in keywords.keys() - KEYWORDS})
         for of, (tally, _) in read.items():
             self._tallies.add(tally, split, of, feature)
         if split == VALIDATION:
             self.updated = True
             if not self._passes:
-                self._digest.add(given.get("target"), feature)
+                self._digest.add(keywords.get("target"), feature)
         if self._examples is not None and not panel.void:
             for of, own in by_task(task, {_ENTRIES: examples}):
                 self._look(Place(split, of, feature), {**parts[of], **own})
@@ -220,10 +220,10 @@ class EpochMeter:
         Raises:
             RankError: another rank has failed.
         """
-        told = self._ranks.gather(lambda: (self.updated, self._measured_here()))
-        if not any(updated for updated, _ in told):
+        states = self._ranks.gather(lambda: (self.updated, self._measured_here()))
+        if not any(updated for updated, _ in states):
             return {}
-        panels = self._splits if self._ranks.alone else self._merged(state for _, state in told)
+        panels = self._splits if self._ranks.alone else self._merged(state for _, state in states)
         values = EpochValues(self._spec, _tasks_of(panels.values(), ()))
         for panel in panels.values():
             values.take("measured", *panel.compute())
@@ -244,11 +244,11 @@ class EpochMeter:
             RunError: a value is there in two ways.
             RankError: another rank has failed.
         """
-        told = self._ranks.gather(lambda: (beside(), self._state()))
-        values = self._put_together([state for _, state in told])
+        states = self._ranks.gather(lambda: (beside(), self._state()))
+        values = self._put_together([state for _, state in states])
         values.combine()
         values.settle()
-        return values, [extra for extra, _ in told]
+        return values, [extra for extra, _ in states]
 
     def _state(self) -> RankState:
         """What this process has of the epoch."""
@@ -258,7 +258,7 @@ class EpochMeter:
             self.logged.state(),
             self.watches.close(),
             self.logged.numbers(),
-            [] if self._examples is None else [self._examples.found(self._void())],
+            [] if self._examples is None else [self._examples.take(self._void())],
             None if self._passes else self._digest.sums(),
         )
 
@@ -278,12 +278,12 @@ class EpochMeter:
         if not self._passes:
             self.targets = digest_of([state.targets for state in states])
             self._passes = int(self.targets is not None)
-        values, reasons = self._measured(panels, state.counted, state.recorded)
+        values, reasons = self._measured(panels, state.counts, state.recorded)
         self.per_user = _by_user(panels.values())
         if self._examples is not None:
             self.examples = self._examples.close(state.examples)
         if panels and self._keeping != "none":
-            self.kept = kept_of((one for p in panels.values() for one in p.measured()), self._keeping)
+            self.kept = snapshots_of((one for p in panels.values() for one in p.measured()), self._keeping)
         met = _tasks_of(panels.values(), state.recorded.values()) if panels or state.recorded else ()
         epoch = EpochValues(self._spec, met)
         self._reset()
@@ -300,15 +300,15 @@ class EpochMeter:
         return {split: self._split(split).over(parts) for split, parts in by_split(states).items()}
 
     def _measured(
-        self, panels: Mapping[str, SplitMetrics], counted: Additives, recorded: Additives
+        self, panels: Mapping[str, SplitMetrics], counts: Additives, recorded: Additives
     ) -> tuple[Values, Reasons]:
         values: Values = {}
         reasons: Reasons = {}
         for panel in panels.values():
-            found, why = panel.compute()
-            values.update(found)
+            numbers, why = panel.compute()
+            values.update(numbers)
             reasons.update(why)
-        for split, state in counted.items():
+        for split, state in counts.items():
             for name, tally in reading(state, self._asked).items():
                 if self._wants(name):  # a metric's own gen_n_toks stands
                     values.setdefault(called_of(split, name), tally.value())
@@ -349,8 +349,8 @@ class EpochMeter:
 
 def _tasks_of(panels: Iterable[SplitMetrics], recorded: Iterable[Mapping[str, Report]]) -> set[str]:
     """The tasks that an epoch has met."""
-    told = {task for state in recorded for task in state if task not in (NO_TASK, ALL_TASKS)}
-    return told.union(*(panel.tasks for panel in panels))
+    tasks = {task for state in recorded for task in state if task not in (NO_TASK, ALL_TASKS)}
+    return tasks.union(*(panel.tasks for panel in panels))
 
 
 def _by_user(panels: Iterable[SplitMetrics]) -> PerUser | None:

@@ -259,16 +259,16 @@ class EpochCloser:
             return 0
         put_states(objects, stored.states, stored.adopted)
         if not self.ranks.leads:
-            for record in stored.done:
+            for record in stored.epochs:
                 self._add_stored(record)
-        self.meter.watches.go_on_after(stored.done[-1].values)
+        self.meter.watches.go_on_after(stored.epochs[-1].values)
         self.artifacts.go_on(self.progress.picked)
         random = self.ranks.own_of(stored.random)
         if random is not None:
             set_random_states(random)
         self._report_jointly(decision)
         self._obey(decision)
-        return len(stored.done)
+        return len(stored.epochs)
 
     def close_epoch(self, final: bool) -> bool:
         """Measure the epoch over all ranks; the first writes it, tells its host, and decides for all.
@@ -315,12 +315,12 @@ class EpochCloser:
     def _report_stored(self) -> tuple[Stored, Decision | None]:
         """Read the stored epochs and report them anew; the host may have stopped the run before."""
         stored, decision = self.artifacts.stored(), None
-        for record in stored.done:
+        for record in stored.epochs:
             self._add_stored(record)
             decision = self._report(final=False)
             if decision.stop is not None:
                 break
-        return replace(stored, done=tuple(self.progress.history)), decision
+        return replace(stored, epochs=tuple(self.progress.history)), decision
 
     def _add_stored(self, record: EpochRecord) -> None:
         """Add an epoch from before a restart; its seconds are the same on every rank."""
@@ -362,7 +362,7 @@ class EpochCloser:
         progress = self.progress
         record = progress.history[-1]
         over = final or self.finished
-        ended = over or len(progress.history) == self._spec.epochs
+        is_final = over or len(progress.history) == self._spec.epochs
         numbers = numbers_of(record.values)
         for name in self._spec.optimized:
             if record.reasons.get(name) == NOTHING_MEASURED:  # no host may judge an epoch without a batch
@@ -370,14 +370,14 @@ class EpochCloser:
         stop = None
         try:
             value = record.number(self._spec.name)
-            self._reporter.report(record.epoch, value, progress.value, numbers, ended)
+            self._reporter.report(record.epoch, value, progress.value, numbers, is_final)
         except self._reporter.stops as err:
             stop = err if self.ranks.alone else sendable(err)
         if over or stop is not None:
             self._send_picked()
         steering = {name: numbers[name] for name in self._steering if name in numbers}
         counterpart = None if self._joint is None else self._joint.counterpart()
-        return Decision(steering, over, ended, stop, counterpart)
+        return Decision(steering, over, is_final, stop, counterpart)
 
     def _report_jointly(self, decision: Decision) -> None:
         """Make the reports that the host takes from all ranks at once."""
@@ -401,11 +401,11 @@ class EpochCloser:
         Raises:
             BaseException: the host's stop.
         """
-        self.state = RunState.ENDED if decision.ended else RunState.BETWEEN
+        self.state = RunState.ENDED if decision.final else RunState.BETWEEN
         if decision.stop is None:
             return
         self.stops = (*self._reporter.stops, type(decision.stop))
-        if not decision.ended:
+        if not decision.final:
             self.state, self.stopped = RunState.STOPPED, decision.stop
         raise decision.stop
 

@@ -52,15 +52,15 @@ class Extremes:
     best: list[Example] = field(default_factory=list)
     undefined: list[Example] = field(default_factory=list)
 
-    def take(self, plan: ExamplePlan, found: Iterable[Example]) -> list[Example]:
+    def take(self, plan: ExamplePlan, examples: Iterable[Example]) -> list[Example]:
         """Keep those that belong to the ends; return the new ones among them, whose lines are to be made."""
         finite: list[Example] = []
         odd: list[Example] = []
-        for example in found:
+        for example in examples:
             (finite if math.isfinite(example.value) else odd).append(example)
         self._keep(plan, finite, finite, odd)
-        kept = {id(e): e for rank in RANKS for e in getattr(self, rank) if e.line is None}
-        return sorted(kept.values(), key=lambda example: example.row)
+        selected = {id(e): e for rank in RANKS for e in getattr(self, rank) if e.line is None}
+        return sorted(selected.values(), key=lambda example: example.row)
 
     def join(self, plan: ExamplePlan, other: Extremes) -> None:
         """Take in the examples of another process, as later ones."""
@@ -85,7 +85,7 @@ class Extremes:
 
 
 @dataclass(frozen=True)
-class FoundExamples:
+class RankExamples:
     """What one process found in an epoch, by place, and the splits whose values do not count."""
 
     places: Mapping[Place, Extremes]
@@ -133,31 +133,31 @@ class Examples:
         batch = self._batch(live, tensors)
         if entries is not None:
             check_entries(entries, len(batch))
-        kept = self._places.setdefault(place, Extremes())
-        first, kept.rows = kept.rows, kept.rows + len(batch)
-        counted, rows = _counted(batch)
+        extremes = self._places.setdefault(place, Extremes())
+        first, extremes.rows = extremes.rows, extremes.rows + len(batch)
+        eligible, rows = _eligible_rows(batch)
         if rows:
-            meters = self._meters_of(place.feature, live, counted)
-            found = self._found(meters, counted, [first + row for row in rows])
-            new = kept.take(self._plan, found)
-            self._tell(new, counted, meters)
+            meters = self._meters_of(place.feature, live, eligible)
+            candidates = self._rank_rows(meters, eligible, [first + row for row in rows])
+            new = extremes.take(self._plan, candidates)
+            self._tell(new, eligible, meters)
             _add_entries(new, entries, rows)
 
-    def found(self, void: Collection[str] = ()) -> FoundExamples:
+    def take(self, void: Collection[str] = ()) -> RankExamples:
         """Give what was found in the epoch, and begin the next.
 
         Args:
             void: splits whose values do not count in this epoch; one that is void on a rank is on all.
         """
         places, self._places = self._places, {}
-        return FoundExamples(places, frozenset(void))
+        return RankExamples(places, frozenset(void))
 
-    def close(self, found: Sequence[FoundExamples]) -> tuple[Line, ...]:
+    def close(self, states: Sequence[RankExamples]) -> tuple[Line, ...]:
         """Return the lines of an epoch: of what each rank found, in the order of ranks."""
-        void = frozenset[str]().union(*(each.void for each in found))
-        places = found[0].places if len(found) == 1 else self._joined(found)
-        counted = [(place, kept) for place, kept in places.items() if place.split not in void]
-        return tuple(line for place, kept in counted for line in kept.lines(place))
+        void = frozenset[str]().union(*(each.void for each in states))
+        places = states[0].places if len(states) == 1 else self._joined(states)
+        valid = [(place, extremes) for place, extremes in places.items() if place.split not in void]
+        return tuple(line for place, extremes in valid for line in extremes.lines(place))
 
     def _batch(self, live: MetricCollection, tensors: Mapping[str, Any]) -> Outputs:
         batch = batch_of(live.output, **tensors)
@@ -169,25 +169,25 @@ class Examples:
         if feature not in self._meters:
             plan = self._plan
             meters = [live[name].alone() for name in plan.names if name in live.names]
-            shown = [m for m in meters if m.name not in plan.untried or is_mean_of_rows(m, batch)]
-            if plan.metric not in [meter.name for meter in shown]:
+            ranking = [m for m in meters if m.name not in plan.untried or is_mean_of_rows(m, batch)]
+            if plan.metric not in [meter.name for meter in ranking]:
                 raise RunError(
                     f"track_examples ranks examples by {plan.metric}, which has no value per example: the "
                     "first batch's value is not the mean of its rows'; name another metric"
                 )
-            self._meters[feature] = shown
+            self._meters[feature] = ranking
         return self._meters[feature]
 
-    def _found(self, meters: list[Metric], batch: Outputs, numbers: list[int]) -> Iterator[Example]:
+    def _rank_rows(self, meters: list[Metric], batch: Outputs, numbers: list[int]) -> Iterator[Example]:
         """Rank every row that the ranking metric does not leave out."""
         name = self._plan.metric
-        found = measured_rows([meter for meter in meters if meter.name == name], batch)
-        if name not in found:
+        columns = measured_rows([meter for meter in meters if meter.name == name], batch)
+        if name not in columns:
             raise RunError(
                 f"track_examples ranks examples by {name}, which was given one value for a whole batch; give "
                 "it a value per row, or name another metric"
             )
-        values, weights = torch.stack([column.double() for column in found[name]]).tolist()
+        values, weights = torch.stack([column.double() for column in columns[name]]).tolist()
         for row, (value, weight, number) in enumerate(zip(values, weights, numbers, strict=True)):
             if weight > 0:
                 yield Example(value, number, row)
@@ -206,26 +206,26 @@ class Examples:
             why = {"reason": f"{self._plan.metric} is {example.value}"} if odd else {}
             example.line = {"values": values, **why, **line}
 
-    def _joined(self, found: Sequence[FoundExamples]) -> dict[Place, Extremes]:
+    def _joined(self, states: Sequence[RankExamples]) -> dict[Place, Extremes]:
         """What all processes have found, each example with the number of its process."""
         joined: dict[Place, Extremes] = {}
-        for process, each in enumerate(found):
-            for place, kept in each.places.items():
-                for example in (*kept.worst, *kept.best, *kept.undefined):
+        for process, each in enumerate(states):
+            for place, extremes in each.places.items():
+                for example in (*extremes.worst, *extremes.best, *extremes.undefined):
                     example.line = {"process": process, **(example.line or {})}
-                joined.setdefault(place, Extremes()).join(self._plan, kept)
+                joined.setdefault(place, Extremes()).join(self._plan, extremes)
         return joined
 
 
-def _counted(batch: Outputs) -> tuple[Outputs, list[int]]:
+def _eligible_rows(batch: Outputs) -> tuple[Outputs, list[int]]:
     """The rows of a batch that count, and which they are."""
     masks = [mask for mask in (counting_rows(batch),) if mask is not None]
     if batch.weight is not None:
         masks.append(batch.weight > 0)
     if not masks:
         return batch, list(range(len(batch)))
-    counted = torch.stack(masks).all(0)
-    return batch.rows(counted), counted.nonzero().squeeze(1).tolist()
+    eligible = torch.stack(masks).all(0)
+    return batch.rows(eligible), eligible.nonzero().squeeze(1).tolist()
 
 
 def _add_entries(new: list[Example], entries: Any, rows: list[int]) -> None:

@@ -56,9 +56,9 @@ def lines_of(batch: Outputs) -> list[Line]:
     >>> lines_of(Outputs(Category(), logits=[[0.5, 1.5, 0.0]], target=[1]))
     [{'target': 1, 'prediction': 1, 'logits': [0.5, 1.5, 0.0]}]
     """
-    told = _ranking(batch) if isinstance(batch, RankingBatch) else dict(_told(batch))
+    columns_of_row = _ranking(batch) if isinstance(batch, RankingBatch) else dict(_facts_of(batch))
     scores, left_out = _scores(batch)
-    columns = {**told, **scores}
+    columns = {**columns_of_row, **scores}
     rows = [{name: values[row] for name, values in columns.items()} for row in range(len(batch))]
     return [{**row, "left_out": left_out} for row in rows] if left_out else rows
 
@@ -93,7 +93,7 @@ def check_entries(examples: Any, rows: int) -> None:
         raise MetricInputError(f"examples= has one entry per row, the batch has {rows} rows; got {came}")
 
 
-def _told(batch: Outputs) -> Iterator[tuple[str, list[Any]]]:
+def _facts_of(batch: Outputs) -> Iterator[tuple[str, list[Any]]]:
     if batch.has_target or "target" in batch.records:
         yield "target", _plain(batch.answer)
     if batch.soft is not None:
@@ -123,15 +123,15 @@ def _scores(batch: Outputs) -> tuple[dict[str, list[Any]], dict[str, str]]:
     """The scores that were given, by row, and why some are not written."""
     written, left_out = {}, {}
     for kind in (LOGITS, PROBABILITIES):
-        given = batch.given.get(kind)
-        if given is None:
+        outputs = batch.given.get(kind)
+        if outputs is None:
             continue
-        one = batch.feature.type == BINARY or given.ndim < 2
-        classes = 1 if one else given.shape[class_dim(batch.feature)]
+        one = batch.feature.type == BINARY or outputs.ndim < 2
+        classes = 1 if one else outputs.shape[class_dim(batch.feature)]
         if classes > MOST_CLASSES:
             left_out[kind.value] = f"{classes} classes; those of at most {MOST_CLASSES} are written"
         else:
-            written[kind.value] = _plain(given)
+            written[kind.value] = _plain(outputs)
     return written, left_out
 
 
@@ -194,13 +194,13 @@ class _Asked:
     metric: str | None = None
 
 
-def settle_examples(
-    asked: Any, optimized: str, objective: Objective, collection: MetricCollection | None
+def resolve_examples(
+    request: Any, optimized: str, objective: Objective, collection: MetricCollection | None
 ) -> ExamplePlan | None:
     """Settle what `track_examples` asks for; None where it asks for nothing.
 
     Args:
-        asked: false, true, how many at either end, or a mapping of `worst`, `best` and `metric`.
+        request: false, true, how many at either end, or a mapping of `worst`, `best` and `metric`.
         optimized: the name of the metric that is optimized; it ranks the examples unless `metric` does.
         objective: its direction.
         collection: what is measured on the validation split; None if nothing is.
@@ -211,32 +211,32 @@ def settle_examples(
     >>> from hpometrics.metrics.features import Binary
     >>> from hpometrics.direction import MINIMIZE
     >>> panel = MetricCollection(["log_loss", "roc_auc"], output=Binary())
-    >>> plan = settle_examples(5, "log_loss", MINIMIZE, panel)
+    >>> plan = resolve_examples(5, "log_loss", MINIMIZE, panel)
     >>> plan.worst, plan.metric, plan.names
     (5, 'log_loss', ('log_loss',))
     """
-    if isinstance(asked, ExamplePlan):
-        asked = {"worst": asked.worst, "best": asked.best, "metric": asked.metric}
-    wanted = _read(asked)
-    if wanted is None:
+    if isinstance(request, ExamplePlan):
+        request = {"worst": request.worst, "best": request.best, "metric": request.metric}
+    settings = _parse_request(request)
+    if settings is None:
         return None
-    name = optimized if wanted.metric is None else _measured_name(wanted.metric, collection)
+    name = optimized if settings.metric is None else _measured_name(settings.metric, collection)
     if collection is None or name not in collection.names:
         raise RunError(
             f"track_examples ranks examples by {name}, which the engine reports and nobody measures here; "
             "track a metric that has a value per example and name it, track_examples: {metric: NAME}"
         )
-    found = {name: has_row_values(collection[name]) for name in collection.names}
-    if found[name] is False:
-        raise RunError(_refusal(name, collection, found))
+    verdicts = {name: has_row_values(collection[name]) for name in collection.names}
+    if verdicts[name] is False:
+        raise RunError(_refusal(name, collection, verdicts))
     direction = objective if name == optimized else collection.objective_of(name)
     if direction is None:
         raise RunError(
             f"track_examples cannot rank examples by {name}, which has no direction; name a metric that has"
         )
-    names = tuple(name for name, verdict in found.items() if verdict is not False)
-    untried = frozenset(name for name, verdict in found.items() if verdict is None)
-    return ExamplePlan(wanted.worst, wanted.best, name, direction, names, untried)
+    names = tuple(name for name, verdict in verdicts.items() if verdict is not False)
+    untried = frozenset(name for name, verdict in verdicts.items() if verdict is None)
+    return ExamplePlan(settings.worst, settings.best, name, direction, names, untried)
 
 
 def has_row_values(metric: Metric) -> bool | None:
@@ -248,39 +248,39 @@ def has_row_values(metric: Metric) -> bool | None:
     probe = metric.alone()
     if probe.output.type == RANKING:
         probe.output = OUTPUTS[RANKING]  # the user's side data are too large to be drawn for
-    shown: bool | None = None
+    result: bool | None = None
     for source in dict.fromkeys((draw_of(type(metric)), draw)):
         for seed, noise in enumerate(_NOISES):
-            if (held := _holds(probe, source, noise, seed)) is False:
+            if (verdict := _holds(probe, source, noise, seed)) is False:
                 return False
-            shown = shown or held
-    return shown
+            result = result or verdict
+    return result
 
 
 def _holds(metric: Metric, source: Draw, noise: float, seed: int) -> bool | None:
     rows = _FEW if metric.output.type in (IMAGE, AUDIO) else _TRIED
     try:
-        drawn = source(metric.output, rows, noise, seed)
-        target = drawn.pop("target")
-        return is_mean_of_rows(metric, metric.batch(None, target, drawn))
+        tensors = source(metric.output, rows, noise, seed)
+        target = tensors.pop("target")
+        return is_mean_of_rows(metric, metric.batch(None, target, tensors))
     except Exception:  # a metric may refuse drawn data in whatever way, and there may be none for its output
         return None
 
 
-def _read(asked: Any) -> _Asked | None:
-    if asked is None or asked is False:
+def _parse_request(request: Any) -> _Asked | None:
+    if request is None or request is False:
         return None
-    if asked is True:
+    if request is True:
         return _Asked()
-    if isinstance(asked, int):
-        asked = {"worst": asked, "best": asked}
-    if not isinstance(asked, Mapping) or not asked.keys() <= {"worst", "best", "metric"}:
-        raise RunError(f"track_examples is {_FORMS}; got {asked!r}")
-    wanted = _Asked(**asked)
-    counts = (wanted.worst, wanted.best)
+    if isinstance(request, int):
+        request = {"worst": request, "best": request}
+    if not isinstance(request, Mapping) or not request.keys() <= {"worst", "best", "metric"}:
+        raise RunError(f"track_examples is {_FORMS}; got {request!r}")
+    settings = _Asked(**request)
+    counts = (settings.worst, settings.best)
     if any(type(count) is not int or count < 0 for count in counts) or not any(counts):
-        raise RunError(f"track_examples keeps so many examples, whole numbers from 0; got {asked!r}")
-    return wanted
+        raise RunError(f"track_examples keeps so many examples, whole numbers from 0; got {request!r}")
+    return settings
 
 
 def _measured_name(metric: str, collection: MetricCollection | None) -> str:
@@ -297,15 +297,15 @@ def _measured_name(metric: str, collection: MetricCollection | None) -> str:
     return name
 
 
-def _refusal(name: str, collection: MetricCollection, found: Mapping[str, bool | None]) -> str:
-    here = [collection[other] for other in found if found[other] and collection.objective_of(other)]
-    others = [*here, *islice(_others(collection), _NAMED)]
+def _refusal(name: str, collection: MetricCollection, verdicts: Mapping[str, bool | None]) -> str:
+    measured = [collection[other] for other in verdicts if verdicts[other] and collection.objective_of(other)]
+    others = [*measured, *islice(_others(collection), _NAMED)]
     names = list(dict.fromkeys(metric.name for metric in sorted(others, key=_only_decides)))
-    told = f"track_examples ranks examples by {name}, which has no value per example: it is no mean over them"
+    head = f"track_examples ranks examples by {name}, which has no value per example: it is no mean over them"
     if not names:
-        return f"{told}; track a metric that has, and name it: track_examples: {{metric: NAME}}"
+        return f"{head}; track a metric that has, and name it: track_examples: {{metric: NAME}}"
     return (
-        f"{told}; name a metric that has, as in track_examples: {{metric: {names[0]}}}, and track it; "
+        f"{head}; name a metric that has, as in track_examples: {{metric: {names[0]}}}, and track it; "
         f"{', '.join(names)} have one"
     )
 

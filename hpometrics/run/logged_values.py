@@ -75,7 +75,7 @@ class LoggedValues:
 
     def collect(self) -> None:
         """Add what teachers have measured that the data sets themselves called."""
-        for task, metrics in self.teachers.left():
+        for task, metrics in self.teachers.pending():
             self.recorded(VALIDATION).of(task).add_metrics(metrics)
             metrics.clear()
 
@@ -219,7 +219,7 @@ class Recorded:
             RunError: other values do name a task.
         """
         key = NO_TASK if task is None else check_task(task)
-        if any((key == NO_TASK) != (held == NO_TASK) for held in self._local):
+        if any((key == NO_TASK) != (task_key == NO_TASK) for task_key in self._local):
             raise RunError(_MIXED)
         return self._local.setdefault(key, Metrics())
 
@@ -258,45 +258,45 @@ def together(states: Iterable[Mapping[str, Report]]) -> dict[str, Report]:
     Raises:
         RunError: some of them name tasks and some do not.
     """
-    found: dict[str, Report] = {}
+    reports: dict[str, Report] = {}
     for state in states:
         for task, report in state.items():
-            found[task] = aggregate_unnamed_reports([found.get(task, {}), report])
-    if NO_TASK in found and found.keys() - {NO_TASK, ALL_TASKS}:
+            reports[task] = aggregate_unnamed_reports([reports.get(task, {}), report])
+    if NO_TASK in reports and reports.keys() - {NO_TASK, ALL_TASKS}:
         raise RunError(_MIXED)
-    return found
+    return reports
 
 
-def reading(state: Mapping[str, Report], asked: Iterable[str]) -> dict[str, Additive]:
+def reading(state: Mapping[str, Report], names: Iterable[str]) -> dict[str, Additive]:
     """Give what was recorded under the names that a record calls it.
 
     Args:
         state: see `Recorded.state`.
-        asked: names of values that are to be there, which may say `all/` or `tasks=micro`.
+        names: names of values that are to be there, which may say `all/` or `tasks=micro`.
 
     Raises:
         RunError: a name is both that of a task's value and a global one.
     """
     local = {task: report for task, report in state.items() if task != ALL_TASKS}
     overall = state.get(ALL_TASKS, {})
-    named = NO_TASK not in local and bool(local)
-    found = aggregate_named_reports(local) if named else dict(local.get(NO_TASK, {}))
-    if clash := sorted(found.keys() & overall.keys()):
+    by_task = NO_TASK not in local and bool(local)
+    values = aggregate_named_reports(local) if by_task else dict(local.get(NO_TASK, {}))
+    if clash := sorted(values.keys() & overall.keys()):
         raise RunError(f"{', '.join(clash)}: recorded both per example and globally; name them apart")
-    found.update(overall)
-    for text in asked:
-        name = _parsed(text)
-        if name is not None and text not in found and str(name.bare) in found:
-            micro = named and name.over_tasks == MICRO
-            told = aggregate_named_reports(local, micro_average=True) if micro else found
-            found[text] = told[str(name.bare)]
-    return found
+    values.update(overall)
+    for text in names:
+        name = _parse_name(text)
+        if name is not None and text not in values and str(name.bare) in values:
+            micro = by_task and name.over_tasks == MICRO
+            source = aggregate_named_reports(local, micro_average=True) if micro else values
+            values[text] = source[str(name.bare)]
+    return values
 
 
-def _parsed(asked: str) -> MetricName | None:
+def _parse_name(text: str) -> MetricName | None:
     """The name, if it is about all tasks; None of any other text."""
     try:
-        name = MetricName.parse(asked)
+        name = MetricName.parse(text)
     except MetricNameError:
         return None
     return name if name.task in (None, ALL_TASKS) and name.feature is None and name.split is None else None
@@ -318,17 +318,17 @@ class Teachers:
             RunError: the task has one, or it is neither.
         """
         if task in self._by_task:
-            raise RunError(f"{_named(task)} has a teacher already; one can call others")
-        made: Any = teacher() if isclass(teacher) else teacher
-        if hasattr(made, "custom_evaluation"):
-            if not isinstance(getattr(made, "metrics", None), Metrics):
-                made.metrics = Metrics()
-        elif not callable(made):
+            raise RunError(f"{_format_task(task)} has a teacher already; one can call others")
+        instance: Any = teacher() if isclass(teacher) else teacher
+        if hasattr(instance, "custom_evaluation"):
+            if not isinstance(getattr(instance, "metrics", None), Metrics):
+                instance.metrics = Metrics()
+        elif not callable(instance):
             raise RunError(
                 "a teacher has custom_evaluation(teacher_action, labels, model_response), or is a function "
                 f"of these and metrics; got {type(teacher).__name__}"
             )
-        self._by_task[task] = made
+        self._by_task[task] = instance
 
     def evaluate(self, task: str | None, action: Any, labels: Any, response: Any, metrics: Metrics) -> None:
         """Let the teacher of a task measure one answer, and take in what it adds.
@@ -337,21 +337,21 @@ class Teachers:
             RunError: the task has no teacher.
         """
         if task not in self._by_task:
-            known = ", ".join(_named(each) for each in self._by_task) or "none has"
+            tasks = ", ".join(_format_task(each) for each in self._by_task) or "none has"
             raise RunError(
-                f"{_named(task)} has no teacher ({known}); run.teach(teacher, task=...) gives it one"
+                f"{_format_task(task)} has no teacher ({tasks}); run.teach(teacher, task=...) gives it one"
             )
         teacher = self._by_task[task]
         if hasattr(teacher, "custom_evaluation"):
             teacher.custom_evaluation(action, labels, response)
         else:
             teacher(action, labels, response, metrics)
-        for of, own in self.left():
+        for of, own in self.pending():
             if of == task:
                 metrics.add_metrics(own)
                 own.clear()
 
-    def left(self) -> Iterator[tuple[str | None, Metrics]]:
+    def pending(self) -> Iterator[tuple[str | None, Metrics]]:
         """What teachers have added to their own metrics and nobody has taken in, by task."""
         for task, teacher in self._by_task.items():
             own = getattr(teacher, "metrics", None)
@@ -359,5 +359,5 @@ class Teachers:
                 yield task, own
 
 
-def _named(task: str | None) -> str:
+def _format_task(task: str | None) -> str:
     return "the run" if task is None else f"task {task!r}"

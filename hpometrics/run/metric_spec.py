@@ -72,7 +72,7 @@ class Asked:
         return str(self.measured.bare) if isinstance(self.measured, MetricName) else self.name
 
 
-def settle_all(metric: Any, features: Features, direction: Objective | str | None) -> tuple[Asked, ...]:
+def resolve_all(metric: Any, features: Features, direction: Objective | str | None) -> tuple[Asked, ...]:
     """Say what a search is to optimize; of a list each of its metrics.
 
     Raises:
@@ -86,13 +86,13 @@ def settle_all(metric: Any, features: Features, direction: Objective | str | Non
             "metric that has none of its own, as in Reported('latency_ms', 'minimize') or "
             "Reported('speed', 'maximize')"
         )
-    found = tuple(settle(one, features, direction) for one in metric)
-    if not found:
+    specs = tuple(settle(one, features, direction) for one in metric)
+    if not specs:
         raise RunError("what is optimized? metric= is a list without a metric")
-    names = [asked.name for asked in found]
+    names = [spec.name for spec in specs]
     if twice := [name for name in names if names.count(name) > 1]:
         raise RunError(f"{twice[0]} is among the objectives twice; each is there once, got {names}")
-    return found
+    return specs
 
 
 def settle(metric: Any, features: Features, direction: Objective | str | None) -> Asked:
@@ -103,17 +103,17 @@ def settle(metric: Any, features: Features, direction: Objective | str | None) -
     """
     if isinstance(metric, Mapping):
         metric, direction = _read_mapping(metric, direction)
-    stated = None if direction is None else Objective.parse(direction)
+    requested = None if direction is None else Objective.parse(direction)
     if isinstance(metric, Reported):
-        stated = _agreed(metric.name, metric.objective, stated)
-    asked = _settled(metric, features, stated)
-    if asked.split != VALIDATION:
-        raise RunError(f"only validation values steer a search; {asked.name} can be tracked")
-    _check_one_value(asked)
-    known = diagnostic(asked.name) if asked.measured is None else None
-    if known is not None:
-        return replace(asked, objective=direction_of(asked.name, known, stated))
-    return replace(asked, objective=_agreed(asked.name, asked.objective, stated))
+        requested = _direction(metric.name, metric.objective, requested)
+    spec = _resolve(metric, features, requested)
+    if spec.split != VALIDATION:
+        raise RunError(f"only validation values steer a search; {spec.name} can be tracked")
+    _check_one_value(spec)
+    entry = diagnostic(spec.name) if spec.measured is None else None
+    if entry is not None:
+        return replace(spec, objective=direction_of(spec.name, entry, requested))
+    return replace(spec, objective=_direction(spec.name, spec.objective, requested))
 
 
 def tracked(metrics: Iterable[Any], features: Features) -> Iterator[Asked]:
@@ -122,14 +122,14 @@ def tracked(metrics: Iterable[Any], features: Features) -> Iterator[Asked]:
     for metric in metrics:
         group = group_of(metric, types)
         if isinstance(metric, Mapping):
-            yield _in_parts(metric, features)
+            yield _resolve_mapping(metric, features)
         elif group is None:
-            yield _settled(metric, features, None)
+            yield _resolve(metric, features, None)
         else:
             yield from (_of_name(member, types, None) for member in members(group, types))
 
 
-def constrained(
+def resolve_constraints(
     texts: Iterable[str], features: Features, reported: Collection[str] = ()
 ) -> Iterator[tuple[Constraint, Asked]]:
     """Read constraints, each with the value that it bounds; one that is not measured is reported.
@@ -152,12 +152,12 @@ def constrained(
             continue
         if group_of(name, types) is not None:
             raise ConstraintError(f"{constraint}: {name} is a group of metrics; bound one of them")
-        asked = _of_name(name, types, MINIMIZE)
-        if asked.split != VALIDATION:
+        spec = _of_name(name, types, MINIMIZE)
+        if spec.split != VALIDATION:
             raise ConstraintError(f"{constraint}: only validation values steer a search")
-        if _has_many_values(asked):
-            raise ConstraintError(f"{constraint}: {asked.name} has one value per class")
-        yield replace(constraint, name=asked.name), asked
+        if _has_many_values(spec):
+            raise ConstraintError(f"{constraint}: {spec.name} has one value per class")
+        yield replace(constraint, name=spec.name), spec
 
 
 def types_of(features: Features) -> Types:
@@ -165,14 +165,18 @@ def types_of(features: Features) -> Types:
     return {name: None if feature is None else feature.type for name, feature in features.items()}
 
 
-def _in_parts(told: Mapping[str, Any], features: Features) -> Asked:
-    metric, direction = _read_mapping(told, None)
-    stated = None if direction is None else Objective.parse(direction)
-    asked = _settled(metric, features, stated)
-    return asked if stated is None else replace(asked, objective=_agreed(asked.name, asked.objective, stated))
+def _resolve_mapping(mapping: Mapping[str, Any], features: Features) -> Asked:
+    metric, direction = _read_mapping(mapping, None)
+    requested = None if direction is None else Objective.parse(direction)
+    spec = _resolve(metric, features, requested)
+    return (
+        spec
+        if requested is None
+        else replace(spec, objective=_direction(spec.name, spec.objective, requested))
+    )
 
 
-def _settled(metric: Any, features: Features, stated: Objective | None) -> Asked:
+def _resolve(metric: Any, features: Features, direction: Objective | None) -> Asked:
     types = types_of(features)
     if isinstance(metric, Reported):
         return Asked(metric.name, metric.objective)
@@ -181,20 +185,20 @@ def _settled(metric: Any, features: Features, stated: Objective | None) -> Asked
     if isinstance(metric, str) and parse_import_path(metric):
         return _of_path(metric, features)
     if isinstance(metric, (str, MetricName)):
-        return _of_name(MetricName.parse(metric), types, stated)
+        return _of_name(MetricName.parse(metric), types, direction)
     return _of_object(metric, features)
 
 
-def _of_name(name: MetricName, types: Types, stated: Objective | None) -> Asked:
-    if (known := diagnostic(name)) is not None:
-        return Asked(str(name), known.objective)
+def _of_name(name: MetricName, types: Types, direction: Objective | None) -> Asked:
+    if (entry := diagnostic(name)) is not None:
+        return Asked(str(name), entry.objective)
     if name.feature == COMBINED:
         return _of_combined(Combined.of_all_outputs(name, types), types)
     try:
         placed = place(name, types)
     except UnknownMetricError as err:
-        if stated is not None:
-            return Asked(str(name), stated)
+        if direction is not None:
+            return Asked(str(name), direction)
         raise UnknownMetricError(
             f"{err}. If the engine reports it by run.log, state which way is better: "
             f"Reported({str(name)!r}, 'minimize') where less is better, Reported({str(name)!r}, 'maximize') "
@@ -205,22 +209,22 @@ def _of_name(name: MetricName, types: Types, stated: Objective | None) -> Asked:
 
 
 def _of_combined(combined: Combined, types: Types) -> Asked:
-    settled = combined.settled(types)
-    return Asked(settled.name, settled.objective, task=settled.task, combined=settled)
+    resolved = combined.settled(types)
+    return Asked(resolved.name, resolved.objective, task=resolved.task, combined=resolved)
 
 
 def _of_path(path: str, features: Features) -> Asked:
-    found, feature = import_metric(path), _only(features, path)
-    return Asked(str(replace(found.name, feature=feature)), found.objective, path, feature=feature)
+    entry, feature = import_metric(path), _only(features, path)
+    return Asked(str(replace(entry.name, feature=feature)), entry.objective, path, feature=feature)
 
 
 def _of_object(metric: Any, features: Features) -> Asked:
-    made = metric() if isinstance(metric, type) else metric
-    if not isinstance(made, Metric):
+    instance = metric() if isinstance(metric, type) else metric
+    if not isinstance(instance, Metric):
         raise RunError(f"a metric is a name, a Metric or Reported(name, objective), got {metric!r}")
-    feature = _only(features, made.name)
-    name = made.name if feature is None else f"{feature}.{made.name}"
-    return Asked(name, made.objective, made.alone(), feature=feature)
+    feature = _only(features, instance.name)
+    name = instance.name if feature is None else f"{feature}.{instance.name}"
+    return Asked(name, instance.objective, instance.alone(), feature=feature)
 
 
 def _only(features: Features, metric: str) -> str | None:
@@ -232,16 +236,16 @@ def _only(features: Features, metric: str) -> str | None:
     return next(iter(features))
 
 
-def _has_many_values(asked: Asked) -> bool:
-    measured = asked.measured
-    named = dict(measured.params).get("average") if isinstance(measured, MetricName) else None
-    return "none" in (named, getattr(measured, "average", None))
+def _has_many_values(spec: Asked) -> bool:
+    measured = spec.measured
+    average = dict(measured.params).get("average") if isinstance(measured, MetricName) else None
+    return "none" in (average, getattr(measured, "average", None))
 
 
-def _check_one_value(asked: Asked) -> None:
-    if _has_many_values(asked):
+def _check_one_value(spec: Asked) -> None:
+    if _has_many_values(spec):
         raise RunError(
-            f"{asked.name} has one value per class, and a search optimizes one number; choose average=micro, "
+            f"{spec.name} has one value per class, and a search optimizes one number; choose average=micro, "
             "macro or weighted, and track this one"
         )
 
@@ -260,9 +264,9 @@ def _read_mapping(metric: Mapping[str, Any], direction: Any) -> tuple[Any, Any]:
     return name, own if own is not None else direction
 
 
-def _agreed(name: str, known: Objective | None, stated: Objective | None) -> Objective:
-    if known is None and stated is None:
+def _direction(name: str, registered: Objective | None, requested: Objective | None) -> Objective:
+    if registered is None and requested is None:
         raise ObjectiveError(f"{name} has no direction of its own; state direction='minimize' or 'maximize'")
-    if known is not None and stated is not None and known is not stated:
-        raise ObjectiveError(f"{name} is to {known.value}, but direction= says {stated.value}")
-    return known or stated  # type: ignore[return-value]  # one of the two is there
+    if registered is not None and requested is not None and registered is not requested:
+        raise ObjectiveError(f"{name} is to {registered.value}, but direction= says {requested.value}")
+    return registered or requested  # type: ignore[return-value]  # one of the two is there

@@ -16,7 +16,7 @@ from ..exceptions import MetricNameError, RunError
 from ..metrics.registry.diagnostics import diagnostic
 from ..metrics.registry.names import MetricName
 from ..space.dimensions import is_whole
-from .throughput import Laps
+from .throughput import Timer
 
 try:
     import resource
@@ -190,7 +190,7 @@ _RULES: dict[str, Callable[[Sequence[float]], float]] = {
 }
 
 
-def over_ranks(told: Sequence[Told]) -> Told:
+def over_ranks(states: Sequence[Told]) -> Told:
     """Put together the values of processes in the order of ranks; those that lack one do not count.
 
     A value that is nan on one rank is nan, with the rank in the reason.
@@ -198,10 +198,10 @@ def over_ranks(told: Sequence[Told]) -> Told:
     >>> over_ranks([({"gnorm": 1.0, "ups": 3.0}, {}), ({"gnorm": 2.0, "ups": 2.0}, {}), ({}, {})])
     ({'gnorm': 1.5, 'ups': 2.0}, {})
     """
-    names = dict.fromkeys(name for values, _ in told for name in values)
-    values = {name: _together(name, [own[name] for own, _ in told if name in own]) for name in names}
+    names = dict.fromkeys(name for values, _ in states for name in values)
+    values = {name: _together(name, [own[name] for own, _ in states if name in own]) for name in names}
     reasons: dict[str, str] = {}
-    for rank, (_, why) in enumerate(told):
+    for rank, (_, why) in enumerate(states):
         for name, reason in why.items():
             reasons.setdefault(name, f"rank {rank}: {reason}")
     return values, reasons
@@ -210,8 +210,8 @@ def over_ranks(told: Sequence[Told]) -> Told:
 def _together(name: str, values: Sequence[float]) -> float:
     if any(map(math.isnan, values)):
         return math.nan
-    known = diagnostic(name)
-    return _RULES["first" if known is None else known.over_ranks](values)
+    entry = diagnostic(name)
+    return _RULES["first" if entry is None else entry.over_ranks](values)
 
 
 Values = dict[str, float]
@@ -237,7 +237,7 @@ class Watch:
         self,
         model: torch.nn.Module,
         optimizer: torch.optim.Optimizer,
-        laps: Laps,
+        laps: Timer,
         max_norm: float | None = None,
         prefix: str = "",
         every: int = 1,
@@ -302,7 +302,7 @@ class Watches:
     """
 
     def __init__(self) -> None:
-        self.laps: Laps | None = None
+        self.laps: Timer | None = None
         self._resources: Resources | None = None
         self._watches: list[Watch] = []
 
@@ -324,16 +324,16 @@ class Watches:
         """
         prefix = _prefix(name)
         if any(watch.prefix == prefix for watch in self._watches):
-            told = "the run is watched" if name is None else f"a watch is called {name!r}"
+            head = "the run is watched" if name is None else f"a watch is called {name!r}"
             raise RunError(
-                f"{told} already; give each further one a name of its own, watch(..., name='critic')"
+                f"{head} already; give each further one a name of its own, watch(..., name='critic')"
             )
         if max_norm is not None and not (math.isfinite(max_norm) and max_norm > 0):
             raise RunError(f"max_norm is a finite number above 0, got {max_norm!r}")
         if not is_whole(every) or every < 1:
             raise RunError(f"every is a whole number of steps from 1 on, got {every!r}")
         if self.laps is None:
-            self.laps, self._resources = Laps(), Resources()
+            self.laps, self._resources = Timer(), Resources()
         watch = Watch(model, optimizer, self.laps, max_norm, prefix, every)
         self._watches.append(watch)
         return watch

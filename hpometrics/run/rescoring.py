@@ -26,7 +26,15 @@ from ..records.trial_record import EpochRecord
 from ..selection.significance import Span
 from .spec import RunSpec
 from .split import EpochValues, Reasons, SplitMetrics, Values
-from .statistics_store import STATISTICS_FILE, KeptEpoch, KeptPart, State, keeper_of, read_kept, rows_of
+from .statistics_store import (
+    STATISTICS_FILE,
+    EpochStatistics,
+    State,
+    StatisticsSnapshot,
+    read_statistics,
+    row_metrics_of,
+    rows_of,
+)
 
 Outputs = OutputFeature | Mapping[str, OutputFeature]
 THRESHOLD = "threshold"
@@ -53,10 +61,10 @@ class Answers:
         output: Outputs | None,
         threshold: float | None = None,
     ) -> None:
-        asked = MetricName.parse(metric)
+        requested = MetricName.parse(metric)
         self._threshold = threshold
         if threshold is not None:
-            output = _with_threshold(output, asked.feature, threshold)
+            output = _with_threshold(output, requested.feature, threshold)
         self._spec = RunSpec(metric, output=output, defaults=False, statistics="none")
         self._panels: dict[str, SplitMetrics] = {}
 
@@ -74,63 +82,67 @@ class Answers:
             NotKeptError: the metric needs what is not kept of one of them.
             RecordError: the file of what is kept is damaged.
         """
-        wanted = {(record.attempt, record.epoch): record for record in epochs}
-        found: dict[int, EpochRecord] = {}
-        for kept in read_kept(directory):
-            record = wanted.get((kept.attempt, kept.epoch))
+        requested = {(record.attempt, record.epoch): record for record in epochs}
+        rescored: dict[int, EpochRecord] = {}
+        for statistics in read_statistics(directory):
+            record = requested.get((statistics.attempt, statistics.epoch))
             if record is not None:
-                found[record.epoch] = self._answered(record, kept)
+                rescored[record.epoch] = self._answered(record, statistics)
         for record in epochs:
-            if record.epoch not in found:
+            if record.epoch not in rescored:
                 raise NotKeptError(f"nothing is kept of epoch {record.epoch}")
-        return tuple(found[record.epoch] for record in epochs)
+        return tuple(rescored[record.epoch] for record in epochs)
 
-    def kept_of(self, directory: Path, record: EpochRecord) -> KeptEpoch:
+    def kept_of(self, directory: Path, record: EpochRecord) -> EpochStatistics:
         """What a trial has kept of one epoch.
 
         Raises:
             NotKeptError: nothing.
             RecordError: the file of what is kept is damaged.
         """
-        wanted = record.attempt, record.epoch
-        found = [kept for kept in read_kept(directory) if (kept.attempt, kept.epoch) == wanted]
-        if not found:
+        attempt_and_epoch = record.attempt, record.epoch
+        matches = [
+            statistics
+            for statistics in read_statistics(directory)
+            if (statistics.attempt, statistics.epoch) == attempt_and_epoch
+        ]
+        if not matches:
             raise NotKeptError(f"nothing is kept of epoch {record.epoch}")
-        return found[-1]
+        return matches[-1]
 
-    def value(self, kept: KeptEpoch) -> float:
+    def value(self, statistics: EpochStatistics) -> float:
         """The value of an epoch; nan where it is undefined."""
-        values, _ = self._measured(kept, VALIDATION)
-        found = values[self._spec.name]
-        return math.nan if isinstance(found, list) else found
+        values, _ = self._measured(statistics, VALIDATION)
+        value = values[self._spec.name]
+        return math.nan if isinstance(value, list) else value
 
-    def reads(self, part: KeptPart) -> bool:
+    def reads(self, part: StatisticsSnapshot) -> bool:
         """Whether the metric is one of rows, and those of a part are among them."""
-        asked = self._spec.asked
-        if asked.measured is None or part.split != VALIDATION or not part.rows:
+        spec = self._spec.asked
+        if spec.measured is None or part.split != VALIDATION or not part.rows:
             return False
-        return part.output == asked.feature and asked.task in (None, ALL_TASKS, part.task)
+        return part.output == spec.feature and spec.task in (None, ALL_TASKS, part.task)
 
-    def needs(self, part: KeptPart) -> set[str]:
+    def needs(self, part: StatisticsSnapshot) -> set[str]:
         """The labels of the statistics that the metric is a function of; none at another threshold."""
-        held = self._panel(VALIDATION).live(part.output).prototype.statistics
-        return set() if self._threshold is not None else {statistic.label for statistic in held}
+        statistics = self._panel(VALIDATION).live(part.output).prototype.statistics
+        return set() if self._threshold is not None else {statistic.label for statistic in statistics}
 
-    def output_of(self, part: KeptPart) -> OutputFeature:
+    def output_of(self, part: StatisticsSnapshot) -> OutputFeature:
         """What is predicted of the rows of a part."""
         return self._panel(VALIDATION).live(part.output).output
 
-    def _answered(self, record: EpochRecord, kept: KeptEpoch) -> EpochRecord:
+    def _answered(self, record: EpochRecord, statistics: EpochStatistics) -> EpochRecord:
         values, reasons = dict(record.values), dict(record.reasons)
-        splits = dict.fromkeys(part.split for part in kept.parts if part.split != VALIDATION)
-        measured, why = self._measured(kept, VALIDATION)
+        splits = dict.fromkeys(part.split for part in statistics.parts if part.split != VALIDATION)
+        measured, why = self._measured(statistics, VALIDATION)
         for split in splits:
             with suppress(NotKeptError):  # what stands beside the value that is asked for may be missing
-                beside, of_beside = self._measured(kept, split)
+                beside, of_beside = self._measured(statistics, split)
                 measured, why = {**measured, **beside}, {**why, **of_beside}
         values |= {self._called(name): value for name, value in measured.items()}
         reasons |= {self._called(name): reason for name, reason in why.items()}
-        tasks = {part.task for part in kept.parts if part.task is not None}
+        tasks = {part.task for part in statistics.parts if part.task is not None}
         epoch = EpochValues(self._spec, tasks)
         epoch.take("measured", values, reasons)
         if self._threshold is None:
@@ -138,16 +150,16 @@ class Answers:
             epoch.settle()
         return replace(record, values=epoch.values, reasons=epoch.reasons)
 
-    def _measured(self, kept: KeptEpoch, split: str) -> tuple[Values, Reasons]:
+    def _measured(self, statistics: EpochStatistics, split: str) -> tuple[Values, Reasons]:
         if VALIDATION not in self._spec.collections:
             return {}, {}  # of what the engine reports
         panel = self._panel(split)
         panel.reset()
         try:
-            self._fill(panel, [part for part in kept.parts if part.split == split])
+            self._fill(panel, [part for part in statistics.parts if part.split == split])
             return panel.compute()
         except (RuntimeError, IndexError) as err:
-            text = f"what is kept of epoch {kept.epoch} does not fit {self.name}: {err}"
+            text = f"what is kept of epoch {statistics.epoch} does not fit {self.name}: {err}"
             raise RecordError(f"{STATISTICS_FILE}: {text}") from err
 
     def _panel(self, split: str) -> SplitMetrics:
@@ -155,14 +167,14 @@ class Answers:
             self._panels[split] = SplitMetrics(split, self._spec.collections.get(VALIDATION))
         return self._panels[split]
 
-    def _fill(self, panel: SplitMetrics, parts: Sequence[KeptPart]) -> None:
+    def _fill(self, panel: SplitMetrics, parts: Sequence[StatisticsSnapshot]) -> None:
         for part in parts:
             if part.void is not None:
                 panel.void[part.output, part.task] = part.void
             elif part.rows and panel.measures(part.output):
                 self._recall(panel.live(part.output), part)
 
-    def _recall(self, live: TaskCollection, part: KeptPart) -> None:
+    def _recall(self, live: TaskCollection, part: StatisticsSnapshot) -> None:
         """Take in what was kept of a task: its statistics, or its rows."""
         state = None if self._threshold is not None else _state_for(live.prototype, part)
         if state is not None:
@@ -198,26 +210,26 @@ def _with_threshold(output: Outputs | None, feature: str | None, threshold: floa
     return replace(output, threshold=threshold)
 
 
-def _state_for(prototype: MetricCollection, part: KeptPart) -> dict[str, Any] | None:
+def _state_for(prototype: MetricCollection, part: StatisticsSnapshot) -> dict[str, Any] | None:
     """As much of what was kept as the metrics are functions of; None if they need more."""
-    held = {repr(statistic): part.statistics.get(statistic.label) for statistic in prototype.statistics}
+    states = {repr(statistic): part.statistics.get(statistic.label) for statistic in prototype.statistics}
     of_their_own = any(not prototype[name].kept for name in prototype.names)
-    if of_their_own or any(state is None for state in held.values()):
+    if of_their_own or any(state is None for state in states.values()):
         return None
     metrics: dict[str, Any] = {name: {} for name in prototype.names}
-    return {"rows": part.rows, "updates": 1, "complaint": None, "statistics": held, "metrics": metrics}
+    return {"rows": part.rows, "updates": 1, "complaint": None, "statistics": states, "metrics": metrics}
 
 
-def _lacking(name: str, live: TaskCollection, part: KeptPart, rows: bool) -> str:
+def _lacking(name: str, live: TaskCollection, part: StatisticsSnapshot, rows: bool) -> str:
     """Say what a metric needs, what there is, and how to have it the next time."""
     needed = [statistic.label for statistic in live.prototype.statistics]
     lacking = [label for label in needed if label not in part.statistics]
     reasons = "".join(f" ({part.left_out[label]})" for label in lacking if label in part.left_out)
     what = "the scores of every row" if rows or not needed else ", ".join(lacking)
-    kept = ", ".join(part.statistics) or "none"
-    ways = ["results: {statistics: all}"] if keeper_of(live.output) or reasons else []
+    stored = ", ".join(part.statistics) or "none"
+    ways = ["results: {statistics: all}"] if row_metrics_of(live.output) or reasons else []
     ways += [] if rows else [f"metrics: {{track: [{name}]}}"]
-    return f"{name} needs {what}{reasons}; kept are {kept}. Run it anew, --fresh, with {' or '.join(ways)}"
+    return f"{name} needs {what}{reasons}; kept are {stored}. Run it anew, --fresh, with {' or '.join(ways)}"
 
 
 FloatArray = npt.NDArray[np.float64]
@@ -241,7 +253,7 @@ class Redrawn:
 
     Args:
         answers: measures the metric.
-        kept: what was kept of the epoch.
+        statistics: what was kept of the epoch.
 
     Raises:
         NotKeptError: what was kept says nothing of single rows.
@@ -250,16 +262,16 @@ class Redrawn:
         chapters 6 and 13 (percentile intervals).
     """
 
-    def __init__(self, answers: Answers, kept: KeptEpoch) -> None:
+    def __init__(self, answers: Answers, statistics: EpochStatistics) -> None:
         self._answers = answers
-        parts = [part for part in kept.parts if answers.reads(part)]
+        parts = [part for part in statistics.parts if answers.reads(part)]
         if not parts:
             raise NotKeptError(f"{answers.name} is not measured of rows that are kept")
         self.what: What = "rows" if all(_rows_in(part) for part in parts) else "matrix"
         if self.what == "matrix":
             for part in parts:
                 _check_matrix(answers, part)
-        self._kept = replace(kept, parts=tuple(map(self._alone, parts)))
+        self._kept = replace(statistics, parts=tuple(map(self._alone, parts)))
 
     def values(self, seed: int) -> FloatArray:
         """The metric of every draw, (DRAWS,); the same seed draws the same rows of two epochs of one size.
@@ -269,8 +281,8 @@ class Redrawn:
                 would promise what a bootstrap cannot know.
         """
         random = np.random.default_rng(seed)
-        drawn = (tuple(_drawn(part, random) for part in self._kept.parts) for _ in range(DRAWS))
-        values = np.array([self._answers.value(replace(self._kept, parts=parts)) for parts in drawn])
+        samples = (tuple(_draw(part, random) for part in self._kept.parts) for _ in range(DRAWS))
+        values = np.array([self._answers.value(replace(self._kept, parts=parts)) for parts in samples])
         if (values == values[0]).all():
             raise NotKeptError(f"every draw gives {values[0]:g}, which says nothing of other rows")
         return values
@@ -282,7 +294,7 @@ class Redrawn:
         own, others = (_targets(each._kept) for each in (self, other))
         return own.keys() == others.keys() and all(torch.equal(own[key], others[key]) for key in own)
 
-    def _alone(self, part: KeptPart) -> KeptPart:
+    def _alone(self, part: StatisticsSnapshot) -> StatisticsSnapshot:
         """The part with nothing but what is drawn."""
         labels = _ROWS if self.what == "rows" else (_MATRIX,)
         return replace(part, statistics={k: state for k, state in part.statistics.items() if k in labels})
@@ -304,13 +316,13 @@ def span_of(value: float, draws: FloatArray, level: float) -> Span:
     return Span(value, float(low), float(high))
 
 
-def _rows_in(part: KeptPart) -> bool:
+def _rows_in(part: StatisticsSnapshot) -> bool:
     """Whether the rows of a part were kept and are not too many."""
     states = [part.statistics[label] for label in _ROWS if part.statistics.get(label)]
     return bool(states) and all(tensor.numel() <= MOST_VALUES for tensor in states[0].values())
 
 
-def _check_matrix(answers: Answers, part: KeptPart) -> None:
+def _check_matrix(answers: Answers, part: StatisticsSnapshot) -> None:
     """Refuse what a draw of the cells does not stand for.
 
     Raises:
@@ -326,12 +338,12 @@ def _check_matrix(answers: Answers, part: KeptPart) -> None:
 
 def _unkept(output: OutputFeature) -> str:
     """Say of an output whose rows are not there what would keep them, if anything does."""
-    if keeper_of(output):
+    if row_metrics_of(output):
         return "the trial keeps no rows; results: {statistics: all} keeps them"
     return f"the rows of {output} are never kept"
 
 
-def _drawn(part: KeptPart, random: np.random.Generator) -> KeptPart:
+def _draw(part: StatisticsSnapshot, random: np.random.Generator) -> StatisticsSnapshot:
     return replace(part, statistics={label: _drawn_state(s, random) for label, s in part.statistics.items()})
 
 
@@ -355,11 +367,11 @@ def _chosen(state: State, rows: Tensor) -> dict[str, Tensor]:
     return {name: tensor if name in whole else tensor[rows] for name, tensor in state.items()}
 
 
-def _targets(kept: KeptEpoch) -> Mapping[tuple[str | None, str | None], Tensor]:
+def _targets(statistics: EpochStatistics) -> Mapping[tuple[str | None, str | None], Tensor]:
     """What was right in each row, by output and task."""
-    found = {}
-    for part in kept.parts:
+    targets = {}
+    for part in statistics.parts:
         for state in part.statistics.values():
             target = state["target"] if "target" in state else state["values"][:, 1]
-            found[part.output, part.task] = target
-    return found
+            targets[part.output, part.task] = target
+    return targets

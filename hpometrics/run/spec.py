@@ -21,9 +21,9 @@ from ..metrics.registry.scope import ALL_TASKS, VALIDATION, check_output_name
 from ..selection.constraints import Constraint
 from ..selection.rules import At
 from .checkpoint import Keep
-from .example_selection import settle_examples
-from .metric_spec import Asked, Features, Reported, constrained, settle_all, tracked
-from .statistics_store import KEEPING, Keeping, keeper_of
+from .example_selection import resolve_examples
+from .metric_spec import Asked, Features, Reported, resolve_all, resolve_constraints, tracked
+from .statistics_store import KEEPING, Keeping, row_metrics_of
 
 __all__ = ["Reported", "RunSpec", "Train", "engine", "engine_facts"]
 
@@ -45,8 +45,8 @@ def defaults_of(output: OutputFeature) -> tuple[MetricName, ...]:
 
 
 def _is_light(name: MetricName, feature_type: str) -> bool:
-    seen = observed_of(find_metric(name, feature_type).entries[0])
-    return seen is not None and seen.memory == _FIXED
+    entry = observed_of(find_metric(name, feature_type).entries[0])
+    return entry is not None and entry.memory == _FIXED
 
 
 Train = Callable[..., Any]
@@ -134,17 +134,17 @@ class RunSpec:
 
     def __post_init__(self) -> None:
         features = _features(self.output)
-        objectives = settle_all(self.metric, features, self.direction)
-        asked = objectives[0]
-        named = [*objectives, *tracked(tuple(self.track), features)]
-        reported = {one.name for one in named if one.reported}
-        bounded = dict(constrained(tuple(self.constraints), features, reported))
-        every = [*named, *bounded.values()]
+        objectives = resolve_all(self.metric, features, self.direction)
+        first = objectives[0]
+        specs = [*objectives, *tracked(tuple(self.track), features)]
+        reported = {one.name for one in specs if one.reported}
+        bounded = dict(resolve_constraints(tuple(self.constraints), features, reported))
+        every = [*specs, *bounded.values()]
         self._set(constraints=tuple(map(str, bounded)), bounds=tuple(bounded))
-        self._set(output=_named(features), track=tuple(self.track), features=features)
+        self._set(output=_only_or_all(features), track=tuple(self.track), features=features)
         self._set(objectives=objectives, combined=_combined(every))
         self._set(optimized={one.name: one.objective for one in objectives})
-        self._set(name=asked.name, objective=asked.objective)
+        self._set(name=first.name, objective=first.objective)
         self._set(collections=_collections(every, features, self._unasked))
         try:
             self._set(at=At(self.at))
@@ -157,9 +157,9 @@ class RunSpec:
         self._check_numbers()
         if self.statistics not in KEEPING:
             raise RunError(f"statistics is one of {', '.join(KEEPING)}, got {self.statistics!r}")
-        measured = self.collections.get(VALIDATION, {}).get(asked.feature)
+        measured = self.collections.get(VALIDATION, {}).get(first.feature)
         panel = None if measured is None else measured.prototype
-        self._set(track_examples=settle_examples(self.track_examples, asked.key, self.objective, panel))
+        self._set(track_examples=resolve_examples(self.track_examples, first.key, self.objective, panel))
 
     def warns_of_unkept(self) -> bool:
         """Whether a checkpoint that is not kept is worth a warning: it is wanted, and this is the first."""
@@ -199,16 +199,16 @@ class RunSpec:
     def directions(self) -> Mapping[str, Objective]:
         """The direction of each value that is asked for or measured by default, by name, where it has one."""
         outputs = {key: output for key, output in self.features.items() if output is not None}
-        found = {
+        directions = {
             str(replace(name, feature=key)): find_metric(name, output.type).objective
             for key, output in outputs.items()
             for name in (defaults_of(output) if self.defaults else ())
         }
-        named = [*self.objectives, *tracked(self.track, self.features)]
-        reported = {one.name for one in named if one.reported}
-        bounded = dict(constrained(self.constraints, self.features, reported)).values()
-        found |= {one.name: one.objective for one in (*bounded, *named)}
-        return {name: objective for name, objective in found.items() if objective is not None}
+        specs = [*self.objectives, *tracked(self.track, self.features)]
+        reported = {one.name for one in specs if one.reported}
+        bounded = dict(resolve_constraints(self.constraints, self.features, reported)).values()
+        directions |= {one.name: one.objective for one in (*bounded, *specs)}
+        return {name: objective for name, objective in directions.items() if objective is not None}
 
     @property
     def steering(self) -> tuple[str, ...]:
@@ -218,7 +218,7 @@ class RunSpec:
     def _unasked(self, output: OutputFeature) -> tuple[Unasked, ...]:
         """What is measured of an output, as far as its updates can be read by it, without being asked for."""
         defaults = defaults_of(output) if self.defaults else ()
-        return (*defaults, *(keeper_of(output) if self.statistics == "all" else ()))
+        return (*defaults, *(row_metrics_of(output) if self.statistics == "all" else ()))
 
     def _set(self, **values: object) -> None:
         for name, value in values.items():
@@ -267,11 +267,11 @@ def engine(train: Any = None, /, *, output: Outputs | None = None, **facts: Any)
     """
     if train is not None and not callable(train):
         raise RunError(f"an engine is a function train(params, run), got {train!r}; its output is output=")
-    given = output is None or callable(output) or isinstance(output, Mapping)
-    settled = output if given else parse_feature(output)  # type: ignore[arg-type]  # one output is left
+    is_resolved = output is None or callable(output) or isinstance(output, Mapping)
+    feature = output if is_resolved else parse_feature(output)  # type: ignore[arg-type]  # one output is left
 
     def mark(train: T) -> T:
-        setattr(train, _FACTS, {"output": settled, **facts})
+        setattr(train, _FACTS, {"output": feature, **facts})
         return train
 
     return mark if train is None else mark(train)
@@ -292,25 +292,25 @@ def _features(output: Outputs | None) -> Features:
     return {check_output_name(name): parse_feature(feature) for name, feature in output.items()}
 
 
-def _named(features: Features) -> OutputFeature | Features | None:
+def _only_or_all(features: Features) -> OutputFeature | Features | None:
     """The only output, or all of them by name."""
     return features[None] if None in features else features
 
 
 def _combined(every: Iterable[Asked]) -> tuple[SettledCombined, ...]:
     """Every combination once, of all tasks and of each; `all/combined.loss` is called that as well."""
-    found: dict[str, SettledCombined] = {}
-    for asked in (one.combined for one in every if one.combined is not None):
-        combined = asked.of_every_task
-        known = found.setdefault(combined.name, combined)
-        if asked.task == ALL_TASKS:
-            found[asked.name] = asked
-        if known != combined:
+    combinations: dict[str, SettledCombined] = {}
+    for requested in (one.combined for one in every if one.combined is not None):
+        combined = requested.of_every_task
+        earlier = combinations.setdefault(combined.name, combined)
+        if requested.task == ALL_TASKS:
+            combinations[requested.name] = requested
+        if earlier != combined:
             raise RunError(
-                f"{combined.name} is {known.formula} ({known.objective.value}) and also {combined.formula} "
-                f"({combined.objective.value}); give one of them a name= of its own"
+                f"{combined.name} is {earlier.formula} ({earlier.objective.value}) and also "
+                f"{combined.formula} ({combined.objective.value}); give one of them a name= of its own"
             )
-    return tuple(found.values())
+    return tuple(combinations.values())
 
 
 def _collections(
@@ -318,21 +318,21 @@ def _collections(
 ) -> dict[str, dict[str | None, TaskCollection]]:
     """What is measured of each split and output: what is asked for, and the default group of the output."""
     splits = dict.fromkeys([VALIDATION, *(one.split for one in every if one.measured is not None)])
-    wanted: dict[str, dict[str | None, list[Any]]] = {
+    requested: dict[str, dict[str | None, list[Any]]] = {
         split: {key: [] for key in features} for split in splits
     }
     for one in every:
         if one.measured is not None:
-            wanted[one.split][one.feature].append(one.measured)
+            requested[one.split][one.feature].append(one.measured)
         for term in one.combined.terms if one.combined else ():
             if term.placed is not None:
-                wanted[VALIDATION][term.name.feature].append(term.placed.measured)
-    found: dict[str, dict[str | None, TaskCollection]] = {}
-    for split, by_feature in wanted.items():
+                requested[VALIDATION][term.name.feature].append(term.placed.measured)
+    collections: dict[str, dict[str | None, TaskCollection]] = {}
+    for split, by_feature in requested.items():
         for name, metrics in by_feature.items():
             output = features[name]
             unasked = () if output is None else unasked_of(output)
             if metrics or unasked or name is not None:  # of one of several outputs maybe nothing is measured
                 collection = TaskCollection(metrics, output, unasked=unasked, feature=name)
-                found.setdefault(split, {})[name] = collection
-    return found
+                collections.setdefault(split, {})[name] = collection
+    return collections

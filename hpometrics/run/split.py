@@ -62,27 +62,27 @@ class EpochValues:
 
     def combine(self) -> None:
         """Put each combination beside its terms: over all tasks, and of every task that has its terms."""
-        found: Values = {}
+        combinations: Values = {}
         why: Reasons = {}
         for combined in self._spec.combined:
             for task in (None, *self._tasks) if combined.task is None else (None,):
-                told = combined.value(self.values, task, self._tasks)
-                if told is None:
+                result = combined.value(self.values, task, self._tasks)
+                if result is None:
                     continue
                 name = combined.name if task is None else combined.at(task)
-                found[name], reason = told
+                combinations[name], reason = result
                 if reason is not None:
                     why[name] = reason
-        self.take("combined", found, why)
+        self.take("combined", combinations, why)
 
     def settle(self) -> None:
         """Add the reason of each optimized value that was not measured; replace non-finite values by nan.
 
         A missing value stays missing: a pruner must judge measured values alone.
         """
-        for asked in self._spec.objectives:
-            if asked.name not in self.values:
-                self.reasons[asked.name] = self._why_missing(asked)
+        for spec in self._spec.objectives:
+            if spec.name not in self.values:
+                self.reasons[spec.name] = self._why_missing(spec)
         self.check_finite()
 
     def check_finite(self) -> None:
@@ -95,12 +95,12 @@ class EpochValues:
                 self.values[name] = math.nan
                 self.reasons.setdefault(name, f"the value is {value}")
 
-    def _why_missing(self, asked: Asked) -> str:
-        if asked.task not in (None, ALL_TASKS) and not self._met(f"{asked.task}/"):
-            return f"no update of this epoch names the task {asked.task!r}"
-        if asked.combined is None:
-            return _why_not_there(asked.name, asked.reported)
-        term = asked.combined.lacking(self.values, self._tasks)
+    def _why_missing(self, spec: Asked) -> str:
+        if spec.task not in (None, ALL_TASKS) and not self._met(f"{spec.task}/"):
+            return f"no update of this epoch names the task {spec.task!r}"
+        if spec.combined is None:
+            return _why_not_there(spec.name, spec.reported)
+        term = spec.combined.lacking(self.values, self._tasks)
         if term is None:
             return "no task has a value of its own"
         return f"{term.name} {_why_not_there(str(term.name), term.placed is None)}"
@@ -121,14 +121,14 @@ def value_named(name: str) -> str:
 
 
 def _why_not_there(name: str, recorded: bool) -> str:
-    if (known := diagnostic(name)) is not None:
-        return f"was not measured in this epoch; it comes from {known.comes_from}"
+    if (entry := diagnostic(name)) is not None:
+        return f"was not measured in this epoch; it comes from {entry.comes_from}"
     return "was not logged in this epoch" if recorded else "was not measured"
 
 
 def _tasks_of(spec: RunSpec) -> set[str]:
     """The tasks that are optimized."""
-    tasks = {asked.task for asked in spec.objectives}
+    tasks = {metric.task for metric in spec.objectives}
     return {str(task) for task in tasks if task not in (None, ALL_TASKS)}
 
 
@@ -213,9 +213,9 @@ class SplitMetrics:
             for name, value in live.compute(synchronize=False).items():
                 values[self.called(name)] = value.tolist()
             void = self._void_names(key)
-            told = {self.called(name): reason for name, reason in {**live.reasons, **void}.items()}
+            undefined = {self.called(name): reason for name, reason in {**live.reasons, **void}.items()}
             values.update(dict.fromkeys(map(self.called, void), math.nan))
-            reasons.update(told)
+            reasons.update(undefined)
         return values, reasons
 
     def by_user(self) -> PerUser | None:
@@ -279,8 +279,8 @@ class SplitMetrics:
         merged = type(self)(self._split, self._live)
         for state in states:
             merged.void = {**state["void"], **merged.void}
-            for feature, told in state["outputs"].items():
-                merged._live[feature].merge_state(told)
+            for feature, outputs in state["outputs"].items():
+                merged._live[feature].merge_state(outputs)
         return merged
 
     def called(self, name: str) -> str:
@@ -295,8 +295,8 @@ class SplitMetrics:
             return feature
         if None in self._live:
             raise RunError(f"this run has one output, without a name; leave feature={feature!r} out")
-        known = ", ".join(map(repr, self._live))
-        raise RunError(f"feature= says which output a batch is of, one of {known}; got {feature!r}")
+        names = ", ".join(map(repr, self._live))
+        raise RunError(f"feature= says which output a batch is of, one of {names}; got {feature!r}")
 
 
 def _check(live: TaskCollection, parts: Mapping[str | None, Tensors], whole: Tensors) -> None:

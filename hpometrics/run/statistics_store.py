@@ -62,19 +62,21 @@ def tensor_to_json(tensor: Tensor) -> dict[str, Any]:
     return {"type": name, "shape": list(tensor.shape), "bytes": base64.b64encode(raw).decode("ascii")}
 
 
-def tensor_from_json(told: Mapping[str, Any]) -> Tensor:
+def tensor_from_json(content: Mapping[str, Any]) -> Tensor:
     """Read what `tensor_to_json` wrote.
 
     Raises:
         RecordError: it is something else.
     """
     try:
-        dtype, shape = _TYPES[told["type"]], [whole(size) for size in told["shape"]]
-        raw = base64.b64decode(told["bytes"], validate=True)
+        dtype, shape = _TYPES[content["type"]], [whole(size) for size in content["shape"]]
+        raw = base64.b64decode(content["bytes"], validate=True)
     except (KeyError, TypeError, ValueError, binascii.Error) as err:
-        raise RecordError(f"no tensor: {excerpt(told, 80)}") from err
+        raise RecordError(f"no tensor: {excerpt(content, 80)}") from err
     if len(shape) > _MOST_AXES or math.prod(shape) * dtype.itemsize != len(raw):
-        raise RecordError(f"no tensor: {len(raw)} bytes are not {told['type']} of shape {excerpt(shape, 80)}")
+        raise RecordError(
+            f"no tensor: {len(raw)} bytes are not {content['type']} of shape {excerpt(shape, 80)}"
+        )
     if not raw:
         if math.prod(filter(None, shape)) > _MOST_OF_A_ROW:
             raise RecordError(
@@ -95,7 +97,7 @@ GROWS = "it grows with the rows"
 
 
 @dataclass(frozen=True)
-class KeptPart:
+class StatisticsSnapshot:
     """What is kept of the rows of one task of one output on one split.
 
     Args:
@@ -122,11 +124,11 @@ class KeptPart:
             label: {name: tensor_to_json(tensor) for name, tensor in state.items()}
             for label, state in self.statistics.items()
         }
-        told = {name: getattr(self, name) for name in ("split", "output", "task", "rows", "void")}
-        return {**told, "statistics": states, "left_out": dict(self.left_out)}
+        facts = {name: getattr(self, name) for name in ("split", "output", "task", "rows", "void")}
+        return {**facts, "statistics": states, "left_out": dict(self.left_out)}
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Self:
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Read what `to_json` wrote.
 
         Raises:
@@ -135,11 +137,11 @@ class KeptPart:
         try:
             states = {
                 str(label): {str(name): tensor_from_json(tensor) for name, tensor in state.items()}
-                for label, state in told["statistics"].items()
+                for label, state in content["statistics"].items()
             }
-            return cls(**{**told, "statistics": states, "left_out": dict(told["left_out"])})
+            return cls(**{**content, "statistics": states, "left_out": dict(content["left_out"])})
         except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as err:
-            raise RecordError(f"no kept statistics: {excerpt(told, 80)}") from err
+            raise RecordError(f"no kept statistics: {excerpt(content, 80)}") from err
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ class Measured:
     collection: MetricCollection | None
 
 
-def kept_of(measured: Iterable[Measured], keeping: Keeping) -> tuple[KeptPart, ...]:
+def snapshots_of(measured: Iterable[Measured], keeping: Keeping) -> tuple[StatisticsSnapshot, ...]:
     """Copy the statistics of an epoch; of those that do not fit into `MOST_BYTES`, the smallest are kept."""
     parts = list(measured)
     room = MOST_BYTES
@@ -178,7 +180,7 @@ def _sized(parts: Iterable[Measured], keeping: Keeping) -> Iterator[tuple[int, i
         for statistic in _held_by(part):
             if keeping == "all" or not statistic.grows:
                 state = statistic.state()
-                yield sum(held.nbytes for held in state.values()), index, statistic.label, state
+                yield sum(tensor.nbytes for tensor in state.values()), index, statistic.label, state
 
 
 def _growing(part: Measured, keeping: Keeping) -> dict[str, str]:
@@ -189,14 +191,14 @@ def _held_by(part: Measured) -> tuple[Statistic, ...]:
     return () if part.collection is None else part.collection.statistics
 
 
-def _part(one: Measured, states: Mapping[str, State], left_out: Mapping[str, str]) -> KeptPart:
+def _part(one: Measured, states: Mapping[str, State], left_out: Mapping[str, str]) -> StatisticsSnapshot:
     live = one.collection
     void = one.void or (None if live is None else live.complaint)
     rows = 0 if live is None else live.rows
-    return KeptPart(one.split, one.output, one.task, rows, void, states, left_out)
+    return StatisticsSnapshot(one.split, one.output, one.task, rows, void, states, left_out)
 
 
-class _KeptRows(Metric):
+class _StoredRows(Metric):
     """Holds every row; its value is how many there are."""
 
     objective: ClassVar[Objective | None] = None
@@ -206,7 +208,7 @@ class _KeptRows(Metric):
         return "kept_rows"
 
 
-class KeptScores(_KeptRows):
+class StoredScores(_StoredRows):
     """The scores and target of every row; its value is how many there are."""
 
     inputs: ClassVar[InputType] = PROBABILITIES
@@ -220,7 +222,7 @@ class KeptScores(_KeptRows):
         return torch.tensor(float(self.statistic(Scores).rows))
 
 
-class KeptPairs(_KeptRows):
+class StoredPairs(_StoredRows):
     """The predicted and the right numbers of every row; its value is how many there are."""
 
     inputs: ClassVar[InputType] = PREDICTIONS
@@ -234,15 +236,15 @@ class KeptPairs(_KeptRows):
         return torch.tensor(float(len(self.statistic(Pooled).rows.target)))
 
 
-_KEEPERS: Mapping[str, type[Metric]] = {
-    **dict.fromkeys((BINARY, CATEGORY, SET), KeptScores),
-    **dict.fromkeys((NUMBER, VECTOR, TIMESERIES), KeptPairs),
+_ROW_METRICS: Mapping[str, type[Metric]] = {
+    **dict.fromkeys((BINARY, CATEGORY, SET), StoredScores),
+    **dict.fromkeys((NUMBER, VECTOR, TIMESERIES), StoredPairs),
 }
 
 
-def keeper_of(output: OutputFeature) -> tuple[type[Metric], ...]:
+def row_metrics_of(output: OutputFeature) -> tuple[type[Metric], ...]:
     """What keeps the rows of an output; nothing keeps those of texts, sequences and rankings."""
-    keeper = _KEEPERS.get(output.type)
+    keeper = _ROW_METRICS.get(output.type)
     return () if keeper is None else (keeper,)
 
 
@@ -255,17 +257,17 @@ def rows_of(output: OutputFeature, statistics: Mapping[str, State]) -> dict[str,
     """
     scores, pairs = statistics.get(Scores().label), statistics.get(Pooled().label)
     if scores:
-        given = "logits" if bool(scores["are_logits"][0]) else "probabilities"
-        shown = scores["scores"][:, 0] if output.type == BINARY else scores["scores"]
+        keyword = "logits" if bool(scores["are_logits"][0]) else "probabilities"
+        values = scores["scores"][:, 0] if output.type == BINARY else scores["scores"]
         if scores["are_logits"][0] == CLASS_SCORES:
-            shown = _log_probabilities(shown)
+            values = _log_probabilities(values)
         target = _target_of(output, scores["target"])
-        return {given: shown, "target": target, **_weights(scores["weight"])}
+        return {keyword: values, "target": target, **_weights(scores["weight"])}
     if pairs:
-        shown, target = pairs["values"].unbind(1)
+        values, target = pairs["values"].unbind(1)
         if output.type == NUMBER:
-            shown, target = shown[:, 0], target[:, 0]
-        return {"predictions": shown, "target": target, **_weights(pairs["weight"])}
+            values, target = values[:, 0], target[:, 0]
+        return {"predictions": values, "target": target, **_weights(pairs["weight"])}
     return None
 
 
@@ -275,12 +277,12 @@ def _log_probabilities(class_scores: Tensor) -> Tensor:
     return torch.where(class_scores > -math.log(2), sure, class_scores)
 
 
-def _target_of(output: OutputFeature, kept: Tensor) -> Tensor:
+def _target_of(output: OutputFeature, target: Tensor) -> Tensor:
     """The target as it was given: a label that is not known has the output's `ignore_index`."""
     ignored: int | None = getattr(output, "ignore_index", None)
     if output.type != SET or ignored is None:
-        return kept
-    return kept.masked_fill(kept == UNKNOWN, ignored)
+        return target
+    return target.masked_fill(target == UNKNOWN, ignored)
 
 
 def _weights(weight: Tensor) -> dict[str, Tensor]:
@@ -292,12 +294,12 @@ STATISTICS_FILE = "statistics.jsonl"
 
 
 @dataclass(frozen=True)
-class KeptEpoch:
+class EpochStatistics:
     """What is kept of one epoch. It is that of the record's epoch of the same attempt."""
 
     attempt: int
     epoch: int
-    parts: tuple[KeptPart, ...]
+    parts: tuple[StatisticsSnapshot, ...]
 
     def to_line(self) -> str:
         """Write it as one line of JSON."""
@@ -315,7 +317,7 @@ class KeptEpoch:
         """
         try:
             content = read_sealed(line.decode(), "a kept epoch")
-            parts = tuple(KeptPart.from_json(part) for part in content["parts"])
+            parts = tuple(StatisticsSnapshot.from_json(part) for part in content["parts"])
             return cls(whole(content["attempt"]), whole(content["epoch"]), parts)
         except (NewerFormatError, RecordError):
             raise
@@ -338,11 +340,11 @@ class StatisticsLog:
         cut_torn_line(self.path)
         self._written = False
 
-    def append(self, attempt: int, epoch: int, parts: Sequence[KeptPart]) -> None:
+    def append(self, attempt: int, epoch: int, parts: Sequence[StatisticsSnapshot]) -> None:
         """Write what is kept of an epoch at the end of the file; of nothing, nothing."""
         if not parts:
             return
-        line = f"{KeptEpoch(attempt, epoch, tuple(parts)).to_line()}\n".encode()
+        line = f"{EpochStatistics(attempt, epoch, tuple(parts)).to_line()}\n".encode()
         with writing(self.path), self.path.open("ab") as file:
             file.write(line)
         self._written = True
@@ -355,7 +357,7 @@ class StatisticsLog:
             self._written = False
 
 
-def read_kept(directory: Path) -> Iterator[KeptEpoch]:
+def read_statistics(directory: Path) -> Iterator[EpochStatistics]:
     """Read what a trial has kept, in the order written; of an epoch that is there twice the later one counts.
 
     Raises:
@@ -367,7 +369,7 @@ def read_kept(directory: Path) -> Iterator[KeptEpoch]:
             if not line.endswith(b"\n"):
                 return  # it is still being written
             try:
-                yield KeptEpoch.from_line(line)
+                yield EpochStatistics.from_line(line)
             except NewerFormatError:  # whoever reads this has read the trial's file, which is not newer
                 raise RecordError(f"{path}:{number}: is damaged: {TRIAL_FILE} has no such format") from None
             except RecordError as err:

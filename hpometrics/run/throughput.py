@@ -20,7 +20,7 @@ from ..metrics.registry.scope import ALL_TASKS
 from ..metrics.reports import Report
 
 
-class Laps:
+class Timer:
     """Wall seconds by split: the time up to a mark belongs to the split that is marked.
 
     Attributes:
@@ -65,7 +65,7 @@ _WITH_ROWS = ("target", "predictions", "probabilities", "logits", "scores", "tar
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class BatchCounts:
     """What one batch was told: its rows, the sum of each count, and the rows that were truncated."""
 
     rows: int
@@ -88,7 +88,7 @@ class _Sums:
         """Examples; those of a batch that is given feature by feature count once."""
         return max(self.examples.values())
 
-    def add(self, tally: Tally, feature: str | None) -> None:
+    def add(self, tally: BatchCounts, feature: str | None) -> None:
         self.examples[feature] += tally.rows
         for name, total in tally.totals.items():
             self.totals[name] = self.totals.get(name, 0) + total
@@ -100,11 +100,11 @@ class _Sums:
     def report(self) -> Report:
         """Give the values that exist for each task."""
         values: Report = {EXAMPLES: SumMetric(self.exs)}
-        for kept, cut in CUT.items():
-            letter = _LETTERS[kept]
-            if kept in self.rows:
+        for remaining, cut in CUT.items():
+            letter = _LETTERS[remaining]
+            if remaining in self.rows:
                 values[f"{letter}len"] = AverageMetric(
-                    self.totals[kept] + self.totals.get(cut, 0), self.rows[kept]
+                    self.totals[remaining] + self.totals.get(cut, 0), self.rows[remaining]
                 )
             if cut in self.rows:
                 values[f"{letter}trunc"] = AverageMetric(self.shortened[cut], self.rows[cut])
@@ -114,13 +114,13 @@ class _Sums:
         return values
 
 
-class Tallies:
+class Throughput:
     """Counts the batches of a run by split and task: what was given, not what a metric made of it.
 
     `read` takes what an update says beside its tensors and may refuse it; `add` counts it, once the metrics
     have accepted the batch or it was found not to be finite.
 
-    >>> tallies = Tallies()
+    >>> tallies = Throughput()
     >>> tensors = {"target": torch.tensor([1, 0]), "context_tokens": [3, 5], "label_tokens": [1, 2]}
     >>> tally, rest = tallies.read(tensors)
     >>> list(rest)
@@ -134,12 +134,12 @@ class Tallies:
         self._splits: dict[str, dict[str | None, _Sums]] = {}
 
     def read(
-        self, given: Mapping[str, Any], output: OutputFeature | None = None
-    ) -> tuple[Tally, Mapping[str, Any]]:
+        self, keywords: Mapping[str, Any], output: OutputFeature | None = None
+    ) -> tuple[BatchCounts, Mapping[str, Any]]:
         """Take the counts out of what an update was given.
 
         Args:
-            given: the keywords of the update; of the counts `context_tokens`, `label_tokens` and
+            keywords: the keywords of the update; of the counts `context_tokens`, `label_tokens` and
                 `generated_tokens` (tokens left), `context_truncated` and `label_truncated` (tokens cut),
                 each (N,) whole numbers. `label_tokens` of token ids is counted from the target if left out.
             output: the output feature that the batch is of.
@@ -150,23 +150,25 @@ class Tallies:
         Raises:
             MetricInputError: a count is not one whole number from 0 per row.
         """
-        rows = _rows_of(given)
-        named = KEYWORDS & given.keys()
-        if not named and not isinstance(output, (Sequence, Text)):
-            return Tally(rows, {}, {}), given
+        rows = _rows_of(keywords)
+        counts = KEYWORDS & keywords.keys()
+        if not counts and not isinstance(output, (Sequence, Text)):
+            return BatchCounts(rows, {}, {}), keywords
         totals, shortened = {}, {}
-        for name in named:
-            if given[name] is not None:
-                totals[name], above_zero = _sum_of(name, given[name], rows)
+        for name in counts:
+            if keywords[name] is not None:
+                totals[name], above_zero = _sum_of(name, keywords[name], rows)
                 if name in CUT.values():
                     shortened[name] = above_zero
-        if LABELS not in totals and (labels := _labels_in(given.get("target"), output)) is not None:
+        if LABELS not in totals and (labels := _labels_in(keywords.get("target"), output)) is not None:
             totals[LABELS] = labels
         if CONTEXT in totals and LABELS in totals:
             totals[_BOTH] = totals[CONTEXT] + totals[LABELS]
-        return Tally(rows, totals, shortened), {k: v for k, v in given.items() if k not in named}
+        return BatchCounts(rows, totals, shortened), {k: v for k, v in keywords.items() if k not in counts}
 
-    def add(self, tally: Tally, split: str, task: str | None = None, feature: str | None = None) -> None:
+    def add(
+        self, tally: BatchCounts, split: str, task: str | None = None, feature: str | None = None
+    ) -> None:
         """Count a batch.
 
         Raises:
@@ -177,7 +179,7 @@ class Tallies:
             raise RunError(f"either every {split} batch of an epoch names its task or none does")
         tasks.setdefault(task, _Sums()).add(tally, feature)
 
-    def state(self, laps: Laps | None = None) -> dict[str, dict[str, Report]]:
+    def state(self, laps: Timer | None = None) -> dict[str, dict[str, Report]]:
         """Give this epoch's values by split and task, those of the run under `all`.
 
         Args:
@@ -204,7 +206,7 @@ class _PerBatch(GlobalAverageMetric):
         return self._with(numer=self.numer + other.numer, denom=max(self.denom, other.denom))
 
 
-def _of_all(tasks: Iterable[_Sums], split: str, laps: Laps | None) -> Report:
+def _of_all(tasks: Iterable[_Sums], split: str, laps: Timer | None) -> Report:
     """Give what belongs to the run and to no task."""
     tasks = list(tasks)
     values: dict[str, Additive] = {}
@@ -225,9 +227,9 @@ def _total(tasks: Iterable[_Sums], what: str) -> Count:
     return sum((sums.totals[what] for sums in tasks if what in sums.totals), start=0)
 
 
-def _rows_of(given: Mapping[str, Any]) -> int:
-    for name in (*_WITH_ROWS, *given):
-        value = given.get(name)
+def _rows_of(keywords: Mapping[str, Any]) -> int:
+    for name in (*_WITH_ROWS, *keywords):
+        value = keywords.get(name)
         shape = getattr(value, "shape", None)
         if shape is not None and len(shape):
             return int(shape[0])
@@ -242,18 +244,18 @@ def _sum_of(name: str, counts: Any, rows: int) -> tuple[Count, Count]:
         whole = not counts.is_floating_point() and not counts.is_complex() and counts.dtype is not torch.bool
         _check_count(name, counts, rows, whole)
         return counts.sum(), counts.count_nonzero()
-    held = counts.numpy() if isinstance(counts, Tensor) else np.asarray(counts)
-    _check_count(name, held, rows, held.dtype.kind in "iu" or not held.size)
-    if rows and held.min() < 0:
-        raise MetricInputError(f"{name} are numbers of tokens from 0, got {held.min()}")
-    return int(held.sum()), int(np.count_nonzero(held))
+    array = counts.numpy() if isinstance(counts, Tensor) else np.asarray(counts)
+    _check_count(name, array, rows, array.dtype.kind in "iu" or not array.size)
+    if rows and array.min() < 0:
+        raise MetricInputError(f"{name} are numbers of tokens from 0, got {array.min()}")
+    return int(array.sum()), int(np.count_nonzero(array))
 
 
-def _check_count(name: str, held: Any, rows: int, whole: bool) -> None:
-    if not whole or held.ndim != 1 or len(held) != rows:
+def _check_count(name: str, counts: Any, rows: int, whole: bool) -> None:
+    if not whole or counts.ndim != 1 or len(counts) != rows:
         raise MetricInputError(
-            f"{name} is one whole number per row, shape ({rows},) here; got {held.dtype} of shape "
-            f"{tuple(held.shape)}"
+            f"{name} is one whole number per row, shape ({rows},) here; got {counts.dtype} of shape "
+            f"{tuple(counts.shape)}"
         )
 
 

@@ -47,13 +47,15 @@ def versions(numbered: bool) -> Mapping[str, str]:
     Args:
         numbered: whether the host counts trials, as one with a study does; a Tuner of your own does not.
     """
-    found = {"python": platform.python_version(), "torch": str(torch.__version__)}
+    versions_by_name = {"python": platform.python_version(), "torch": str(torch.__version__)}
     for host in ("optuna", "ray"):
         if host in sys.modules:
-            found[host] = str(sys.modules[host].__version__)
-    if numbered and "ray" in found and "optuna" not in found:  # it draws the params, and no worker loads it
-        found["optuna"] = version("optuna")
-    return found
+            versions_by_name[host] = str(sys.modules[host].__version__)
+    if (
+        numbered and "ray" in versions_by_name and "optuna" not in versions_by_name
+    ):  # it draws the params, and no worker loads it
+        versions_by_name["optuna"] = version("optuna")
+    return versions_by_name
 
 
 def machine() -> str | None:
@@ -159,14 +161,20 @@ def attempt(
     Raises:
         RecordError, SpaceError: as `run_trial`.
     """
-    begun = _begun(params, spec, reporter, seed, trial, exploits)
+    trial_record = _initial_record(params, spec, reporter, seed, trial, exploits)
     leads = process() == 0  # in a process group the first rank writes
     directory = directory.absolute() if directory is not None and leads else None
-    _begin(directory, begun)
+    _begin(directory, trial_record)
     make_run = partial(
-        Run, reporter, spec=spec, directory=directory, params=begun.params, fsync=fsync, loggers=loggers
+        Run,
+        reporter,
+        spec=spec,
+        directory=directory,
+        params=trial_record.params,
+        fsync=fsync,
+        loggers=loggers,
     )
-    record, run, error, failure = _carried_out(train, begun, spec, reporter, make_run)
+    record, run, error, failure = _carried_out(train, trial_record, spec, reporter, make_run)
     if directory is not None:
         write_trial(directory, record if stands is None else stands(record))
         _keep(directory, record, run, error)
@@ -175,7 +183,7 @@ def attempt(
     return record, failure or error
 
 
-def _begun(
+def _initial_record(
     params: Mapping[str, Any],
     spec: RunSpec,
     reporter: Reporter,
@@ -223,7 +231,7 @@ def earlier_trial(directory: Path, params: Mapping[str, Any]) -> TrialRecord | N
 
 
 def _carried_out(
-    train: Train, begun: TrialRecord, spec: RunSpec, reporter: Reporter, make_run: Callable[[], Run]
+    train: Train, trial_record: TrialRecord, spec: RunSpec, reporter: Reporter, make_run: Callable[[], Run]
 ) -> tuple[TrialRecord, Run | None, BaseException | None, BaseException | None]:
     """Train under the conditions of a trial.
 
@@ -231,14 +239,14 @@ def _carried_out(
         Its record, the run once it could be made, what was raised, and why the trial is not complete.
     """
     since = time.perf_counter()
-    with conditions(begun.seed, spec.threads):
-        run, error = _trained(train, deepcopy(dict(begun.params)), make_run)
+    with conditions(trial_record.seed, spec.threads):
+        run, error = _trained(train, deepcopy(dict(trial_record.params)), make_run)
     stops = reporter.stops if run is None else run.stops
     failure = _failure(run, error, stops)
     seconds = round(time.perf_counter() - since, 6)
-    ended = replace(begun, seconds=seconds, **_ending(run, failure, stops))
-    ended = replace(ended, params=ended.params_at(ended.epoch))
-    return judged(ended, spec.bounds), run, error, failure
+    final = replace(trial_record, seconds=seconds, **_ending(run, failure, stops))
+    final = replace(final, params=final.params_at(final.epoch))
+    return judged(final, spec.bounds), run, error, failure
 
 
 def _trained(
@@ -309,7 +317,7 @@ def _ending(
     """Return what the end of a trial adds to its record."""
     state = _state_of(failure, stops)
     pruned = state is TrialState.PRUNED
-    reason = None if failure is None else redacted(text_of(failure)) if pruned else _told(failure)
+    reason = None if failure is None else redacted(text_of(failure)) if pruned else _format_error(failure)
     ending: dict[str, Any] = {"state": state, "reason": reason, "epochs": run.history if run else ()}
     ending["ended_by"] = run.ended_by if run is not None and failure is None else None
     ending["targets"] = None if run is None else run.targets
@@ -332,7 +340,7 @@ def _passed_on(failure: BaseException) -> RunError:
     """Return what stands for a failure that would end the host's process, or that it could not print."""
     kinds = {SystemExit: "an exit", GeneratorExit: "an exit"}
     what = "a panic of compiled code" if _is_panic(failure) else kinds.get(type(failure), "an exception")
-    passed_on = RunError(f"train ended its trial by {what}: {_told(failure)}")
+    passed_on = RunError(f"train ended its trial by {what}: {_format_error(failure)}")
     passed_on.__cause__ = failure
     return passed_on
 
@@ -351,6 +359,6 @@ def _state_of(error: BaseException | None, stops: tuple[type[BaseException], ...
     return TrialState.INTERRUPTED if isinstance(error, goes_on_later) else TrialState.FAILED
 
 
-def _told(error: BaseException) -> str:
+def _format_error(error: BaseException) -> str:
     text = redacted(text_of(error))
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -144,12 +144,12 @@ class Trials:
             exploits=() if trial is None else trial.exploits,
         )
 
-    def exploit(self, number: int, given: Mapping[str, Any], change: Exploit, donated: Path) -> None:
+    def exploit(self, number: int, first_params: Mapping[str, Any], change: Exploit, donated: Path) -> None:
         """Let a trial go on from the state of another, under other params; once for each change.
 
         Args:
             number: of the trial.
-            given: the params that it began with.
+            first_params: the params that it began with.
             change: what changes.
             donated: see `Checkpoints.adopt`.
 
@@ -158,7 +158,7 @@ class Trials:
             RecordError: the trial has not begun, or nothing was donated.
         """
         home = self.directory_of(number)
-        trial = None if home is None else earlier_trial(home, given)
+        trial = None if home is None else earlier_trial(home, first_params)
         if home is None or trial is None:
             raise RunError(f"trial {number} has no record, so it cannot go on from another; give directory=")
         if any(one.epoch >= change.epoch for one in trial.exploits):
@@ -166,7 +166,9 @@ class Trials:
         seed = self.seed_of(number)
         stream = None if seed is None else derive_seed(seed, number, name=f"exploit at {change.epoch}")
         Checkpoints(home / CHECKPOINTS).adopt(change.epoch - 1, donated, stream)
-        changed = replace(trial, first_params=given, exploits=(*trial.exploits, change), params=change.params)
+        changed = replace(
+            trial, first_params=first_params, exploits=(*trial.exploits, change), params=change.params
+        )
         write_trial(home, replace(changed, state=TrialState.INTERRUPTED, reason=None))
 
     def with_epochs(self, record: TrialRecord) -> TrialRecord:
@@ -199,13 +201,16 @@ def make_trials(
         ConfigError, MissingExtraError: a logger does not exist, or its package is not installed.
         HpometricsError: what `train` itself says against the search.
     """
-    known = {**engine_facts(train), **{name: fact for name, fact in facts.items() if fact is not None}}
-    if "metric" not in known:
+    facts_of_search = {
+        **engine_facts(train),
+        **{name: fact for name, fact in facts.items() if fact is not None},
+    }
+    if "metric" not in facts_of_search:
         raise RunError("what is optimized? metric= takes a name, a Metric or Reported(name, objective)")
     home = None if directory is None else Path(directory).absolute()
     for logger in loggers:
         check_logger(logger, home)
-    spec = RunSpec(**known)
+    spec = RunSpec(**facts_of_search)
     check_search(train, spec, params)
     return Trials(train, spec, home, seed, fsync, tuple(loggers), repeats, retries)
 

@@ -59,7 +59,7 @@ class Constraint:
     @property
     def limit(self) -> str:
         """The bound without the name: `<= 0.05`."""
-        return f"{self.sign} {_shown(self.bound)}"
+        return f"{self.sign} {_format_bound(self.bound)}"
 
     def excess(self, values: Mapping[str, Reading]) -> float:
         """By how much the bound is exceeded: 0 or less where it is kept, inf where no value is finite."""
@@ -74,7 +74,7 @@ class Constraint:
             return None
         value = values.get(self.name)
         if isinstance(value, float | int) and math.isfinite(value):
-            return f"{self.name} {value:.6g} {_BROKEN[self.sign]} {_shown(self.bound)}"
+            return f"{self.name} {value:.6g} {_BROKEN[self.sign]} {_format_bound(self.bound)}"
         return f"{self.name} has no value to be {self.limit}"
 
 
@@ -100,11 +100,13 @@ def judged(record: TrialRecord, constraints: Sequence[Constraint]) -> TrialRecor
 
     values = record.picked_values
     record = replace(record, constraints={str(each): each.excess(values) for each in constraints})
-    broken = [told for each in constraints if (told := each.broken_by(values)) is not None]
+    broken = [
+        violation_text for each in constraints if (violation_text := each.broken_by(values)) is not None
+    ]
     if record.state is TrialState.COMPLETE and broken:
         return replace(record, state=TrialState.INFEASIBLE, reason="; ".join(broken))
     return record
 
 
-def _shown(bound: float) -> str:
+def _format_bound(bound: float) -> str:
     return repr(bound).removesuffix(".0")

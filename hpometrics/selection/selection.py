@@ -167,8 +167,10 @@ def pick_trial(records: Sequence[TrialRecord], objective: Objective) -> TrialRec
     if not complete:
         _check_feasible(records, objective)
         states = Counter(record.state.value for record in records)
-        told = ", ".join(f"{count} {state}" for state, count in states.items()) or "there were none"
-        raise NoFiniteValueError(f"no trial is complete, so there is no best: {told}{_last_reason(records)}")
+        counts = ", ".join(f"{count} {state}" for state, count in states.items()) or "there were none"
+        raise NoFiniteValueError(
+            f"no trial is complete, so there is no best: {counts}{_last_reason(records)}"
+        )
     return complete[objective.best_index(math.nan if r.value is None else r.value for r in complete)]
 
 
@@ -270,8 +272,8 @@ def ranked_by(records: Sequence[TrialRecord], optimized: Mapping[str, Objective]
     if len(optimized) < 2:
         return order
     front = front_trials(records, optimized)
-    there = {record.number for record in front}
-    return [*front, *(record for record in order if record.number not in there)]
+    numbers = {record.number for record in front}
+    return [*front, *(record for record in order if record.number not in numbers)]
 
 
 def _of_front(
@@ -294,11 +296,11 @@ def _of_front(
 
 
 def _listed(front: Sequence[TrialRecord], optimized: Mapping[str, Objective]) -> str:
-    told = [f"{record.number} ({_shown(record, optimized)})" for record in front[:_MOST]]
-    more = len(front) - len(told)
-    return ", ".join(told) + (f" and {more} more" if more else "")
+    parts = [f"{record.number} ({_format_scores(record, optimized)})" for record in front[:_MOST]]
+    more = len(front) - len(parts)
+    return ", ".join(parts) + (f" and {more} more" if more else "")
 
 
-def _shown(record: TrialRecord, optimized: Mapping[str, Objective]) -> str:
+def _format_scores(record: TrialRecord, optimized: Mapping[str, Objective]) -> str:
     scores = zip(optimized, record.scores(optimized), strict=True)
     return ", ".join(f"{name} {value:.6g}" for name, value in scores)

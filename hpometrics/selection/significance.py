@@ -82,24 +82,24 @@ class Verdict:
         if self.winner.interval is None:
             return [f"Verdict: no interval; {self.reason}"]
         how = _HOW[self.drawn or "rows", self.paired]
-        told = [f"Verdict: {100 * self.level:g}% intervals of {self.metric}, {how}"]
-        told.append(f"  {places[0]}trial {self.winner.trial}: {self.winner.interval}")
+        lines = [f"Verdict: {100 * self.level:g}% intervals of {self.metric}, {how}"]
+        lines.append(f"  {places[0]}trial {self.winner.trial}: {self.winner.interval}")
         if self.runner_up is not None and self.runner_up.interval is not None:
             span = self.runner_up.interval
-            told.append(f"  {places[1]}trial {self.runner_up.trial}: {span}, the runner-up")
+            lines.append(f"  {places[1]}trial {self.runner_up.trial}: {span}, the runner-up")
         if self.difference is not None:
             sure = "a coin toss between the two" if self.coin_toss else "they differ"
-            told.append(f"  difference: {self.difference}; {sure}")
+            lines.append(f"  difference: {self.difference}; {sure}")
         elif self.reason is not None:
-            told.append(f"  no difference; {self.reason}")
-        return told
+            lines.append(f"  no difference; {self.reason}")
+        return lines
 
     def to_json(self) -> dict[str, Any]:
         """Write it as plain JSON."""
         return {**asdict(self), "coin_toss": self.coin_toss}
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Self:
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Read what `to_json` wrote.
 
         Raises:
@@ -107,19 +107,19 @@ class Verdict:
         """
         try:
             derived = ("coin_toss", FORMAT_KEY)
-            known = {name: value for name, value in told.items() if name not in derived}
-            known["winner"] = _side(told["winner"])
-            known["runner_up"] = None if told["runner_up"] is None else _side(told["runner_up"])
-            known["difference"] = None if told["difference"] is None else Span(**told["difference"])
-            return cls(**known)
+            facts = {name: value for name, value in content.items() if name not in derived}
+            facts["winner"] = _side(content["winner"])
+            facts["runner_up"] = None if content["runner_up"] is None else _side(content["runner_up"])
+            facts["difference"] = None if content["difference"] is None else Span(**content["difference"])
+            return cls(**facts)
         except (KeyError, TypeError, AttributeError) as err:
-            raise RecordError(f"no verdict: {excerpt(told, 80)}") from err
+            raise RecordError(f"no verdict: {excerpt(content, 80)}") from err
 
     def _picks(self) -> tuple[Any, ...]:
         sides = (self.winner, self.runner_up)
         return (self.metric, *(side and (side.trial, side.epoch, side.value) for side in sides))
 
 
-def _side(told: Mapping[str, Any]) -> Side:
-    interval = None if told["interval"] is None else Span(**told["interval"])
-    return Side(**{**told, "interval": interval})
+def _side(content: Mapping[str, Any]) -> Side:
+    interval = None if content["interval"] is None else Span(**content["interval"])
+    return Side(**{**content, "interval": interval})

@@ -46,15 +46,17 @@ class Course:
         """
         if trial is None:
             trial = replace(run, seconds=0.0)
-        done = trial.repeats
+        repeats = trial.repeats
         base = replace(
-            trial if done else run, failed_attempts=trial.failed_attempts, seconds=trial.seconds + run.seconds
+            trial if repeats else run,
+            failed_attempts=trial.failed_attempts,
+            seconds=trial.seconds + run.seconds,
         )
         if run.state is TrialState.FAILED:
             return self._after_failure(base, run)
         if run.state not in (TrialState.COMPLETE, TrialState.INFEASIBLE):
             return replace(base, state=run.state, reason=run.reason)
-        return base if self.repeats == 1 and not done else self._after_repeat(base, run)
+        return base if self.repeats == 1 and not repeats else self._after_repeat(base, run)
 
     def _after_failure(self, base: TrialRecord, run: TrialRecord) -> TrialRecord:
         place = len(base.repeats)
@@ -68,10 +70,10 @@ class Course:
         return replace(base, state=TrialState.FAILED, reason=reason, value=value)
 
     def _after_repeat(self, base: TrialRecord, run: TrialRecord) -> TrialRecord:
-        done = (*base.repeats, _repeat(run))
-        value = mean(repeat.value for repeat in done)
-        base = replace(base, reason=None, constraints={}, repeats=done, value=value)
-        if len(done) < self.repeats:
+        repeats = (*base.repeats, _repeat(run))
+        value = mean(repeat.value for repeat in repeats)
+        base = replace(base, reason=None, constraints={}, repeats=repeats, value=value)
+        if len(repeats) < self.repeats:
             return replace(base, state=TrialState.RUNNING)
         return judged(replace(base, state=TrialState.COMPLETE), self.bounds)
 

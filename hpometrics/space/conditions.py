@@ -23,12 +23,12 @@ def check_allowed(name: str, dimension: Dimension, picked: Mapping[str, Any]) ->
         SpaceError: it does not; the message says when it would.
     """
     for other, values in (dimension.when or {}).items():
-        wanted = " or ".join(map(repr, _wanted(values)))
+        required = " or ".join(map(repr, _as_tuple(values)))
         if other not in picked:
-            raise SpaceError(f"space.{name}: exists only when {other} is {wanted}; give {other} too")
+            raise SpaceError(f"space.{name}: exists only when {other} is {required}; give {other} too")
         if not _matches(picked[other], values):
             raise SpaceError(
-                f"space.{name}: exists only when {other} is {wanted}, here it is {picked[other]!r}"
+                f"space.{name}: exists only when {other} is {required}, here it is {picked[other]!r}"
             )
 
 
@@ -53,32 +53,36 @@ def check_when(name: str, dimension: Dimension, dimensions: Mapping[str, Dimensi
             raise SpaceError(
                 f"space.{name}.when: {other!r} is a float, and floats are not compared for equality"
             )
-        if not _wanted(values):
+        if not _as_tuple(values):
             raise SpaceError(f"space.{name}.when: the list of values of {other!r} is empty")
-        for value in _wanted(values):
+        for value in _as_tuple(values):
             try:
                 parent.take(value)
             except SpaceError as err:
-                shown = "null" if value is None else repr(value)
-                raise SpaceError(f"space.{name}.when: {other!r} can never be {shown}: it {err}") from None
+                text = "null" if value is None else repr(value)
+                raise SpaceError(f"space.{name}.when: {other!r} can never be {text}: it {err}") from None
 
 
 def parents_first(dimensions: Mapping[str, Dimension]) -> tuple[str, ...]:
     """Order the params so that each comes after those its `when` names; otherwise as given."""
-    done: dict[str, None] = {}
-    left = list(dimensions)
-    while left:
-        ready = next((name for name in left if all(p in done for p in dimensions[name].when or {})), None)
+    ordered: dict[str, None] = {}
+    remaining = list(dimensions)
+    while remaining:
+        ready = next(
+            (name for name in remaining if all(p in ordered for p in dimensions[name].when or {})), None
+        )
         if ready is None:
-            raise SpaceError(f"space.{left[0]}.when: {', '.join(left)} depend on each other in a circle")
-        done[ready] = None
-        left.remove(ready)
-    return tuple(done)
+            raise SpaceError(
+                f"space.{remaining[0]}.when: {', '.join(remaining)} depend on each other in a circle"
+            )
+        ordered[ready] = None
+        remaining.remove(ready)
+    return tuple(ordered)
 
 
 def _matches(value: object, values: Any) -> bool:
-    return any(same(value, wanted) for wanted in _wanted(values))
+    return any(same(value, allowed) for allowed in _as_tuple(values))
 
 
-def _wanted(values: Any) -> tuple[Any, ...]:
+def _as_tuple(values: Any) -> tuple[Any, ...]:
     return tuple(values) if isinstance(values, (list, tuple)) else (values,)

@@ -304,7 +304,7 @@ def _last(low: Any, high: Any, step: Any) -> Any:
 
 
 def _checked_bundles(options: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    seen: set[Hashable] = set()
+    keys: set[Hashable] = set()
     for label, bundle in options.items():
         if not isinstance(label, str) or not label:
             raise SpaceError(f"a bundle's label is text, got {shown(label)}")
@@ -312,9 +312,9 @@ def _checked_bundles(options: Mapping[str, Any]) -> Mapping[str, Mapping[str, An
             raise SpaceError(f"the bundle {label!r} is a mapping of params, got {shown(bundle)}")
         check_json(dict(bundle))
         key = _key(bundle)
-        if key in seen:
+        if key in keys:
             raise SpaceError(f"the bundle {label!r} sets the same params as another")
-        seen.add(key)
+        keys.add(key)
     return options
 
 
@@ -328,13 +328,13 @@ def _key(value: Any) -> Hashable:
 
 
 def _check_distinct(options: tuple[Scalar, ...]) -> None:
-    seen: dict[Scalar, Scalar] = {}  # finds 1 for 1.0 and for True too
+    previous: dict[Scalar, Scalar] = {}  # finds 1 for 1.0 and for True too
     for option in options:
-        if option in seen:
-            other = seen[option]
+        if option in previous:
+            other = previous[option]
             twin = "twice" if same(option, other) else f"and {other!r}, which are equal"
             raise SpaceError(f"a choice has the option {option!r} {twin}")
-        seen[option] = option
+        previous[option] = option
 
 
 def describe(dimension: Dimension) -> dict[str, Any]:

@@ -44,12 +44,12 @@ class Space:
     def __init__(self, dimensions: Mapping[str, Any]) -> None:
         if not isinstance(dimensions, Mapping):
             raise SpaceError(f"a space is a mapping from param to dimension, got {type(dimensions).__name__}")
-        found = {name: _as_dimension(name, dimension) for name, dimension in dimensions.items()}
-        _check_owners(found)
-        for name, dimension in found.items():
-            check_when(name, dimension, found)
-        self.dimensions: Mapping[str, Dimension] = found
-        self._order = parents_first(found)
+        checked = {name: _as_dimension(name, dimension) for name, dimension in dimensions.items()}
+        _check_owners(checked)
+        for name, dimension in checked.items():
+            check_when(name, dimension, checked)
+        self.dimensions: Mapping[str, Dimension] = checked
+        self._order = parents_first(checked)
 
     @property
     def params(self) -> dict[str, tuple[Any, ...]]:
@@ -93,17 +93,17 @@ class Space:
                 `when` names, or not what its dimension allows.
         """
         stored: dict[str, Any] = {}
-        left = dict(params)
+        remaining = dict(params)
         for name in self._order:
             dimension = self.dimensions[name]
-            value = _pop(name, dimension, left)
+            value = _pop(name, dimension, remaining)
             if value is _ABSENT:
                 continue
             check_allowed(name, dimension, {**self._constants(), **stored})
-            taken = _taken(name, dimension, value)
+            checked = _check_value(name, dimension, value)
             if not isinstance(dimension, Value):
-                stored[name] = taken
-        for name in left:
+                stored[name] = checked
+        for name in remaining:
             self._check_known(name)
         return stored
 
@@ -186,17 +186,17 @@ class _Absent:
 _ABSENT = _Absent()
 
 
-def _as_dimension(name: object, given: object) -> Dimension:
+def _as_dimension(name: object, dimension: object) -> Dimension:
     if not isinstance(name, str) or not name:
         raise SpaceError(f"a param's name is text, got {name!r}")
-    if isinstance(given, (Float, Int, Choice, Value)):
-        return given
-    if not is_scalar(given):
+    if isinstance(dimension, (Float, Int, Choice, Value)):
+        return dimension
+    if not is_scalar(dimension):
         raise SpaceError(
-            f"space.{name}: a dimension is Float, Int, Choice, Value or a constant, got {given!r}; "
+            f"space.{name}: a dimension is Float, Int, Choice, Value or a constant, got {dimension!r}; "
             "Choice(...) searches a list, Value(...) keeps it as it is"
         )
-    return Value(given)
+    return Value(dimension)
 
 
 def _check_owners(dimensions: Mapping[str, Dimension]) -> None:
@@ -232,10 +232,10 @@ def _suggest(trial: optuna.trial.BaseTrial, name: str, dimension: Dimension) -> 
 
 
 def _reader(stored: Mapping[str, Any]) -> Callable[[str, Dimension], Any]:
-    return lambda name, dimension: _taken(name, dimension, stored.get(name, _ABSENT))
+    return lambda name, dimension: _check_value(name, dimension, stored.get(name, _ABSENT))
 
 
-def _taken(name: str, dimension: Dimension, value: object) -> Any:
+def _check_value(name: str, dimension: Dimension, value: object) -> Any:
     if value is _ABSENT and isinstance(dimension, Value):
         return dimension.value
     if value is _ABSENT:
@@ -259,15 +259,15 @@ def _unpacked(name: str, dimension: Dimension, value: Any) -> Mapping[str, Any]:
 
 def _pop(name: str, dimension: Dimension, params: dict[str, Any]) -> Any:
     """Take what concerns a dimension out of `params`: its value, or the bundle that they spell out."""
-    given = params.pop(name, _ABSENT)
+    value = params.pop(name, _ABSENT)
     bundles = dimension.bundles if isinstance(dimension, Choice) else None
     if bundles is None:
-        return given
+        return value
     spelled = {param: params.pop(param) for bundle in bundles.values() for param in bundle if param in params}
     if not spelled:
-        return given
+        return value
     for label, bundle in bundles.items():
-        if spelled == dict(bundle) and given in (_ABSENT, label):
+        if spelled == dict(bundle) and value in (_ABSENT, label):
             return label
     raise SpaceError(f"space.{name}: no bundle sets {spelled!r}; the labels are {', '.join(bundles)}")
 

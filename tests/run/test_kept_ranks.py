@@ -9,7 +9,7 @@ from ranks import on_ranks
 
 from hpometrics.metrics.features import Category
 from hpometrics.run import Run
-from hpometrics.run.statistics_store import STATISTICS_FILE, read_kept
+from hpometrics.run.statistics_store import STATISTICS_FILE, read_statistics
 
 ROWS = 5
 
@@ -28,7 +28,7 @@ def on_rank(rank: int, folder: Path) -> None:
 def test_the_first_rank_writes_the_statistics_of_all(tmp_path):
     """Matrices are added and rows put together, task by task; the other rank writes nothing."""
     on_ranks(2, on_rank, tmp_path)
-    for kept in read_kept(tmp_path / "0"):
+    for kept in read_statistics(tmp_path / "0"):
         matrices = {part.task: part.statistics["Confusion()"]["matrix"].tolist() for part in kept.parts}
         assert matrices == {
             "own0": [[ROWS, 0], [0, 0]],
@@ -37,5 +37,5 @@ def test_the_first_rank_writes_the_statistics_of_all(tmp_path):
         }
         rows = {part.task: len(part.statistics["Scores()"]["target"]) for part in kept.parts}
         assert rows == {part.task: part.rows for part in kept.parts} == {"own0": 5, "own1": 5, "shared": 4}
-    assert [kept.epoch for kept in read_kept(tmp_path / "0")] == [0, 1]
+    assert [kept.epoch for kept in read_statistics(tmp_path / "0")] == [0, 1]
     assert not (tmp_path / "1" / STATISTICS_FILE).exists()

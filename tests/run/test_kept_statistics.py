@@ -15,7 +15,7 @@ from hpometrics.run import Run, RunSpec, statistics_store as kept_module
 from hpometrics.run.statistics_store import (
     GROWS,
     STATISTICS_FILE,
-    read_kept,
+    read_statistics,
     tensor_from_json,
     tensor_to_json,
 )
@@ -57,7 +57,7 @@ def train(directory, epochs, stop_at=None, **facts):
 
 def matrices(directory):
     """The confusion matrix of each kept epoch by attempt and epoch, in the order written."""
-    found = [(one.attempt, one.epoch, one.parts[0].statistics) for one in read_kept(directory)]
+    found = [(one.attempt, one.epoch, one.parts[0].statistics) for one in read_statistics(directory)]
     return {(attempt, epoch): held["Confusion()"]["matrix"] for attempt, epoch, held in found}
 
 
@@ -117,7 +117,7 @@ def test_a_run_that_goes_on_leaves_no_gap_and_no_repeat(tmp_path):
     counted = [(record.attempt, record.epoch) for record in read_epochs(tmp_path)]
     assert counted == [(1, 0), (1, 1), (2, 2), (2, 3), (2, 4)]
     assert [int(matrices(tmp_path)[key].diagonal().sum()) for key in counted] == [0, 1, 2, 3, 4]
-    assert len(list(read_kept(tmp_path))) == 5
+    assert len(list(read_statistics(tmp_path))) == 5
 
 
 def test_a_torn_line_is_cut_off(tmp_path):
@@ -126,9 +126,9 @@ def test_a_torn_line_is_cut_off(tmp_path):
     path = tmp_path / STATISTICS_FILE
     with path.open("ab") as file:
         file.write(b'{"attempt": 2, "epo')
-    assert len(list(read_kept(tmp_path))) == 2
+    assert len(list(read_statistics(tmp_path))) == 2
     train(tmp_path, 3)
-    assert [one.epoch for one in read_kept(tmp_path)] == [0, 1, 2]
+    assert [one.epoch for one in read_statistics(tmp_path)] == [0, 1, 2]
 
 
 def test_a_damaged_line_is_named(tmp_path):
@@ -136,14 +136,14 @@ def test_a_damaged_line_is_named(tmp_path):
     train(tmp_path, 1)
     (tmp_path / STATISTICS_FILE).write_bytes(b"{}\n")
     with pytest.raises(RecordError, match=r"statistics\.jsonl:1: no kept epoch"):
-        list(read_kept(tmp_path))
+        list(read_statistics(tmp_path))
 
 
 def test_small_leaves_out_what_grows_and_says_so(tmp_path):
     """The scores that roc_auc stores are left out, the matrix of accuracy is kept."""
     with Run(metric="roc_auc", output=Binary(), track=["accuracy"], directory=tmp_path) as run:
         run.update(probabilities=torch.tensor([0.1, 0.9]), target=torch.tensor([0, 1]))
-    (part,) = next(read_kept(tmp_path)).parts
+    (part,) = next(read_statistics(tmp_path)).parts
     assert part.left_out == {"Scores()": GROWS}
     assert "Confusion()" in part.statistics
 
@@ -152,7 +152,7 @@ def test_small_has_a_bound(tmp_path, monkeypatch):
     """The smallest are kept, and what has no room is named with its size."""
     monkeypatch.setattr(kept_module, "MOST_BYTES", 60)
     train(tmp_path, 1)
-    (part,) = next(read_kept(tmp_path)).parts
+    (part,) = next(read_statistics(tmp_path)).parts
     assert not part.statistics
     assert part.left_out == {"Confusion()": "it has 72 bytes, and up to 60 are kept of an epoch"}
 
@@ -170,7 +170,7 @@ def test_all_keeps_every_row(output, given, label, tmp_path):
     metric = "rmse" if output == Number() else "accuracy"
     with run_of(tmp_path, metric=metric, output=output, statistics="all") as run:
         run.update(**given)
-    (part,) = next(read_kept(tmp_path)).parts
+    (part,) = next(read_statistics(tmp_path)).parts
     assert label in part.statistics
     assert run.values["kept_rows"] == 4
 
@@ -186,7 +186,7 @@ def test_rows_that_are_not_finite_void_what_is_kept(tmp_path):
     with run_of(tmp_path) as run:
         run.update(task="a", logits=torch.eye(3), target=torch.arange(3))
         run.update(task="b", logits=torch.full((1, 3), torch.nan), target=torch.tensor([0]))
-    parts = {part.task: part for part in next(read_kept(tmp_path)).parts}
+    parts = {part.task: part for part in next(read_statistics(tmp_path)).parts}
     assert parts["a"].void is None and parts["a"].rows == 3
     assert "nan" in parts["b"].void
 
@@ -202,7 +202,7 @@ def test_a_turned_byte_is_found_and_said(tmp_path):
     train(tmp_path, 1)
     path = tmp_path / STATISTICS_FILE
     line = path.read_bytes()
-    (kept,) = read_kept(tmp_path)
+    (kept,) = read_statistics(tmp_path)
     stated = [part.to_json() for part in kept.parts]
     for place in range(0, len(line) - 1, 7):
         for bit in range(8):
@@ -210,7 +210,7 @@ def test_a_turned_byte_is_found_and_said(tmp_path):
             turned[place] ^= 1 << bit
             path.write_bytes(turned)
             try:
-                found = list(read_kept(tmp_path))
+                found = list(read_statistics(tmp_path))
             except RecordError as err:
                 assert str(err).startswith(f"{path}:1: ")
             else:

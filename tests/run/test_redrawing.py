@@ -13,7 +13,7 @@ from hpometrics.exceptions import NotKeptError
 from hpometrics.metrics.features import Binary, Category, Number, Set, Text
 from hpometrics.run import Run, rescoring
 from hpometrics.run.rescoring import DRAWS, Answers, Redrawn, span_of
-from hpometrics.run.statistics_store import read_kept
+from hpometrics.run.statistics_store import read_statistics
 
 ROWS = 200
 
@@ -30,7 +30,7 @@ def redrawn(directory, asked, given, output=None, metric="accuracy", **facts):
     output = output or Category(3)
     with Run(metric=metric, output=output, directory=directory, **facts) as run:
         run.update(**given)
-    (kept,) = read_kept(directory)
+    (kept,) = read_statistics(directory)
     return Redrawn(Answers(asked, output), kept)
 
 
@@ -97,7 +97,7 @@ def test_tasks_are_drawn_each_by_itself(tmp_path, monkeypatch):
     with Run(metric="accuracy", output=Category(3), directory=tmp_path) as run:
         run.update(task="a", **right)
         run.update(task="b", predictions=torch.tensor([0, 1]), target=torch.tensor([0, 2]))
-    (kept,) = read_kept(tmp_path)
+    (kept,) = read_statistics(tmp_path)
     assert set(Redrawn(Answers("accuracy", Category(3)), kept).values(0)) == {0.5, 0.75, 1.0}
     with pytest.raises(NotKeptError, match="every draw gives 1, which says nothing of other rows"):
         Redrawn(Answers("a/accuracy", Category(3)), kept).values(0)
@@ -164,6 +164,6 @@ def test_a_combination_is_of_several_outputs_whose_rows_are_not_told_together(tm
     with Run(metric="combined.accuracy", output=outputs, directory=tmp_path) as run:
         for name in outputs:
             run.update(feature=name, **classes(0))
-    (kept,) = read_kept(tmp_path)
+    (kept,) = read_statistics(tmp_path)
     with pytest.raises(NotKeptError, match=r"combined\.accuracy is not measured of rows that are kept"):
         Redrawn(Answers("combined.accuracy", outputs), kept)

@@ -11,14 +11,14 @@ from ranks import on_ranks
 from hpometrics import Binary, Category, Run, Sequence
 from hpometrics.exceptions import MetricInputError, RunError
 from hpometrics.run.logged_values import reading, together
-from hpometrics.run.throughput import Laps, Tallies
+from hpometrics.run.throughput import Throughput, Timer
 
 RANKS = 3
 
 
-def tallied(*batches: dict, output=None, split: str = "validation", laps: Laps | None = None) -> dict:
+def tallied(*batches: dict, output=None, split: str = "validation", laps: Timer | None = None) -> dict:
     """The values of one split after some batches."""
-    tallies = Tallies()
+    tallies = Throughput()
     for batch in batches:
         named = {key: batch[key] for key in ("task", "feature") if key in batch}
         tensors = {key: value for key, value in batch.items() if key not in named}
@@ -108,7 +108,7 @@ def test_a_device_is_not_waited_for():
     target = torch.zeros(4, 3, dtype=torch.long, device="meta")
     counts = torch.zeros(4, dtype=torch.long, device="meta")
     said = {"target": target, "context_tokens": counts, "context_truncated": counts}
-    tallies = Tallies()
+    tallies = Throughput()
     for _ in range(2):
         tally, rest = tallies.read(said, Sequence(vocab_size=5))
         tallies.add(tally, "train")
@@ -145,7 +145,7 @@ def test_batches_that_do_not_say_are_no_batches_of_none():
 
 def test_rates_are_of_the_seconds_of_their_split():
     """Ten examples of 30 tokens in the two seconds that validation took."""
-    laps = Laps()
+    laps = Timer()
     laps.seconds = {"validation": 2.0, "train": 5.0}
     said = rows(10, context_tokens=[2] * 10, label_tokens=[1] * 10)
     values = tallied(said, laps=laps)

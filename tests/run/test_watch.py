@@ -11,7 +11,7 @@ import torch
 from hpometrics import Reported, Run
 from hpometrics.exceptions import RunError
 from hpometrics.run.monitor import Resources, Watch, total_norm
-from hpometrics.run.throughput import Laps
+from hpometrics.run.throughput import Timer
 
 LOSS = Reported("loss", "minimize")
 
@@ -91,7 +91,7 @@ def test_a_step_on_a_device_is_not_waited_for(max_norm):
     """On `meta`, where there is nothing to read: only the end of the epoch asks for a value."""
     model = torch.nn.Linear(3, 2, device="meta")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    watch = Watch(model, optimizer, Laps(), max_norm)
+    watch = Watch(model, optimizer, Timer(), max_norm)
     for _ in range(300):  # more than the norms that wait to be added up
         step(model, optimizer, 1.0)
     with pytest.raises((NotImplementedError, RuntimeError), match="meta"):
@@ -144,7 +144,7 @@ def test_clipping_is_torchs(max_norm):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
     model(torch.randn(4, 5)).square().sum().backward()
     drawn = [p.grad.clone() for p in model.parameters()]
-    watch = Watch(model, optimizer, Laps(), max_norm)
+    watch = Watch(model, optimizer, Timer(), max_norm)
     optimizer.step()
     ours = [p.grad.clone() for p in model.parameters()]
     for parameter, gradient in zip(model.parameters(), drawn, strict=True):
@@ -266,7 +266,7 @@ def test_what_a_gradient_scaler_skips_is_no_update(fused):
     model = torch.nn.Linear(1, 1, bias=False)
     optimizer = torch.optim.Adam(model.parameters(), fused=fused)
     scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
-    watch = Watch(model, optimizer, Laps(), max_norm=4.0)
+    watch = Watch(model, optimizer, Timer(), max_norm=4.0)
     for x in (3.0, math.inf):
         optimizer.zero_grad()
         scaler.scale(model(torch.tensor([[x]])).sum()).backward()
