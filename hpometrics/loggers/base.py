@@ -37,7 +37,7 @@ class Standing:
 
     @property
     def params(self) -> dict[str, Any]:
-        """What the run was given, a copy each time: what a logger changes in it, nobody else sees."""
+        """A copy of the params of the run: nobody else sees what a logger changes in it."""
         return deepcopy(dict(self.given))
 
     @property
@@ -46,7 +46,7 @@ class Standing:
         return self.picks[-1] if self.picks else None
 
     def value_at(self, index: int) -> float | None:
-        """The value that counted when the epoch at this place of the history had closed."""
+        """Return the value that counted when the epoch at this index of the history had closed."""
         pick = self.picks[index]
         value = math.nan if pick is None else self.history[pick].number(self.metric)
         return value if math.isfinite(value) else None
@@ -69,7 +69,7 @@ class EpochLogger(Protocol):
         """
 
     def epoch(self, run: Standing) -> None:
-        """Take the epoch that has just closed, `run.history[-1]`."""
+        """Log the epoch that has just closed, `run.history[-1]`."""
 
     def end(self, run: Standing) -> None:
-        """Let go of what is open; `run.complete` says how the run ended."""
+        """Close what is open; `run.complete` says how the run ended."""

@@ -18,7 +18,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def cell(value: Any) -> Any:
-    """Give what a CSV file holds: lists, mappings and booleans as JSON, a text on one line.
+    """Format a value for a CSV file: lists, mappings and booleans as JSON, a text on one line.
 
     One that begins a formula is quoted.
 
@@ -66,7 +66,7 @@ class CsvLogger:
             file.write(_lines([self._row(run.history[-1])]))
 
     def end(self, run: Standing) -> None:
-        """Leave the file as it is."""
+        """Do nothing: the file is complete."""
 
     def _write_anew(self, history: Sequence[EpochRecord]) -> None:
         with atomic_write(self.path, sync=False) as file:

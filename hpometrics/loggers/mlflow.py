@@ -70,7 +70,7 @@ class MlflowLogger:
         self._log(run, [len(run.history) - 1])
 
     def end(self, run: Standing) -> None:
-        """Say how the run ended."""
+        """Log how the run ended."""
         if self._client is not None:
             self._client.set_terminated(self._run, "FINISHED" if run.complete else "KILLED")
             self._client = None

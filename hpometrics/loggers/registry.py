@@ -83,7 +83,7 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
 
 
 def missing_package(name: str) -> MissingExtraError | None:
-    """Give the error of a logger whose package is not installed; None if it can log."""
+    """Return the error of a logger whose package is not installed; None if it can log."""
     package, extra = _PACKAGES.get(name, (None, None))
     if package is None or find_spec(package) is not None:
         return None

@@ -24,7 +24,7 @@ _ROUNDED = 1000  # from here on to a whole number
 
 @lru_cache(maxsize=4096)
 def place_of(name: str) -> tuple[str, str, str]:
-    """Take the name of a value apart: its split, its task (`all` without one), and the rest.
+    """Split the name of a value: its split, its task (`all` without one), and the rest.
 
     Whatever stands before the last slash is the task, so that names which are no metrics have one too.
 
@@ -42,7 +42,7 @@ def place_of(name: str) -> tuple[str, str, str]:
 
 
 def splits_of(values: Mapping[str, Reading]) -> list[str]:
-    """Name the splits that there are values of, validation first."""
+    """Return the splits that have values, validation first."""
     splits = {place_of(name)[0] for name in values}
     return sorted(splits, key=lambda split: (split != VALIDATION, SPLITS.index(split)))
 
@@ -199,4 +199,4 @@ class TableLogger:
             file.write(f"{epoch_text(record, self._seconds)}\n")
 
     def end(self, run: Standing) -> None:
-        """Leave the file as it is."""
+        """Do nothing: the file is complete."""

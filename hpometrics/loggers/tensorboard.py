@@ -35,7 +35,7 @@ class Tags:
         self._taken: set[str] = set()
 
     def of(self, names: Iterable[str]) -> dict[str, str]:
-        """Give the tags of these names; a name keeps its own, and the first that is like its tag gets it."""
+        """Return the tags of these names; a name keeps its tag, and one that needs no change gets its tag first."""
         ordered = sorted(names)
         for name in sorted(set(ordered) - self._tags.keys(), key=_as_it_is_first):
             self._tags[name] = self._free(name)
@@ -54,7 +54,7 @@ def _as_it_is_first(name: str) -> tuple[bool, str]:
 
 
 def title_of(name: str) -> tuple[str, str]:
-    """Give the metric with its task, and the setting: train, valid or test."""
+    """Return the metric with its task, and the setting: train, valid or test."""
     split, task, metric = place_of(name)
     return metric if task == ALL else f"{task}/{metric}", _SETTINGS.get(split, split)
 
@@ -93,7 +93,7 @@ class TensorBoardLogger:
         self._writer.flush()
 
     def end(self, run: Standing) -> None:
-        """Say that the run is complete, if it is, and close the file."""
+        """Log that the run is complete, if it is, and close the file."""
         if self._writer is None:
             return
         if run.complete:
@@ -136,7 +136,7 @@ def _end_summary() -> Any:
 
 
 def _plain(value: Any) -> str | int | float | bool:
-    """Give a param as the tab can hold it: a list or a mapping as the text of its JSON."""
+    """Convert a param to what the tab can hold: a list or a mapping to the text of its JSON."""
     return value if isinstance(value, (str, int, float)) else json.dumps(value, default=str)
 
 

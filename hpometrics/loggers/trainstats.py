@@ -20,7 +20,7 @@ _json = json.JSONEncoder(allow_nan=False).encode
 
 
 class Totals(NamedTuple):
-    """What a run has gone through; None where the record does not say.
+    """The totals of a run; None where the record does not have them.
 
     `total_exs` adds up `train:exs`, `train_steps` is `total_train_updates`, and `train_time` are the seconds
     of the epochs, their validation included.
@@ -67,7 +67,7 @@ class TrainStats:
         self._clear()
 
     def begin(self, run: Standing) -> None:
-        """Take the epochs before a restart."""
+        """Write the epochs before a restart."""
         self._clear()
         if run.history:
             self._write(run)
@@ -122,7 +122,7 @@ class TrainStats:
 
 
 def _by_split(record: EpochRecord) -> Mapping[str, Mapping[str, float | None]]:
-    """Give the numbers of each split that there are values of, and of validation at any rate."""
+    """Return the numbers of each split that has values, and of validation at any rate."""
     splits: dict[str, dict[str, float | None]] = {VALIDATION: {}}
     for name, value in record.values.items():
         split = place_of(name)[0]

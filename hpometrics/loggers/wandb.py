@@ -58,7 +58,7 @@ class WandbLogger:
         self._log(run, len(run.history) - 1)
 
     def end(self, run: Standing) -> None:
-        """Say how the run ended."""
+        """Log how the run ended."""
         if self._run is not None:
             self._run.finish(exit_code=0 if run.complete else 1)
             self._run = None

@@ -267,7 +267,7 @@ def is_of_disk(error: BaseException) -> bool:
 
 
 class writing:
-    """Say of a file that cannot be written which it is, and how full its disk.
+    """Turns an OSError into a DiskError with the file and the free space of its disk.
 
     A class, as every epoch is written in it: to make a context of a generator takes three times as long.
 
@@ -304,7 +304,7 @@ def check_room(directory: Path) -> None:
 
 
 def free_name(path: Path, why: str) -> Path:
-    """Give the first free name beside a file or directory for what is put aside: `study.db.damaged-1`."""
+    """Return the first free name beside a file or directory to move it to: `study.db.damaged-1`."""
     number = 1
     while (aside := path.with_name(f"{path.name}.{why}-{number}")).exists():
         number += 1

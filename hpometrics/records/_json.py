@@ -118,7 +118,7 @@ def may_be_newer(text: bytes) -> bool:
 
 
 def whole(value: object) -> int:
-    """Give a value that is a whole number of at least 0.
+    """Check that a value is a whole number of at least 0, and return it.
 
     Raises:
         ValueError: it is something else, such as 1.7, "3" or true.
@@ -129,7 +129,7 @@ def whole(value: object) -> int:
 
 
 def real(value: object) -> float:
-    """Give a value that is a finite number.
+    """Check that a value is a finite number, and return it as a float.
 
     Raises:
         ValueError: it is something else, such as "0.3", true or an int that no float can hold.

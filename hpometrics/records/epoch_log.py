@@ -163,7 +163,7 @@ def _complete_line(path: Path) -> None:
 
 
 def cut_torn_line(path: Path) -> None:
-    """Cut off what a crash left behind the last whole line of a file, if there is the file."""
+    """Cut off what a crash wrote after the last whole line of a file, if the file exists."""
     if not path.exists():
         return
     with path.open("r+b") as file:

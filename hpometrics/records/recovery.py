@@ -110,7 +110,7 @@ Repair = Callable[[], str]
 
 @dataclass(frozen=True)
 class StudyTrial:
-    """What a study knows of a trial.
+    """A trial as its study knows it.
 
     Attributes:
         record: its state and results; its epochs hold what the study was told of them.
@@ -187,7 +187,7 @@ def _restore(directory: Path, damaged: Path, final: TrialRecord | None, metric: 
 
 
 def _put_aside_copy(directory: Path, number: int, study_trial: StudyTrial | None, metric: str) -> str:
-    """Put a directory aside that has come from another trial; this one is as its study has it."""
+    """Move a directory aside that belongs to another trial, and restore this one from its study."""
     aside = put_aside(directory, "copy")
     what = f"{directory} holds the record of trial {number}, kept as {aside.name}"
     if study_trial is None:
@@ -215,7 +215,7 @@ def _go_on(directory: Path, study_trial: StudyTrial, metric: str) -> str:
 
 
 def _params_in(space: Space | None, record: TrialRecord) -> Mapping[str, Any] | None:
-    """The params of a trial as a space gives them again; None if it cannot."""
+    """Return the params of a trial as a space encodes and decodes them; None if it cannot."""
     try:
         return record.given if space is None else space.decode(space.encode(record.given))
     except SpaceError:
@@ -223,7 +223,7 @@ def _params_in(space: Space | None, record: TrialRecord) -> Mapping[str, Any] | 
 
 
 def _begin_anew(directory: Path, record: TrialRecord) -> str:
-    """Put an open trial aside that is to have other params than its record."""
+    """Move an open trial aside whose params differ from those it must have."""
     aside = put_aside(directory, "replaced")
     what = f"{directory} is the trial with {dict(record.given)}, kept as {aside.name}"
     return f"{what}: it begins anew with others"
@@ -299,7 +299,7 @@ def _write_epochs(
 
 
 def _picked(final: TrialRecord, metric: str) -> tuple[EpochRecord, ...]:
-    """The picked epoch of a trial that has ended, as far as its facts know it; of repeats the first one's."""
+    """Return the picked epoch of a finished trial from its facts; of repeats, that of the first."""
     if final.epoch is None or final.value is None:
         return ()
     value = final.repeats[0].value if final.repeats else final.value
@@ -334,7 +334,7 @@ def _read_lines(path: Path, is_ended: bool) -> tuple[list[EpochRecord | None], s
 
 
 def _in_order(lines: list[EpochRecord | None]) -> list[EpochRecord | None]:
-    """Leave out what no run has written: an epoch or an attempt behind one that is missing."""
+    """Remove what no run has written: an epoch or an attempt after one that is missing."""
     ordered: list[EpochRecord | None] = []
     length, attempt = 0, 1
     for line in lines:

@@ -49,7 +49,7 @@ class Replayed:
         return "\n".join([*self._lines(), *self._verdict()])
 
     def to_json(self) -> dict[str, Any]:
-        """Give the same as plain JSON: each value as it was recorded and as it came out."""
+        """Return the same as plain JSON: each value as it was recorded and as it came out."""
         names = dict.fromkeys([*self.recorded, *self.again])
         return {
             "reproduced": self.same,

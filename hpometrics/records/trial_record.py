@@ -22,18 +22,18 @@ Reading: TypeAlias = float | list["Reading"]
 
 
 def numbers_of(readings: Mapping[str, Reading]) -> dict[str, float]:
-    """Those that are one number: a host has no place for more."""
+    """Return the values that are one number, which is all that a host can take."""
     return {name: value for name, value in readings.items() if not isinstance(value, list)}
 
 
 def number_in(readings: Mapping[str, Reading], name: str) -> float:
-    """The number of this name; nan where there is none."""
+    """Return the number of this name; nan if there is none."""
     value = readings.get(name, math.nan)
     return math.nan if isinstance(value, list) else value
 
 
 def to_json(reading: Reading) -> Any:
-    """Give plain JSON; null is a number that is not finite."""
+    """Convert to plain JSON; null is a number that is not finite."""
     if isinstance(reading, list):
         return [to_json(inner) for inner in reading]
     return reading if math.isfinite(reading) else None
@@ -121,7 +121,7 @@ def _number(content: Any) -> float:
 
 
 def mean(values: Iterable[float]) -> float:
-    """The mean of values that are all finite, else nan: what is left of a set of repeats stands for none.
+    """Return the mean of values that are all finite, else nan: a part of the repeats stands for none.
 
     It is rounded once, so that equal values have themselves as mean and keep the constraints that each keeps.
 
@@ -133,13 +133,13 @@ def mean(values: Iterable[float]) -> float:
 
 
 def mean_values(repeats: Sequence[Repeat]) -> dict[str, float]:
-    """The mean of each value over repeats; nan where one of them lacks it."""
+    """Return the mean of each value over repeats; nan if one of them lacks it."""
     names = dict.fromkeys(name for repeat in repeats for name in repeat.values)
     return {name: mean(repeat.values.get(name, math.nan) for repeat in repeats) for name in names}
 
 
 def deviation(values: Sequence[float]) -> float | None:
-    """The standard deviation of a sample, its squares divided by n - 1; None of fewer than two values.
+    """Return the standard deviation of a sample (n - 1); None for fewer than two values.
 
     >>> deviation([0.5, 0.75, 1.0]), deviation([0.5])
     (0.25, None)
@@ -216,11 +216,11 @@ class EpochRecord:
         return sealed(_line(content))
 
     def number(self, name: str) -> float:
-        """The value of a metric; nan of one that was not measured in this epoch, or has many numbers."""
+        """Return the value of a metric; nan if it was not measured in this epoch, or has many numbers."""
         return number_in(self.values, name)
 
     def with_numbers(self, numbers: Mapping[str, float]) -> EpochRecord:
-        """The same but for these values."""
+        """Return a copy with these values."""
         return replace(self, values={**self.values, **numbers})
 
     @classmethod
@@ -292,7 +292,7 @@ class TrialRecord:
         return self.params if self.first_params is None else self.first_params
 
     def params_at(self, epoch: int | None) -> Mapping[str, Any]:
-        """The params in force at an epoch; of None, those now."""
+        """Return the params in force at an epoch; of None, the current ones."""
         changed = [one.params for one in self.exploits if epoch is None or one.epoch <= epoch]
         return changed[-1] if changed else self.given
 
@@ -303,7 +303,7 @@ class TrialRecord:
         return {**picked, **mean_values(self.repeats)}
 
     def scores(self, names: Iterable[str]) -> tuple[float, ...]:
-        """The values of what is optimized, the metric first; nan where the picked epoch has none."""
+        """Return the values of the optimized metrics, in order; nan if the picked epoch lacks one."""
         first, others = math.nan if self.value is None else self.value, list(names)[1:]
         values = self.picked_values if others else {}
         return (first, *(number_in(values, name) for name in others))

@@ -67,7 +67,7 @@ class PickedFile:
         self.prune(picked, self._at_checkpoint)
 
     def checkpointed(self) -> None:
-        """Note that the run can go on from here: what was picked before is of no use any more."""
+        """Mark a checkpoint, from which the run can resume: earlier picks are not needed any more."""
         self._at_checkpoint = self._picked
         self.prune(self._picked)
 
@@ -97,7 +97,7 @@ class PickedFile:
         return self._found
 
     def path(self, directory: Path, epoch: int) -> Path:
-        """Where the file of an epoch is."""
+        """Return the path of the file of an epoch."""
         return directory / f"{self._name}-{epoch:04d}{self._ending}"
 
 
@@ -119,13 +119,13 @@ class UserTables:
         self._drafts = PickedFile(directory, PER_USER, ".npz")
 
     def follow(self, epoch: int, picked: int | None, table: PerUser) -> None:
-        """Take the table of a closed epoch if that is the picked one now."""
+        """Keep the table of a closed epoch if that is the picked one now."""
         if picked == epoch:
             self.table = table or None
         self._drafts.follow(epoch, picked, None if self.table is None else self.table.to_npz)
 
     def checkpointed(self) -> None:
-        """Note that the run can go on from here: what was picked before is of no use any more."""
+        """Mark a checkpoint, from which the run can resume: earlier picks are not needed any more."""
         self._drafts.checkpointed()
 
     def restore(self, picked: int | None) -> None:
@@ -138,7 +138,7 @@ class UserTables:
         self.table = None if path is None else read_table(path)
 
     def export(self) -> None:
-        """Leave the table as `per_user.csv`, or as `per_user.npz` if it is large, and nothing else."""
+        """Write the table to `per_user.csv`, or to `per_user.npz` if it is large, and delete the drafts."""
         if self.table is None or self._directory is None:
             return
         large = self.table.cells > _MOST_CELLS
@@ -213,13 +213,13 @@ class ExampleFiles:
         self._drafts = PickedFile(self._directory, EXAMPLES, ".jsonl")
 
     def follow(self, epoch: int, picked: int | None, lines: Sequence[Line]) -> None:
-        """Take the examples of a closed epoch if that is the picked one now."""
+        """Keep the examples of a closed epoch if that is the picked one now."""
         if picked == epoch:
             self.lines = tuple({"epoch": epoch, **line} for line in lines)
         self._drafts.follow(epoch, picked, self._write if self.lines else None)
 
     def checkpointed(self) -> None:
-        """Note that the run can go on from here."""
+        """Mark a checkpoint, from which the run can resume."""
         self._drafts.checkpointed()
 
     def restore(self, picked: int | None) -> None:
@@ -232,7 +232,7 @@ class ExampleFiles:
         self.lines = () if path is None else read_examples(path)
 
     def export(self) -> None:
-        """Leave the lines as `examples.jsonl`, and nothing else."""
+        """Write the lines to `examples.jsonl`, and delete the drafts."""
         if self.lines and self._directory is not None:
             with atomic_write(self._directory / f"{EXAMPLES}.jsonl") as file:
                 self._write(file)
@@ -266,7 +266,7 @@ CHECKPOINTS = "checkpoints"
 
 @dataclass(frozen=True)
 class Stored:
-    """What a run can go on from: its epochs, the state of each object, the random states of every rank.
+    """The stored state of a run: its epochs, the state of each object, the random states of every rank.
 
     `adopted`: the states are another trial's.
     """
@@ -361,7 +361,7 @@ class Artifacts:
             self._states = copy_states(objects)
 
     def checkpoint_of(self, epoch: int | None) -> Path | None:
-        """The state at the end of an epoch, if it was kept."""
+        """Return the checkpoint at the end of an epoch, if it was kept."""
         return None if self._checkpoints is None or epoch is None else self._checkpoints.path(epoch)
 
     def stored(self) -> Stored:

@@ -48,7 +48,7 @@ class Stateful(Protocol):
         """Return the state."""
 
     def load_state_dict(self, state_dict: Any) -> Any:
-        """Take a state back."""
+        """Load a state."""
 
 
 class Checkpoints:
@@ -72,7 +72,7 @@ class Checkpoints:
         self._write(self._path(epoch), epoch, states, random)
 
     def adopt(self, epoch: int, donated: Path, seed: int | None) -> None:
-        """Take the state of another trial in place of the own one at the end of an epoch, to go on from.
+        """Store the state of another trial, to resume from it instead of the own one at the end of an epoch.
 
         The own one stays, as its epoch may be the picked one. Random streams start anew: two trials never
         share one.
@@ -188,7 +188,7 @@ class Checkpoints:
 
 
 def random_of_ranks(stored: Mapping[str, Any]) -> list[Any]:
-    """The random states that a checkpoint holds, in the order of ranks."""
+    """Return the random states that a checkpoint holds, in the order of ranks."""
     return [stored["random"], *stored.get("random_of_others", ())]
 
 
@@ -237,7 +237,7 @@ def copy_states(objects: Mapping[str, Stateful]) -> dict[str, Any]:
 
 
 def put_states(objects: Mapping[str, Stateful], states: Mapping[str, Any], adopted: bool = False) -> None:
-    """Give each object its state back.
+    """Load the state of each object.
 
     Args:
         objects: by the names they were checkpointed under.
@@ -268,7 +268,7 @@ def random_states() -> dict[str, Any]:
 
 
 def set_random_states(states: Mapping[str, Any]) -> None:
-    """Put every random stream back to where `random_states` found it."""
+    """Restore every random stream to the state that `random_states` collected."""
     random.setstate(states["python"])
     kind, keys, position, has_gauss, gauss = states["numpy"]
     np.random.set_state((kind, np.array(keys, dtype=np.uint32), position, has_gauss, gauss))

@@ -24,7 +24,7 @@ _FIRST = 0
 
 @dataclass(frozen=True)
 class Decision:
-    """What the first rank has decided at the end of an epoch, for all to do alike.
+    """The decision of the first rank at the end of an epoch, which all ranks carry out.
 
     Attributes:
         steering: the optimized value, and those that constraints bound, as the first rank has them.
@@ -54,11 +54,11 @@ class Ranks:
         self.leads, self.alone = self._own == _FIRST, self._count == 1
 
     def own_of(self, each: Sequence[T]) -> T | None:
-        """What there is of this rank; None if there were fewer ranks then."""
+        """Return the item of this rank; None if there were fewer ranks then."""
         return each[self._own] if self._own < len(each) else None
 
     def gather(self, make: Callable[[], T]) -> list[T]:
-        """What every rank makes, in the order of ranks: one collective. Where one fails, all do.
+        """Return what every rank makes, in the order of ranks, by one collective. If one fails, all fail.
 
         Raises:
             Exception: what `make` raised, on its own rank.
@@ -79,7 +79,7 @@ class Ranks:
         return [each for each, _ in answers]
 
     def from_first(self, make: Callable[[], T]) -> T:
-        """What the first rank makes, on every rank: one collective.
+        """Return on every rank what the first rank makes, by one collective.
 
         Raises:
             Exception, RankError, RunError: as of `gather`.
@@ -112,7 +112,7 @@ class Ranks:
 
 
 def sendable(stop: BaseException) -> BaseException:
-    """The stop of a host as every rank can raise it; as a `RankError` if it does not pickle."""
+    """Return a host's stop as every rank can raise it: as a `RankError` if it does not pickle."""
     try:
         pickle.loads(pickle.dumps(stop))
     except Exception as err:  # what a class of exceptions does when it is pickled is its own affair
@@ -137,7 +137,7 @@ Additives = Mapping[str, Mapping[str, Report]]
 
 @dataclass(frozen=True)
 class RankState:
-    """What one process or several counted, recorded, watched, logged and found, by split where there are any.
+    """The counts, records, logs, watched values and examples of one or several processes, by split.
 
     `targets` are the sums of one process over the targets of its first pass; None in later epochs.
     `measured` is what one process measured; it is empty where there is no other to be told.
@@ -153,7 +153,7 @@ class RankState:
 
 
 def joined(states: Sequence[RankState]) -> RankState:
-    """What processes have together, in the order of ranks, but for what they measured: panels merge that."""
+    """Combine the states of processes in the order of ranks, except `measured`, which the splits merge."""
     if len(states) == 1:
         return states[0]
     return RankState(
@@ -172,14 +172,14 @@ def _added_up(states: Iterable[Additives]) -> Additives:
 
 
 def by_split(states: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """The states of all processes that met a split, by split in one order."""
+    """Return the states of all processes that met a split, by split, sorted."""
     states = list(states)
     splits = sorted({split for state in states for split in state})
     return {split: [state[split] for state in states if split in state] for split in splits}
 
 
 def _first_of(logged: Sequence[Told]) -> Told:
-    """Logged numbers cannot be added: the first process that has one says it, so that all stop as one."""
+    """Return the logged values of the first process that has each: they cannot be added."""
     values: dict[str, float] = {}
     reasons: dict[str, str] = {}
     for own, why in logged:

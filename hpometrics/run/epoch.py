@@ -62,7 +62,7 @@ class TargetDigest:
         self._total = self._total + _mixed(hashes + zlib.crc32((output or "").encode())).sum()
 
     def sums(self) -> tuple[int, int] | None:
-        """The rows and the sum of their hashes; None where a target could not be read."""
+        """Return the number of rows and the sum of their hashes; None if a target could not be read."""
         return (self._rows, int(self._total) % _WHOLE) if self._readable else None
 
 
@@ -82,7 +82,7 @@ def digest_of(sums: Sequence[tuple[int, int] | None]) -> str | None:
 
 
 def _hashes_of(target: Any) -> Tensor | None:
-    """A hash of each row, (N,) int64; None of what cannot be read."""
+    """Return a hash of each row, (N,) int64; None if the target cannot be read."""
     if isinstance(target, np.ndarray) and target.dtype != object:
         plain = target.dtype.kind in "biuf"
         target = torch.from_numpy(np.ascontiguousarray(target)) if plain else target.tolist()
@@ -100,7 +100,7 @@ def _hashes_of(target: Any) -> Tensor | None:
 
 
 def _of_list(rows: Sequence[Any]) -> Tensor | None:
-    """A list as numbers; of texts, or of lists of texts, their checksums."""
+    """Convert a list to numbers: texts, and lists of texts, to their checksums."""
     if all(isinstance(row, (str, list, tuple)) for row in rows) and any(_has_text(row) for row in rows):
         return torch.tensor([zlib.crc32(repr(row).encode("utf8", "surrogatepass")) for row in rows])
     try:
@@ -114,7 +114,7 @@ def _has_text(row: Any) -> bool:
 
 
 def _mixed(values: Tensor) -> Tensor:
-    """The finalizer of splitmix64, whose every output bit depends on every input bit."""
+    """Apply the finalizer of splitmix64, whose every output bit depends on every input bit."""
     values = (values ^ (values >> 30)) * _ODD[1]
     values = (values ^ (values >> 27)) * _ODD[2]
     return values ^ (values >> 31)
@@ -126,7 +126,7 @@ T = TypeVar("T")
 
 
 class EpochMeter:
-    """What one run measures and notes.
+    """Measures and collects the values of one epoch of a run.
 
     A split that no tracked name mentions is measured like validation. `per_user` are the values by user of
     the epoch closed last; None where the output does not ask for them. `examples` are its worst and best
@@ -194,7 +194,7 @@ class EpochMeter:
             self.watches.laps.mark(split)
 
     def _look(self, place: Place, rows: Mapping[str, Any]) -> None:
-        """Look for the worst and the best examples among rows that were measured."""
+        """Find the worst and the best examples among rows that were measured."""
         live = self._splits[place.split].collection(place.feature, place.task)
         tensors = {name: value for name, value in rows.items() if name != _ENTRIES}
         if self._examples is not None:
@@ -232,7 +232,7 @@ class EpochMeter:
         return values.values
 
     def close(self, beside: Callable[[], T]) -> tuple[EpochValues, list[T]]:
-        """Give all values of the epoch, over all ranks by one collective, and begin the next.
+        """Return all values of the epoch, over all ranks by one collective, and begin the next.
 
         Args:
             beside: makes what each rank tells the others beside its values, before they are read.
@@ -251,7 +251,7 @@ class EpochMeter:
         return values, [extra for extra, _ in states]
 
     def _state(self) -> RankState:
-        """What this process has of the epoch."""
+        """Return what this process has collected in the epoch."""
         return RankState(
             self._measured_here(),
             self._tallies.state(self.watches.laps),
@@ -263,17 +263,17 @@ class EpochMeter:
         )
 
     def _measured_here(self) -> dict[str, dict[str, Any]]:
-        """What this process has measured in the epoch; empty where there is no other to be told."""
+        """Return what this process has measured in the epoch; empty if it is the only process."""
         if self._ranks.alone:
             return {}
         return {split: panel.state_dict() for split, panel in self._splits.items()}
 
     def _void(self) -> set[str]:
-        """The splits that had a batch which was not finite."""
+        """Return the splits that had a batch which was not finite."""
         return {split for split, panel in self._splits.items() if panel.void}
 
     def _put_together(self, states: Sequence[RankState]) -> EpochValues:
-        """The values of all ranks, whatever each of them met; then nothing of the epoch is held."""
+        """Combine the values of all ranks, then forget the epoch."""
         panels, state = self._over_ranks(states), joined(states)
         if not self._passes:
             self.targets = digest_of([state.targets for state in states])
@@ -296,7 +296,7 @@ class EpochMeter:
         return self._splits if self._ranks.alone else self._merged(state.measured for state in states)
 
     def _merged(self, states: Iterable[Mapping[str, Any]]) -> Mapping[str, SplitMetrics]:
-        """A panel of each split, of what every process has measured."""
+        """Return the metrics of each split, merged over every process."""
         return {split: self._split(split).over(parts) for split, parts in by_split(states).items()}
 
     def _measured(
@@ -325,13 +325,13 @@ class EpochMeter:
             panel.reset()
 
     def _wants(self, name: str) -> bool:
-        """Whether a count is to be recorded: examples are not where nothing is that nobody asked for."""
+        """Check whether a count is recorded; `exs` is if defaults are measured or it is optimized."""
         return (
             self._spec.defaults or name in self._spec.optimized or MetricName.parse(name).metric != EXAMPLES
         )
 
     def _read(self, split: str, state: Mapping[str, Report], values: Values, reasons: Reasons) -> None:
-        """Put what was recorded of a split beside what was measured."""
+        """Add the recorded values of a split to the measured ones."""
         for name, recorded in reading(state, self._asked).items():
             called = called_of(split, name)
             if called in values:
@@ -348,7 +348,7 @@ class EpochMeter:
 
 
 def _tasks_of(panels: Iterable[SplitMetrics], recorded: Iterable[Mapping[str, Report]]) -> set[str]:
-    """The tasks that an epoch has met."""
+    """Return the tasks that an epoch has met."""
     tasks = {task for state in recorded for task in state if task not in (NO_TASK, ALL_TASKS)}
     return tasks.union(*(panel.tasks for panel in panels))
 
@@ -359,7 +359,7 @@ def _by_user(panels: Iterable[SplitMetrics]) -> PerUser | None:
 
 
 def _read_additive(value: Additive) -> tuple[float, str | None]:
-    """What a value comes to, and why that is nan."""
+    """Return the number that an additive value amounts to, and why that is nan."""
     try:
         number = value.value()
     except OverflowError:  # such as that of a perplexity

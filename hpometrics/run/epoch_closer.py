@@ -30,7 +30,7 @@ from .spec import RunSpec
 
 
 class End(StrEnum):
-    """What has ended a run before its last epoch: the setting of that name."""
+    """The setting that has ended a run before its last epoch."""
 
     PATIENCE = "patience"
     TARGET = "target"
@@ -68,7 +68,7 @@ class Progress:
         return self._picker.index
 
     def take(self, record: EpochRecord, seconds: float) -> None:
-        """Take the next epoch, at whose end the run has taken so many seconds in all."""
+        """Add the next epoch; `seconds` is the time that the run has taken in all by its end."""
         spec = self._spec
         value, *others = numbers = [record.number(name) for name in spec.optimized]
         self.history.append(record)
@@ -84,7 +84,7 @@ class Progress:
             self.ended_by = self._exhausted(seconds)
 
     def _exhausted(self, seconds: float) -> End | None:
-        """Say which of the limits is reached."""
+        """Return the limit that is reached, if any."""
         spec = self._spec
         if spec.patience is not None and self.impatience >= spec.patience:
             return End.PATIENCE
@@ -92,7 +92,7 @@ class Progress:
         return End.TRIAL_TIME if late else None
 
     def why_no_value(self) -> str:
-        """Say why the picked epoch has no finite value."""
+        """Return why the picked epoch has no finite value."""
         count, names = len(self.history), list(self._spec.optimized)
         name = next((one for one in names if not self._has_value(one)), None)
         if name is None:
@@ -396,7 +396,7 @@ class EpochCloser:
             self._picked_sent = picked
 
     def _obey(self, decision: Decision) -> None:
-        """Do what the first rank has decided.
+        """Apply the decision of the first rank.
 
         Raises:
             BaseException: the host's stop.

@@ -63,11 +63,11 @@ class Extremes:
         return sorted(selected.values(), key=lambda example: example.row)
 
     def join(self, plan: ExamplePlan, other: Extremes) -> None:
-        """Take in the examples of another process, as later ones."""
+        """Add the examples of another process, as later ones."""
         self._keep(plan, other.worst, other.best, other.undefined)
 
     def lines(self, place: Place) -> Iterator[Line]:
-        """Tell each example with its rank: the worst from the worst on, then the best from the best on."""
+        """Yield each example with its rank: the worst from the worst on, then the best from the best on."""
         where = {name: value for name, value in place._asdict().items() if value is not None}
         for rank in RANKS:
             for number, example in enumerate(getattr(self, rank), 1):
@@ -86,7 +86,7 @@ class Extremes:
 
 @dataclass(frozen=True)
 class RankExamples:
-    """What one process found in an epoch, by place, and the splits whose values do not count."""
+    """The examples that one process found in an epoch, by place, and the splits whose values do not count."""
 
     places: Mapping[Place, Extremes]
     void: frozenset[str]
@@ -116,7 +116,7 @@ class Examples:
     def add(
         self, place: Place, live: MetricCollection, tensors: Mapping[str, Any], entries: Any = None
     ) -> None:
-        """Look at a batch that the collection has taken.
+        """Rank the rows of a batch that the collection has measured.
 
         Args:
             place: where it belongs; of a split where the ranking metric is not measured, nothing is kept.
@@ -144,7 +144,7 @@ class Examples:
             _add_entries(new, entries, rows)
 
     def take(self, void: Collection[str] = ()) -> RankExamples:
-        """Give what was found in the epoch, and begin the next.
+        """Return what was found in the epoch, and begin the next.
 
         Args:
             void: splits whose values do not count in this epoch; one that is void on a rank is on all.
@@ -165,7 +165,7 @@ class Examples:
         return batch if stays else batch_of(live.output, **host(tensors))
 
     def _meters_of(self, feature: str | None, live: MetricCollection, batch: Outputs) -> list[Metric]:
-        """The metrics that are asked for the values of rows; what could not be tried before is tried now."""
+        """Return the metrics that have values per row; those that could not be tried before are tried now."""
         if feature not in self._meters:
             plan = self._plan
             meters = [live[name].alone() for name in plan.names if name in live.names]
@@ -207,7 +207,7 @@ class Examples:
             example.line = {"values": values, **why, **line}
 
     def _joined(self, states: Sequence[RankExamples]) -> dict[Place, Extremes]:
-        """What all processes have found, each example with the number of its process."""
+        """Combine what all processes have found, each example with the number of its process."""
         joined: dict[Place, Extremes] = {}
         for process, each in enumerate(states):
             for place, extremes in each.places.items():
@@ -218,7 +218,7 @@ class Examples:
 
 
 def _eligible_rows(batch: Outputs) -> tuple[Outputs, list[int]]:
-    """The rows of a batch that count, and which they are."""
+    """Return the rows of a batch that count, and their indices."""
     masks = [mask for mask in (counting_rows(batch),) if mask is not None]
     if batch.weight is not None:
         masks.append(batch.weight > 0)

@@ -48,7 +48,7 @@ MOST_CLASSES = 100
 
 
 def lines_of(batch: Outputs) -> list[Line]:
-    """Tell all about each row of a batch, which is few rows: target, prediction, and what was given.
+    """Return a line for each row of a batch, which has few rows: target, prediction and model outputs.
 
     Scores of more than 100 classes are left out, and `left_out` says so; all else is as it was given.
 
@@ -108,7 +108,7 @@ def _facts_of(batch: Outputs) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _ranking(batch: RankingBatch) -> dict[str, list[Any]]:
-    """Relevant items, and the best ones as deep as a metric has looked."""
+    """Return the relevant items, and the best ones as deep as a metric has looked."""
     right = batch.relevant_items
     rows, items = right.row_of.tolist(), right.items.tolist()
     relevant: list[list[int]] = [[] for _ in range(len(batch))]
@@ -120,7 +120,7 @@ def _ranking(batch: RankingBatch) -> dict[str, list[Any]]:
 
 
 def _scores(batch: Outputs) -> tuple[dict[str, list[Any]], dict[str, str]]:
-    """The scores that were given, by row, and why some are not written."""
+    """Return the scores of the batch, by row, and why some are not written."""
     written, left_out = {}, {}
     for kind in (LOGITS, PROBABILITIES):
         outputs = batch.given.get(kind)
@@ -136,7 +136,7 @@ def _scores(batch: Outputs) -> tuple[dict[str, list[Any]], dict[str, str]]:
 
 
 def _plain(value: Any) -> Any:
-    """Plain JSON: lists for tensors, null for a number that is not finite."""
+    """Convert to plain JSON: lists for tensors, null for a number that is not finite."""
     if isinstance(value, (Tensor, np.ndarray, np.generic)):
         return to_json(value.tolist()) if _may_be_odd(value) else value.tolist()
     if isinstance(value, Mapping):
@@ -147,7 +147,7 @@ def _plain(value: Any) -> Any:
 
 
 def finite_or_none(value: float) -> float | None:
-    """The number, or null in the place of one that strict JSON cannot hold."""
+    """Return the number, or None for one that strict JSON cannot hold."""
     return value if math.isfinite(value) else None
 
 
@@ -197,7 +197,7 @@ class _Asked:
 def resolve_examples(
     request: Any, optimized: str, objective: Objective, collection: MetricCollection | None
 ) -> ExamplePlan | None:
-    """Settle what `track_examples` asks for; None where it asks for nothing.
+    """Resolve the setting `track_examples`; None if no examples are tracked.
 
     Args:
         request: false, true, how many at either end, or a mapping of `worst`, `best` and `metric`.
@@ -240,7 +240,7 @@ def resolve_examples(
 
 
 def has_row_values(metric: Metric) -> bool | None:
-    """Whether a metric has a value per example, of which it is the mean; None if it cannot be tried.
+    """Check whether a metric is a mean of values per example; None if it cannot be tried.
 
     That is tried on drawn batches, since a batch of the user's may show it by chance: where every row is
     right, the F1 of the batch is that of each row. One batch that shows the contrary is enough.
@@ -311,12 +311,12 @@ def _refusal(name: str, collection: MetricCollection, verdicts: Mapping[str, boo
 
 
 def _only_decides(metric: Metric) -> bool:
-    """Whether it tells right from wrong and no more, which ranks examples less finely than a score."""
+    """Check whether a metric only tells right from wrong, which ranks examples less finely than a score."""
     return metric.output.type in (BINARY, CATEGORY, SET, MASK) and metric.inputs is PREDICTIONS
 
 
 def _others(collection: MetricCollection) -> Iterator[Metric]:
-    """Metrics of the output that have a value per example, the usual ones first."""
+    """Yield metrics of the output that have a value per example, the usual ones first."""
     kind = collection.output.type
     if kind not in FEATURES:
         return

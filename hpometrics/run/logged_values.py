@@ -95,7 +95,7 @@ class LoggedValues:
 
 
 class Logged:
-    """What was logged in this epoch, one number per name."""
+    """The values that were logged in this epoch, one number per name."""
 
     def __init__(self) -> None:
         self.reset()
@@ -136,7 +136,7 @@ class Logged:
             )
 
     def state(self) -> Told:
-        """Each value as a plain number, and the reason of one that is undefined."""
+        """Return each value as a plain number, and the reason of one that is undefined."""
         return {name: float(value) for name, value in self._values.items()}, self._reasons
 
     def reset(self) -> None:
@@ -151,7 +151,7 @@ def _check_name(name: str) -> None:
 
 
 def _number(name: str, value: Any) -> Any:
-    """Take what is one real number; true is none, nor is what only reads as one, such as "0.3"."""
+    """Check that a value is one real number; true is not, nor is what only reads as one, such as "0.3"."""
     if type(value) is float:
         return value
     if isinstance(value, torch.Tensor):
@@ -172,13 +172,13 @@ def _number(name: str, value: Any) -> Any:
 
 
 def _unwrapped(value: Any) -> Any:
-    """The one element of an array of another library; that of a masked one is not there."""
+    """Return the one element of an array of another library; a masked one has none."""
     single = hasattr(value, "item") and getattr(value, "size", 0) == 1
     return value.item() if single and not isinstance(value, np.ma.MaskedArray) else value
 
 
 class Recorded:
-    """What was recorded in this epoch.
+    """The additive values that were recorded in this epoch.
 
     `global_metrics` takes values that belong to no task; they are recorded under the name alone.
     """
@@ -190,7 +190,7 @@ class Recorded:
         self._seen: set[str] = set()
 
     def batch(self, task: Tasks, rows: int) -> None:
-        """Note the batch that local values will be about."""
+        """Store the task and the rows of the batch that local values will be about."""
         self._batch = task, rows
         self._seen.clear()
 
@@ -213,7 +213,7 @@ class Recorded:
             self.of(of).add(name, value)
 
     def of(self, task: str | None) -> Metrics:
-        """What was recorded of one task; of None, of the only one.
+        """Return the values recorded for a task; for None, those of the only one.
 
         Raises:
             RunError: other values do name a task.
@@ -224,7 +224,7 @@ class Recorded:
         return self._local.setdefault(key, Metrics())
 
     def state(self) -> dict[str, Report]:
-        """What was recorded, of each task, the global values under `all`."""
+        """Return the recorded values of each task, the global values under `all`."""
         reports = {task: metrics.report() for task, metrics in self._local.items()}
         return {**reports, ALL_TASKS: self.global_metrics.report()}
 
@@ -268,7 +268,7 @@ def together(states: Iterable[Mapping[str, Report]]) -> dict[str, Report]:
 
 
 def reading(state: Mapping[str, Report], names: Iterable[str]) -> dict[str, Additive]:
-    """Give what was recorded under the names that a record calls it.
+    """Return the recorded values under the names that a record gives them.
 
     Args:
         state: see `Recorded.state`.
@@ -294,7 +294,7 @@ def reading(state: Mapping[str, Report], names: Iterable[str]) -> dict[str, Addi
 
 
 def _parse_name(text: str) -> MetricName | None:
-    """The name, if it is about all tasks; None of any other text."""
+    """Return the parsed name if it is about all tasks, else None."""
     try:
         name = MetricName.parse(text)
     except MetricNameError:
@@ -331,7 +331,7 @@ class Teachers:
         self._by_task[task] = instance
 
     def evaluate(self, task: str | None, action: Any, labels: Any, response: Any, metrics: Metrics) -> None:
-        """Let the teacher of a task measure one answer, and take in what it adds.
+        """Measure one answer by the teacher of its task, and add the values of the teacher.
 
         Raises:
             RunError: the task has no teacher.
@@ -352,7 +352,7 @@ class Teachers:
                 own.clear()
 
     def pending(self) -> Iterator[tuple[str | None, Metrics]]:
-        """What teachers have added to their own metrics and nobody has taken in, by task."""
+        """Yield by task the values that teachers have added to their own metrics and nobody has collected."""
         for task, teacher in self._by_task.items():
             own = getattr(teacher, "metrics", None)
             if isinstance(own, Metrics) and own.report():

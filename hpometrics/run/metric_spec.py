@@ -66,14 +66,14 @@ class Asked:
 
     @property
     def key(self) -> str:
-        """What the collection of its output calls it; its own name where it is not measured."""
+        """The name of the metric in the collection of its output; its own name if it is not measured."""
         if isinstance(self.measured, Metric):
             return self.measured.name
         return str(self.measured.bare) if isinstance(self.measured, MetricName) else self.name
 
 
 def resolve_all(metric: Any, features: Features, direction: Objective | str | None) -> tuple[Asked, ...]:
-    """Say what a search is to optimize; of a list each of its metrics.
+    """Resolve the metric that a search optimizes, or each metric of a list.
 
     Raises:
         ObjectiveError, UnknownMetricError, MetricNameError, RunError: see `RunSpec`.
@@ -96,7 +96,7 @@ def resolve_all(metric: Any, features: Features, direction: Objective | str | No
 
 
 def settle(metric: Any, features: Features, direction: Objective | str | None) -> Asked:
-    """Say what one metric is that a search is to optimize.
+    """Resolve one metric that a search optimizes.
 
     Raises:
         ObjectiveError, UnknownMetricError, MetricNameError, RunError: see `RunSpec`.
@@ -117,7 +117,7 @@ def settle(metric: Any, features: Features, direction: Objective | str | None) -
 
 
 def tracked(metrics: Iterable[Any], features: Features) -> Iterator[Asked]:
-    """Say what is measured beside it; of a group every member, of several outputs each that has the group."""
+    """Resolve tracked metrics: each member of a group, for each output that has the group."""
     types = types_of(features)
     for metric in metrics:
         group = group_of(metric, types)
@@ -161,7 +161,7 @@ def resolve_constraints(
 
 
 def types_of(features: Features) -> Types:
-    """The type of each output by name."""
+    """Return the type of each output by name."""
     return {name: None if feature is None else feature.type for name, feature in features.items()}
 
 

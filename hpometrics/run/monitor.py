@@ -56,7 +56,7 @@ class Resources:
 
 
 def _gpus_in_use() -> list[int]:
-    """Those that torch has allocated memory on; to ask must not start CUDA in a run that does not use it."""
+    """Return the devices on which torch has allocated memory, without starting CUDA where it is not used."""
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return []
     return [gpu for gpu in range(torch.cuda.device_count()) if torch.cuda.max_memory_allocated(gpu)]
@@ -161,7 +161,7 @@ class Gradients:
 
 
 def total_norm(grads: list[Tensor]) -> Tensor:
-    """The L2 norm of all gradients as one vector, in at least 32 bits.
+    """Return the L2 norm of all gradients as one vector, in at least 32 bits.
 
     What torch does, but for gradients of one kind, as they nearly always are, without sorting them by kind.
 
@@ -191,7 +191,7 @@ _RULES: dict[str, Callable[[Sequence[float]], float]] = {
 
 
 def over_ranks(states: Sequence[Told]) -> Told:
-    """Put together the values of processes in the order of ranks; those that lack one do not count.
+    """Combine the values of processes in the order of ranks; those that lack a value do not count for it.
 
     A value that is nan on one rank is nan, with the rank in the reason.
 

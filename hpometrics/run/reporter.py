@@ -59,7 +59,7 @@ class Reporter(Protocol):
     def report(
         self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool
     ) -> None:
-        """Tell one epoch, then let the host stop the run.
+        """Report one epoch; the host may then stop the run.
 
         Args:
             epoch: counted from 0.
@@ -147,7 +147,7 @@ class ListReporter:
 
 
 def last_report(record: TrialRecord, metric: str) -> Report:
-    """The report of the last epoch of a trial, whose value is the picked one."""
+    """Return the report of the last epoch of a trial, whose value is the picked one."""
     last, picked = record.epochs[-1], math.nan if record.value is None else record.value
     return Report(last.epoch, last.number(metric), picked, numbers_of(last.values), final=True)
 
@@ -169,18 +169,18 @@ class HoldsLast:
         return self._host.params
 
     def check(self, optimized: Mapping[str, Objective]) -> None:
-        """Let the host refuse the run; see `Reporter`."""
+        """Check the directions by the host; see `Reporter`."""
         self._host.check(optimized)
 
     def report(
         self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool
     ) -> None:
-        """Tell the host of an epoch that another follows; it may stop the run."""
+        """Report an epoch that another follows; the host may stop the run."""
         if not final:
             self._host.report(epoch, value, picked, values, final)
 
     def release(self, report: Report) -> None:
-        """Tell the host the final epoch, once the trial is over; a stop is too late then."""
+        """Report the final epoch, once the trial is over; a stop is too late then."""
         with suppress(*self.stops):
             self._host.report(report.epoch, report.value, report.picked, report.values, final=True)
 

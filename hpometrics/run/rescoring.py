@@ -70,11 +70,11 @@ class Answers:
 
     @property
     def name(self) -> str:
-        """What its values are called."""
+        """The name of its values."""
         return self._called(self._spec.name)
 
     def answered(self, directory: Path, epochs: Sequence[EpochRecord]) -> tuple[EpochRecord, ...]:
-        """Give epochs of a trial with the value of the metric beside theirs; nan with its reason.
+        """Return epochs of a trial with the value of the metric added; nan with its reason.
 
         Where updates of the test split were kept too, it is there as `test:`.
 
@@ -94,7 +94,7 @@ class Answers:
         return tuple(rescored[record.epoch] for record in epochs)
 
     def kept_of(self, directory: Path, record: EpochRecord) -> EpochStatistics:
-        """What a trial has kept of one epoch.
+        """Return the stored statistics of one epoch.
 
         Raises:
             NotKeptError: nothing.
@@ -111,25 +111,25 @@ class Answers:
         return matches[-1]
 
     def value(self, statistics: EpochStatistics) -> float:
-        """The value of an epoch; nan where it is undefined."""
+        """Return the value of an epoch; nan where it is undefined."""
         values, _ = self._measured(statistics, VALIDATION)
         value = values[self._spec.name]
         return math.nan if isinstance(value, list) else value
 
     def reads(self, part: StatisticsSnapshot) -> bool:
-        """Whether the metric is one of rows, and those of a part are among them."""
+        """Check whether the metric is one of rows, and the rows of a part are among them."""
         spec = self._spec.asked
         if spec.measured is None or part.split != VALIDATION or not part.rows:
             return False
         return part.output == spec.feature and spec.task in (None, ALL_TASKS, part.task)
 
     def needs(self, part: StatisticsSnapshot) -> set[str]:
-        """The labels of the statistics that the metric is a function of; none at another threshold."""
+        """Return the labels of the statistics that the metric is a function of; none at another threshold."""
         statistics = self._panel(VALIDATION).live(part.output).prototype.statistics
         return set() if self._threshold is not None else {statistic.label for statistic in statistics}
 
     def output_of(self, part: StatisticsSnapshot) -> OutputFeature:
-        """What is predicted of the rows of a part."""
+        """Return the output feature of the rows of a part."""
         return self._panel(VALIDATION).live(part.output).output
 
     def _answered(self, record: EpochRecord, statistics: EpochStatistics) -> EpochRecord:
@@ -175,7 +175,7 @@ class Answers:
                 self._recall(panel.live(part.output), part)
 
     def _recall(self, live: TaskCollection, part: StatisticsSnapshot) -> None:
-        """Take in what was kept of a task: its statistics, or its rows."""
+        """Load the stored statistics of a task, or its rows."""
         state = None if self._threshold is not None else _state_for(live.prototype, part)
         if state is not None:
             live.merge_state({part.task or "": {"unasked": (), "state": state}})
@@ -189,7 +189,7 @@ class Answers:
             raise NotKeptError(f"{self.name} cannot be measured of the rows that are kept: {err}") from err
 
     def _called(self, name: str) -> str:
-        """What a value is called that was measured at another threshold."""
+        """Return the name of a value, with the threshold if it is not the output's own."""
         if self._threshold is None:
             return name
         parsed = MetricName.parse(name)
@@ -197,7 +197,7 @@ class Answers:
 
 
 def _with_threshold(output: Outputs | None, feature: str | None, threshold: float) -> Outputs:
-    """Give the outputs with another threshold of the one that is named."""
+    """Return the outputs with another threshold for the named one."""
     if isinstance(output, Mapping):
         changed = {
             name: _with_threshold(one, None, threshold) for name, one in output.items() if name == feature
@@ -211,7 +211,7 @@ def _with_threshold(output: Outputs | None, feature: str | None, threshold: floa
 
 
 def _state_for(prototype: MetricCollection, part: StatisticsSnapshot) -> dict[str, Any] | None:
-    """As much of what was kept as the metrics are functions of; None if they need more."""
+    """Return the stored states that the metrics are functions of; None if they need more."""
     states = {repr(statistic): part.statistics.get(statistic.label) for statistic in prototype.statistics}
     of_their_own = any(not prototype[name].kept for name in prototype.names)
     if of_their_own or any(state is None for state in states.values()):
@@ -221,7 +221,7 @@ def _state_for(prototype: MetricCollection, part: StatisticsSnapshot) -> dict[st
 
 
 def _lacking(name: str, live: TaskCollection, part: StatisticsSnapshot, rows: bool) -> str:
-    """Say what a metric needs, what there is, and how to have it the next time."""
+    """Format what a metric needs, what is stored, and how to store it the next time."""
     needed = [statistic.label for statistic in live.prototype.statistics]
     lacking = [label for label in needed if label not in part.statistics]
     reasons = "".join(f" ({part.left_out[label]})" for label in lacking if label in part.left_out)
@@ -274,7 +274,7 @@ class Redrawn:
         self._kept = replace(statistics, parts=tuple(map(self._alone, parts)))
 
     def values(self, seed: int) -> FloatArray:
-        """The metric of every draw, (DRAWS,); the same seed draws the same rows of two epochs of one size.
+        """Compute the metric of every draw, (DRAWS,); one seed draws the same rows of two epochs of one size.
 
         Raises:
             NotKeptError: every draw has the same value, as where all rows are right: an interval of no width
@@ -288,20 +288,20 @@ class Redrawn:
         return values
 
     def pairs_with(self, other: Redrawn) -> bool:
-        """Whether the rows of both are the same: as many of each task, in one order, with equal targets."""
+        """Check whether both have the same rows: as many of each task, in one order, with equal targets."""
         if self.what != "rows" or other.what != "rows":
             return False
         own, others = (_targets(each._kept) for each in (self, other))
         return own.keys() == others.keys() and all(torch.equal(own[key], others[key]) for key in own)
 
     def _alone(self, part: StatisticsSnapshot) -> StatisticsSnapshot:
-        """The part with nothing but what is drawn."""
+        """Return the part with nothing but the statistics that are drawn."""
         labels = _ROWS if self.what == "rows" else (_MATRIX,)
         return replace(part, statistics={k: state for k, state in part.statistics.items() if k in labels})
 
 
 def span_of(value: float, draws: FloatArray, level: float) -> Span:
-    """Give the percentile interval of draws.
+    """Return the percentile interval of draws.
 
     Raises:
         NotKeptError: the metric is undefined in too many of them.
@@ -317,7 +317,7 @@ def span_of(value: float, draws: FloatArray, level: float) -> Span:
 
 
 def _rows_in(part: StatisticsSnapshot) -> bool:
-    """Whether the rows of a part were kept and are not too many."""
+    """Check whether the rows of a part are stored and not too many."""
     states = [part.statistics[label] for label in _ROWS if part.statistics.get(label)]
     return bool(states) and all(tensor.numel() <= MOST_VALUES for tensor in states[0].values())
 
@@ -337,7 +337,7 @@ def _check_matrix(answers: Answers, part: StatisticsSnapshot) -> None:
 
 
 def _unkept(output: OutputFeature) -> str:
-    """Say of an output whose rows are not there what would keep them, if anything does."""
+    """Return why the rows of an output are not stored, and what would store them, if anything."""
     if row_metrics_of(output):
         return "the trial keeps no rows; results: {statistics: all} keeps them"
     return f"the rows of {output} are never kept"
@@ -362,13 +362,13 @@ def _drawn_matrix(matrix: Tensor, random: np.random.Generator) -> Tensor:
 
 
 def _chosen(state: State, rows: Tensor) -> dict[str, Tensor]:
-    """The state of these rows; a fact of all rows, such as that they are logits, stays."""
+    """Return the state of these rows; a fact of all rows, such as that they are logits, stays."""
     whole = {name for name, tensor in state.items() if name == "are_logits" or not len(tensor)}
     return {name: tensor if name in whole else tensor[rows] for name, tensor in state.items()}
 
 
 def _targets(statistics: EpochStatistics) -> Mapping[tuple[str | None, str | None], Tensor]:
-    """What was right in each row, by output and task."""
+    """Return the target of each row, by output and task."""
     targets = {}
     for part in statistics.parts:
         for state in part.statistics.values():

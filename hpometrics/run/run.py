@@ -128,7 +128,7 @@ class Run:
 
     @property
     def ended_by(self) -> End | None:
-        """What has ended the run before its last epoch; None while nothing has."""
+        """The setting that has ended the run before its last epoch; None while none has."""
         total = self._closer.total
         complete = total is not None and len(self._progress.history) >= total
         return None if complete else self._progress.ended_by

@@ -32,7 +32,7 @@ _FIXED = "a fixed size"
 
 
 def defaults_of(output: OutputFeature) -> tuple[MetricName, ...]:
-    """The metrics of the default group that keep no more the longer an epoch is.
+    """Return the metrics of the default group whose memory does not grow with the length of an epoch.
 
     A text is measured as token ids or as words, whichever its updates are. A ranking that keeps the values of
     every user keeps those of the metrics asked for alone.
@@ -62,7 +62,7 @@ Collections = Mapping[str | None, TaskCollection]
 
 @dataclass(frozen=True)
 class RunSpec:
-    """What all runs of a search have in common.
+    """The settings that all runs of a search share.
 
     Args:
         metric: what is optimized: a name, a metric object or class, `Reported(name, objective)`, or
@@ -162,7 +162,7 @@ class RunSpec:
         self._set(track_examples=resolve_examples(self.track_examples, first.key, self.objective, panel))
 
     def warns_of_unkept(self) -> bool:
-        """Whether a checkpoint that is not kept is worth a warning: it is wanted, and this is the first."""
+        """Check whether to warn that a checkpoint is not kept: it is wanted, and this is the first."""
         if self.checkpoints is Keep.NONE or "checkpoint" in self.warned:
             return False
         self.warned.add("checkpoint")
@@ -191,7 +191,7 @@ class RunSpec:
 
     @property
     def recorded(self) -> tuple[str, ...]:
-        """What is to be there that no metric measures: the value that steers, and terms of combinations."""
+        """The recorded values that no metric measures: those that steer, and terms of combinations."""
         terms = [term for combined in self.combined for term in combined.terms if term.placed is None]
         return tuple(dict.fromkeys([*self.steering, *(str(term.name) for term in terms)]))
 
@@ -216,7 +216,7 @@ class RunSpec:
         return *self.optimized, *(bound.name for bound in self.bounds)
 
     def _unasked(self, output: OutputFeature) -> tuple[Unasked, ...]:
-        """What is measured of an output, as far as its updates can be read by it, without being asked for."""
+        """Return what is measured of an output without a request, as far as its updates can be read by it."""
         defaults = defaults_of(output) if self.defaults else ()
         return (*defaults, *(row_metrics_of(output) if self.statistics == "all" else ()))
 
@@ -249,7 +249,7 @@ def engine(*, output: Outputs | None = None, **facts: Any) -> Callable[[T], T]: 
 
 
 def engine(train: Any = None, /, *, output: Outputs | None = None, **facts: Any) -> Any:
-    """Put facts on a train function for objectives and sweeps to read: any of `RunSpec`.
+    """Attach facts to a train function for objectives and sweeps to read: any of `RunSpec`.
 
     Side data of an output may be there only when the data have been read. Then `output` is a function of no
     arguments that returns the output. An objective that is made and a sweep that is run call it, once per
@@ -284,7 +284,7 @@ def engine_facts(train: Train) -> Mapping[str, Any]:
 
 
 def _features(output: Outputs | None) -> Features:
-    """The outputs by name; None names the only one."""
+    """Parse the outputs by name; None names the only one."""
     if not isinstance(output, Mapping):
         return {None: None if output is None else parse_feature(output)}
     if not output:
@@ -293,12 +293,12 @@ def _features(output: Outputs | None) -> Features:
 
 
 def _only_or_all(features: Features) -> OutputFeature | Features | None:
-    """The only output, or all of them by name."""
+    """Return the only output, or all of them by name."""
     return features[None] if None in features else features
 
 
 def _combined(every: Iterable[Asked]) -> tuple[SettledCombined, ...]:
-    """Every combination once, of all tasks and of each; `all/combined.loss` is called that as well."""
+    """Return each combination once; one over all tasks also under its name with `all/`."""
     combinations: dict[str, SettledCombined] = {}
     for requested in (one.combined for one in every if one.combined is not None):
         combined = requested.of_every_task
@@ -316,7 +316,7 @@ def _combined(every: Iterable[Asked]) -> tuple[SettledCombined, ...]:
 def _collections(
     every: Iterable[Asked], features: Features, unasked_of: Callable[[OutputFeature], Sequence[Unasked]]
 ) -> dict[str, dict[str | None, TaskCollection]]:
-    """What is measured of each split and output: what is asked for, and the default group of the output."""
+    """Create the collections of each split and output: the requested metrics and the unasked ones."""
     splits = dict.fromkeys([VALIDATION, *(one.split for one in every if one.measured is not None)])
     requested: dict[str, dict[str | None, list[Any]]] = {
         split: {key: [] for key in features} for split in splits

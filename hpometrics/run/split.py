@@ -45,7 +45,7 @@ class EpochValues:
         return sorted({*self._met_tasks, *_tasks_of(self._spec)})
 
     def take(self, kind: str, values: Mapping[str, Reading], reasons: Mapping[str, str]) -> None:
-        """Take values of one kind.
+        """Add values of one kind.
 
         Raises:
             RunError: a name is that of a value of another kind; `all/loss` is another name of `loss`.
@@ -61,7 +61,7 @@ class EpochValues:
         self.reasons |= reasons
 
     def combine(self) -> None:
-        """Put each combination beside its terms: over all tasks, and of every task that has its terms."""
+        """Add each combination: over all tasks, and for every task that has its terms."""
         combinations: Values = {}
         why: Reasons = {}
         for combined in self._spec.combined:
@@ -111,7 +111,7 @@ class EpochValues:
 
 @lru_cache(maxsize=4096)
 def value_named(name: str) -> str:
-    """The name of a value; `all/loss` is that of `loss`.
+    """Return the name of a value without the task `all`: `all/loss` is `loss`.
 
     >>> value_named("test:all/loss"), value_named("all/f1(tasks=micro)"), value_named("wall/loss")
     ('test:loss', 'f1(tasks=micro)', 'wall/loss')
@@ -127,7 +127,7 @@ def _why_not_there(name: str, recorded: bool) -> str:
 
 
 def _tasks_of(spec: RunSpec) -> set[str]:
-    """The tasks that are optimized."""
+    """Return the tasks that are optimized."""
     tasks = {metric.task for metric in spec.objectives}
     return {str(task) for task in tasks if task not in (None, ALL_TASKS)}
 
@@ -161,7 +161,7 @@ class SplitMetrics:
 
     @property
     def names(self) -> set[str]:
-        """What its values are called."""
+        """The names of its values."""
         return {self.called(name) for live in self._live.values() for name in live.names}
 
     @property
@@ -171,7 +171,7 @@ class SplitMetrics:
         return void.union(*(live.tasks for live in self._live.values()))
 
     def output_of(self, feature: str | None) -> OutputFeature:
-        """What the output of this name predicts.
+        """Return the feature of an output.
 
         Raises:
             RunError: there is no such output, or it is not said which.
@@ -219,7 +219,7 @@ class SplitMetrics:
         return values, reasons
 
     def by_user(self) -> PerUser | None:
-        """The values by user; None unless an output keeps them."""
+        """Return the values by user; None unless an output keeps them."""
         tables = [
             table.without(self._void_names(key))
             for key, live in self._live.items()
@@ -230,7 +230,7 @@ class SplitMetrics:
         return PerUser.joined(tables).called(self.called)
 
     def _void_names(self, key: str | None) -> dict[str, str]:
-        """The values of an output that do not count, each with the reason."""
+        """Return the names of an output's values that do not count, each with the reason."""
         void = {task: self.void[of, task] for of, task in sorted(self.void, key=str) if of == key}
         names: dict[str, str] = {}
         for task, reason in void.items():
@@ -239,15 +239,15 @@ class SplitMetrics:
         return {**names, **dict.fromkeys(self._live[key].names_of(None), over_all[0])} if void else {}
 
     def collection(self, feature: str | None, task: str | None) -> MetricCollection:
-        """What measures one task of an output that has been updated in this epoch."""
+        """Return the collection of one task of an output that has been updated in this epoch."""
         return self._live[self._key(feature)].of(task)
 
     def measures(self, output: str | None) -> bool:
-        """Whether anything is measured of an output."""
+        """Check whether anything is measured of an output."""
         return output in self._live
 
     def live(self, output: str | None) -> TaskCollection:
-        """What measures an output.
+        """Return the collections of an output.
 
         Raises:
             RunError: there is no such output, or it is not said which.
@@ -255,7 +255,7 @@ class SplitMetrics:
         return self._live[self._key(output)]
 
     def measured(self) -> Iterator[Measured]:
-        """What measures each task of each output, and why its values do not count."""
+        """Yield the collection of each task of each output, and why its values do not count."""
         for output, live in self._live.items():
             refused = {task: None for of, task in self.void if of == output}
             for task, collection in {**refused, **live.measured}.items():
@@ -268,7 +268,7 @@ class SplitMetrics:
             live.reset()
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything measured, and why the epoch is void."""
+        """Return the state of all collections, and why the epoch is void."""
         return {
             "void": self.void,
             "outputs": {feature: live.state_dict() for feature, live in self._live.items()},
@@ -284,11 +284,11 @@ class SplitMetrics:
         return merged
 
     def called(self, name: str) -> str:
-        """What a record calls a value of this split."""
+        """Return the name of a value of this split in a record."""
         return called_of(self._split, name)
 
     def _key(self, feature: str | None) -> str | None:
-        """The name of the output that is meant."""
+        """Return the key of an output by its name."""
         if feature is None and len(self._live) == 1:
             return next(iter(self._live))
         if feature in self._live:
@@ -320,5 +320,5 @@ def check_split(split: str) -> None:
 
 
 def called_of(split: str, name: str) -> str:
-    """What a record calls a value of a split."""
+    """Return the name of a value of a split in a record."""
     return name if split == VALIDATION else f"{split}:{name}"

@@ -98,7 +98,7 @@ GROWS = "it grows with the rows"
 
 @dataclass(frozen=True)
 class StatisticsSnapshot:
-    """What is kept of the rows of one task of one output on one split.
+    """The stored statistics of the rows of one task of one output on one split.
 
     Args:
         split: whose updates.
@@ -146,7 +146,7 @@ class StatisticsSnapshot:
 
 @dataclass(frozen=True)
 class Measured:
-    """What measured one task of one output on one split, before it is reset; None where all was refused."""
+    """The collection of one task of one output on one split, before its reset; None if all was refused."""
 
     split: str
     output: str | None
@@ -175,7 +175,7 @@ def snapshots_of(measured: Iterable[Measured], keeping: Keeping) -> tuple[Statis
 
 
 def _sized(parts: Iterable[Measured], keeping: Keeping) -> Iterator[tuple[int, int, str, State]]:
-    """Of each statistic that may be kept its size, the place of its part, its label and its state."""
+    """Yield the size, the index of its part, the label and the state of each statistic that may be stored."""
     for index, part in enumerate(parts):
         for statistic in _held_by(part):
             if keeping == "all" or not statistic.grows:
@@ -243,13 +243,13 @@ _ROW_METRICS: Mapping[str, type[Metric]] = {
 
 
 def row_metrics_of(output: OutputFeature) -> tuple[type[Metric], ...]:
-    """What keeps the rows of an output; nothing keeps those of texts, sequences and rankings."""
+    """Return the metric that stores the rows of an output; texts, sequences and rankings have none."""
     keeper = _ROW_METRICS.get(output.type)
     return () if keeper is None else (keeper,)
 
 
 def rows_of(output: OutputFeature, statistics: Mapping[str, State]) -> dict[str, Tensor] | None:
-    """Give the rows that were kept as an update takes them; None where none were.
+    """Return the stored rows as an update takes them; None if there are none.
 
     Args:
         output: whose rows.
@@ -272,13 +272,13 @@ def rows_of(output: OutputFeature, statistics: Mapping[str, State]) -> dict[str,
 
 
 def _log_probabilities(class_scores: Tensor) -> Tensor:
-    """The logits of kept rows: log-probabilities of the same classes rank and are decided alike."""
+    """Return the logits of stored rows: their log-probabilities have the same ranks and decisions."""
     sure = torch.log1p((-class_scores).exp() / -4)
     return torch.where(class_scores > -math.log(2), sure, class_scores)
 
 
 def _target_of(output: OutputFeature, target: Tensor) -> Tensor:
-    """The target as it was given: a label that is not known has the output's `ignore_index`."""
+    """Return the target of an update: an unknown label has the output's `ignore_index`."""
     ignored: int | None = getattr(output, "ignore_index", None)
     if output.type != SET or ignored is None:
         return target
@@ -286,7 +286,7 @@ def _target_of(output: OutputFeature, target: Tensor) -> Tensor:
 
 
 def _weights(weight: Tensor) -> dict[str, Tensor]:
-    """The weights of rows, unless all are 1."""
+    """Return the weights of rows, unless all are 1."""
     return {} if bool((weight == 1).all()) else {"sample_weight": weight}
 
 
@@ -295,7 +295,7 @@ STATISTICS_FILE = "statistics.jsonl"
 
 @dataclass(frozen=True)
 class EpochStatistics:
-    """What is kept of one epoch. It is that of the record's epoch of the same attempt."""
+    """The stored statistics of one epoch: that of the record with the same attempt."""
 
     attempt: int
     epoch: int

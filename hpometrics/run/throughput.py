@@ -40,7 +40,7 @@ class Timer:
         self.seconds = {}
 
     def mark(self, split: str) -> None:
-        """Give the time since the last mark to a split."""
+        """Add the time since the last mark to a split."""
         now = time.perf_counter()
         self.seconds[split] = self.seconds.get(split, 0.0) + now - self._last
         self._last = now
@@ -66,7 +66,7 @@ _WITH_ROWS = ("target", "predictions", "probabilities", "logits", "scores", "tar
 
 @dataclass(frozen=True, slots=True)
 class BatchCounts:
-    """What one batch was told: its rows, the sum of each count, and the rows that were truncated."""
+    """The counts of one batch: its rows, the sum of each count, and the rows that were truncated."""
 
     rows: int
     totals: Mapping[str, Count]
@@ -75,7 +75,7 @@ class BatchCounts:
 
 @dataclass(slots=True)
 class _Sums:
-    """What the batches of one task come to. `rows` and `batches` are those that say the count."""
+    """The totals of one task. `rows` and `batches` are those that have the count."""
 
     examples: Counter[str | None] = field(default_factory=Counter)
     totals: dict[str, Count] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class _Sums:
             self.shortened[name] = self.shortened.get(name, 0) + count
 
     def report(self) -> Report:
-        """Give the values that exist for each task."""
+        """Return the values that exist for each task."""
         values: Report = {EXAMPLES: SumMetric(self.exs)}
         for remaining, cut in CUT.items():
             letter = _LETTERS[remaining]
@@ -136,7 +136,7 @@ class Throughput:
     def read(
         self, keywords: Mapping[str, Any], output: OutputFeature | None = None
     ) -> tuple[BatchCounts, Mapping[str, Any]]:
-        """Take the counts out of what an update was given.
+        """Split the keywords of an update into counts and the rest.
 
         Args:
             keywords: the keywords of the update; of the counts `context_tokens`, `label_tokens` and
@@ -180,7 +180,7 @@ class Throughput:
         tasks.setdefault(task, _Sums()).add(tally, feature)
 
     def state(self, laps: Timer | None = None) -> dict[str, dict[str, Report]]:
-        """Give this epoch's values by split and task, those of the run under `all`.
+        """Return this epoch's values by split and task, those of the run under `all`.
 
         Args:
             laps: how long each split took; without them there are no rates.
@@ -202,12 +202,12 @@ class _PerBatch(GlobalAverageMetric):
     """A mean over batches. Those of several ranks are parts of one: as many as the rank with most has."""
 
     def plus(self, other: Self) -> Self:
-        """The tokens of both, in as many batches as either has."""
+        """Add the tokens of both, in as many batches as either has."""
         return self._with(numer=self.numer + other.numer, denom=max(self.denom, other.denom))
 
 
 def _of_all(tasks: Iterable[_Sums], split: str, laps: Timer | None) -> Report:
-    """Give what belongs to the run and to no task."""
+    """Return the values that belong to the run and to no task."""
     tasks = list(tasks)
     values: dict[str, Additive] = {}
     for name, what in _PER_BATCH.items():

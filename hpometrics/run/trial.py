@@ -191,7 +191,7 @@ def _initial_record(
     trial: TrialRecord | None,
     exploits: Sequence[Exploit],
 ) -> TrialRecord:
-    """The record of a trial that begins."""
+    """Create the record of a trial that begins."""
     return TrialRecord(
         number=reporter.number or 0,
         params=deepcopy(dict(params if not exploits else exploits[-1].params)),
@@ -266,7 +266,7 @@ def _trained(
 
 
 def _refuse(returned: Any, metric: str) -> NoReturn:
-    """Say of what train has returned, where it has reported no epoch, that nobody reads it.
+    """Raise the error for a value that train has returned although it has reported no epoch.
 
     Raises:
         RunError: always.
@@ -328,7 +328,7 @@ def _ending(
 
 
 def _can_be_raised(failure: BaseException) -> bool:
-    """Say whether a host can take what a trial has failed by: catch it as an Exception, and print it."""
+    """Check whether a host can raise the failure of a trial: catch it as an Exception, and print it."""
     try:
         str(failure), repr(failure)
     except Exception:  # the user's own code
@@ -346,7 +346,7 @@ def _passed_on(failure: BaseException) -> RunError:
 
 
 def _is_panic(error: BaseException) -> bool:
-    """Whether Rust has panicked; PyO3 makes the class of it anew in each extension module."""
+    """Check whether Rust has panicked; PyO3 creates the class anew in each extension module."""
     return type(error).__module__ == "pyo3_runtime" and not isinstance(error, Exception)
 
 

@@ -28,7 +28,7 @@ REPEATS = "repeats"
 
 @dataclass(frozen=True)
 class Trials:
-    """What all trials of a search have in common; each backend runs its trials through it.
+    """The settings that all trials of a search share; each backend runs its trials through it.
 
     Args:
         train: `train(params, run)`.
@@ -145,7 +145,7 @@ class Trials:
         )
 
     def exploit(self, number: int, first_params: Mapping[str, Any], change: Exploit, donated: Path) -> None:
-        """Let a trial go on from the state of another, under other params; once for each change.
+        """Resume a trial from the state of another, under other params; once for each change.
 
         Args:
             number: of the trial.
@@ -192,7 +192,7 @@ def make_trials(
     repeats: int = 1,
     retries: int = 0,
 ) -> Trials:
-    """Settle the facts of a search: those given, and those that `@engine` put on the function.
+    """Create the trials of a search from its arguments and from the facts that `@engine` put on the function.
 
     `params` are all that a trial may be given, each with the values it can have; none of a range.
 
@@ -216,7 +216,7 @@ def make_trials(
 
 
 def check_search(train: Train, spec: RunSpec, params: Mapping[str, Sequence[Any]]) -> None:
-    """Let a train function that knows its params refuse before the first trial what would fail in every one.
+    """Call the check of a train function that knows its params, before the first trial.
 
     It does so by a method of this name; a plain function knows nothing.
 
@@ -240,7 +240,7 @@ def as_space(space: Space | Mapping[str, Any]) -> Space:
 
 
 def _unfinished(home: Path, params: Mapping[str, Any]) -> TrialRecord | None:
-    """Take up a trial that goes on, if it does."""
+    """Return the record of a trial that resumes, marked as running."""
     earlier = earlier_trial(home, params)
     if earlier is None or earlier.state.finished:
         return None

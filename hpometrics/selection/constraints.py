@@ -62,14 +62,14 @@ class Constraint:
         return f"{self.sign} {_format_bound(self.bound)}"
 
     def excess(self, values: Mapping[str, Reading]) -> float:
-        """By how much the bound is exceeded: 0 or less where it is kept, inf where no value is finite."""
+        """Return by how much the bound is exceeded: 0 or less if it is kept, inf if no value is finite."""
         value = values.get(self.name, math.nan)
         if isinstance(value, list) or not math.isfinite(value):
             return math.inf
         return value - self.bound if self.sign == "<=" else self.bound - value
 
     def broken_by(self, values: Mapping[str, Reading]) -> str | None:
-        """Say how values break it; None where they keep it."""
+        """Return how values break the bound; None if they keep it."""
         if self.excess(values) <= 0:
             return None
         value = values.get(self.name)
@@ -79,7 +79,7 @@ class Constraint:
 
 
 def violation(excesses: Iterable[float]) -> float:
-    """By how much bounds are exceeded in all: 0 where all are kept.
+    """Return by how much bounds are exceeded in all: 0 if all are kept.
 
     >>> violation([0.25, -3.0, 0.5])
     0.75
@@ -88,12 +88,12 @@ def violation(excesses: Iterable[float]) -> float:
 
 
 def violation_of(constraints: Iterable[Constraint], values: Mapping[str, Reading]) -> float:
-    """By how much values exceed all bounds."""
+    """Return by how much values exceed all bounds."""
     return violation(constraint.excess(values) for constraint in constraints)
 
 
 def judged(record: TrialRecord, constraints: Sequence[Constraint]) -> TrialRecord:
-    """Hold the picked epoch of a trial against constraints; a complete one that breaks any is infeasible."""
+    """Apply constraints to the picked epoch of a trial; a complete one that breaks any is infeasible."""
     if not constraints or record.epoch is None:
         return record
     from ..records.trial_record import TrialState  # of which whoever reads a sweep file needs nothing

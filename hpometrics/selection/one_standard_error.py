@@ -11,7 +11,7 @@ from ..records.trial_record import TrialRecord, TrialState, mean
 
 
 def standard_error(record: TrialRecord) -> float:
-    """The standard error of a trial's value: the deviation of its repeats over the root of their number.
+    """Return the standard error of a trial's value: the deviation over the root of the number of repeats.
 
     Raises:
         NoFiniteValueError: the trial has fewer than two repeats.
@@ -60,6 +60,6 @@ def _value(record: TrialRecord) -> float:
 
 
 def _trained(record: TrialRecord) -> float:
-    """The epochs of training behind the value."""
+    """Return the epochs of training behind the value."""
     picked = [repeat.epoch for repeat in record.repeats] or [record.epoch or 0]
     return 1 + mean(picked)

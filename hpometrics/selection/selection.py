@@ -43,7 +43,7 @@ class Best:
 
     @classmethod
     def of(cls, record: TrialRecord, optimized: Mapping[str, Objective]) -> Self:
-        """Say all about a trial that was picked, by the objectives of these names."""
+        """Create the result for a selected trial, with the objectives by name."""
         value, epoch = record.value, record.epoch
         metric, objective = next(iter(optimized.items()))
         return cls(
@@ -95,7 +95,7 @@ class Picker:
         self.count = 0
 
     def add(self, value: float, violation: float = 0.0, rest: Sequence[float] = ()) -> bool:
-        """Take the next epoch's value and say whether that epoch is now the picked one.
+        """Add the next epoch's value; return whether that epoch is now the picked one.
 
         Args:
             value: of the metric.

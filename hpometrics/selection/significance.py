@@ -43,7 +43,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known of a pick beyond its value.
+    """How sure the selection of a trial is.
 
     The intervals are those of other rows of the same kind. That the winner was picked among many trials and
     epochs is not in them: the test split says that.
@@ -74,11 +74,11 @@ class Verdict:
         return None if self.difference is None else self.difference.low <= 0 <= self.difference.high
 
     def of_same_picks(self, other: Verdict) -> bool:
-        """Whether another one is about the same trials at the same epochs."""
+        """Check whether another verdict is about the same trials at the same epochs."""
         return self._picks() == other._picks()
 
     def lines(self, places: tuple[str, str] = ("", "")) -> list[str]:
-        """Say it in words, a line each; `places` is what is put before the two trials, if they are apart."""
+        """Return it in words, a line each; `places` are put before the two trials, to tell them apart."""
         if self.winner.interval is None:
             return [f"Verdict: no interval; {self.reason}"]
         how = _HOW[self.drawn or "rows", self.paired]

@@ -38,7 +38,7 @@ class Course:
                 raise RunError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
     def after(self, trial: TrialRecord | None, run: TrialRecord) -> TrialRecord:
-        """The record of a trial after one more run; its state is running if another is to follow.
+        """Return the record of a trial after one more run; its state is running if another is to follow.
 
         Args:
             trial: its record before; None before its first run.

@@ -11,7 +11,7 @@ from .dimensions import Dimension, Float, same
 
 
 def holds(dimension: Dimension, picked: Mapping[str, Any]) -> bool:
-    """Say whether a dimension exists beside the values picked; what is missing there is inactive."""
+    """Check whether a dimension exists beside the values picked; what is missing there is inactive."""
     when = dimension.when or {}
     return all(other in picked and _matches(picked[other], values) for other, values in when.items())
 

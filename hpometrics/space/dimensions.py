@@ -16,17 +16,17 @@ Scalar = str | int | float | bool | None
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Say whether a value is a finite int or float; a bool is none."""
+    """Check whether a value is a finite int or float; a bool is not."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Say whether a value is an int; a bool is none."""
+    """Check whether a value is an int; a bool is not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_scalar(value: object) -> TypeGuard[Scalar]:
-    """Say whether a value can be a choice: text, a finite number, a bool or None."""
+    """Check whether a value can be a choice: text, a finite number, a bool or None."""
     return value is None or isinstance(value, (str, bool, int)) or is_number(value)
 
 
@@ -117,7 +117,7 @@ class Float:
         return number
 
     def nearest(self, value: float) -> float:
-        """The value of this dimension that is nearest to a number.
+        """Return the value of this dimension that is nearest to a number.
 
         >>> Float(0.0, 1.0).nearest(1.2), Float(0.0, 1.0, step=0.25).nearest(0.4)
         (1.0, 0.5)
@@ -173,7 +173,7 @@ class Int:
         return value
 
     def nearest(self, value: float) -> int:
-        """The value of this dimension that is nearest to a number.
+        """Return the value of this dimension that is nearest to a number.
 
         >>> Int(1, 9, step=4).nearest(6.4), Int(1, 9).nearest(12)
         (5, 9)
@@ -319,7 +319,7 @@ def _checked_bundles(options: Mapping[str, Any]) -> Mapping[str, Mapping[str, An
 
 
 def _key(value: Any) -> Hashable:
-    """Give what is equal for equal JSON values, and can stand in a set."""
+    """Return a hashable key that is equal for equal JSON values."""
     if isinstance(value, Mapping):
         return "mapping", frozenset((name, _key(item)) for name, item in value.items())
     if isinstance(value, list):
@@ -338,7 +338,7 @@ def _check_distinct(options: tuple[Scalar, ...]) -> None:
 
 
 def describe(dimension: Dimension) -> dict[str, Any]:
-    """Say what a dimension is in plain JSON."""
+    """Describe a dimension in plain JSON."""
     facts = {field.name: getattr(dimension, field.name) for field in fields(dimension)}
     return {"kind": dimension.kind, **{name: fact for name, fact in facts.items() if fact is not None}}
 

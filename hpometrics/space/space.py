@@ -76,7 +76,7 @@ class Space:
         return self._unpack(self._pick(lambda name, dimension: _suggest(trial, name, dimension)))
 
     def decode(self, stored: Mapping[str, Any]) -> dict[str, Any]:
-        """Turn a stored point into the params of a trial. What is inactive is dropped.
+        """Convert a stored point to the params of a trial, without those that are inactive.
 
         Raises:
             SpaceError: a param is missing, unknown or not what its dimension allows.
@@ -86,7 +86,7 @@ class Space:
         return self._unpack(self._pick(_reader(stored)))
 
     def encode(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Turn params, all of them or some, into a stored point; a bundle may be given by its label too.
+        """Convert params, all of them or some, to a stored point; a bundle may be given by its label too.
 
         Raises:
             SpaceError: a param is unknown, inactive beside the others or given without the one that its
@@ -258,7 +258,7 @@ def _unpacked(name: str, dimension: Dimension, value: Any) -> Mapping[str, Any]:
 
 
 def _pop(name: str, dimension: Dimension, params: dict[str, Any]) -> Any:
-    """Take what concerns a dimension out of `params`: its value, or the bundle that they spell out."""
+    """Remove the value of a dimension, or the params of its bundle, from `params`, and return it."""
     value = params.pop(name, _ABSENT)
     bundles = dimension.bundles if isinstance(dimension, Choice) else None
     if bundles is None:
@@ -276,7 +276,7 @@ Mutable = Float | Int | Choice
 
 
 def mutable(space: Space, names: object) -> dict[str, Mutable]:
-    """Give the dimensions of params that can change while the others stay.
+    """Return the dimensions of params that can change while the others stay.
 
     Raises:
         ConfigError: none is named; one does not exist, is a constant or a bundle, or is there by a condition,
@@ -288,7 +288,7 @@ def mutable(space: Space, names: object) -> dict[str, Mutable]:
 
 
 def draws(dimension: Mutable) -> list[Any] | Callable[[], float]:
-    """Give what Ray draws new values from: the options of a choice, or a function for a number."""
+    """Return what Ray draws new values from: the options of a choice, or a function for a number."""
     return list(dimension.options) if isinstance(dimension, Choice) else _Draw(dimension)
 
 
