@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from ..records.trial_record import EpochRecord
+from ..records.trial_record import EpochRecord
 
 
 @dataclass(frozen=True)

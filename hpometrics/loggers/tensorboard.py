@@ -35,7 +35,7 @@ class Tags:
         self._taken: set[str] = set()
 
     def of(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the tags of these names; a name keeps its tag, and one that needs no change gets its tag first."""
+        """Return the tags of these names; each keeps its tag, and names that need no change come first."""
         ordered = sorted(names)
         for name in sorted(set(ordered) - self._tags.keys(), key=_as_it_is_first):
             self._tags[name] = self._free(name)

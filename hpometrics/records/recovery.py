@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from .._redaction import excerpt
 from ..exceptions import NewerFormatError, RecordError, SpaceError
@@ -24,10 +24,6 @@ from .trial_record import (
     is_as_written,
     write_trial,
 )
-
-if TYPE_CHECKING:
-    from ..space.space import Space
-
 
 _log = logging.getLogger("hpometrics")
 
@@ -123,6 +119,16 @@ class StudyTrial:
     is_current: bool = True
 
 
+class ParamSpace(Protocol):
+    """The space of a search, as far as recovery needs it: see `Space`."""
+
+    def encode(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Convert params to a stored point."""
+
+    def decode(self, stored: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Convert a stored point to params."""
+
+
 def put_aside(path: Path, why: str = "damaged") -> Path:
     """Rename what is damaged, or lost to another process, a file or a directory; return its new name."""
     aside = free_name(path, why)
@@ -132,7 +138,7 @@ def put_aside(path: Path, why: str = "damaged") -> Path:
 
 
 def find_repair(
-    directory: Path, study_trial: StudyTrial | None, metric: str, space: Space | None = None
+    directory: Path, study_trial: StudyTrial | None, metric: str, space: ParamSpace | None = None
 ) -> Repair | None:
     """Examine the record of a trial and return what mends it; None where nothing is damaged.
 
@@ -214,7 +220,7 @@ def _go_on(directory: Path, study_trial: StudyTrial, metric: str) -> str:
     return _joined(text, _examine_epochs(directory, record, study_trial, metric))
 
 
-def _params_in(space: Space | None, record: TrialRecord) -> Mapping[str, Any] | None:
+def _params_in(space: ParamSpace | None, record: TrialRecord) -> Mapping[str, Any] | None:
     """Return the params of a trial as a space encodes and decodes them; None if it cannot."""
     try:
         return record.given if space is None else space.decode(space.encode(record.given))

@@ -6,10 +6,11 @@ import json
 import os
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from csv import Error as CsvError
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 from ..exceptions import RecordError
 from ..metrics.retrieval.per_user import PerUser
@@ -29,10 +30,6 @@ from .checkpoint import Checkpoints, Keep, Stateful, copy_states, random_of_rank
 from .epoch import EpochMeter
 from .example_selection import Line
 from .statistics_store import StatisticsLog, StatisticsSnapshot
-
-if TYPE_CHECKING:
-    from ..backends.ray.reporter import Carried
-
 
 Write = Callable[[BinaryIO], object]
 
@@ -277,6 +274,19 @@ class Stored:
     adopted: bool = False
 
 
+class HostCheckpoints(Protocol):
+    """The checkpoints of a run without a directory, which its host stores, as Ray Tune does."""
+
+    def append(self, record: EpochRecord) -> None:
+        """Add an epoch that has closed."""
+
+    def folder(self, picked: bool) -> Path:
+        """Return a new folder for the checkpoint of the last epoch, which is the picked one or not."""
+
+    def received(self) -> AbstractContextManager[tuple[Path, tuple[EpochRecord, ...]] | None]:
+        """Return a folder with the checkpoint that the run resumes from, and the epochs up to it."""
+
+
 class Artifacts:
     """The files of one run, written in an order that lets a run that is killed in between go on.
 
@@ -284,7 +294,7 @@ class Artifacts:
         directory: the trial's own; None writes nothing and keeps the tables of the picked epoch in memory.
         fsync: see `EpochLog`.
         keep: which checkpoints.
-        mailbox: takes checkpoints to the host where there is no directory.
+        host: stores the checkpoints where there is no directory.
     """
 
     def __init__(
@@ -292,7 +302,7 @@ class Artifacts:
         directory: Path | None,
         fsync: Fsync,
         keep: Keep = Keep.BEST,
-        mailbox: Carried | None = None,
+        host: HostCheckpoints | None = None,
     ) -> None:
         self.directory, self._keep = directory, keep
         self.users, self.examples = UserTables(directory), ExampleFiles(directory)
@@ -301,7 +311,7 @@ class Artifacts:
         self._checkpoints = (
             None if directory is None or keep is Keep.NONE else Checkpoints(directory / CHECKPOINTS)
         )
-        self._carried = mailbox if directory is None and keep is not Keep.NONE else None
+        self._host = host if directory is None and keep is not Keep.NONE else None
         self._begun = False
         self._states: dict[str, Any] | None = None
 
@@ -317,8 +327,8 @@ class Artifacts:
         if self._checkpoints is not None and not self._begun:
             self._checkpoints.check_taken(record.epoch)
             self._checkpoints.drop(record.epoch)
-        if self._carried is not None:
-            self._carried.append(record)
+        if self._host is not None:
+            self._host.append(record)
         first, self._begun = not self._begun, True
         if self._log is None or self._statistics is None:
             return record
@@ -347,8 +357,8 @@ class Artifacts:
                 self._checkpoints.keep(epoch, picked if self._keep is Keep.BEST else None)
             self.users.checkpointed()
             self.examples.checkpointed()
-        if self._carried is not None and self._states is not None:
-            Checkpoints(self._carried.folder(picked == epoch)).save(epoch, self._states, random)
+        if self._host is not None and self._states is not None:
+            Checkpoints(self._host.folder(picked == epoch)).save(epoch, self._states, random)
         self._states = None
 
     def hold(self, objects: dict[str, Stateful]) -> None:
@@ -357,7 +367,7 @@ class Artifacts:
         Raises:
             RunError: an object has no `state_dict`, or one that cannot be stored safely.
         """
-        if self._checkpoints is not None or self._carried is not None:
+        if self._checkpoints is not None or self._host is not None:
             self._states = copy_states(objects)
 
     def checkpoint_of(self, epoch: int | None) -> Path | None:
@@ -366,8 +376,8 @@ class Artifacts:
 
     def stored(self) -> Stored:
         """Read the latest checkpoint and the epochs up to it; of a fresh run there is nothing."""
-        if self._carried is not None:
-            with self._carried.received() as received:
+        if self._host is not None:
+            with self._host.received() as received:
                 return Stored() if received is None else _stored(Checkpoints(received[0]), received[1])
         if self._checkpoints is None or self._log is None:
             return Stored()

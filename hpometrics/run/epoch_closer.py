@@ -21,7 +21,7 @@ from ..records.trial_record import EpochRecord, numbers_of
 from ..selection.constraints import violation_of
 from ..selection.rules import At
 from ..selection.selection import Picker
-from .artifacts import Artifacts, Stored
+from .artifacts import Artifacts, HostCheckpoints, Stored
 from .checkpoint import Keep, Stateful, put_states, random_states, set_random_states
 from .distributed import Decision, Ranks, sendable
 from .epoch import EpochMeter
@@ -167,11 +167,11 @@ class EpochCloser:
         home = directory.absolute() if directory is not None and ranks.leads else None
         self.meter = EpochMeter(spec, ranks, keeps=home is not None)
         self.progress = Progress(spec)
-        mailbox = getattr(reporter, "carried", None)
+        host: HostCheckpoints | None = getattr(reporter, "carried", None)
         self.keeps_checkpoints = (
-            not (directory is None and mailbox is None) and spec.checkpoints is not Keep.NONE
+            not (directory is None and host is None) and spec.checkpoints is not Keep.NONE
         )
-        self.artifacts = Artifacts(home, fsync, Keep(spec.checkpoints), mailbox if ranks.leads else None)
+        self.artifacts = Artifacts(home, fsync, Keep(spec.checkpoints), host if ranks.leads else None)
         self._spec, self._steering = spec, spec.steering
         self._reporter, self._params = reporter, deepcopy(dict(params or {}))
         self._joint: Joint | None = getattr(reporter, "joint", None)

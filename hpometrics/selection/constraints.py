@@ -6,13 +6,9 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from ..exceptions import ConstraintError
-from ..records.trial_record import Reading
-
-if TYPE_CHECKING:
-    from ..records.trial_record import TrialRecord
+from ..records.trial_record import Reading, TrialRecord, TrialState
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _FORM = re.compile(rf"\s*(?P<name>.*?)\s*(?P<sign><=|>=)\s*(?P<bound>{_NUMBER})\s*\Z", re.DOTALL)
@@ -96,8 +92,6 @@ def judged(record: TrialRecord, constraints: Sequence[Constraint]) -> TrialRecor
     """Apply constraints to the picked epoch of a trial; a complete one that breaks any is infeasible."""
     if not constraints or record.epoch is None:
         return record
-    from ..records.trial_record import TrialState  # of which whoever reads a sweep file needs nothing
-
     values = record.picked_values
     record = replace(record, constraints={str(each): each.excess(values) for each in constraints})
     broken = [
