@@ -72,7 +72,7 @@ class Progress:
         spec = self._spec
         value, *others = numbers = [record.number(name) for name in spec.optimized]
         self.history.append(record)
-        exceeds = violation_of(spec.bounds, record.values)
+        exceeds = violation_of(spec.bounds, record.values) if spec.bounds else 0.0
         self._picker.add(value, exceeds, others)
         self.picks.append(self._picker.index)
         gained = [gains.add(number, exceeds) for gains, number in zip(self._gains, numbers, strict=True)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from inspect import isclass
 from numbers import Real
 from typing import Any
@@ -285,21 +286,24 @@ def reading(state: Mapping[str, Report], names: Iterable[str]) -> dict[str, Addi
         raise RunError(f"{', '.join(clash)}: recorded both per example and globally; name them apart")
     values.update(overall)
     for text in names:
-        name = _parse_name(text)
-        if name is not None and text not in values and str(name.bare) in values:
-            micro = by_task and name.over_tasks == MICRO
+        bare, is_micro = _parse_name(text)
+        if text not in values and bare in values:
+            micro = by_task and is_micro
             source = aggregate_named_reports(local, micro_average=True) if micro else values
-            values[text] = source[str(name.bare)]
+            values[text] = source[bare]
     return values
 
 
-def _parse_name(text: str) -> MetricName | None:
-    """Return the parsed name if it is about all tasks, else None."""
+@lru_cache(maxsize=4096)
+def _parse_name(text: str) -> tuple[str | None, bool]:
+    """Return the bare name and whether it is over all rows, of a name about all tasks; None of other text."""
     try:
         name = MetricName.parse(text)
     except MetricNameError:
-        return None
-    return name if name.task in (None, ALL_TASKS) and name.feature is None and name.split is None else None
+        return None, False
+    if name.task not in (None, ALL_TASKS) or name.feature is not None or name.split is not None:
+        return None, False
+    return str(name.bare), name.over_tasks == MICRO
 
 
 Function = Callable[[Any, Any, Any, Metrics], object]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeVar, overload
 
 from ..direction import Objective
@@ -58,6 +59,55 @@ _FACTS = "__hpometrics__"
 
 Collections = Mapping[str | None, TaskCollection]
 """What is measured of each output by name; None names the only one."""
+
+
+@dataclass(frozen=True)
+class ResolvedMetrics:
+    """The metrics of a run, resolved from what the user names.
+
+    Attributes:
+        features: the outputs by name.
+        objectives: the metrics that are optimized.
+        tracked: those that are measured beside them.
+        bounds: each constraint with the value that it bounds.
+        combined: the combinations, each once.
+        collections: what is measured of each split and output.
+    """
+
+    features: Features
+    objectives: tuple[Asked, ...]
+    tracked: tuple[Asked, ...]
+    bounds: Mapping[Constraint, Asked]
+    combined: tuple[SettledCombined, ...]
+    collections: Mapping[str, Collections]
+
+    @classmethod
+    def of(
+        cls,
+        metric: Any,
+        direction: Objective | str | None,
+        track: Sequence[Any],
+        constraints: Sequence[str],
+        features: Features,
+        unasked_of: Callable[[OutputFeature], Sequence[Unasked]],
+    ) -> ResolvedMetrics:
+        """Resolve metrics, tracked metrics and constraints; see `RunSpec`.
+
+        Raises:
+            ConstraintError, ObjectiveError, UnknownMetricError, MetricNameError, RunError: see `RunSpec`.
+        """
+        objectives = resolve_all(metric, features, direction)
+        beside = tuple(tracked(track, features))
+        reported = {spec.name for spec in (*objectives, *beside) if spec.reported}
+        bounds = dict(resolve_constraints(constraints, features, reported))
+        every = (*objectives, *beside, *bounds.values())
+        combined = _combined(every)
+        return cls(features, objectives, beside, bounds, combined, _collections(every, features, unasked_of))
+
+    @cached_property
+    def optimized(self) -> Mapping[str, Objective]:
+        """The direction of each metric that is optimized, by name."""
+        return {spec.name: spec.objective for spec in self.objectives if spec.objective is not None}
 
 
 @dataclass(frozen=True)
@@ -121,31 +171,19 @@ class RunSpec:
     threads: int | None = None
     track_examples: Any = False
     statistics: Keeping = "small"
-    name: str = field(init=False)
-    objective: Objective = field(init=False)
-    optimized: Mapping[str, Objective] = field(init=False)
-    features: Features = field(init=False, repr=False, compare=False)
-    objectives: tuple[Asked, ...] = field(init=False, repr=False, compare=False)
-    bounds: tuple[Constraint, ...] = field(init=False, repr=False, compare=False)
-    combined: tuple[SettledCombined, ...] = field(init=False, repr=False, compare=False)
-    collections: Mapping[str, Collections] = field(init=False, repr=False, compare=False)
+    resolved: ResolvedMetrics = field(init=False, repr=False, compare=False)
+    """What its names stand for; the properties below read it."""
     warned: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
     """The warnings that runs of this spec have given, so that a search warns once."""
 
     def __post_init__(self) -> None:
+        track, constraints = tuple(self.track), tuple(self.constraints)
         features = _features(self.output)
-        objectives = resolve_all(self.metric, features, self.direction)
-        first = objectives[0]
-        specs = [*objectives, *tracked(tuple(self.track), features)]
-        reported = {one.name for one in specs if one.reported}
-        bounded = dict(resolve_constraints(tuple(self.constraints), features, reported))
-        every = [*specs, *bounded.values()]
-        self._set(constraints=tuple(map(str, bounded)), bounds=tuple(bounded))
-        self._set(output=_only_or_all(features), track=tuple(self.track), features=features)
-        self._set(objectives=objectives, combined=_combined(every))
-        self._set(optimized={one.name: one.objective for one in objectives})
-        self._set(name=first.name, objective=first.objective)
-        self._set(collections=_collections(every, features, self._unasked))
+        resolved = ResolvedMetrics.of(
+            self.metric, self.direction, track, constraints, features, self._unasked
+        )
+        self._set(resolved=resolved, output=_only_or_all(features), track=track)
+        self._set(constraints=tuple(map(str, resolved.bounds)))
         try:
             self._set(at=At(self.at))
         except ValueError:
@@ -157,9 +195,10 @@ class RunSpec:
         self._check_numbers()
         if self.statistics not in KEEPING:
             raise RunError(f"statistics is one of {', '.join(KEEPING)}, got {self.statistics!r}")
+        first = self.objectives[0]
         measured = self.collections.get(VALIDATION, {}).get(first.feature)
-        panel = None if measured is None else measured.prototype
-        self._set(track_examples=resolve_examples(self.track_examples, first.key, self.objective, panel))
+        collection = None if measured is None else measured.prototype
+        self._set(track_examples=resolve_examples(self.track_examples, first.key, self.objective, collection))
 
     def warns_of_unkept(self) -> bool:
         """Check whether to warn that a checkpoint is not kept: it is wanted, and this is the first."""
@@ -173,6 +212,46 @@ class RunSpec:
         spec = copy(self)
         spec._set(checkpoints=Keep.NONE)
         return spec
+
+    @cached_property
+    def name(self) -> str:
+        """The name of the metric that is optimized; of several the first."""
+        return self.objectives[0].name
+
+    @cached_property
+    def objective(self) -> Objective:
+        """Its direction."""
+        return next(iter(self.optimized.values()))
+
+    @cached_property
+    def optimized(self) -> Mapping[str, Objective]:
+        """The direction of each metric that is optimized, by name."""
+        return self.resolved.optimized
+
+    @cached_property
+    def objectives(self) -> tuple[Asked, ...]:
+        """The metrics that are optimized."""
+        return self.resolved.objectives
+
+    @cached_property
+    def features(self) -> Features:
+        """The outputs by name."""
+        return self.resolved.features
+
+    @cached_property
+    def bounds(self) -> tuple[Constraint, ...]:
+        """The constraints."""
+        return tuple(self.resolved.bounds)
+
+    @cached_property
+    def combined(self) -> tuple[SettledCombined, ...]:
+        """The combinations of metrics."""
+        return self.resolved.combined
+
+    @cached_property
+    def collections(self) -> Mapping[str, Collections]:
+        """What is measured of each split and output."""
+        return self.resolved.collections
 
     @property
     def bounded(self) -> str:
@@ -204,10 +283,9 @@ class RunSpec:
             for key, output in outputs.items()
             for name in (defaults_of(output) if self.defaults else ())
         }
-        specs = [*self.objectives, *tracked(self.track, self.features)]
-        reported = {one.name for one in specs if one.reported}
-        bounded = dict(resolve_constraints(self.constraints, self.features, reported)).values()
-        directions |= {one.name: one.objective for one in (*bounded, *specs)}
+        resolved = self.resolved
+        specs = (*resolved.bounds.values(), *resolved.objectives, *resolved.tracked)
+        directions |= {one.name: one.objective for one in specs}
         return {name: objective for name, objective in directions.items() if objective is not None}
 
     @property
