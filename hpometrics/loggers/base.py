@@ -14,7 +14,7 @@ from ..records.trial_record import EpochRecord
 
 @dataclass(frozen=True)
 class Standing:
-    """How a run stands: all that its loggers are told. The sequences grow with the run; copy what is kept.
+    """The state of a run as its loggers see it. The sequences grow with the run; copy what you keep.
 
     Attributes:
         metric: the name of what is optimized.

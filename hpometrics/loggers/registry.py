@@ -68,7 +68,7 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
     """Refuse options that a logger does not take; all of them are texts.
 
     Raises:
-        ConfigError: there is no such option, or it is no text.
+        ConfigError: the option does not exist, or is not a text.
     """
     if not options:
         return
@@ -137,7 +137,7 @@ def _near(word: str, names: Iterable[str]) -> str:
 
 
 class Loggers:
-    """The loggers of one run, told of each epoch in turn; the first epoch begins them.
+    """The loggers of one run, called in turn at each epoch; the first epoch begins them.
 
     Args:
         loggers: see `make_loggers`.
@@ -161,12 +161,12 @@ class Loggers:
         before = None if self._begun else replace(run, history=run.history[:-1], picks=run.picks[:-1])
         self._begun = True
 
-        def tell(logger: EpochLogger) -> None:
+        def call(logger: EpochLogger) -> None:
             if before is not None:
                 logger.begin(before)
             logger.epoch(run)
 
-        self._tell_all(tell, run)
+        self._call_all(call, run)
 
     def end(self, run: Standing) -> None:
         """End them; nothing more is logged.
@@ -177,22 +177,22 @@ class Loggers:
         """
         restored = bool(run.history) and not self._begun
 
-        def tell(logger: EpochLogger) -> None:
+        def call(logger: EpochLogger) -> None:
             if restored:
                 logger.begin(run)
             logger.end(run)
 
         try:
             if restored or self._begun:
-                self._tell_all(tell, run)
+                self._call_all(call, run)
         finally:
             self._all = []
 
-    def _tell_all(self, tell: Callable[[EpochLogger], None], run: Standing) -> None:
+    def _call_all(self, call: Callable[[EpochLogger], None], run: Standing) -> None:
         failed: LoggerError | DiskError | None = None
         for logger in self._all:
             try:
-                tell(logger)
+                call(logger)
             except Exception as err:  # whatever it is, the other loggers come first
                 failure = _failure(logger, err, run.history[-1].epoch)
                 if failed is None:
@@ -207,7 +207,7 @@ class Loggers:
 
 
 def _failure(logger: EpochLogger, error: Exception, epoch: int) -> LoggerError | DiskError:
-    """Make the error of a logger; that of a full disk is no fault of the trial."""
+    """Create the error of a logger; a full disk is not the fault of the trial."""
     logger_class = type(logger)
     places = {(f"{__package__}.{module}", of): name for name, (module, of) in LOGGERS.items()}
     name = places.get((logger_class.__module__, logger_class.__qualname__), logger_class.__qualname__)

@@ -26,7 +26,7 @@ _ROUNDED = 1000  # from here on to a whole number
 def place_of(name: str) -> tuple[str, str, str]:
     """Split the name of a value: its split, its task (`all` without one), and the rest.
 
-    Whatever stands before the last slash is the task, so that names which are no metrics have one too.
+    Whatever stands before the last slash is the task, so that names of other values have one too.
 
     >>> place_of("test:convai2/intent.f1(average=macro)")
     ('test', 'convai2', 'intent.f1(average=macro)')

@@ -174,7 +174,7 @@ def _open(path: Path, limit: Limit, follow: bool) -> tuple[int, int]:
 
 
 def _read(handle: int, size: int) -> bytes:
-    """Read what a file had when it was opened; a system may give less of it at once."""
+    """Read the bytes that a file had when it was opened; a system may return fewer at once."""
     content = os.read(handle, size)
     while len(content) < size and (more := os.read(handle, size - len(content))):
         content += more
@@ -204,7 +204,7 @@ def _too_large(path: Path, what: str, most: int, limit: Limit) -> RecordError:
 
 
 def check_own(directory: Path) -> None:
-    """Refuse a directory whose files another user may have written; what is not there yet is nobody's.
+    """Refuse a directory whose files another user may have written; a missing one is accepted.
 
     Raises:
         ConfigError: it is another user's, or others may write in it.

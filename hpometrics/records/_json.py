@@ -50,7 +50,7 @@ def read_json(text: str | bytes) -> Any:
     """Read one JSON value.
 
     Raises:
-        ValueError: it is none, holds NaN or Infinity, or is nested so deep that nobody has written it.
+        ValueError: it is not JSON, holds NaN or Infinity, or is nested too deep.
 
     >>> read_json('{"loss": 0.5}')
     {'loss': 0.5}

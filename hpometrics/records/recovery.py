@@ -101,7 +101,7 @@ class Losses:
 
 
 Repair = Callable[[], str]
-"""Mends what it was made for and returns one line: what was damaged, where it is kept, what is left."""
+"""Repairs one trial and returns one line: what was damaged, where it is kept, what is left."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class StudyTrial:
     """A trial as its study knows it.
 
     Attributes:
-        record: its state and results; its epochs hold what the study was told of them.
+        record: its state and results; its epochs hold what was reported to the study.
         params: with which it goes on if it is open; None where they are still to be drawn.
         is_current: an open trial has no params of another space, a finished one those that its record names.
     """
@@ -144,11 +144,11 @@ def find_repair(
 
     The name of the directory is the number of the trial. A trial that has ended is as its study has it, and
     keeps every epoch that reads; the study has the metric of the others. An open trial keeps what is before
-    the damage, and trains the rest again; it begins anew where nobody knows its params, or they have changed.
+    the damage, and trains the rest again; it begins anew if its params are unknown or have changed.
 
     Args:
         directory: the trial's own, or where it should be.
-        study_trial: what its study has of it; None if there is no such study.
+        study_trial: what its study has of it; None if it does not have the trial.
         metric: that is optimized.
         space: from which a trial that the study does not know is drawn again.
 
@@ -254,7 +254,7 @@ def _read_facts(path: Path) -> tuple[TrialRecord | None, bool]:
         record = TrialRecord.from_json(content, home=path.parent)
     except NewerFormatError:
         raise
-    except (ValueError, OSError, RecordError):  # the caller puts it aside and says so
+    except (ValueError, OSError, RecordError):  # the caller moves it aside and reports it
         return None, False
     is_sound = is_as_written(content)
     return (record if is_sound else replace(record, number=number)), is_sound
@@ -319,7 +319,7 @@ def _agrees(picked: EpochRecord, records: Iterable[EpochRecord], metric: str) ->
 
 
 def _read_lines(path: Path, is_ended: bool) -> tuple[list[EpochRecord | None], str | None]:
-    """Read each line of the epochs, None where it does not read, and say where the first such line is.
+    """Read each line of the epochs, None if it does not read; return them and where the first such line is.
 
     What follows the last newline of an open trial was being written.
     """
@@ -357,5 +357,5 @@ def _in_order(lines: list[EpochRecord | None]) -> list[EpochRecord | None]:
 def _epoch(line: bytes, place: object) -> EpochRecord | None:
     try:
         return EpochRecord.from_line(line.decode(), str(place))
-    except (RecordError, UnicodeDecodeError):  # the caller puts it aside and says so
+    except (RecordError, UnicodeDecodeError):  # the caller moves it aside and reports it
         return None

@@ -42,7 +42,7 @@ class Replayed:
 
     @property
     def code(self) -> int:
-        """The exit code that says the same."""
+        """The exit code of the comparison."""
         return SAME if self.same else DIFFERENT
 
     def __str__(self) -> str:

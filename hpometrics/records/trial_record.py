@@ -255,13 +255,13 @@ class TrialRecord:
     `value` and `epoch` are those of the picked epoch (None before there is one), `reason` says why a trial
     that is not complete ended, `ended_by` the setting that ended one before its last epoch (see `End`),
     `checkpoint` is the state at the end of the picked epoch, if one was kept.
-    `constraints` says by how much the picked epoch exceeds each bound: 0 or less keeps it.
+    `constraints` has by how much the picked epoch exceeds each bound: 0 or less keeps it.
     `failed_attempts` are the reasons of runs that were tried again. Of a trial with several `repeats` values
     are means over them, epochs, picked epoch and checkpoint those of the first; of one that has a single run
     there are none.
-    Where population based training has changed a trial, `exploits` tell how, `params` are those in force at
-    the picked epoch and `first_params` those it began with. `targets` is the digest of the targets that it
-    was measured on. `machine` is where its last process ran, by name and start.
+    Where population based training has changed a trial, `exploits` list the changes, `params` are those in
+    force at the picked epoch and `first_params` those it began with. `targets` is the digest of the targets
+    that it was measured on. `machine` is where its last process ran, by name and start.
     """
 
     number: int

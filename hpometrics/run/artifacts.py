@@ -35,7 +35,7 @@ Write = Callable[[BinaryIO], object]
 
 
 class PickedFile:
-    """`name-0003.jsonl` has what is kept of epoch 3 while that is the picked one.
+    """A file such as `name-0003.jsonl`, which has the content of epoch 3 while that is the picked one.
 
     A run that goes on after its checkpoint may have picked an earlier epoch by then, so the file of that one
     stays until the next checkpoint is written.
@@ -54,7 +54,7 @@ class PickedFile:
         self._found: set[Path] | None = None
 
     def follow(self, epoch: int, picked: int | None, write: Write | None) -> None:
-        """Write what is kept of a closed epoch if that is the picked one now, and there is anything."""
+        """Write the content of a closed epoch if that is the picked one now and has any."""
         self._picked = picked
         if picked == epoch and write is not None and self.directory is not None:
             path = self.path(self.directory, epoch)
@@ -316,7 +316,7 @@ class Artifacts:
         self._states: dict[str, Any] | None = None
 
     def append(self, record: EpochRecord, statistics: Sequence[StatisticsSnapshot] = ()) -> EpochRecord:
-        """Write what is kept of an epoch, then the epoch into the record; return it as written.
+        """Write the statistics of an epoch, then the epoch into the record; return it as written.
 
         The first epoch voids the checkpoints of an earlier attempt that lie behind it, and brings the names
         in the directory to the disk: a line would be lost with that of its file.
@@ -338,19 +338,19 @@ class Artifacts:
                 sync_directory(self._log.path.parent)
         return self._log.append(record)
 
-    def follow(self, epoch: int, picked: int | None, panels: EpochMeter, random: Sequence[Any] = ()) -> None:
-        """Keep what belongs to the picked epoch, then write the checkpoint that was asked for.
+    def follow(self, epoch: int, picked: int | None, meter: EpochMeter, random: Sequence[Any] = ()) -> None:
+        """Keep what belongs to the picked epoch, then write the requested checkpoint.
 
         Args:
             epoch: which has closed.
             picked: which counts now.
-            panels: what measured it.
+            meter: what measured it.
             random: the random states of every rank, for the checkpoint.
         """
-        if panels.per_user is not None:
-            self.users.follow(epoch, picked, panels.per_user)
-        if panels.examples is not None:
-            self.examples.follow(epoch, picked, panels.examples)
+        if meter.per_user is not None:
+            self.users.follow(epoch, picked, meter.per_user)
+        if meter.examples is not None:
+            self.examples.follow(epoch, picked, meter.examples)
         if self._checkpoints is not None and self._states is not None:
             self._checkpoints.save(epoch, self._states, random)
             if self._keep is not Keep.ALL:
@@ -362,7 +362,7 @@ class Artifacts:
         self._states = None
 
     def hold(self, objects: dict[str, Stateful]) -> None:
-        """Copy states now, for the checkpoint of the open epoch; none is copied that is not to be kept.
+        """Copy states now, for the checkpoint of the open epoch, unless no checkpoint is kept.
 
         Raises:
             RunError: an object has no `state_dict`, or one that cannot be stored safely.
@@ -389,7 +389,7 @@ class Artifacts:
         self.examples.restore(picked)
 
     def close(self) -> None:
-        """Close the record and what is kept beside it."""
+        """Close the record and the statistics."""
         for log in (self._log, self._statistics):
             if log is not None:
                 log.close()

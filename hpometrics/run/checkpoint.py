@@ -42,7 +42,7 @@ class Keep(StrEnum):
 
 
 class Stateful(Protocol):
-    """A model, an optimizer, a schedule: what gives its state and takes it back."""
+    """An object with a state that can be read and loaded: a model, an optimizer, a schedule."""
 
     def state_dict(self) -> Any:
         """Return the state."""
@@ -144,8 +144,8 @@ class Checkpoints:
     def load_latest(self, before: int) -> Mapping[str, Any] | None:
         """Read the newest checkpoint below `before`; None if there is none.
 
-        One that is damaged is put aside, with a warning, and the one before it is read. What was adopted has
-        none before it.
+        A damaged one is moved aside, with a warning, and the one before it is read. An adopted one has none
+        before it.
 
         Raises:
             RecordError: what was adopted is damaged.

@@ -123,7 +123,7 @@ def sendable(stop: BaseException) -> BaseException:
 def _tried(make: Callable[[], T]) -> tuple[T | None, BaseException | None]:
     try:
         return make(), None
-    except BaseException as err:  # the others are told before it is raised
+    except BaseException as err:  # the other ranks learn of it before it is raised
         return None, err
 
 
@@ -140,7 +140,7 @@ class RankState:
     """The counts, records, logs, watched values and examples of one or several processes, by split.
 
     `targets` are the sums of one process over the targets of its first pass; None in later epochs.
-    `measured` is what one process measured; it is empty where there is no other to be told.
+    `measured` is what one process measured; it is empty if there is no other process.
     """
 
     measured: Mapping[str, Mapping[str, Any]]

@@ -130,29 +130,30 @@ class EpochMeter:
 
     A split that no tracked name mentions is measured like validation. `per_user` are the values by user of
     the epoch closed last; None where the output does not ask for them. `examples` are its worst and best
-    examples; None unless the spec asks for them. `kept` are its statistics, as many as the spec says.
-    `updated` is whether the open epoch has a batch of the validation split; `targets` tells the rows of the
-    first epoch that had some, see `TargetDigest`.
+    examples; None unless the spec asks for them. `statistics` are those
+    that the spec keeps of it.
+    `updated` is whether the open epoch has a batch of the validation split; `targets` identifies the
+    rows of the first epoch that had some, see `TargetDigest`.
 
     Args:
         spec: what is measured.
         ranks: the processes that measure it.
-        keeps: whether anybody writes down what is kept.
+        keeps: whether statistics are written to disk.
     """
 
     def __init__(self, spec: RunSpec, ranks: Ranks, keeps: bool = True) -> None:
         self._spec = spec
-        self._asked = spec.recorded
+        self._recorded_names = spec.recorded
         self._ranks = ranks
         self._splits: dict[str, SplitMetrics] = {}
         self.logged = LoggedValues(self.check_names)
-        self._tallies = Throughput()
+        self._throughput = Throughput()
         self._examples = Examples(spec.track_examples) if spec.track_examples else None
         self.watches = Watches()
         self._keeping: Keeping = spec.statistics if keeps else "none"
         self.per_user: PerUser | None = None
         self.examples: tuple[Line, ...] | None = None
-        self.kept: tuple[StatisticsSnapshot, ...] = ()
+        self.statistics: tuple[StatisticsSnapshot, ...] = ()
         self.updated = False
         self._digest = TargetDigest()
         self.targets: str | None = None
@@ -167,31 +168,31 @@ class EpochMeter:
         Args:
             split: one of `SPLITS`.
             tensors: what the collection is given.
-            examples: what the user says of each row.
+            examples: the user's entry for each row.
 
         Raises:
-            RunError: there is no such split or output, or nothing is measured on it.
+            RunError: the split or output does not exist, or nothing is measured on it.
             MetricInputError: the batch is not what the metrics read.
         """
         keywords = dict(tensors)
         feature, task = keywords.pop("feature", None), keywords.pop("task", None)
-        panel = self._split(split)
-        output = panel.output_of(feature)
-        read = {of: self._tallies.read(rows, output) for of, rows in by_task(task, keywords)}
+        metrics = self._split(split)
+        output = metrics.output_of(feature)
+        read = {of: self._throughput.read(rows, output) for of, rows in by_task(task, keywords)}
         parts = {of: rows for of, (_, rows) in read.items()}
-        panel.update(feature, parts, {name: keywords[name] for name in keywords.keys() - KEYWORDS})
-        for of, (tally, _) in read.items():
-            self._tallies.add(tally, split, of, feature)
+        metrics.update(feature, parts, {name: keywords[name] for name in keywords.keys() - KEYWORDS})
+        for of, (counts, _) in read.items():
+            self._throughput.add(counts, split, of, feature)
         if split == VALIDATION:
             self.updated = True
             if not self._passes:
                 self._digest.add(keywords.get("target"), feature)
-        if self._examples is not None and not panel.void:
+        if self._examples is not None and not metrics.void:
             for of, own in by_task(task, {_ENTRIES: examples}):
                 self._look(Place(split, of, feature), {**parts[of], **own})
-        self.logged.recorded(split).batch(task, sum(tally.rows for tally, _ in read.values()))
-        if self.watches.laps is not None:
-            self.watches.laps.mark(split)
+        self.logged.recorded(split).batch(task, sum(counts.rows for counts, _ in read.values()))
+        if self.watches.timer is not None:
+            self.watches.timer.mark(split)
 
     def _look(self, place: Place, rows: Mapping[str, Any]) -> None:
         """Find the worst and the best examples among rows that were measured."""
@@ -201,7 +202,7 @@ class EpochMeter:
             self._examples.add(place, live, tensors, rows[_ENTRIES])
 
     def check_names(self, *names: str) -> None:
-        """Refuse names that this run gives to values of its own.
+        """Check that this run does not measure values of these names itself.
 
         Raises:
             RunError: naming the first of them.
@@ -209,7 +210,7 @@ class EpochMeter:
         if not self._spec.combined and not self._splits:
             return
         own = {combined.name for combined in self._spec.combined}
-        own.update(*(panel.names for panel in self._splits.values()))
+        own.update(*(metrics.names for metrics in self._splits.values()))
         for name in names:
             if value_named(name) in own:
                 raise RunError(f"{name!r} is measured by this run; call yours by another name, as my_{name}")
@@ -220,13 +221,13 @@ class EpochMeter:
         Raises:
             RankError: another rank has failed.
         """
-        states = self._ranks.gather(lambda: (self.updated, self._measured_here()))
+        states = self._ranks.gather(lambda: (self.updated, self._measured_state()))
         if not any(updated for updated, _ in states):
             return {}
-        panels = self._splits if self._ranks.alone else self._merged(state for _, state in states)
-        values = EpochValues(self._spec, _tasks_of(panels.values(), ()))
-        for panel in panels.values():
-            values.take("measured", *panel.compute())
+        splits = self._splits if self._ranks.alone else self._merged(state for _, state in states)
+        values = EpochValues(self._spec, _tasks_of(splits.values(), ()))
+        for metrics in splits.values():
+            values.take("measured", *metrics.compute())
         values.combine()
         values.check_finite()
         return values.values
@@ -235,17 +236,17 @@ class EpochMeter:
         """Return all values of the epoch, over all ranks by one collective, and begin the next.
 
         Args:
-            beside: makes what each rank tells the others beside its values, before they are read.
+            beside: makes what each rank sends to the others beside its values, before they are read.
 
         Returns:
-            The values, and what each rank told.
+            The values, and what each rank sent beside them.
 
         Raises:
-            RunError: a value is there in two ways.
+            RunError: a value was measured and also recorded, watched or logged.
             RankError: another rank has failed.
         """
         states = self._ranks.gather(lambda: (beside(), self._state()))
-        values = self._put_together([state for _, state in states])
+        values = self._combine_ranks([state for _, state in states])
         values.combine()
         values.settle()
         return values, [extra for extra, _ in states]
@@ -253,8 +254,8 @@ class EpochMeter:
     def _state(self) -> RankState:
         """Return what this process has collected in the epoch."""
         return RankState(
-            self._measured_here(),
-            self._tallies.state(self.watches.laps),
+            self._measured_state(),
+            self._throughput.state(self.watches.timer),
             self.logged.state(),
             self.watches.close(),
             self.logged.numbers(),
@@ -262,29 +263,31 @@ class EpochMeter:
             None if self._passes else self._digest.sums(),
         )
 
-    def _measured_here(self) -> dict[str, dict[str, Any]]:
+    def _measured_state(self) -> dict[str, dict[str, Any]]:
         """Return what this process has measured in the epoch; empty if it is the only process."""
         if self._ranks.alone:
             return {}
-        return {split: panel.state_dict() for split, panel in self._splits.items()}
+        return {split: metrics.state_dict() for split, metrics in self._splits.items()}
 
     def _void(self) -> set[str]:
         """Return the splits that had a batch which was not finite."""
-        return {split for split, panel in self._splits.items() if panel.void}
+        return {split for split, metrics in self._splits.items() if metrics.void}
 
-    def _put_together(self, states: Sequence[RankState]) -> EpochValues:
+    def _combine_ranks(self, states: Sequence[RankState]) -> EpochValues:
         """Combine the values of all ranks, then forget the epoch."""
-        panels, state = self._over_ranks(states), joined(states)
+        splits, state = self._over_ranks(states), joined(states)
         if not self._passes:
             self.targets = digest_of([state.targets for state in states])
             self._passes = int(self.targets is not None)
-        values, reasons = self._measured(panels, state.counts, state.recorded)
-        self.per_user = _by_user(panels.values())
+        values, reasons = self._measured(splits, state.counts, state.recorded)
+        self.per_user = _by_user(splits.values())
         if self._examples is not None:
             self.examples = self._examples.close(state.examples)
-        if panels and self._keeping != "none":
-            self.kept = snapshots_of((one for p in panels.values() for one in p.measured()), self._keeping)
-        met = _tasks_of(panels.values(), state.recorded.values()) if panels or state.recorded else ()
+        if splits and self._keeping != "none":
+            self.statistics = snapshots_of(
+                (one for p in splits.values() for one in p.measured()), self._keeping
+            )
+        met = _tasks_of(splits.values(), state.recorded.values()) if splits or state.recorded else ()
         epoch = EpochValues(self._spec, met)
         self._reset()
         epoch.take("recorded", values, reasons)
@@ -300,18 +303,18 @@ class EpochMeter:
         return {split: self._split(split).over(parts) for split, parts in by_split(states).items()}
 
     def _measured(
-        self, panels: Mapping[str, SplitMetrics], counts: Additives, recorded: Additives
+        self, splits: Mapping[str, SplitMetrics], counts: Additives, recorded: Additives
     ) -> tuple[Values, Reasons]:
         values: Values = {}
         reasons: Reasons = {}
-        for panel in panels.values():
-            numbers, why = panel.compute()
+        for metrics in splits.values():
+            numbers, why = metrics.compute()
             values.update(numbers)
             reasons.update(why)
         for split, state in counts.items():
-            for name, tally in reading(state, self._asked).items():
+            for name, count in reading(state, self._recorded_names).items():
                 if self._wants(name):  # a metric's own gen_n_toks stands
-                    values.setdefault(called_of(split, name), tally.value())
+                    values.setdefault(called_of(split, name), count.value())
         for split, state in recorded.items():
             self._read(split, state, values, reasons)
         return values, reasons
@@ -320,9 +323,9 @@ class EpochMeter:
         """Begin the next epoch."""
         self.updated = False
         self.logged.reset()
-        self._tallies.reset()
-        for panel in self._splits.values():
-            panel.reset()
+        self._throughput.reset()
+        for metrics in self._splits.values():
+            metrics.reset()
 
     def _wants(self, name: str) -> bool:
         """Check whether a count is recorded; `exs` is if defaults are measured or it is optimized."""
@@ -332,7 +335,7 @@ class EpochMeter:
 
     def _read(self, split: str, state: Mapping[str, Report], values: Values, reasons: Reasons) -> None:
         """Add the recorded values of a split to the measured ones."""
-        for name, recorded in reading(state, self._asked).items():
+        for name, recorded in reading(state, self._recorded_names).items():
             called = called_of(split, name)
             if called in values:
                 raise RunError(f"{called!r} is both measured and recorded; call yours by another name")
@@ -347,14 +350,14 @@ class EpochMeter:
         return self._splits[split]
 
 
-def _tasks_of(panels: Iterable[SplitMetrics], recorded: Iterable[Mapping[str, Report]]) -> set[str]:
+def _tasks_of(splits: Iterable[SplitMetrics], recorded: Iterable[Mapping[str, Report]]) -> set[str]:
     """Return the tasks that an epoch has met."""
     tasks = {task for state in recorded for task in state if task not in (NO_TASK, ALL_TASKS)}
-    return tasks.union(*(panel.tasks for panel in panels))
+    return tasks.union(*(metrics.tasks for metrics in splits))
 
 
-def _by_user(panels: Iterable[SplitMetrics]) -> PerUser | None:
-    tables = [table for panel in panels if (table := panel.by_user()) is not None]
+def _by_user(splits: Iterable[SplitMetrics]) -> PerUser | None:
+    tables = [table for metrics in splits if (table := metrics.by_user()) is not None]
     return PerUser.joined(tables) if tables else None
 
 

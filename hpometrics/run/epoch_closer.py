@@ -146,7 +146,7 @@ class EpochCloser:
         meter: measures the open epoch.
         progress: follows the optimized values.
         artifacts: the files of the run.
-        keeps_checkpoints: whether a checkpoint is kept, in the directory or by Ray Tune.
+        keeps_checkpoints: whether checkpoints are stored, in the directory or by Ray Tune.
     """
 
     def __init__(
@@ -271,7 +271,7 @@ class EpochCloser:
         return len(stored.epochs)
 
     def close_epoch(self, final: bool) -> bool:
-        """Measure the epoch over all ranks; the first writes it, tells its host, and decides for all.
+        """Measure the epoch over all ranks; the first writes it, reports it to its host, and decides for all.
 
         Returns:
             Whether the run is over.
@@ -341,12 +341,12 @@ class EpochCloser:
         return random_states() if self._checkpointed else None
 
     def _lead(self, record: EpochRecord, random: list[Any], final: bool) -> Decision:
-        """Write the record, the values by user, the checkpoint, then tell the loggers and the host.
+        """Write the record, the values by user and the checkpoint, then call the loggers and the host.
 
         In this order a run that is killed in between can go on.
         """
         progress, meter = self.progress, self.meter
-        progress.take(self.artifacts.append(record, meter.kept), self.seconds)
+        progress.take(self.artifacts.append(record, meter.statistics), self.seconds)
         self.artifacts.follow(record.epoch, progress.picked, meter, random)
         if self._loggers:
             self._loggers.epoch(self._standing())

@@ -42,9 +42,9 @@ class Example:
 
 @dataclass
 class Extremes:
-    """The examples of one place that are kept so far; of equal values the earliest.
+    """The worst and best examples of one place so far; of equal values the earliest.
 
-    A value that is not finite is neither good nor bad, so its examples are kept apart, the first of them.
+    A value that is not finite is neither good nor bad: the first examples with one are `undefined`.
     """
 
     rows: int = 0
@@ -53,7 +53,7 @@ class Extremes:
     undefined: list[Example] = field(default_factory=list)
 
     def take(self, plan: ExamplePlan, examples: Iterable[Example]) -> list[Example]:
-        """Keep those that belong to the ends; return the new ones among them, whose lines are to be made."""
+        """Keep those that belong to the ends; return the new ones among them, which have no line yet."""
         finite: list[Example] = []
         odd: list[Example] = []
         for example in examples:
@@ -95,12 +95,12 @@ class RankExamples:
 class Examples:
     """Finds the worst and the best examples of an epoch.
 
-    The ranking metric measures each batch a second time here, and is asked for the values of its rows; the
-    others are asked for those of the few rows that enter the record. Of a batch on a device the values are
+    The ranking metric measures each batch a second time here, row by row; the others measure only the few
+    rows that enter the record. Of a batch on a device the values are
     read once, and then only such rows; if the ranking metric has to be measured on one row after the other
     (see `measured_rows`), which takes long, the batch is copied to the host before.
 
-    An example whose value is not finite is neither best nor worst: it is told apart, as `undefined`, with the
+    An example whose value is not finite is neither best nor worst: it is listed as `undefined`, with the
     reason. One that the ranking metric leaves out (`ignore_index`, a weight of 0, a user without a relevant
     item) is no example.
 
@@ -122,7 +122,7 @@ class Examples:
             place: where it belongs; of a split where the ranking metric is not measured, nothing is kept.
             live: the collection that measures it.
             tensors: what the collection was given.
-            entries: what the user says of each row, anything that strict JSON holds.
+            entries: the user's entry for each row, anything that strict JSON holds.
 
         Raises:
             MetricInputError: `entries` are not one per row.

@@ -44,7 +44,7 @@ from ..records.trial_record import to_json
 Line = dict[str, Any]
 
 MOST_CLASSES = 100
-"""Scores of more classes are left out of a line, which then says so."""
+"""A line with scores of more classes has `left_out` in their place."""
 
 
 def lines_of(batch: Outputs) -> list[Line]:
@@ -64,7 +64,7 @@ def lines_of(batch: Outputs) -> list[Line]:
 
 
 def entry_of(examples: Any, row: int) -> Any:
-    """Return what the user says of a row, as plain JSON.
+    """Return the user's entry for a row, as plain JSON.
 
     Raises:
         MetricInputError: strict JSON cannot hold it.
@@ -160,7 +160,7 @@ def host(tensors: Mapping[str, Any]) -> dict[str, Any]:
     return {name: x.detach().cpu() if isinstance(x, Tensor) else x for name, x in tensors.items()}
 
 
-KEPT = 20  # at either end, unless said otherwise
+KEPT = 20  # at either end, by default
 _TRIED, _FEW = 40, 6  # rows of a batch on which a metric is tried; of pictures and sounds, which take long
 _NOISES = (0.0, 0.2, 0.5, 0.8)  # of those batches, each with a seed of its own
 _NAMED = 5  # other metrics in an error
@@ -169,7 +169,7 @@ _FORMS = "true, a number, or a mapping such as {worst: 20, best: 20, metric: log
 
 @dataclass(frozen=True)
 class ExamplePlan:
-    """Which examples of an epoch are kept.
+    """The examples of an epoch to keep.
 
     Args:
         worst, best: how many of each.

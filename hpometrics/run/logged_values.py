@@ -67,7 +67,7 @@ class LoggedValues:
         """Return the additive values of a split.
 
         Raises:
-            RunError: there is no such split.
+            RunError: the split does not exist.
         """
         if split not in self._recorded:
             check_split(split)
@@ -273,7 +273,7 @@ def reading(state: Mapping[str, Report], names: Iterable[str]) -> dict[str, Addi
 
     Args:
         state: see `Recorded.state`.
-        names: names of values that are to be there, which may say `all/` or `tasks=micro`.
+        names: names of required values, possibly with `all/` or `tasks=micro`.
 
     Raises:
         RunError: a name is both that of a task's value and a global one.

@@ -18,12 +18,12 @@ from ..metrics.registry.scope import COMBINED, VALIDATION, Types, group_of, memb
 from ..selection.constraints import Constraint
 
 Features = Mapping[str | None, OutputFeature | None]
-"""The outputs of a model by name; None names the only one, or as an output says that metrics know theirs."""
+"""The outputs of a model by name; None names the only one. A feature of None is known to the metrics."""
 
 
 @dataclass(frozen=True)
 class Reported:
-    """A value that the engine reports itself, by `run.log(name=...)`, and the direction it is to go.
+    """A value that the engine reports itself, by `run.log(name=...)`, and its direction.
 
     The direction is None of one that is only tracked or bounded.
     """
@@ -38,7 +38,7 @@ class Reported:
 
 @dataclass(frozen=True)
 class Asked:
-    """One value that somebody asked for.
+    """One requested value: a metric at its place with its direction.
 
     Args:
         name: what the record calls it.
@@ -47,7 +47,7 @@ class Asked:
             value that the engine reports itself or that is combined of others.
         split: on whose updates.
         feature: of which output.
-        task: of which task; `all` and None are of all of them.
+        task: of which task; `all` and None mean all of them.
         combined: how it is combined.
     """
 

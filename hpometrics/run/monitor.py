@@ -42,7 +42,7 @@ class Resources:
     def close(self) -> dict[str, float]:
         """Return this epoch's values and begin the next one.
 
-        `epoch_time` in seconds; `peak_rss`, of the process since it began, in MiB, where the system tells;
+        `epoch_time` in seconds; `peak_rss`, of the process since it began, in MiB, if the system reports it;
         `gpu_mem`, peak of what torch had allocated as a share of the GPUs it has used, where it has used any.
         """
         values = {"epoch_time": time.perf_counter() - self._began}
@@ -179,7 +179,7 @@ def total_norm(grads: list[Tensor]) -> Tensor:
 
 Numbers = Mapping[str, float]
 Told = tuple[Numbers, Mapping[str, str]]
-"""The values that one process tells, and why some are nan."""
+"""The values of one process, and why some are nan."""
 
 _RULES: dict[str, Callable[[Sequence[float]], float]] = {
     "sum": math.fsum,
@@ -227,7 +227,7 @@ class Watch:
     Args:
         model: whose gradients are measured.
         optimizer: whose steps are counted.
-        laps: told of each step, as time spent on training.
+        timer: counts the time of each step as training.
         max_norm: clips the gradients before each step; see `Gradients`.
         prefix: what the names of its values begin with.
         every: at which steps gradients are measured; see `Gradients`.
@@ -237,7 +237,7 @@ class Watch:
         self,
         model: torch.nn.Module,
         optimizer: torch.optim.Optimizer,
-        laps: Timer,
+        timer: Timer,
         max_norm: float | None = None,
         prefix: str = "",
         every: int = 1,
@@ -245,7 +245,7 @@ class Watch:
         self.prefix = prefix
         self._optimizer = optimizer
         self._gradients = Gradients(model, max_norm, every)
-        self._laps = laps
+        self._timer = timer
         self._steps = self._steps_before = 0
         self._lr: Any = None
         self._hooks = (
@@ -268,7 +268,7 @@ class Watch:
         self._steps_before += steps
         values["lr"] = float(self._rate() if self._lr is None else self._lr)
         values[_TOTAL] = float(self._steps_before)
-        seconds = self._laps.seconds.get(_TRAIN, 0.0)
+        seconds = self._timer.seconds.get(_TRAIN, 0.0)
         if steps and seconds > 0:
             values["ups"], values["step_time"] = steps / seconds, seconds / steps
         self._lr = None
@@ -291,18 +291,18 @@ class Watch:
     def _after_step(self, *_: Any) -> None:
         self._lr = self._rate()  # now: at the end of the epoch a schedule may have moved on
         self._steps += 1
-        self._laps.mark(_TRAIN)
+        self._timer.mark(_TRAIN)
 
 
 class Watches:
     """All watches of a run, and what is measured of the run once it has one.
 
     Attributes:
-        laps: the seconds of this epoch by split; None unless the run is watched.
+        timer: the seconds of this epoch by split; None unless the run is watched.
     """
 
     def __init__(self) -> None:
-        self.laps: Timer | None = None
+        self.timer: Timer | None = None
         self._resources: Resources | None = None
         self._watches: list[Watch] = []
 
@@ -332,9 +332,9 @@ class Watches:
             raise RunError(f"max_norm is a finite number above 0, got {max_norm!r}")
         if not is_whole(every) or every < 1:
             raise RunError(f"every is a whole number of steps from 1 on, got {every!r}")
-        if self.laps is None:
-            self.laps, self._resources = Timer(), Resources()
-        watch = Watch(model, optimizer, self.laps, max_norm, prefix, every)
+        if self.timer is None:
+            self.timer, self._resources = Timer(), Resources()
+        watch = Watch(model, optimizer, self.timer, max_norm, prefix, every)
         self._watches.append(watch)
         return watch
 
@@ -344,9 +344,9 @@ class Watches:
             watch.go_on_after(values)
 
     def restart(self) -> None:
-        """Begin an epoch now: what came before the first one is no part of it."""
-        if self.laps is not None and self._resources is not None:
-            self.laps.restart()
+        """Begin an epoch now, without the time before it."""
+        if self.timer is not None and self._resources is not None:
+            self.timer.restart()
             self._resources.restart()
 
     def close(self) -> tuple[Values, Reasons]:
@@ -359,8 +359,8 @@ class Watches:
             reasons |= why
         if self._resources is not None:
             values |= self._resources.close()
-        if self.laps is not None:
-            self.laps.restart()
+        if self.timer is not None:
+            self.timer.restart()
         return values, reasons
 
     def detach(self) -> None:

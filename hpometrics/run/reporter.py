@@ -99,7 +99,7 @@ class DirectedReporter(Protocol):
         """Refuse a run whose tracked values the host judges in another direction.
 
         Args:
-            directions: of each value that is asked for or measured by default, by name, where it has one.
+            directions: of each requested or default value that has one, by name.
 
         Raises:
             ObjectiveError: they differ; both facts are named.
@@ -196,7 +196,7 @@ def as_reporter(host: object) -> Reporter:
     if hasattr(host, "stops"):  # isinstance of a protocol takes as long as ten reports
         return cast(Reporter, host)
     if any(base.__module__.startswith("optuna.trial") for base in type(host).__mro__):
-        from ..backends.optuna.reporter import OptunaReporter  # whoever holds a trial has loaded optuna
+        from ..backends.optuna.reporter import OptunaReporter  # the trial has loaded optuna already
 
         return OptunaReporter(cast("optuna.trial.BaseTrial", host))
     raise RunError(f"a run reports to an Optuna trial or a Reporter, got {type(host).__name__}")

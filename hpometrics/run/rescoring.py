@@ -41,10 +41,10 @@ THRESHOLD = "threshold"
 
 
 class Answers:
-    """Measures one metric of what was kept, as a run would have measured it.
+    """Measures one metric of stored epochs, as a run would have measured it.
 
-    Where the kept statistics are those that the metric is a function of, its value is the very one that the
-    run would have had. Otherwise it is measured of the kept rows, where there are any.
+    If the metric is a function of the stored statistics, its value is exactly the one that the run would have
+    had. Otherwise it is measured on the stored rows, if there are any.
 
     Args:
         metric: its canonical name.
@@ -52,7 +52,7 @@ class Answers:
         threshold: of the probability above which 1 is predicted, in the place of the output's own.
 
     Raises:
-        HpometricsError: there is no such metric, or it cannot steer a search.
+        HpometricsError: the metric does not exist, or it cannot steer a search.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Answers:
         if threshold is not None:
             output = _with_threshold(output, requested.feature, threshold)
         self._spec = RunSpec(metric, output=output, defaults=False, statistics="none")
-        self._panels: dict[str, SplitMetrics] = {}
+        self._splits: dict[str, SplitMetrics] = {}
 
     @property
     def name(self) -> str:
@@ -76,11 +76,11 @@ class Answers:
     def answered(self, directory: Path, epochs: Sequence[EpochRecord]) -> tuple[EpochRecord, ...]:
         """Return epochs of a trial with the value of the metric added; nan with its reason.
 
-        Where updates of the test split were kept too, it is there as `test:`.
+        If updates of the test split are stored too, their value is added as `test:`.
 
         Raises:
-            NotKeptError: the metric needs what is not kept of one of them.
-            RecordError: the file of what is kept is damaged.
+            NotKeptError: the metric needs statistics that are not stored for one of them.
+            RecordError: the file of statistics is damaged.
         """
         requested = {(record.attempt, record.epoch): record for record in epochs}
         rescored: dict[int, EpochRecord] = {}
@@ -98,7 +98,7 @@ class Answers:
 
         Raises:
             NotKeptError: nothing.
-            RecordError: the file of what is kept is damaged.
+            RecordError: the file of statistics is damaged.
         """
         attempt_and_epoch = record.attempt, record.epoch
         matches = [
@@ -125,12 +125,12 @@ class Answers:
 
     def needs(self, part: StatisticsSnapshot) -> set[str]:
         """Return the labels of the statistics that the metric is a function of; none at another threshold."""
-        statistics = self._panel(VALIDATION).live(part.output).prototype.statistics
+        statistics = self._split(VALIDATION).live(part.output).prototype.statistics
         return set() if self._threshold is not None else {statistic.label for statistic in statistics}
 
     def output_of(self, part: StatisticsSnapshot) -> OutputFeature:
         """Return the output feature of the rows of a part."""
-        return self._panel(VALIDATION).live(part.output).output
+        return self._split(VALIDATION).live(part.output).output
 
     def _answered(self, record: EpochRecord, statistics: EpochStatistics) -> EpochRecord:
         values, reasons = dict(record.values), dict(record.reasons)
@@ -153,26 +153,26 @@ class Answers:
     def _measured(self, statistics: EpochStatistics, split: str) -> tuple[Values, Reasons]:
         if VALIDATION not in self._spec.collections:
             return {}, {}  # of what the engine reports
-        panel = self._panel(split)
-        panel.reset()
+        metrics = self._split(split)
+        metrics.reset()
         try:
-            self._fill(panel, [part for part in statistics.parts if part.split == split])
-            return panel.compute()
+            self._fill(metrics, [part for part in statistics.parts if part.split == split])
+            return metrics.compute()
         except (RuntimeError, IndexError) as err:
             text = f"what is kept of epoch {statistics.epoch} does not fit {self.name}: {err}"
             raise RecordError(f"{STATISTICS_FILE}: {text}") from err
 
-    def _panel(self, split: str) -> SplitMetrics:
-        if split not in self._panels:
-            self._panels[split] = SplitMetrics(split, self._spec.collections.get(VALIDATION))
-        return self._panels[split]
+    def _split(self, split: str) -> SplitMetrics:
+        if split not in self._splits:
+            self._splits[split] = SplitMetrics(split, self._spec.collections.get(VALIDATION))
+        return self._splits[split]
 
-    def _fill(self, panel: SplitMetrics, parts: Sequence[StatisticsSnapshot]) -> None:
+    def _fill(self, metrics: SplitMetrics, parts: Sequence[StatisticsSnapshot]) -> None:
         for part in parts:
             if part.void is not None:
-                panel.void[part.output, part.task] = part.void
-            elif part.rows and panel.measures(part.output):
-                self._recall(panel.live(part.output), part)
+                metrics.void[part.output, part.task] = part.void
+            elif part.rows and metrics.measures(part.output):
+                self._recall(metrics.live(part.output), part)
 
     def _recall(self, live: TaskCollection, part: StatisticsSnapshot) -> None:
         """Load the stored statistics of a task, or its rows."""
@@ -247,16 +247,16 @@ _DEFINED = 0.95  # of the draws at least so many must have a value
 class Redrawn:
     """One epoch of a trial, drawn again.
 
-    Rows that were kept are drawn with replacement. Where a metric is a function of the confusion matrix
+    Stored rows are drawn with replacement. Where a metric is a function of the confusion matrix
     alone, a multinomial draw of its cells is the same as drawing rows: which row fell into a cell does not
     matter to it. A task of several is drawn by itself, so that each keeps its number of rows.
 
     Args:
         answers: measures the metric.
-        statistics: what was kept of the epoch.
+        statistics: those stored for the epoch.
 
     Raises:
-        NotKeptError: what was kept says nothing of single rows.
+        NotKeptError: the stored statistics do not have single rows.
 
     Source: Efron 1979, Annals of Statistics 7(1); Efron & Tibshirani 1993, An Introduction to the Bootstrap,
         chapters 6 and 13 (percentile intervals).

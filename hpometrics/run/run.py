@@ -31,11 +31,11 @@ class Run:
 
     Args:
         host: where the values go: an Optuna trial, `TuneReporter()`, any `Reporter`; None keeps them here.
-            In a process group the first rank's is told; the others have none, `Run(None, ...)`.
+            In a process group only the first rank has one; the others have none, `Run(None, ...)`.
         spec: what is measured; or its facts, as in `Run(trial, metric="roc_auc", output=Binary())`.
         directory: the trial's own: `epochs.jsonl` and checkpoints; None writes nothing. The first rank
             alone writes.
-        params: what the run was given, for whoever asks `run.params`.
+        params: the params of the run, for `run.params`.
         fsync: see `EpochLog`.
         loggers: what follows the run beside its record: `table`, `tensorboard`, or an `EpochLogger`. With a
             directory, `.trainstats` is always written.
@@ -103,7 +103,7 @@ class Run:
 
     @property
     def keeps_checkpoints(self) -> bool:
-        """Whether what `checkpoint` copies is kept: in the directory, or by Ray Tune."""
+        """Whether what `checkpoint` copies is stored: in the directory, or by Ray Tune."""
         return self._closer.keeps_checkpoints
 
     @property
@@ -207,7 +207,7 @@ class Run:
             n: epochs in all; the spec's `epochs` caps it, and is taken where `n` is not given.
 
         Raises:
-            RunError: there is neither, or it is no whole number of at least 1.
+            RunError: there is neither, or it is not a whole number of at least 1.
             BaseException: the host's stop, out of the loop.
         """
         if n is not None and (isinstance(n, bool) or not hasattr(n, "__index__") or n < 1):
@@ -221,12 +221,12 @@ class Run:
         """Add a batch of model outputs to this epoch: `run.update(logits=model(x), target=y)`.
 
         Args:
-            positional: nothing; which output a tensor is, is said by its keyword.
+            positional: nothing; the keyword says which output a tensor is.
             split: `validation` steers the search, `train` and `test` are measured beside it.
             examples: a list with one entry per row, an id or a text, that stands beside the row in
                 `examples.jsonl`; not read unless examples are tracked.
-            tensors: see `MetricCollection.update`; `feature="intent"` says which of several outputs the batch
-                is of, `task="convai2"` which task, or one task per row.
+            tensors: see `MetricCollection.update`; `feature="intent"` names the output of the batch, if there
+                are several, `task="convai2"` its task, or one task per row.
 
         Raises:
             MetricInputError: the batch is not what the metrics read. An output that is not finite raises
@@ -395,7 +395,7 @@ class Run:
         """Record with every epoch how its updates went and what they took, without slowing them down.
 
         `gnorm lr ups step_time total_train_updates`, of the run `epoch_time peak_rss gpu_mem`, and rates of
-        what `update` is told (`exps`, `tps` ...); `hpometrics metrics list` says what each is.
+        what `update` counts (`exps`, `tps` ...); `hpometrics metrics list` explains each.
 
         Args:
             model: whose gradients are measured.
@@ -418,7 +418,7 @@ class Run:
         """Copy the state of each object now; it is written when the epoch closes.
 
         Without a directory nothing is copied, except on Ray, where Tune gets the state with the report of the
-        epoch. A RuntimeWarning says so once for a run or a search, unless it has `checkpoints="none"`.
+        epoch. A RuntimeWarning says so once per run or search, unless it has `checkpoints="none"`.
 
         Raises:
             RunError: an object has no `state_dict`, or one that cannot be stored safely.

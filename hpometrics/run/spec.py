@@ -36,7 +36,7 @@ def defaults_of(output: OutputFeature) -> tuple[MetricName, ...]:
     """Return the metrics of the default group whose memory does not grow with the length of an epoch.
 
     A text is measured as token ids or as words, whichever its updates are. A ranking that keeps the values of
-    every user keeps those of the metrics asked for alone.
+    every user keeps those of the requested metrics alone.
     """
     if getattr(output, "per_user", False):
         return ()
@@ -119,13 +119,13 @@ class RunSpec:
             `{"metric": name, "direction": ..., **params}`, or a combination (`Combined`, `combined.loss`,
             `{"combine": {name: weight, ...}}`). A name that is not registered is reported by the engine if
             its `direction` is given. Of a list of these the Pareto front is searched for.
-        output: the output feature, or a function that gives it (see `engine`); of several outputs a mapping
+        output: the output feature, or a function that returns it (see `engine`); of several outputs a mapping
             of each by name, as in `{"intent": Category(5), "reply": Sequence()}`; may be left out when the
             metrics know theirs.
         track: further metrics to measure; `test:accuracy` measures on the updates of that split.
         defaults: measure the default group of each output as well, as far as the updates can be read by it
-            and what is kept of them does not grow, and count examples (`exs`).
-        direction: states what the registry says, or supplies what it does not; never overrules it.
+            and their memory does not grow with the epoch, and count examples (`exs`).
+        direction: repeats the direction of the registry, or supplies a missing one; never overrules it.
         constraints: bounds such as `"ece <= 0.05"` on values that are measured, or that the engine reports.
             A run whose picked epoch breaks one, or has no such value, is infeasible and never the best; the
             best epoch is one that keeps them, if any does.
@@ -133,13 +133,13 @@ class RunSpec:
             values are those of one epoch, and `best` is by the first metric, then by the next ones.
         epochs: the most epochs a run can have.
         patience: epochs without an improvement by more than `tol` after which a run ends; of several metrics
-            an improvement of any is one, and there is no `tol` and no `target`.
+            any may improve, and `tol` and `target` are not allowed.
         target: a value (in the metric's own unit) at which a run ends.
-        tol: what is no improvement, in the metric's own unit.
+        tol: the largest change that is not an improvement, in the metric's own unit.
         trial_time: seconds after which a run ends, with the epoch in which they are up. They count from when
             the run is made; of a run that goes on, what its epochs took before counts too. Each repeat and
             each retry of a trial is a run of its own.
-        checkpoints: which are kept of those that `run.checkpoint` gives: see `Keep`.
+        checkpoints: which of those that `run.checkpoint` copies are stored: see `Keep`.
         threads: torch's threads within an operation; None leaves them as they are.
         track_examples: whether the worst and best examples of the picked epoch are kept: true (20 of each),
             how many of each, or `{"worst": 20, "best": 20, "metric": name}`; see `Examples`.
@@ -152,7 +152,7 @@ class RunSpec:
         ObjectiveError: no direction is known, or two that differ.
         UnknownMetricError, MetricNameError: a metric does not exist or does not fit the output.
         RunError: a number makes no sense, the metric has one value per class, or none per example while
-            examples are to be ranked by it.
+            examples are ranked by it.
     """
 
     metric: Any
@@ -255,7 +255,7 @@ class RunSpec:
 
     @property
     def bounded(self) -> str:
-        """The constraints in one line, for whoever compares two searches."""
+        """The constraints in one line, by which two searches are compared."""
         return "; ".join(self.constraints)
 
     @property
@@ -276,7 +276,7 @@ class RunSpec:
 
     @property
     def directions(self) -> Mapping[str, Objective]:
-        """The direction of each value that is asked for or measured by default, by name, where it has one."""
+        """The direction of each requested or default value that has one, by name."""
         outputs = {key: output for key, output in self.features.items() if output is not None}
         directions = {
             str(replace(name, feature=key)): find_metric(name, output.type).objective

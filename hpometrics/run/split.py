@@ -30,7 +30,7 @@ class EpochValues:
     """The values of an epoch by name, and for each that is nan the reason.
 
     Args:
-        spec: says what is combined and what steers.
+        spec: has the combinations and the steering values.
         tasks: those that were met.
     """
 
@@ -147,7 +147,7 @@ class SplitMetrics:
             not count, nor do those over all tasks; None is the task of updates that name none.
 
     Raises:
-        RunError: there is no such split, or nothing is measured of it.
+        RunError: the split does not exist, or nothing is measured on it.
     """
 
     def __init__(self, split: str, prototypes: Mapping[str | None, TaskCollection] | None) -> None:
@@ -174,7 +174,7 @@ class SplitMetrics:
         """Return the feature of an output.
 
         Raises:
-            RunError: there is no such output, or it is not said which.
+            RunError: the output does not exist, or is not named although there are several.
         """
         return self._live[self._key(feature)].output
 
@@ -187,7 +187,7 @@ class SplitMetrics:
             whole: all rows.
 
         Raises:
-            RunError: there is no such output, or it is not said which.
+            RunError: the output does not exist, or is not named although there are several.
             MetricInputError: the batch is not what the metrics read; no task has taken any of it.
         """
         key = self._key(feature)
@@ -250,7 +250,7 @@ class SplitMetrics:
         """Return the collections of an output.
 
         Raises:
-            RunError: there is no such output, or it is not said which.
+            RunError: the output does not exist, or is not named although there are several.
         """
         return self._live[self._key(output)]
 
@@ -275,7 +275,7 @@ class SplitMetrics:
         }
 
     def over(self, states: list[dict[str, Any]]) -> Self:
-        """Return a panel like this one of what several processes have measured."""
+        """Return the metrics of this split merged over several processes."""
         merged = type(self)(self._split, self._live)
         for state in states:
             merged.void = {**state["void"], **merged.void}

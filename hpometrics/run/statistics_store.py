@@ -107,7 +107,7 @@ class StatisticsSnapshot:
         rows: how many there were.
         void: why its values do not count, if they do not.
         statistics: the state of each by its label.
-        left_out: why others are not kept, by label.
+        left_out: why others are not stored, by label.
     """
 
     split: str
@@ -156,7 +156,7 @@ class Measured:
 
 
 def snapshots_of(measured: Iterable[Measured], keeping: Keeping) -> tuple[StatisticsSnapshot, ...]:
-    """Copy the statistics of an epoch; of those that do not fit into `MOST_BYTES`, the smallest are kept."""
+    """Copy the statistics of an epoch, the smallest first, as many as fit into `MOST_BYTES`."""
     parts = list(measured)
     room = MOST_BYTES
     chosen: dict[int, dict[str, State]] = {}
@@ -244,8 +244,8 @@ _ROW_METRICS: Mapping[str, type[Metric]] = {
 
 def row_metrics_of(output: OutputFeature) -> tuple[type[Metric], ...]:
     """Return the metric that stores the rows of an output; texts, sequences and rankings have none."""
-    keeper = _ROW_METRICS.get(output.type)
-    return () if keeper is None else (keeper,)
+    metric_class = _ROW_METRICS.get(output.type)
+    return () if metric_class is None else (metric_class,)
 
 
 def rows_of(output: OutputFeature, statistics: Mapping[str, State]) -> dict[str, Tensor] | None:
@@ -253,7 +253,7 @@ def rows_of(output: OutputFeature, statistics: Mapping[str, State]) -> dict[str,
 
     Args:
         output: whose rows.
-        statistics: the states that were kept, by label.
+        statistics: the stored states, by label.
     """
     scores, pairs = statistics.get(Scores().label), statistics.get(Pooled().label)
     if scores:
@@ -341,7 +341,7 @@ class StatisticsLog:
         self._written = False
 
     def append(self, attempt: int, epoch: int, parts: Sequence[StatisticsSnapshot]) -> None:
-        """Write what is kept of an epoch at the end of the file; of nothing, nothing."""
+        """Append the statistics of an epoch to the file, if there are any."""
         if not parts:
             return
         line = f"{EpochStatistics(attempt, epoch, tuple(parts)).to_line()}\n".encode()
@@ -358,7 +358,7 @@ class StatisticsLog:
 
 
 def read_statistics(directory: Path) -> Iterator[EpochStatistics]:
-    """Read what a trial has kept, in the order written; of an epoch that is there twice the later one counts.
+    """Read the statistics of a trial, in the order written; of two of one epoch the later one counts.
 
     Raises:
         RecordError: a line is damaged; the message names it.
@@ -370,7 +370,7 @@ def read_statistics(directory: Path) -> Iterator[EpochStatistics]:
                 return  # it is still being written
             try:
                 yield EpochStatistics.from_line(line)
-            except NewerFormatError:  # whoever reads this has read the trial's file, which is not newer
+            except NewerFormatError:  # the trial's file was read before, and is not newer
                 raise RecordError(f"{path}:{number}: is damaged: {TRIAL_FILE} has no such format") from None
             except RecordError as err:
                 raise RecordError(

@@ -50,12 +50,12 @@ Count = int | Tensor
 
 EXAMPLES = "exs"
 NO_TASK = ""
-"""Where what belongs to no task is kept."""
+"""The key of values that belong to no task."""
 
 CONTEXT, LABELS, GENERATED = "context_tokens", "label_tokens", "generated_tokens"
 CUT = {CONTEXT: "context_truncated", LABELS: "label_truncated"}
 KEYWORDS = frozenset({CONTEXT, LABELS, GENERATED, *CUT.values()})
-"""What an update may say of its rows; none of it reaches the metrics."""
+"""Keywords of an update that count tokens of its rows; none of them reaches the metrics."""
 
 _BOTH = "context and label tokens"
 _LETTERS = {CONTEXT: "c", LABELS: "l"}
@@ -88,13 +88,13 @@ class _Sums:
         """Examples; those of a batch that is given feature by feature count once."""
         return max(self.examples.values())
 
-    def add(self, tally: BatchCounts, feature: str | None) -> None:
-        self.examples[feature] += tally.rows
-        for name, total in tally.totals.items():
+    def add(self, counts: BatchCounts, feature: str | None) -> None:
+        self.examples[feature] += counts.rows
+        for name, total in counts.totals.items():
             self.totals[name] = self.totals.get(name, 0) + total
-            self.rows[name] += tally.rows
+            self.rows[name] += counts.rows
             self.batches[name] += 1
-        for name, count in tally.shortened.items():
+        for name, count in counts.shortened.items():
             self.shortened[name] = self.shortened.get(name, 0) + count
 
     def report(self) -> Report:
@@ -115,9 +115,9 @@ class _Sums:
 
 
 class Throughput:
-    """Counts the batches of a run by split and task: what was given, not what a metric made of it.
+    """Counts the batches of a run by split and task, as they come, whatever metrics do with them.
 
-    `read` takes what an update says beside its tensors and may refuse it; `add` counts it, once the metrics
+    `read` reads the counts of an update and may refuse them; `add` counts them, once the metrics
     have accepted the batch or it was found not to be finite.
 
     >>> tallies = Throughput()
@@ -167,7 +167,7 @@ class Throughput:
         return BatchCounts(rows, totals, shortened), {k: v for k, v in keywords.items() if k not in counts}
 
     def add(
-        self, tally: BatchCounts, split: str, task: str | None = None, feature: str | None = None
+        self, counts: BatchCounts, split: str, task: str | None = None, feature: str | None = None
     ) -> None:
         """Count a batch.
 
@@ -177,18 +177,18 @@ class Throughput:
         tasks = self._splits.setdefault(split, {})
         if tasks and (task is None) != (None in tasks):
             raise RunError(f"either every {split} batch of an epoch names its task or none does")
-        tasks.setdefault(task, _Sums()).add(tally, feature)
+        tasks.setdefault(task, _Sums()).add(counts, feature)
 
-    def state(self, laps: Timer | None = None) -> dict[str, dict[str, Report]]:
+    def state(self, timer: Timer | None = None) -> dict[str, dict[str, Report]]:
         """Return this epoch's values by split and task, those of the run under `all`.
 
         Args:
-            laps: how long each split took; without them there are no rates.
+            timer: how long each split took; without it there are no rates.
         """
         return {
             split: {
                 **{task or NO_TASK: sums.report() for task, sums in tasks.items()},
-                ALL_TASKS: _of_all(tasks.values(), split, laps),
+                ALL_TASKS: _of_all(tasks.values(), split, timer),
             }
             for split, tasks in self._splits.items()
         }
@@ -206,16 +206,16 @@ class _PerBatch(GlobalAverageMetric):
         return self._with(numer=self.numer + other.numer, denom=max(self.denom, other.denom))
 
 
-def _of_all(tasks: Iterable[_Sums], split: str, laps: Timer | None) -> Report:
+def _of_all(tasks: Iterable[_Sums], split: str, timer: Timer | None) -> Report:
     """Return the values that belong to the run and to no task."""
     tasks = list(tasks)
     values: dict[str, Additive] = {}
     for name, what in _PER_BATCH.items():
         if batches := sum(sums.batches[what] for sums in tasks):
             values[name] = _PerBatch(_total(tasks, what), batches)
-    if laps is None:
+    if timer is None:
         return values
-    span = laps.began, laps.began + laps.seconds.get(split, 0.0)
+    span = timer.began, timer.began + timer.seconds.get(split, 0.0)
     values["exps"] = GlobalTimerMetric(sum(sums.exs for sums in tasks), *span)
     for name, what in _PER_SECOND.items():
         if any(what in sums.totals for sums in tasks):
@@ -260,7 +260,7 @@ def _check_count(name: str, counts: Any, rows: int, whole: bool) -> None:
 
 
 def _labels_in(target: Any, output: OutputFeature | None) -> Count | None:
-    """Count the token ids of a target that count for the metrics; None where there are no ids."""
+    """Count the token ids of a target that count for the metrics; None if there are no ids."""
     if not isinstance(output, (Sequence, Text)) or not isinstance(target, Tensor):
         return None
     if target.is_floating_point():

@@ -129,7 +129,7 @@ def run_trial(
         SpaceError: the params cannot be written down as JSON.
         DiskError: what it records cannot be written.
         KeyboardInterrupt: recorded as interrupted, then passed on. All else that `train` raises is a failure,
-            `sys.exit` and what is no Exception included.
+            `sys.exit` and other BaseExceptions included.
     """
     record, error = attempt(
         train, params, spec, reporter, directory=directory, seed=seed, fsync=fsync, loggers=loggers
@@ -155,7 +155,7 @@ def attempt(
 ) -> tuple[TrialRecord, BaseException | None]:
     """Run a trial as `run_trial` does and return beside its record what ended it, for hosts that raise it.
 
-    Where the trial may be more than this run, `trial` is what it was before, and `stands` gives what it is
+    Where the trial may be more than this run, `trial` is what it was before, and `stands` returns what it is
     after the run; its record is written in the place of that of the run. `exploits` have changed its params.
 
     Raises:

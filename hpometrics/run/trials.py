@@ -36,15 +36,15 @@ class Trials:
         directory: the search's own; trial 7 gets `trials/0007` below it. None keeps nothing on disk.
         seed: trial n is seeded with `derive_seed(seed, n)`; None seeds nothing.
         fsync: see `EpochLog`.
-        loggers: see `Run`; a trial of which nothing is kept has none.
+        loggers: see `Run`; a trial without a directory has none.
         repeats: runs of each trial. Repeat r of trial n is seeded with `derive_seed(seed, n, r)`; the value
-            of the trial is the mean. The host is told the epochs of the first repeat, so a pruner judges
-            that one alone; a trial that it stops has no other.
+            of the trial is the mean. Only the epochs of the first repeat are reported to the host, so a
+            pruner judges that one alone; a trial that it stops has no other.
         retries: how often, in all, a trial is tried again where a run of it fails: under the same seed, and
             from its last checkpoint if `train` restores it.
 
     Raises:
-        RunError: there are no such numbers of repeats and retries.
+        RunError: the number of repeats or retries is out of range.
     """
 
     train: Train
@@ -155,7 +155,7 @@ class Trials:
 
         Raises:
             RunError: the search has no directory.
-            RecordError: the trial has not begun, or nothing was donated.
+            RecordError: the trial has not begun, or there is no donated checkpoint.
         """
         home = self.directory_of(number)
         trial = None if home is None else earlier_trial(home, first_params)
@@ -199,7 +199,7 @@ def make_trials(
     Raises:
         RunError: no metric is given, or no number that makes sense.
         ConfigError, MissingExtraError: a logger does not exist, or its package is not installed.
-        HpometricsError: what `train` itself says against the search.
+        HpometricsError: `train` itself refuses the search.
     """
     facts_of_search = {
         **engine_facts(train),

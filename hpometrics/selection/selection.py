@@ -20,9 +20,9 @@ from .rules import RULES, At, Pick
 
 @dataclass(frozen=True)
 class Best:
-    """The best trial: what it was given, what it reached and where its state is kept.
+    """The best trial: its params, its values and where its state is stored.
 
-    `value` and `values` are those of `epoch`, counted from 0, or None of a trial that does not say it;
+    `value` and `values` are those of `epoch`, counted from 0, or None if the trial does not have it;
     `checkpoint` is the state at its end, if kept.
     Of a trial with several repeats they are means, `deviation` is that of the value, and epoch and checkpoint
     are those of the first. Of several objectives `metric`, `objective` and `value` are those of the first;
@@ -76,7 +76,7 @@ class Picker:
     Args:
         objective: of the metric.
         at: whose value counts.
-        tol: what is no improvement.
+        tol: the largest change that is not an improvement.
         others: the further objectives, in their order.
 
     >>> picker = Picker(Objective.MAXIMIZE)
@@ -221,7 +221,7 @@ def read_pick(text: str) -> Pick:
 def best_by(
     records: Sequence[TrialRecord], optimized: Mapping[str, Objective], pick: Pick | str = "best"
 ) -> Best:
-    """Pick a trial and say all about it.
+    """Select a trial.
 
     Args:
         records: the trials.
@@ -230,7 +230,7 @@ def best_by(
 
     Raises:
         NoFeasibleTrialError, NoFiniteValueError: as in `pick_trial`, `simplest_within_error`.
-        ConfigError: there is no such way to pick, or none is said for several objectives; the message names
+        ConfigError: the way to pick does not exist, or is missing for several objectives; the message names
             the trials of the front.
     """
     return Best.of(picked_trial(records, optimized, pick), optimized)

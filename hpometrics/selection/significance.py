@@ -46,7 +46,7 @@ class Verdict:
     """How sure the selection of a trial is.
 
     The intervals are those of other rows of the same kind. That the winner was picked among many trials and
-    epochs is not in them: the test split says that.
+    epochs is not in them: only the test split shows that.
 
     Args:
         metric: that picked.

@@ -36,10 +36,10 @@ def same(a: object, b: object) -> bool:
 
 
 def check_json(value: object) -> None:
-    """Refuse what strict JSON cannot hold and give back unchanged.
+    """Check that strict JSON holds a value and returns it unchanged.
 
     Raises:
-        SpaceError: a nan, an infinity, a tuple, a foreign class, a key that is no text.
+        SpaceError: a nan, an infinity, a tuple, a foreign class, a key that is not a text.
     """
     try:
         unchanged = json.loads(json.dumps(value, allow_nan=False)) == value
@@ -108,7 +108,7 @@ class Float:
         """Return the value as this dimension stores it.
 
         Raises:
-            SpaceError: it is no number, out of range or off the steps.
+            SpaceError: it is not a number, out of range or off the steps.
         """
         if not is_number(value):
             raise SpaceError(f"must be a number, got {shown(value)}")
@@ -131,7 +131,7 @@ class Float:
         """List every value, smallest first.
 
         Raises:
-            SpaceError: there is no step, so there is no end to them.
+            SpaceError: there is no step, so the values are infinite.
         """
         if self.step is None:
             raise SpaceError("is continuous; give it a step to enumerate it")
@@ -165,7 +165,7 @@ class Int:
         """Return the value as this dimension stores it.
 
         Raises:
-            SpaceError: it is no whole number, out of range or off the steps.
+            SpaceError: it is not a whole number, out of range or off the steps.
         """
         if not is_whole(value):
             raise SpaceError(f"must be a whole number, got {shown(value)}")

@@ -108,7 +108,7 @@ class Space:
         return stored
 
     def check(self, params: Mapping[str, Any]) -> None:
-        """Refuse params that this space cannot give; constants may be left out.
+        """Check that this space contains params; constants may be left out.
 
         Raises:
             SpaceError: as in `encode`, or one is missing.
