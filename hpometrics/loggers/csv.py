@@ -16,6 +16,9 @@ from .base import Standing
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
+CSV_FILE = "epochs.csv"
+_FACTS = ("epoch", "seconds")
+
 
 def cell(value: Any) -> Any:
     """Format a value for a CSV file: lists, mappings and booleans as JSON, a text on one line.
@@ -30,10 +33,6 @@ def cell(value: Any) -> Any:
     if isinstance(value, str):
         return f"'{printable(value)}" if value.startswith(_FORMULA) else printable(value)
     return value
-
-
-CSV_FILE = "epochs.csv"
-_FACTS = ("epoch", "seconds")
 
 
 class CsvLogger:

@@ -73,10 +73,10 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
     if not options:
         return
     parameters = signature(_class_of(name)).parameters.values()
-    options_of_class = [one.name for one in parameters if one.kind is Parameter.KEYWORD_ONLY]
+    option_names = [one.name for one in parameters if one.kind is Parameter.KEYWORD_ONLY]
     for option, value in options.items():
-        if option not in options_of_class:
-            takes = _near(option, options_of_class) if options_of_class else "; it takes none"
+        if option not in option_names:
+            takes = _near(option, option_names) if option_names else "; it takes none"
             raise ConfigError(f"the logger {name} has no option {option!r}{takes}")
         if not isinstance(value, str):
             raise ConfigError(f"the logger {name}: {option} wants text, got {value!r}")

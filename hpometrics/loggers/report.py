@@ -21,6 +21,8 @@ VALIDATION = "validation"
 _INDENT = "   "
 _ROUNDED = 1000  # from here on to a whole number
 
+REPORT_FILE = "report.txt"
+
 
 @lru_cache(maxsize=4096)
 def place_of(name: str) -> tuple[str, str, str]:
@@ -152,9 +154,6 @@ def _blocks(columns: Sequence[list[str]], room: float) -> list[list[list[str]]]:
         blocks[-1].append(column)
         used += wide
     return blocks
-
-
-REPORT_FILE = "report.txt"
 
 
 def epoch_text(record: EpochRecord, seconds: float, width: int | None = None) -> str:

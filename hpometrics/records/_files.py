@@ -21,6 +21,16 @@ _PLAIN = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _AT_ONCE = _MIB  # bytes
 
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+_ROOM = 1 << 16  # bytes: many times what a trial writes of its end
+_OF_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG, errno.ESTALE}
+
 
 @dataclass(frozen=True)
 class Limit:
@@ -51,14 +61,6 @@ STORAGE_LIMIT = Limit(
     "a storage", 4096 * _MIB, 256 * _MIB, "copy the study into another by optuna.copy_study"
 )
 """Of the file of an Optuna storage that is copied before it is read."""
-
-_KINDS = {
-    stat.S_IFDIR: "a directory",
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
 
 
 def open_regular(path: Path, limit: Limit = RECORD_LIMIT, *, follow: bool = False) -> BinaryIO:
@@ -225,9 +227,6 @@ def check_own(directory: Path) -> None:
         )
 
 
-_ROOM = 1 << 16  # bytes: many times what a trial writes of its end
-
-
 @contextmanager
 def atomic_write(path: Path, sync: bool = True, *, last: bool = True) -> Iterator[BinaryIO]:
     """Open a file to write; it takes its place when the block ends without an error.
@@ -256,9 +255,6 @@ def atomic_write(path: Path, sync: bool = True, *, last: bool = True) -> Iterato
             raise
         if sync and last:
             sync_directory(path.parent)
-
-
-_OF_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG, errno.ESTALE}
 
 
 def is_of_disk(error: BaseException) -> bool:

@@ -30,6 +30,9 @@ _log = logging.getLogger("hpometrics")
 MOST_DEATHS = 3
 """Deaths at one epoch after which a trial has failed: as far as can be known its params end the process."""
 
+Repair = Callable[[], str]
+"""Repairs one trial and returns one line: what was damaged, where it is kept, what is left."""
+
 
 class Loss(StrEnum):
     """The loss that ended the worker of a trial."""
@@ -98,10 +101,6 @@ class Losses:
                 return self.reasons[number]
         _log.warning("%s", format_loss(number, loss, epochs))
         return None
-
-
-Repair = Callable[[], str]
-"""Repairs one trial and returns one line: what was damaged, where it is kept, what is left."""
 
 
 @dataclass(frozen=True)

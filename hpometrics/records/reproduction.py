@@ -11,6 +11,10 @@ from .._imports import version_changes
 
 SAME, DIFFERENT = 0, 1
 
+_NO_VERSION = (
+    "no recorded version differs; what is left: the code, the data, the machine, what draws without a seed"
+)
+
 
 @dataclass(frozen=True)
 class Replayed:
@@ -94,11 +98,6 @@ class Replayed:
         if not self.same:
             changed = version_changes(self.versions)
             yield f"versions that differ: {', '.join(changed)}" if changed else _NO_VERSION
-
-
-_NO_VERSION = (
-    "no recorded version differs; what is left: the code, the data, the machine, what draws without a seed"
-)
 
 
 def _format_value(value: Any) -> str:

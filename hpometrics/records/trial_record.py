@@ -20,6 +20,35 @@ from ._json import FORMAT, FORMAT_KEY, check_format, digest_of, read_sealed, rea
 
 Reading: TypeAlias = float | list["Reading"]
 
+TRIAL_FILE = "trial.json"
+_FIELDS_BEFORE_DIGESTS = frozenset(
+    "checkpoint constraints ended_by epoch exploits failed_attempts first_params number params reason "
+    "repeats seconds seed started state threads value versions".split()
+)
+_DIGEST = "digest"
+_encode = json.JSONEncoder(allow_nan=False, sort_keys=True).encode
+_FIELD_TYPES: Mapping[str, tuple[type, ...]] = {
+    "number": (int,),
+    "params": (Mapping,),
+    "value": (int, float, NoneType),
+    "epoch": (int, NoneType),
+    "reason": (str, NoneType),
+    "ended_by": (str, NoneType),
+    "seed": (int, NoneType),
+    "threads": (int, NoneType),
+    "seconds": (int, float),
+    "checkpoint": (str, NoneType),
+    "versions": (Mapping,),
+    "constraints": (Mapping,),
+    "failed_attempts": (list, tuple),
+    "repeats": (list, tuple),
+    "first_params": (Mapping, NoneType),
+    "targets": (str, NoneType),
+    "machine": (str, NoneType),
+    "exploits": (list, tuple),
+}
+"""What each field of a record is in JSON; one that is not here is read by what it stands for."""
+
 
 def numbers_of(readings: Mapping[str, Reading]) -> dict[str, float]:
     """Return the values that are one number, which is all that a host can take."""
@@ -149,24 +178,6 @@ def deviation(values: Sequence[float]) -> float | None:
     return statistics.stdev(values) if all(map(math.isfinite, values)) else math.nan
 
 
-TRIAL_FILE = "trial.json"
-_FIELDS_BEFORE_DIGESTS = {
-    *(
-        "checkpoint",
-        "constraints",
-        "ended_by",
-        "epoch",
-        "exploits",
-        "failed_attempts",
-        "first_params",
-        "number",
-    ),
-    *("params", "reason", "repeats", "seconds", "seed", "started", "state", "threads", "value", "versions"),
-}
-_DIGEST = "digest"
-_line = json.JSONEncoder(allow_nan=False, sort_keys=True).encode
-
-
 class TrialState(StrEnum):
     """How a trial stands or how it ended."""
 
@@ -213,7 +224,7 @@ class EpochRecord:
             "values": values,
             "reasons": {**odd, **self.reasons},
         }
-        return sealed(_line(content))
+        return sealed(_encode(content))
 
     def number(self, name: str) -> float:
         """Return the value of a metric; nan if it was not measured in this epoch, or has many numbers."""
@@ -352,32 +363,9 @@ class TrialRecord:
             raise RecordError(f"no trial record ({err}): {excerpt(content, 80)}") from err
 
 
-_MAY_BE: Mapping[str, tuple[type, ...]] = {
-    "number": (int,),
-    "params": (Mapping,),
-    "value": (int, float, NoneType),
-    "epoch": (int, NoneType),
-    "reason": (str, NoneType),
-    "ended_by": (str, NoneType),
-    "seed": (int, NoneType),
-    "threads": (int, NoneType),
-    "seconds": (int, float),
-    "checkpoint": (str, NoneType),
-    "versions": (Mapping,),
-    "constraints": (Mapping,),
-    "failed_attempts": (list, tuple),
-    "repeats": (list, tuple),
-    "first_params": (Mapping, NoneType),
-    "targets": (str, NoneType),
-    "machine": (str, NoneType),
-    "exploits": (list, tuple),
-}
-"""What each field of a record is in JSON; one that is not here is read by what it stands for."""
-
-
 def _check_fields(facts: Mapping[str, Any]) -> None:
     for name, value in facts.items():
-        kinds = _MAY_BE.get(name)
+        kinds = _FIELD_TYPES.get(name)
         if kinds is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
             raise ValueError(f"{name} cannot be {excerpt(repr(value), 40)}")
 
@@ -417,12 +405,12 @@ def check_trial_format(content: Any, path: Path) -> None:
 
 def _digest(content: Mapping[str, Any]) -> str:
     facts = {name: value for name, value in content.items() if name != _DIGEST}
-    return digest_of(_line(facts))
+    return digest_of(_encode(facts))
 
 
 def _page(content: Mapping[str, Any]) -> str:
     """Write a field per line, by the encoder that is written in C, which knows no indent."""
-    lines = ",\n".join(f' "{name}": {_line(value)}' for name, value in sorted(content.items()))
+    lines = ",\n".join(f' "{name}": {_encode(value)}' for name, value in sorted(content.items()))
     return f"{{\n{lines}\n}}\n"
 
 

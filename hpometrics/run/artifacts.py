@@ -33,231 +33,10 @@ from .statistics_store import StatisticsLog, StatisticsSnapshot
 
 Write = Callable[[BinaryIO], object]
 
-
-class PickedFile:
-    """A file such as `name-0003.jsonl`, which has the content of epoch 3 while that is the picked one.
-
-    A run that goes on after its checkpoint may have picked an earlier epoch by then, so the file of that one
-    stays until the next checkpoint is written.
-
-    Args:
-        directory: the trial's own; None writes nothing.
-        name: the file's, without epoch and ending.
-        ending: with its dot.
-    """
-
-    def __init__(self, directory: Path | None, name: str, ending: str) -> None:
-        self.directory = directory
-        self._name, self._ending = name, ending
-        self._picked: int | None = None
-        self._at_checkpoint: int | None = None
-        self._found: set[Path] | None = None
-
-    def follow(self, epoch: int, picked: int | None, write: Write | None) -> None:
-        """Write the content of a closed epoch if that is the picked one now and has any."""
-        self._picked = picked
-        if picked == epoch and write is not None and self.directory is not None:
-            path = self.path(self.directory, epoch)
-            with atomic_write(path) as file:
-                write(file)
-            self._files.add(path)
-        self.prune(picked, self._at_checkpoint)
-
-    def checkpointed(self) -> None:
-        """Mark a checkpoint, from which the run can resume: earlier picks are not needed any more."""
-        self._at_checkpoint = self._picked
-        self.prune(self._picked)
-
-    def restore(self, picked: int | None) -> Path | None:
-        """Go on after a checkpoint at which this epoch was the picked one; return its file, if it has one."""
-        self._picked = self._at_checkpoint = picked
-        if self.directory is None or picked is None:
-            return None
-        path = self.path(self.directory, picked)
-        return path if path.exists() else None
-
-    def prune(self, *epochs: int | None) -> None:
-        """Delete the files of all other epochs."""
-        if self.directory is None or not self._files:
-            return
-        current = {self.path(self.directory, epoch) for epoch in epochs if epoch is not None}
-        for path in self._files - current:
-            path.unlink(missing_ok=True)
-        self._files.intersection_update(current)
-
-    @property
-    def _files(self) -> set[Path]:
-        """Those there are; the directory is looked at once, for what an earlier process left."""
-        if self._found is None:
-            pattern = f"{self._name}-*{self._ending}"
-            self._found = set() if self.directory is None else set(self.directory.glob(pattern))
-        return self._found
-
-    def path(self, directory: Path, epoch: int) -> Path:
-        """Return the path of the file of an epoch."""
-        return directory / f"{self._name}-{epoch:04d}{self._ending}"
-
-
 PER_USER = "per_user"
 _MOST_CELLS = 1_000_000  # that are written as CSV
 _LIMIT = Limit("values by user", 1 << 32, 1 << 32, "track fewer metrics")
-
-
-class UserTables:
-    """Follows the picked epoch of one run. `per_user-0003.npz` has the values of epoch 3 until the run ends.
-
-    Args:
-        directory: the trial's own; None holds the table in memory alone.
-    """
-
-    def __init__(self, directory: Path | None) -> None:
-        self.table: PerUser | None = None
-        self._directory = directory
-        self._drafts = PickedFile(directory, PER_USER, ".npz")
-
-    def follow(self, epoch: int, picked: int | None, table: PerUser) -> None:
-        """Keep the table of a closed epoch if that is the picked one now."""
-        if picked == epoch:
-            self.table = table or None
-        self._drafts.follow(epoch, picked, None if self.table is None else self.table.to_npz)
-
-    def checkpointed(self) -> None:
-        """Mark a checkpoint, from which the run can resume: earlier picks are not needed any more."""
-        self._drafts.checkpointed()
-
-    def restore(self, picked: int | None) -> None:
-        """Go on after a checkpoint at which this epoch was the picked one.
-
-        Raises:
-            RecordError: its table is damaged.
-        """
-        path = self._drafts.restore(picked)
-        self.table = None if path is None else read_table(path)
-
-    def export(self) -> None:
-        """Write the table to `per_user.csv`, or to `per_user.npz` if it is large, and delete the drafts."""
-        if self.table is None or self._directory is None:
-            return
-        large = self.table.cells > _MOST_CELLS
-        csv, npz = _exports(self._directory)
-        with atomic_write(npz if large else csv) as file:
-            if large:
-                self.table.to_npz(file)
-            else:
-                file.write(self.table.csv_text().encode())
-        (csv if large else npz).unlink(missing_ok=True)
-        self._drafts.prune()
-
-
-def table_of(directory: Path, epoch: int | None) -> PerUser | None:
-    """Read the values by user of a trial that picked this epoch; None if it keeps none.
-
-    Raises:
-        RecordError: the file is damaged.
-    """
-    drafts = (
-        [] if epoch is None else [PickedFile(directory, PER_USER, ".npz").path(directory, epoch)]
-    )  # of a trial that its host cut short
-    paths = [path for path in (*_exports(directory), *drafts) if os.path.lexists(path)]
-    return read_table(paths[0]) if paths else None
-
-
-def read_table(path: Path) -> PerUser:
-    """Read a table.
-
-    Raises:
-        RecordError: the file is damaged.
-    """
-    check_regular(path, _LIMIT)
-    try:
-        _check_unpacked(path)
-        return PerUser.read(path)
-    except RecordError:
-        raise
-    except (ValueError, KeyError, IndexError, EOFError, MemoryError, CsvError, zipfile.BadZipFile) as err:
-        raise RecordError(f"{path}: holds no values by user: {err}") from err
-
-
-def _check_unpacked(path: Path) -> None:
-    """Refuse a packed table that unpacks to more than a table may have."""
-    if path.suffix != ".npz":
-        return
-    with zipfile.ZipFile(path) as file:
-        size = sum(part.file_size for part in file.infolist())
-    if size > _LIMIT.line:
-        raise RecordError(
-            f"{path}: unpacks to {size} bytes, and at most {_LIMIT.line} are read of {_LIMIT.name}"
-        )
-
-
-def _exports(directory: Path) -> tuple[Path, Path]:
-    return directory / f"{PER_USER}.csv", directory / f"{PER_USER}.npz"
-
-
 EXAMPLES = "examples"
-
-
-class ExampleFiles:
-    """Follows the picked epoch of one run, as `UserTables` does.
-
-    Args:
-        directory: the trial's own; None holds the lines in memory alone.
-    """
-
-    def __init__(self, directory: Path | None) -> None:
-        self.lines: tuple[Line, ...] = ()
-        self._directory = directory
-        self._drafts = PickedFile(self._directory, EXAMPLES, ".jsonl")
-
-    def follow(self, epoch: int, picked: int | None, lines: Sequence[Line]) -> None:
-        """Keep the examples of a closed epoch if that is the picked one now."""
-        if picked == epoch:
-            self.lines = tuple({"epoch": epoch, **line} for line in lines)
-        self._drafts.follow(epoch, picked, self._write if self.lines else None)
-
-    def checkpointed(self) -> None:
-        """Mark a checkpoint, from which the run can resume."""
-        self._drafts.checkpointed()
-
-    def restore(self, picked: int | None) -> None:
-        """Go on after a checkpoint at which this epoch was the picked one.
-
-        Raises:
-            RecordError: its file is damaged.
-        """
-        path = self._drafts.restore(picked)
-        self.lines = () if path is None else read_examples(path)
-
-    def export(self) -> None:
-        """Write the lines to `examples.jsonl`, and delete the drafts."""
-        if self.lines and self._directory is not None:
-            with atomic_write(self._directory / f"{EXAMPLES}.jsonl") as file:
-                self._write(file)
-            self._drafts.prune()
-
-    def _write(self, file: BinaryIO) -> None:
-        for line in self.lines:
-            text = json.dumps(line, allow_nan=False, ensure_ascii=False)
-            file.write(
-                f"{text}\n".encode(errors="backslashreplace")
-            )  # half a surrogate becomes JSON's escape
-
-
-def read_examples(path: Path) -> tuple[Line, ...]:
-    """Read what a run left.
-
-    Raises:
-        RecordError: a line is damaged; the message names it.
-    """
-    lines = []
-    for number, line in enumerate(read_lines(path, EPOCHS_LIMIT), 1):
-        try:
-            lines.append(read_json(line))
-        except ValueError as err:
-            raise RecordError(f"{path}:{number}: holds no example: {err}") from err
-    return tuple(lines)
-
-
 CHECKPOINTS = "checkpoints"
 
 
@@ -402,3 +181,219 @@ def _stored(checkpoints: Checkpoints, written: tuple[EpochRecord, ...]) -> Store
     adopted = bool(content.get("adopted"))
     epochs = written[: content["epoch"] + 1]
     return Stored(epochs, content["states"], random_of_ranks(content), adopted)
+
+
+class PickedFile:
+    """A file such as `name-0003.jsonl`, which has the content of epoch 3 while that is the picked one.
+
+    A run that goes on after its checkpoint may have picked an earlier epoch by then, so the file of that one
+    stays until the next checkpoint is written.
+
+    Args:
+        directory: the trial's own; None writes nothing.
+        name: the file's, without epoch and ending.
+        ending: with its dot.
+    """
+
+    def __init__(self, directory: Path | None, name: str, ending: str) -> None:
+        self.directory = directory
+        self._name, self._ending = name, ending
+        self._picked: int | None = None
+        self._at_checkpoint: int | None = None
+        self._found: set[Path] | None = None
+
+    def follow(self, epoch: int, picked: int | None, write: Write | None) -> None:
+        """Write the content of a closed epoch if that is the picked one now and has any."""
+        self._picked = picked
+        if picked == epoch and write is not None and self.directory is not None:
+            path = self.path(self.directory, epoch)
+            with atomic_write(path) as file:
+                write(file)
+            self._files.add(path)
+        self.prune(picked, self._at_checkpoint)
+
+    def checkpointed(self) -> None:
+        """Mark a checkpoint, from which the run can resume: earlier picks are not needed any more."""
+        self._at_checkpoint = self._picked
+        self.prune(self._picked)
+
+    def restore(self, picked: int | None) -> Path | None:
+        """Go on after a checkpoint at which this epoch was the picked one; return its file, if it has one."""
+        self._picked = self._at_checkpoint = picked
+        if self.directory is None or picked is None:
+            return None
+        path = self.path(self.directory, picked)
+        return path if path.exists() else None
+
+    def prune(self, *epochs: int | None) -> None:
+        """Delete the files of all other epochs."""
+        if self.directory is None or not self._files:
+            return
+        current = {self.path(self.directory, epoch) for epoch in epochs if epoch is not None}
+        for path in self._files - current:
+            path.unlink(missing_ok=True)
+        self._files.intersection_update(current)
+
+    @property
+    def _files(self) -> set[Path]:
+        """Those there are; the directory is looked at once, for what an earlier process left."""
+        if self._found is None:
+            pattern = f"{self._name}-*{self._ending}"
+            self._found = set() if self.directory is None else set(self.directory.glob(pattern))
+        return self._found
+
+    def path(self, directory: Path, epoch: int) -> Path:
+        """Return the path of the file of an epoch."""
+        return directory / f"{self._name}-{epoch:04d}{self._ending}"
+
+
+class UserTables:
+    """Follows the picked epoch of one run. `per_user-0003.npz` has the values of epoch 3 until the run ends.
+
+    Args:
+        directory: the trial's own; None holds the table in memory alone.
+    """
+
+    def __init__(self, directory: Path | None) -> None:
+        self.table: PerUser | None = None
+        self._directory = directory
+        self._drafts = PickedFile(directory, PER_USER, ".npz")
+
+    def follow(self, epoch: int, picked: int | None, table: PerUser) -> None:
+        """Keep the table of a closed epoch if that is the picked one now."""
+        if picked == epoch:
+            self.table = table or None
+        self._drafts.follow(epoch, picked, None if self.table is None else self.table.to_npz)
+
+    def checkpointed(self) -> None:
+        """Mark a checkpoint, from which the run can resume: earlier picks are not needed any more."""
+        self._drafts.checkpointed()
+
+    def restore(self, picked: int | None) -> None:
+        """Go on after a checkpoint at which this epoch was the picked one.
+
+        Raises:
+            RecordError: its table is damaged.
+        """
+        path = self._drafts.restore(picked)
+        self.table = None if path is None else read_table(path)
+
+    def export(self) -> None:
+        """Write the table to `per_user.csv`, or to `per_user.npz` if it is large, and delete the drafts."""
+        if self.table is None or self._directory is None:
+            return
+        large = self.table.cells > _MOST_CELLS
+        csv, npz = _exports(self._directory)
+        with atomic_write(npz if large else csv) as file:
+            if large:
+                self.table.to_npz(file)
+            else:
+                file.write(self.table.csv_text().encode())
+        (csv if large else npz).unlink(missing_ok=True)
+        self._drafts.prune()
+
+
+def table_of(directory: Path, epoch: int | None) -> PerUser | None:
+    """Read the values by user of a trial that picked this epoch; None if it keeps none.
+
+    Raises:
+        RecordError: the file is damaged.
+    """
+    drafts = (
+        [] if epoch is None else [PickedFile(directory, PER_USER, ".npz").path(directory, epoch)]
+    )  # of a trial that its host cut short
+    paths = [path for path in (*_exports(directory), *drafts) if os.path.lexists(path)]
+    return read_table(paths[0]) if paths else None
+
+
+def read_table(path: Path) -> PerUser:
+    """Read a table.
+
+    Raises:
+        RecordError: the file is damaged.
+    """
+    check_regular(path, _LIMIT)
+    try:
+        _check_unpacked(path)
+        return PerUser.read(path)
+    except RecordError:
+        raise
+    except (ValueError, KeyError, IndexError, EOFError, MemoryError, CsvError, zipfile.BadZipFile) as err:
+        raise RecordError(f"{path}: holds no values by user: {err}") from err
+
+
+def _check_unpacked(path: Path) -> None:
+    """Refuse a packed table that unpacks to more than a table may have."""
+    if path.suffix != ".npz":
+        return
+    with zipfile.ZipFile(path) as file:
+        size = sum(part.file_size for part in file.infolist())
+    if size > _LIMIT.line:
+        raise RecordError(
+            f"{path}: unpacks to {size} bytes, and at most {_LIMIT.line} are read of {_LIMIT.name}"
+        )
+
+
+def _exports(directory: Path) -> tuple[Path, Path]:
+    return directory / f"{PER_USER}.csv", directory / f"{PER_USER}.npz"
+
+
+class ExampleFiles:
+    """Follows the picked epoch of one run, as `UserTables` does.
+
+    Args:
+        directory: the trial's own; None holds the lines in memory alone.
+    """
+
+    def __init__(self, directory: Path | None) -> None:
+        self.lines: tuple[Line, ...] = ()
+        self._directory = directory
+        self._drafts = PickedFile(self._directory, EXAMPLES, ".jsonl")
+
+    def follow(self, epoch: int, picked: int | None, lines: Sequence[Line]) -> None:
+        """Keep the examples of a closed epoch if that is the picked one now."""
+        if picked == epoch:
+            self.lines = tuple({"epoch": epoch, **line} for line in lines)
+        self._drafts.follow(epoch, picked, self._write if self.lines else None)
+
+    def checkpointed(self) -> None:
+        """Mark a checkpoint, from which the run can resume."""
+        self._drafts.checkpointed()
+
+    def restore(self, picked: int | None) -> None:
+        """Go on after a checkpoint at which this epoch was the picked one.
+
+        Raises:
+            RecordError: its file is damaged.
+        """
+        path = self._drafts.restore(picked)
+        self.lines = () if path is None else read_examples(path)
+
+    def export(self) -> None:
+        """Write the lines to `examples.jsonl`, and delete the drafts."""
+        if self.lines and self._directory is not None:
+            with atomic_write(self._directory / f"{EXAMPLES}.jsonl") as file:
+                self._write(file)
+            self._drafts.prune()
+
+    def _write(self, file: BinaryIO) -> None:
+        for line in self.lines:
+            text = json.dumps(line, allow_nan=False, ensure_ascii=False)
+            file.write(
+                f"{text}\n".encode(errors="backslashreplace")
+            )  # half a surrogate becomes JSON's escape
+
+
+def read_examples(path: Path) -> tuple[Line, ...]:
+    """Read what a run left.
+
+    Raises:
+        RecordError: a line is damaged; the message names it.
+    """
+    lines = []
+    for number, line in enumerate(read_lines(path, EPOCHS_LIMIT), 1):
+        try:
+            lines.append(read_json(line))
+        except ValueError as err:
+            raise RecordError(f"{path}:{number}: holds no example: {err}") from err
+    return tuple(lines)

@@ -15,11 +15,14 @@ from ..metrics._device import process, world_size
 from ..metrics.reports import Report
 from .example_finder import RankExamples
 from .logged_values import together
-from .monitor import Told, over_ranks
+from .monitor import RankValues, over_ranks
 
 T = TypeVar("T")
 
 _FIRST = 0
+
+Additives = Mapping[str, Mapping[str, Report]]
+"""Additive values by split and task."""
 
 
 @dataclass(frozen=True)
@@ -131,10 +134,6 @@ def _format_failure(failure: BaseException | None) -> str | None:
     return None if failure is None else f"{type(failure).__name__}: {failure}"
 
 
-Additives = Mapping[str, Mapping[str, Report]]
-"""Additive values by split and task."""
-
-
 @dataclass(frozen=True)
 class RankState:
     """The counts, records, logs, watched values and examples of one or several processes, by split.
@@ -146,8 +145,8 @@ class RankState:
     measured: Mapping[str, Mapping[str, Any]]
     counts: Additives
     recorded: Additives
-    watched: Told
-    logged: Told
+    watched: RankValues
+    logged: RankValues
     examples: Sequence[RankExamples]
     targets: tuple[int, int] | None = None
 
@@ -178,7 +177,7 @@ def by_split(states: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {split: [state[split] for state in states if split in state] for split in splits}
 
 
-def _first_of(logged: Sequence[Told]) -> Told:
+def _first_of(logged: Sequence[RankValues]) -> RankValues:
     """Return the logged values of the first process that has each: they cannot be added."""
     values: dict[str, float] = {}
     reasons: dict[str, str] = {}

@@ -96,13 +96,13 @@ class Examples:
     """Finds the worst and the best examples of an epoch.
 
     The ranking metric measures each batch a second time here, row by row; the others measure only the few
-    rows that enter the record. Of a batch on a device the values are
-    read once, and then only such rows; if the ranking metric has to be measured on one row after the other
-    (see `measured_rows`), which takes long, the batch is copied to the host before.
+    rows that enter the record. Of a batch on a device the values are read once, and then only such rows. If
+    the ranking metric has to be measured on one row after the other (see `measured_rows`), which takes long,
+    the batch is copied to the host before.
 
     An example whose value is not finite is neither best nor worst: it is listed as `undefined`, with the
     reason. One that the ranking metric leaves out (`ignore_index`, a weight of 0, a user without a relevant
-    item) is no example.
+    item) is not an example.
 
     Args:
         plan: how many, by which metric.
@@ -140,7 +140,7 @@ class Examples:
             meters = self._meters_of(place.feature, live, eligible)
             candidates = self._rank_rows(meters, eligible, [first + row for row in rows])
             new = extremes.take(self._plan, candidates)
-            self._tell(new, eligible, meters)
+            self._add_lines(new, eligible, meters)
             _add_entries(new, entries, rows)
 
     def take(self, void: Collection[str] = ()) -> RankExamples:
@@ -192,7 +192,7 @@ class Examples:
             if weight > 0:
                 yield Example(value, number, row)
 
-    def _tell(self, new: list[Example], batch: Outputs, meters: list[Metric]) -> None:
+    def _add_lines(self, new: list[Example], batch: Outputs, meters: list[Metric]) -> None:
         """Make the lines of examples that enter the record: only their rows are read."""
         if not new:
             return

@@ -46,6 +46,12 @@ Line = dict[str, Any]
 MOST_CLASSES = 100
 """A line with scores of more classes has `left_out` in their place."""
 
+DEFAULT_COUNT = 20  # at either end, by default
+_TRIED, _FEW = 40, 6  # rows of a batch on which a metric is tried; of pictures and sounds, which take long
+_NOISES = (0.0, 0.2, 0.5, 0.8)  # of those batches, each with a seed of its own
+_NAMED = 5  # other metrics in an error
+_FORMS = "true, a number, or a mapping such as {worst: 20, best: 20, metric: log_loss}"
+
 
 def lines_of(batch: Outputs) -> list[Line]:
     """Return a line for each row of a batch, which has few rows: target, prediction and model outputs.
@@ -56,9 +62,9 @@ def lines_of(batch: Outputs) -> list[Line]:
     >>> lines_of(Outputs(Category(), logits=[[0.5, 1.5, 0.0]], target=[1]))
     [{'target': 1, 'prediction': 1, 'logits': [0.5, 1.5, 0.0]}]
     """
-    columns_of_row = _ranking(batch) if isinstance(batch, RankingBatch) else dict(_facts_of(batch))
+    facts = _ranking(batch) if isinstance(batch, RankingBatch) else dict(_facts_of(batch))
     scores, left_out = _scores(batch)
-    columns = {**columns_of_row, **scores}
+    columns = {**facts, **scores}
     rows = [{name: values[row] for name, values in columns.items()} for row in range(len(batch))]
     return [{**row, "left_out": left_out} for row in rows] if left_out else rows
 
@@ -160,13 +166,6 @@ def host(tensors: Mapping[str, Any]) -> dict[str, Any]:
     return {name: x.detach().cpu() if isinstance(x, Tensor) else x for name, x in tensors.items()}
 
 
-KEPT = 20  # at either end, by default
-_TRIED, _FEW = 40, 6  # rows of a batch on which a metric is tried; of pictures and sounds, which take long
-_NOISES = (0.0, 0.2, 0.5, 0.8)  # of those batches, each with a seed of its own
-_NAMED = 5  # other metrics in an error
-_FORMS = "true, a number, or a mapping such as {worst: 20, best: 20, metric: log_loss}"
-
-
 @dataclass(frozen=True)
 class ExamplePlan:
     """The examples of an epoch to keep.
@@ -188,9 +187,9 @@ class ExamplePlan:
 
 
 @dataclass(frozen=True)
-class _Asked:
-    worst: int = KEPT
-    best: int = KEPT
+class _Settings:
+    worst: int = DEFAULT_COUNT
+    best: int = DEFAULT_COUNT
     metric: str | None = None
 
 
@@ -267,16 +266,16 @@ def _holds(metric: Metric, source: Draw, noise: float, seed: int) -> bool | None
         return None
 
 
-def _parse_request(request: Any) -> _Asked | None:
+def _parse_request(request: Any) -> _Settings | None:
     if request is None or request is False:
         return None
     if request is True:
-        return _Asked()
+        return _Settings()
     if isinstance(request, int):
         request = {"worst": request, "best": request}
     if not isinstance(request, Mapping) or not request.keys() <= {"worst", "best", "metric"}:
         raise RunError(f"track_examples is {_FORMS}; got {request!r}")
-    settings = _Asked(**request)
+    settings = _Settings(**request)
     counts = (settings.worst, settings.best)
     if any(type(count) is not int or count < 0 for count in counts) or not any(counts):
         raise RunError(f"track_examples keeps so many examples, whole numbers from 0; got {request!r}")

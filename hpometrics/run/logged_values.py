@@ -18,13 +18,15 @@ from ..metrics.registry.names import MICRO, MetricName
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION, check_task
 from ..metrics.reports import Metrics, Report, aggregate_named_reports, aggregate_unnamed_reports
 from ..space.dimensions import shown
-from .monitor import Told
+from .monitor import RankValues
 from .split import check_split
 from .throughput import NO_TASK
 
 Tasks = str | Sequence[str] | None
 
 _MIXED = "some recorded values name a task and some do not; say task= with each"
+
+Function = Callable[[Any, Any, Any, Metrics], object]
 
 
 class LoggedValues:
@@ -80,7 +82,7 @@ class LoggedValues:
             self.recorded(VALIDATION).of(task).add_metrics(metrics)
             metrics.clear()
 
-    def numbers(self) -> Told:
+    def numbers(self) -> RankValues:
         """Return each logged value as a plain number, and the reason of one that is undefined."""
         return self._numbers.state()
 
@@ -136,7 +138,7 @@ class Logged:
                 f"run.record_global({name!r}, AverageMetric(value * rows, rows)) for each of them"
             )
 
-    def state(self) -> Told:
+    def state(self) -> RankValues:
         """Return each value as a plain number, and the reason of one that is undefined."""
         return {name: float(value) for name, value in self._values.items()}, self._reasons
 
@@ -304,9 +306,6 @@ def _parse_name(text: str) -> tuple[str | None, bool]:
     if name.task not in (None, ALL_TASKS) or name.feature is not None or name.split is not None:
         return None, False
     return str(name.bare), name.over_tasks == MICRO
-
-
-Function = Callable[[Any, Any, Any, Metrics], object]
 
 
 class Teachers:

@@ -26,6 +26,24 @@ except ImportError:  # there is none on Windows
 _MIB = 2**20
 _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 2**10  # bytes there, KiB elsewhere
 
+_AT_ONCE = 256  # norms that wait to be added up, so that a step adds nothing
+_SKIPPED = -1.0  # stands for the norm of a step that a gradient scaler skips; no norm is negative
+_ROUNDED = (torch.float16, torch.bfloat16)
+Numbers = Mapping[str, float]
+RankValues = tuple[Numbers, Mapping[str, str]]
+"""The values of one process, and why some are nan."""
+_RULES: dict[str, Callable[[Sequence[float]], float]] = {
+    "sum": math.fsum,
+    "mean": fmean,
+    "max": max,
+    "min": min,
+    "first": lambda values: values[0],
+}
+Values = dict[str, float]
+Reasons = dict[str, str]
+_TOTAL = "total_train_updates"
+_TRAIN = "train"
+
 
 class Resources:
     """Measures epochs, one after the other."""
@@ -60,11 +78,6 @@ def _gpus_in_use() -> list[int]:
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return []
     return [gpu for gpu in range(torch.cuda.device_count()) if torch.cuda.max_memory_allocated(gpu)]
-
-
-_AT_ONCE = 256  # norms that wait to be added up, so that a step adds nothing
-_SKIPPED = -1.0  # stands for the norm of a step that a gradient scaler skips; no norm is negative
-_ROUNDED = (torch.float16, torch.bfloat16)
 
 
 class Gradients:
@@ -177,20 +190,7 @@ def total_norm(grads: list[Tensor]) -> Tensor:
     return norm
 
 
-Numbers = Mapping[str, float]
-Told = tuple[Numbers, Mapping[str, str]]
-"""The values of one process, and why some are nan."""
-
-_RULES: dict[str, Callable[[Sequence[float]], float]] = {
-    "sum": math.fsum,
-    "mean": fmean,
-    "max": max,
-    "min": min,
-    "first": lambda values: values[0],
-}
-
-
-def over_ranks(states: Sequence[Told]) -> Told:
+def over_ranks(states: Sequence[RankValues]) -> RankValues:
     """Combine the values of processes in the order of ranks; those that lack a value do not count for it.
 
     A value that is nan on one rank is nan, with the rank in the reason.
@@ -212,13 +212,6 @@ def _together(name: str, values: Sequence[float]) -> float:
         return math.nan
     entry = diagnostic(name)
     return _RULES["first" if entry is None else entry.over_ranks](values)
-
-
-Values = dict[str, float]
-Reasons = dict[str, str]
-
-_TOTAL = "total_train_updates"
-_TRAIN = "train"
 
 
 class Watch:

@@ -39,6 +39,15 @@ from .statistics_store import (
 Outputs = OutputFeature | Mapping[str, OutputFeature]
 THRESHOLD = "threshold"
 
+FloatArray = npt.NDArray[np.float64]
+What = Literal["rows", "matrix"]
+DRAWS = 1000
+MOST_VALUES = 1 << 18
+"""Of more scores than these no rows are drawn: a thousand times so many take minutes."""
+_MATRIX, _ROWS = Confusion().label, (Scores().label, Pooled().label)
+_ROWWISE = (BINARY, CATEGORY)  # whose matrix counts rows, not words of one text or labels of one row
+_DEFINED = 0.95  # of the draws at least so many must have a value
+
 
 class Answers:
     """Measures one metric of stored epochs, as a run would have measured it.
@@ -71,7 +80,7 @@ class Answers:
     @property
     def name(self) -> str:
         """The name of its values."""
-        return self._called(self._spec.name)
+        return self._name_of(self._spec.name)
 
     def answered(self, directory: Path, epochs: Sequence[EpochRecord]) -> tuple[EpochRecord, ...]:
         """Return epochs of a trial with the value of the metric added; nan with its reason.
@@ -87,7 +96,7 @@ class Answers:
         for statistics in read_statistics(directory):
             record = requested.get((statistics.attempt, statistics.epoch))
             if record is not None:
-                rescored[record.epoch] = self._answered(record, statistics)
+                rescored[record.epoch] = self._rescore(record, statistics)
         for record in epochs:
             if record.epoch not in rescored:
                 raise NotKeptError(f"nothing is kept of epoch {record.epoch}")
@@ -100,11 +109,11 @@ class Answers:
             NotKeptError: nothing.
             RecordError: the file of statistics is damaged.
         """
-        attempt_and_epoch = record.attempt, record.epoch
+        key = record.attempt, record.epoch
         matches = [
             statistics
             for statistics in read_statistics(directory)
-            if (statistics.attempt, statistics.epoch) == attempt_and_epoch
+            if (statistics.attempt, statistics.epoch) == key
         ]
         if not matches:
             raise NotKeptError(f"nothing is kept of epoch {record.epoch}")
@@ -112,7 +121,7 @@ class Answers:
 
     def value(self, statistics: EpochStatistics) -> float:
         """Return the value of an epoch; nan where it is undefined."""
-        values, _ = self._measured(statistics, VALIDATION)
+        values, _ = self._measure(statistics, VALIDATION)
         value = values[self._spec.name]
         return math.nan if isinstance(value, list) else value
 
@@ -132,16 +141,16 @@ class Answers:
         """Return the output feature of the rows of a part."""
         return self._split(VALIDATION).live(part.output).output
 
-    def _answered(self, record: EpochRecord, statistics: EpochStatistics) -> EpochRecord:
+    def _rescore(self, record: EpochRecord, statistics: EpochStatistics) -> EpochRecord:
         values, reasons = dict(record.values), dict(record.reasons)
         splits = dict.fromkeys(part.split for part in statistics.parts if part.split != VALIDATION)
-        measured, why = self._measured(statistics, VALIDATION)
+        measured, why = self._measure(statistics, VALIDATION)
         for split in splits:
             with suppress(NotKeptError):  # what stands beside the value that is asked for may be missing
-                beside, of_beside = self._measured(statistics, split)
+                beside, of_beside = self._measure(statistics, split)
                 measured, why = {**measured, **beside}, {**why, **of_beside}
-        values |= {self._called(name): value for name, value in measured.items()}
-        reasons |= {self._called(name): reason for name, reason in why.items()}
+        values |= {self._name_of(name): value for name, value in measured.items()}
+        reasons |= {self._name_of(name): reason for name, reason in why.items()}
         tasks = {part.task for part in statistics.parts if part.task is not None}
         epoch = EpochValues(self._spec, tasks)
         epoch.take("measured", values, reasons)
@@ -150,7 +159,7 @@ class Answers:
             epoch.settle()
         return replace(record, values=epoch.values, reasons=epoch.reasons)
 
-    def _measured(self, statistics: EpochStatistics, split: str) -> tuple[Values, Reasons]:
+    def _measure(self, statistics: EpochStatistics, split: str) -> tuple[Values, Reasons]:
         if VALIDATION not in self._spec.collections:
             return {}, {}  # of what the engine reports
         metrics = self._split(split)
@@ -188,7 +197,7 @@ class Answers:
         except HpometricsError as err:
             raise NotKeptError(f"{self.name} cannot be measured of the rows that are kept: {err}") from err
 
-    def _called(self, name: str) -> str:
+    def _name_of(self, name: str) -> str:
         """Return the name of a value, with the threshold if it is not the output's own."""
         if self._threshold is None:
             return name
@@ -232,18 +241,6 @@ def _lacking(name: str, live: TaskCollection, part: StatisticsSnapshot, rows: bo
     return f"{name} needs {what}{reasons}; kept are {stored}. Run it anew, --fresh, with {' or '.join(ways)}"
 
 
-FloatArray = npt.NDArray[np.float64]
-What = Literal["rows", "matrix"]
-
-DRAWS = 1000
-MOST_VALUES = 1 << 18
-"""Of more scores than these no rows are drawn: a thousand times so many take minutes."""
-
-_MATRIX, _ROWS = Confusion().label, (Scores().label, Pooled().label)
-_ROWWISE = (BINARY, CATEGORY)  # whose matrix counts rows, not words of one text or labels of one row
-_DEFINED = 0.95  # of the draws at least so many must have a value
-
-
 class Redrawn:
     """One epoch of a trial, drawn again.
 
@@ -271,7 +268,7 @@ class Redrawn:
         if self.what == "matrix":
             for part in parts:
                 _check_matrix(answers, part)
-        self._kept = replace(statistics, parts=tuple(map(self._alone, parts)))
+        self._statistics = replace(statistics, parts=tuple(map(self._alone, parts)))
 
     def values(self, seed: int) -> FloatArray:
         """Compute the metric of every draw, (DRAWS,); one seed draws the same rows of two epochs of one size.
@@ -281,8 +278,8 @@ class Redrawn:
                 would promise what a bootstrap cannot know.
         """
         random = np.random.default_rng(seed)
-        samples = (tuple(_draw(part, random) for part in self._kept.parts) for _ in range(DRAWS))
-        values = np.array([self._answers.value(replace(self._kept, parts=parts)) for parts in samples])
+        samples = (tuple(_draw(part, random) for part in self._statistics.parts) for _ in range(DRAWS))
+        values = np.array([self._answers.value(replace(self._statistics, parts=parts)) for parts in samples])
         if (values == values[0]).all():
             raise NotKeptError(f"every draw gives {values[0]:g}, which says nothing of other rows")
         return values
@@ -291,7 +288,7 @@ class Redrawn:
         """Check whether both have the same rows: as many of each task, in one order, with equal targets."""
         if self.what != "rows" or other.what != "rows":
             return False
-        own, others = (_targets(each._kept) for each in (self, other))
+        own, others = (_targets(each._statistics) for each in (self, other))
         return own.keys() == others.keys() and all(torch.equal(own[key], others[key]) for key in own)
 
     def _alone(self, part: StatisticsSnapshot) -> StatisticsSnapshot:

@@ -31,6 +31,13 @@ __all__ = ["Reported", "RunSpec", "Train", "engine", "engine_facts"]
 
 _FIXED = "a fixed size"
 
+Train = Callable[..., Any]
+T = TypeVar("T", bound=Callable[..., Any])
+Outputs = Output | Mapping[str, Output]
+_FACTS = "__hpometrics__"
+Collections = Mapping[str | None, TaskCollection]
+"""What is measured of each output by name; None names the only one."""
+
 
 def defaults_of(output: OutputFeature) -> tuple[MetricName, ...]:
     """Return the metrics of the default group whose memory does not grow with the length of an epoch.
@@ -48,17 +55,6 @@ def defaults_of(output: OutputFeature) -> tuple[MetricName, ...]:
 def _is_light(name: MetricName, feature_type: str) -> bool:
     entry = observed_of(find_metric(name, feature_type).entries[0])
     return entry is not None and entry.memory == _FIXED
-
-
-Train = Callable[..., Any]
-T = TypeVar("T", bound=Callable[..., Any])
-Outputs = Output | Mapping[str, Output]
-
-_FACTS = "__hpometrics__"
-
-
-Collections = Mapping[str | None, TaskCollection]
-"""What is measured of each output by name; None names the only one."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ from .statistics_store import Measured
 Values = dict[str, Reading]
 Reasons = dict[str, str]
 
+Void = dict[tuple[str | None, str | None], str]
+
 
 class EpochValues:
     """The values of an epoch by name, and for each that is nan the reason.
@@ -130,9 +132,6 @@ def _tasks_of(spec: RunSpec) -> set[str]:
     """Return the tasks that are optimized."""
     tasks = {metric.task for metric in spec.objectives}
     return {str(task) for task in tasks if task not in (None, ALL_TASKS)}
-
-
-Void = dict[tuple[str | None, str | None], str]
 
 
 class SplitMetrics:

@@ -50,6 +50,14 @@ _TYPES = {
 _MOST_AXES = 16
 _MOST_OF_A_ROW = 1 << 24  # values: an empty tensor has no bytes to check its shape against
 
+Keeping = Literal["small", "all", "none"]
+"""`small` is what has a fixed size, up to `MOST_BYTES` an epoch; `all` also what grows with the rows."""
+KEEPING: tuple[Keeping, ...] = ("small", "all", "none")
+MOST_BYTES = 1 << 16
+State = Mapping[str, Tensor]
+GROWS = "it grows with the rows"
+STATISTICS_FILE = "statistics.jsonl"
+
 
 def tensor_to_json(tensor: Tensor) -> dict[str, Any]:
     """Write a tensor.
@@ -84,16 +92,6 @@ def tensor_from_json(content: Mapping[str, Any]) -> Tensor:
             )
         return torch.empty(shape, dtype=dtype)
     return torch.frombuffer(bytearray(raw), dtype=dtype).reshape(shape)
-
-
-Keeping = Literal["small", "all", "none"]
-"""`small` is what has a fixed size, up to `MOST_BYTES` an epoch; `all` also what grows with the rows."""
-
-KEEPING: tuple[Keeping, ...] = ("small", "all", "none")
-MOST_BYTES = 1 << 16
-
-State = Mapping[str, Tensor]
-GROWS = "it grows with the rows"
 
 
 @dataclass(frozen=True)
@@ -288,9 +286,6 @@ def _target_of(output: OutputFeature, target: Tensor) -> Tensor:
 def _weights(weight: Tensor) -> dict[str, Tensor]:
     """Return the weights of rows, unless all are 1."""
     return {} if bool((weight == 1).all()) else {"sample_weight": weight}
-
-
-STATISTICS_FILE = "statistics.jsonl"
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,20 @@ from ..metrics.features import OutputFeature, Sequence, Text
 from ..metrics.registry.scope import ALL_TASKS
 from ..metrics.reports import Report
 
+Count = int | Tensor
+EXAMPLES = "exs"
+NO_TASK = ""
+"""The key of values that belong to no task."""
+CONTEXT, LABELS, GENERATED = "context_tokens", "label_tokens", "generated_tokens"
+CUT = {CONTEXT: "context_truncated", LABELS: "label_truncated"}
+KEYWORDS = frozenset({CONTEXT, LABELS, GENERATED, *CUT.values()})
+"""Keywords of an update that count tokens of its rows; none of them reaches the metrics."""
+_BOTH = "context and label tokens"
+_LETTERS = {CONTEXT: "c", LABELS: "l"}
+_PER_BATCH = {"ctpb": CONTEXT, "ltpb": LABELS, "tpb": _BOTH}
+_PER_SECOND = {"ctps": CONTEXT, "ltps": LABELS, "tps": _BOTH}
+_WITH_ROWS = ("target", "predictions", "probabilities", "logits", "scores", "target_probabilities")
+
 
 class Timer:
     """Wall seconds by split: the time up to a mark belongs to the split that is marked.
@@ -44,24 +58,6 @@ class Timer:
         now = time.perf_counter()
         self.seconds[split] = self.seconds.get(split, 0.0) + now - self._last
         self._last = now
-
-
-Count = int | Tensor
-
-EXAMPLES = "exs"
-NO_TASK = ""
-"""The key of values that belong to no task."""
-
-CONTEXT, LABELS, GENERATED = "context_tokens", "label_tokens", "generated_tokens"
-CUT = {CONTEXT: "context_truncated", LABELS: "label_truncated"}
-KEYWORDS = frozenset({CONTEXT, LABELS, GENERATED, *CUT.values()})
-"""Keywords of an update that count tokens of its rows; none of them reaches the metrics."""
-
-_BOTH = "context and label tokens"
-_LETTERS = {CONTEXT: "c", LABELS: "l"}
-_PER_BATCH = {"ctpb": CONTEXT, "ltpb": LABELS, "tpb": _BOTH}
-_PER_SECOND = {"ctps": CONTEXT, "ltps": LABELS, "tps": _BOTH}
-_WITH_ROWS = ("target", "predictions", "probabilities", "logits", "scores", "target_probabilities")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +96,11 @@ class _Sums:
     def report(self) -> Report:
         """Return the values that exist for each task."""
         values: Report = {EXAMPLES: SumMetric(self.exs)}
-        for remaining, cut in CUT.items():
-            letter = _LETTERS[remaining]
-            if remaining in self.rows:
+        for tokens, cut in CUT.items():
+            letter = _LETTERS[tokens]
+            if tokens in self.rows:
                 values[f"{letter}len"] = AverageMetric(
-                    self.totals[remaining] + self.totals.get(cut, 0), self.rows[remaining]
+                    self.totals[tokens] + self.totals.get(cut, 0), self.rows[tokens]
                 )
             if cut in self.rows:
                 values[f"{letter}trunc"] = AverageMetric(self.shortened[cut], self.rows[cut])

@@ -39,6 +39,8 @@ from .spec import RunSpec, Train
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _AT_WORK = threading.Lock()  # held by a trial while it trains
 
+ERROR_FILE = "error.txt"
+
 
 @cache
 def versions(numbered: bool) -> Mapping[str, str]:
@@ -47,15 +49,13 @@ def versions(numbered: bool) -> Mapping[str, str]:
     Args:
         numbered: whether the host counts trials, as one with a study does; a Tuner of your own does not.
     """
-    versions_by_name = {"python": platform.python_version(), "torch": str(torch.__version__)}
+    result = {"python": platform.python_version(), "torch": str(torch.__version__)}
     for host in ("optuna", "ray"):
         if host in sys.modules:
-            versions_by_name[host] = str(sys.modules[host].__version__)
-    if (
-        numbered and "ray" in versions_by_name and "optuna" not in versions_by_name
-    ):  # it draws the params, and no worker loads it
-        versions_by_name["optuna"] = version("optuna")
-    return versions_by_name
+            result[host] = str(sys.modules[host].__version__)
+    if numbered and "ray" in result and "optuna" not in result:  # it draws the params, and no worker loads it
+        result["optuna"] = version("optuna")
+    return result
 
 
 def machine() -> str | None:
@@ -96,9 +96,6 @@ def _warn_shared() -> None:
         RuntimeWarning,
         stacklevel=1,  # the caller is a pool of the host
     )
-
-
-ERROR_FILE = "error.txt"
 
 
 def run_trial(
@@ -174,7 +171,7 @@ def attempt(
         fsync=fsync,
         loggers=loggers,
     )
-    record, run, error, failure = _carried_out(train, trial_record, spec, reporter, make_run)
+    record, run, error, failure = _run_once(train, trial_record, spec, reporter, make_run)
     if directory is not None:
         write_trial(directory, record if stands is None else stands(record))
         _keep(directory, record, run, error)
@@ -230,7 +227,7 @@ def earlier_trial(directory: Path, params: Mapping[str, Any]) -> TrialRecord | N
     return earlier
 
 
-def _carried_out(
+def _run_once(
     train: Train, trial_record: TrialRecord, spec: RunSpec, reporter: Reporter, make_run: Callable[[], Run]
 ) -> tuple[TrialRecord, Run | None, BaseException | None, BaseException | None]:
     """Train under the conditions of a trial.

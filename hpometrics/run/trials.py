@@ -201,16 +201,16 @@ def make_trials(
         ConfigError, MissingExtraError: a logger does not exist, or its package is not installed.
         HpometricsError: `train` itself refuses the search.
     """
-    facts_of_search = {
+    settings = {
         **engine_facts(train),
         **{name: fact for name, fact in facts.items() if fact is not None},
     }
-    if "metric" not in facts_of_search:
+    if "metric" not in settings:
         raise RunError("what is optimized? metric= takes a name, a Metric or Reported(name, objective)")
     home = None if directory is None else Path(directory).absolute()
     for logger in loggers:
         check_logger(logger, home)
-    spec = RunSpec(**facts_of_search)
+    spec = RunSpec(**settings)
     check_search(train, spec, params)
     return Trials(train, spec, home, seed, fsync, tuple(loggers), repeats, retries)
 

@@ -17,6 +17,9 @@ from .one_standard_error import simplest_within_error
 from .pareto import front_trials, knee_of
 from .rules import RULES, At, Pick
 
+_FLOORS = {TrialState.COMPLETE: 0, TrialState.INFEASIBLE: 1}
+_MOST = 10
+
 
 @dataclass(frozen=True)
 class Best:
@@ -174,9 +177,6 @@ def pick_trial(records: Sequence[TrialRecord], objective: Objective) -> TrialRec
     return complete[objective.best_index(math.nan if r.value is None else r.value for r in complete)]
 
 
-_FLOORS = {TrialState.COMPLETE: 0, TrialState.INFEASIBLE: 1}
-
-
 def _violation(record: TrialRecord) -> float:
     return violation(record.constraints.values())
 
@@ -200,9 +200,6 @@ def _check_feasible(records: Sequence[TrialRecord], objective: Objective) -> Non
 def _last_reason(records: Sequence[TrialRecord]) -> str:
     reasons = [f" (trial {record.number}: {record.reason})" for record in records if record.reason]
     return reasons[-1] if reasons else ""
-
-
-_MOST = 10
 
 
 def read_pick(text: str) -> Pick:

@@ -14,6 +14,10 @@ from ..exceptions import SpaceError
 
 Scalar = str | int | float | bool | None
 
+When = Mapping[str, Any]
+_LARGEST_INT = 2**53  # Optuna keeps ints as floats
+_ON_GRID = 1e-8  # Optuna's own tolerance for a value to lie on a step
+
 
 def is_number(value: object) -> TypeGuard[int | float]:
     """Check whether a value is a finite int or float; a bool is not."""
@@ -59,12 +63,6 @@ def shown(value: object) -> str:
     except ValueError:  # Python prints no int of more than 4300 digits
         text = "a value too long to print"
     return f"{excerpt(text, 60)}{'...' if len(text) > 60 else ''} ({type(value).__name__})"
-
-
-When = Mapping[str, Any]
-
-_LARGEST_INT = 2**53  # Optuna keeps ints as floats
-_ON_GRID = 1e-8  # Optuna's own tolerance for a value to lie on a step
 
 
 @dataclass(frozen=True)

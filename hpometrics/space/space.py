@@ -25,6 +25,8 @@ __all__ = ["Choice", "Float", "Int", "Space", "Value"]
 
 _MOST_POINTS = 100_000
 
+Mutable = Float | Int | Choice
+
 
 class Space:
     """A mapping from param to dimension; a bare scalar is a constant.
@@ -270,9 +272,6 @@ def _pop(name: str, dimension: Dimension, params: dict[str, Any]) -> Any:
         if spelled == dict(bundle) and value in (_ABSENT, label):
             return label
     raise SpaceError(f"space.{name}: no bundle sets {spelled!r}; the labels are {', '.join(bundles)}")
-
-
-Mutable = Float | Int | Choice
 
 
 def mutable(space: Space, names: object) -> dict[str, Mutable]:
