@@ -125,10 +125,10 @@ def _table(rows: Mapping[str, Mapping[str, Reading]], width: int | None) -> str:
         labels = [[label.ljust(wide) for label in ("", *names)]]
     room = math.inf if width is None else width - len(_INDENT) - sum(len(label[0]) + 1 for label in labels)
     blocks = _blocks(columns, room)
-    return "\n".join(_printed([*labels, *block], last=block is blocks[-1]) for block in blocks)
+    return "\n".join(_format_columns([*labels, *block], last=block is blocks[-1]) for block in blocks)
 
 
-def _printed(columns: Sequence[Sequence[str]], last: bool) -> str:
+def _format_columns(columns: Sequence[Sequence[str]], last: bool) -> str:
     lines = [(_INDENT + " ".join(cells)).rstrip() for cells in zip(*columns, strict=True)]
     if not last:
         lines[0] += "  \\"

@@ -100,7 +100,7 @@ def read_lines(path: Path, limit: Limit, *, follow: bool = False) -> Iterator[by
         RecordError: it is a symbolic link, not a regular file, or too large, or a line is too long.
     """
     handle, size = _open(path, limit, follow)
-    with _buffered(handle, size) as file:
+    with _open_buffered(handle, size) as file:
         remaining = size if limit.size is None else limit.size
         while line := file.readline(limit.line + 1):
             if len(line) > limit.line:
@@ -183,7 +183,7 @@ def _read(handle: int, size: int) -> bytes:
     return content
 
 
-def _buffered(handle: int, size: int) -> BinaryIO:
+def _open_buffered(handle: int, size: int) -> BinaryIO:
     """Read a small file at once, as most are; allocating a buffer would take longer than reading it."""
     if size > _AT_ONCE:
         return os.fdopen(handle, "rb")

@@ -188,7 +188,7 @@ def _restore(directory: Path, damaged: Path, final: TrialRecord | None, metric: 
     has_checkpoint = final.checkpoint is not None and final.checkpoint.exists()
     write_trial(directory, final if has_checkpoint else replace(final, checkpoint=None))
     epochs = _examine_epochs(directory, final, StudyTrial(final, None), metric)
-    return _joined(f"{what}: trial {final.number} is written again as the study has it", epochs)
+    return _join(f"{what}: trial {final.number} is written again as the study has it", epochs)
 
 
 def _put_aside_copy(directory: Path, number: int, study_trial: StudyTrial | None, metric: str) -> str:
@@ -206,7 +206,7 @@ def _rewrite(directory: Path, record: TrialRecord, epochs: Repair | None) -> str
     aside = put_aside(directory / TRIAL_FILE)
     write_trial(directory, record)
     text = f"{directory / TRIAL_FILE} is damaged, kept as {aside.name}: it is written again as it reads"
-    return _joined(text, epochs)
+    return _join(text, epochs)
 
 
 def _go_on(directory: Path, study_trial: StudyTrial, metric: str) -> str:
@@ -216,7 +216,7 @@ def _go_on(directory: Path, study_trial: StudyTrial, metric: str) -> str:
     record = TrialRecord(number, study_trial.params or {}, TrialState.INTERRUPTED)
     write_trial(directory, record)
     text = f"{facts} is {what}: trial {number} goes on with the params that the study has"
-    return _joined(text, _examine_epochs(directory, record, study_trial, metric))
+    return _join(text, _examine_epochs(directory, record, study_trial, metric))
 
 
 def _params_in(space: ParamSpace | None, record: TrialRecord) -> Mapping[str, Any] | None:
@@ -234,7 +234,7 @@ def _begin_anew(directory: Path, record: TrialRecord) -> str:
     return f"{what}: it begins anew with others"
 
 
-def _joined(text: str, epochs: Repair | None) -> str:
+def _join(text: str, epochs: Repair | None) -> str:
     return text if epochs is None else f"{text}; {epochs()}"
 
 
@@ -268,7 +268,7 @@ def _examine_epochs(
     sound = [line for line in lines if line is not None]
     stored = () if study_trial is None else study_trial.record.epochs
     if record.state.finished:
-        picked = _picked(record, metric)
+        picked = _picked_epoch(record, metric)
         stored = stored or picked
         wrong = {one.epoch for one in picked if not _agrees(one, sound, metric)}
         sound = [one for one in sound if one.epoch not in wrong]
@@ -303,7 +303,7 @@ def _write_epochs(
     return f"{damage}: {len({one.epoch for one in epochs})} epochs are left{aside}{fate}"
 
 
-def _picked(final: TrialRecord, metric: str) -> tuple[EpochRecord, ...]:
+def _picked_epoch(final: TrialRecord, metric: str) -> tuple[EpochRecord, ...]:
     """Return the picked epoch of a finished trial from its facts; of repeats, that of the first."""
     if final.epoch is None or final.value is None:
         return ()

@@ -134,8 +134,8 @@ class Artifacts:
             self._checkpoints.save(epoch, self._states, random)
             if self._keep is not Keep.ALL:
                 self._checkpoints.keep(epoch, picked if self._keep is Keep.BEST else None)
-            self.users.checkpointed()
-            self.examples.checkpointed()
+            self.users.mark_checkpoint()
+            self.examples.mark_checkpoint()
         if self._host is not None and self._states is not None:
             Checkpoints(self._host.folder(picked == epoch)).save(epoch, self._states, random)
         self._states = None
@@ -153,14 +153,14 @@ class Artifacts:
         """Return the checkpoint at the end of an epoch, if it was kept."""
         return None if self._checkpoints is None or epoch is None else self._checkpoints.path(epoch)
 
-    def stored(self) -> Stored:
+    def read_stored(self) -> Stored:
         """Read the latest checkpoint and the epochs up to it; of a fresh run there is nothing."""
         if self._host is not None:
             with self._host.received() as received:
-                return Stored() if received is None else _stored(Checkpoints(received[0]), received[1])
+                return Stored() if received is None else _read_stored(Checkpoints(received[0]), received[1])
         if self._checkpoints is None or self._log is None:
             return Stored()
-        return _stored(self._checkpoints, self._log.read())
+        return _read_stored(self._checkpoints, self._log.read())
 
     def go_on(self, picked: int | None) -> None:
         """Go on from the checkpoint at which this epoch was the picked one."""
@@ -174,7 +174,7 @@ class Artifacts:
                 log.close()
 
 
-def _stored(checkpoints: Checkpoints, written: tuple[EpochRecord, ...]) -> Stored:
+def _read_stored(checkpoints: Checkpoints, written: tuple[EpochRecord, ...]) -> Stored:
     content = checkpoints.load_latest(before=len(written))
     if content is None:
         return Stored()
@@ -212,7 +212,7 @@ class PickedFile:
             self._files.add(path)
         self.prune(picked, self._at_checkpoint)
 
-    def checkpointed(self) -> None:
+    def mark_checkpoint(self) -> None:
         """Mark a checkpoint, from which the run can resume: earlier picks are not needed any more."""
         self._at_checkpoint = self._picked
         self.prune(self._picked)
@@ -265,9 +265,9 @@ class UserTables:
             self.table = table or None
         self._drafts.follow(epoch, picked, None if self.table is None else self.table.to_npz)
 
-    def checkpointed(self) -> None:
+    def mark_checkpoint(self) -> None:
         """Mark a checkpoint, from which the run can resume: earlier picks are not needed any more."""
-        self._drafts.checkpointed()
+        self._drafts.mark_checkpoint()
 
     def restore(self, picked: int | None) -> None:
         """Go on after a checkpoint at which this epoch was the picked one.
@@ -356,9 +356,9 @@ class ExampleFiles:
             self.lines = tuple({"epoch": epoch, **line} for line in lines)
         self._drafts.follow(epoch, picked, self._write if self.lines else None)
 
-    def checkpointed(self) -> None:
+    def mark_checkpoint(self) -> None:
         """Mark a checkpoint, from which the run can resume."""
-        self._drafts.checkpointed()
+        self._drafts.mark_checkpoint()
 
     def restore(self, picked: int | None) -> None:
         """Go on after a checkpoint at which this epoch was the picked one.

@@ -93,7 +93,7 @@ class Checkpoints:
         if seed is not None:
             seed_all(seed)
         make_private(self.directory)
-        self._write(self._adopted(epoch), epoch, states, [random_states()], adopted=True)
+        self._write(self._adopted_path(epoch), epoch, states, [random_states()], adopted=True)
 
     def check_taken(self, epoch: int) -> None:
         """Refuse an epoch that comes before the end of one whose state was adopted.
@@ -132,7 +132,7 @@ class Checkpoints:
             RecordError: the file is damaged or not ours.
             NewerFormatError: a newer version has written it.
         """
-        adopted = self._adopted(epoch)
+        adopted = self._adopted_path(epoch)
         path = adopted if adopted.exists() else self._path(epoch)
         content = load_checkpoint(path)
         if content["epoch"] != epoch:
@@ -156,7 +156,7 @@ class Checkpoints:
             try:
                 return self.load(epoch)
             except RecordError as err:
-                if self._adopted(epoch).exists():
+                if self._adopted_path(epoch).exists():
                     raise
                 aside, epoch = put_aside(self._path(epoch)).name, self.latest(epoch)
                 start = "begins again" if epoch is None else f"goes on after epoch {epoch}"
@@ -179,7 +179,7 @@ class Checkpoints:
     def _path(self, epoch: int) -> Path:
         return self.directory / f"epoch-{epoch:04d}.pt"
 
-    def _adopted(self, epoch: int) -> Path:
+    def _adopted_path(self, epoch: int) -> Path:
         return self.directory / f"adopted-{epoch:04d}.pt"
 
     def _epochs(self, kind: str = "epoch") -> list[int]:
@@ -232,7 +232,7 @@ def copy_states(objects: Mapping[str, Stateful]) -> dict[str, Any]:
             raise RunError(
                 f"checkpoint({name}=...) needs an object with state_dict, got {type(thing).__name__}"
             )
-        states[name] = _copied(name, thing.state_dict())
+        states[name] = _copy(name, thing.state_dict())
     return states
 
 
@@ -287,16 +287,16 @@ def seed_all(seed: int) -> None:
         torch.default_generator.manual_seed(seed)
 
 
-def _copied(name: str, value: Any) -> Any:
+def _copy(name: str, value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.detach().to("cpu", copy=True)
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, (list, tuple)):
-        parts = [_copied(name, part) for part in value]
+        parts = [_copy(name, part) for part in value]
         return parts if isinstance(value, list) else tuple(parts)
     if isinstance(value, Mapping):
-        return _copied_mapping(name, value)
+        return _copy_mapping(name, value)
     if type(value) in _PLAIN:
         return value
     raise RunError(
@@ -304,8 +304,8 @@ def _copied(name: str, value: Any) -> Any:
     )
 
 
-def _copied_mapping(name: str, value: Mapping[Any, Any]) -> Any:
-    copied = OrderedDict((key, _copied(name, part)) for key, part in value.items())
+def _copy_mapping(name: str, value: Mapping[Any, Any]) -> Any:
+    copied = OrderedDict((key, _copy(name, part)) for key, part in value.items())
     if isinstance(value, Counter):  # of the milestones of a schedule
         return Counter(copied)
     if not isinstance(value, OrderedDict):

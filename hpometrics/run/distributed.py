@@ -71,7 +71,7 @@ class Ranks:
         self._check_group()
         if self.alone:
             return [make()]
-        value, failure = _tried(make)
+        value, failure = _try_make(make)
         answers: list[Any] = [None] * self._count
         self._collect(lambda: torch.distributed.all_gather_object(answers, (value, _format_failure(failure))))
         if failure is not None:
@@ -90,7 +90,7 @@ class Ranks:
         self._check_group()
         if self.alone:
             return make()
-        value, failure = _tried(make) if self.leads else (None, None)
+        value, failure = _try_make(make) if self.leads else (None, None)
         message: list[Any] = [(value, _format_failure(failure))]
         self._collect(lambda: torch.distributed.broadcast_object_list(message, src=_FIRST))
         if failure is not None:
@@ -123,7 +123,7 @@ def sendable(stop: BaseException) -> BaseException:
     return stop
 
 
-def _tried(make: Callable[[], T]) -> tuple[T | None, BaseException | None]:
+def _try_make(make: Callable[[], T]) -> tuple[T | None, BaseException | None]:
     try:
         return make(), None
     except BaseException as err:  # the other ranks learn of it before it is raised
@@ -151,21 +151,21 @@ class RankState:
     targets: tuple[int, int] | None = None
 
 
-def joined(states: Sequence[RankState]) -> RankState:
+def combine_states(states: Sequence[RankState]) -> RankState:
     """Combine the states of processes in the order of ranks, except `measured`, which the splits merge."""
     if len(states) == 1:
         return states[0]
     return RankState(
         {},
-        _added_up(state.counts for state in states),
-        _added_up(state.recorded for state in states),
+        _add_up(state.counts for state in states),
+        _add_up(state.recorded for state in states),
         over_ranks([state.watched for state in states]),
-        _first_of([state.logged for state in states]),
+        _first_values([state.logged for state in states]),
         [examples for state in states for examples in state.examples],
     )
 
 
-def _added_up(states: Iterable[Additives]) -> Additives:
+def _add_up(states: Iterable[Additives]) -> Additives:
     """Add up additive values of several processes."""
     return {split: together(parts) for split, parts in by_split(states).items()}
 
@@ -177,7 +177,7 @@ def by_split(states: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {split: [state[split] for state in states if split in state] for split in splits}
 
 
-def _first_of(logged: Sequence[RankValues]) -> RankValues:
+def _first_values(logged: Sequence[RankValues]) -> RankValues:
     """Return the logged values of the first process that has each: they cannot be added."""
     values: dict[str, float] = {}
     reasons: dict[str, str] = {}

@@ -18,7 +18,7 @@ from ..metrics.registry.names import MetricName
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION
 from ..metrics.reports import Report
 from ..metrics.retrieval.per_user import PerUser
-from .distributed import Additives, Ranks, RankState, by_split, joined
+from .distributed import Additives, Ranks, RankState, by_split, combine_states
 from .example_finder import Examples, Place
 from .example_selection import Line
 from .logged_values import LoggedValues, reading
@@ -135,7 +135,7 @@ class EpochMeter:
         states = self._ranks.gather(lambda: (self.updated, self._measured_state()))
         if not any(updated for updated, _ in states):
             return {}
-        splits = self._splits if self._ranks.alone else self._merged(state for _, state in states)
+        splits = self._splits if self._ranks.alone else self._merge(state for _, state in states)
         values = EpochValues(self._spec, _tasks_of(splits.values(), ()))
         for metrics in splits.values():
             values.take("measured", *metrics.compute())
@@ -186,11 +186,11 @@ class EpochMeter:
 
     def _combine_ranks(self, states: Sequence[RankState]) -> EpochValues:
         """Combine the values of all ranks, then forget the epoch."""
-        splits, state = self._over_ranks(states), joined(states)
+        splits, state = self._over_ranks(states), combine_states(states)
         if not self._passes:
             self.targets = digest_of([state.targets for state in states])
             self._passes = int(self.targets is not None)
-        values, reasons = self._measured(splits, state.counts, state.recorded)
+        values, reasons = self._compute_values(splits, state.counts, state.recorded)
         self.per_user = _by_user(splits.values())
         if self._examples is not None:
             self.examples = self._examples.close(state.examples)
@@ -207,13 +207,13 @@ class EpochMeter:
         return epoch
 
     def _over_ranks(self, states: Sequence[RankState]) -> Mapping[str, SplitMetrics]:
-        return self._splits if self._ranks.alone else self._merged(state.measured for state in states)
+        return self._splits if self._ranks.alone else self._merge(state.measured for state in states)
 
-    def _merged(self, states: Iterable[Mapping[str, Any]]) -> Mapping[str, SplitMetrics]:
+    def _merge(self, states: Iterable[Mapping[str, Any]]) -> Mapping[str, SplitMetrics]:
         """Return the metrics of each split, merged over every process."""
         return {split: self._split(split).over(parts) for split, parts in by_split(states).items()}
 
-    def _measured(
+    def _compute_values(
         self, splits: Mapping[str, SplitMetrics], counts: Additives, recorded: Additives
     ) -> tuple[Values, Reasons]:
         values: Values = {}
@@ -227,7 +227,7 @@ class EpochMeter:
                 if self._wants(name):  # a metric's own gen_n_toks stands
                     values.setdefault(called_of(split, name), count.value())
         for split, state in recorded.items():
-            self._read(split, state, values, reasons)
+            self._add_recorded(split, state, values, reasons)
         return values, reasons
 
     def _reset(self) -> None:
@@ -244,7 +244,9 @@ class EpochMeter:
             self._spec.defaults or name in self._spec.optimized or MetricName.parse(name).metric != EXAMPLES
         )
 
-    def _read(self, split: str, state: Mapping[str, Report], values: Values, reasons: Reasons) -> None:
+    def _add_recorded(
+        self, split: str, state: Mapping[str, Report], values: Values, reasons: Reasons
+    ) -> None:
         """Add the recorded values of a split to the measured ones."""
         for name, recorded in reading(state, self._recorded_names).items():
             called = called_of(split, name)
@@ -307,7 +309,7 @@ class TargetDigest:
             self._readable = False
             return
         self._rows += len(hashes)
-        self._total = self._total + _mixed(hashes + zlib.crc32((output or "").encode())).sum()
+        self._total = self._total + _mix(hashes + zlib.crc32((output or "").encode())).sum()
 
     def sums(self) -> tuple[int, int] | None:
         """Return the number of rows and the sum of their hashes; None if a target could not be read."""
@@ -344,7 +346,7 @@ def _hashes_of(target: Any) -> Tensor | None:
     whole = (values.double() + 0.0).view(torch.int64) if values.is_floating_point() else values.long()
     columns = whole.reshape(len(whole), -1) if len(whole) else whole.reshape(0, 1)
     places = torch.arange(1, columns.shape[1] + 1, device=columns.device) * _ODD[0]
-    return _mixed(columns + places).sum(1)
+    return _mix(columns + places).sum(1)
 
 
 def _of_list(rows: Sequence[Any]) -> Tensor | None:
@@ -361,7 +363,7 @@ def _has_text(row: Any) -> bool:
     return isinstance(row, str) or any(isinstance(part, str) for part in row)
 
 
-def _mixed(values: Tensor) -> Tensor:
+def _mix(values: Tensor) -> Tensor:
     """Apply the finalizer of splitmix64, whose every output bit depends on every input bit."""
     values = (values ^ (values >> 30)) * _ODD[1]
     values = (values ^ (values >> 27)) * _ODD[2]

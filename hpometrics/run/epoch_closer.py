@@ -81,9 +81,9 @@ class Progress:
             if not spec.objective.better(spec.target, value):
                 self.ended_by = End.TARGET
         if self.ended_by is not End.TARGET:
-            self.ended_by = self._exhausted(seconds)
+            self.ended_by = self._limit_reached(seconds)
 
-    def _exhausted(self, seconds: float) -> End | None:
+    def _limit_reached(self, seconds: float) -> End | None:
         """Return the limit that is reached, if any."""
         spec = self._spec
         if spec.patience is not None and self.impatience >= spec.patience:
@@ -314,7 +314,7 @@ class EpochCloser:
 
     def _report_stored(self) -> tuple[Stored, Decision | None]:
         """Read the stored epochs and report them anew; the host may have stopped the run before."""
-        stored, decision = self.artifacts.stored(), None
+        stored, decision = self.artifacts.read_stored(), None
         for record in stored.epochs:
             self._add_stored(record)
             decision = self._report(final=False)

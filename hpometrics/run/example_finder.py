@@ -155,7 +155,7 @@ class Examples:
     def close(self, states: Sequence[RankExamples]) -> tuple[Line, ...]:
         """Return the lines of an epoch: of what each rank found, in the order of ranks."""
         void = frozenset[str]().union(*(each.void for each in states))
-        places = states[0].places if len(states) == 1 else self._joined(states)
+        places = states[0].places if len(states) == 1 else self._join(states)
         valid = [(place, extremes) for place, extremes in places.items() if place.split not in void]
         return tuple(line for place, extremes in valid for line in extremes.lines(place))
 
@@ -206,7 +206,7 @@ class Examples:
             why = {"reason": f"{self._plan.metric} is {example.value}"} if odd else {}
             example.line = {"values": values, **why, **line}
 
-    def _joined(self, states: Sequence[RankExamples]) -> dict[Place, Extremes]:
+    def _join(self, states: Sequence[RankExamples]) -> dict[Place, Extremes]:
         """Combine what all processes have found, each example with the number of its process."""
         joined: dict[Place, Extremes] = {}
         for process, each in enumerate(states):

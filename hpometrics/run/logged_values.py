@@ -163,7 +163,7 @@ def _number(name: str, value: Any) -> Any:
             return value.detach()
         came = f"a tensor of shape {tuple(value.shape)} and {value.dtype}"
         raise RunError(f"log({name}=...) takes one number, got {came}")
-    plain = _unwrapped(value)
+    plain = _unwrap(value)
     if isinstance(plain, bool) or not isinstance(plain, Real):
         raise RunError(f"log({name}=...) takes one number, got {shown(value)}; int() or float() makes one")
     try:
@@ -174,7 +174,7 @@ def _number(name: str, value: Any) -> Any:
         ) from None
 
 
-def _unwrapped(value: Any) -> Any:
+def _unwrap(value: Any) -> Any:
     """Return the one element of an array of another library; a masked one has none."""
     single = hasattr(value, "item") and getattr(value, "size", 0) == 1
     return value.item() if single and not isinstance(value, np.ma.MaskedArray) else value

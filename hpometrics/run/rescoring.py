@@ -349,7 +349,7 @@ def _drawn_state(state: State, random: np.random.Generator) -> State:
         return {"matrix": _drawn_matrix(state["matrix"], random)}
     rows = len(state.get("scores", state.get("values", ())))
     chosen = torch.from_numpy(random.integers(rows, size=rows)) if rows else None
-    return state if chosen is None else _chosen(state, chosen)
+    return state if chosen is None else _select_rows(state, chosen)
 
 
 def _drawn_matrix(matrix: Tensor, random: np.random.Generator) -> Tensor:
@@ -358,7 +358,7 @@ def _drawn_matrix(matrix: Tensor, random: np.random.Generator) -> Tensor:
     return torch.from_numpy(random.multinomial(total, counts / max(1, total))).reshape(matrix.shape)
 
 
-def _chosen(state: State, rows: Tensor) -> dict[str, Tensor]:
+def _select_rows(state: State, rows: Tensor) -> dict[str, Tensor]:
     """Return the state of these rows; a fact of all rows, such as that they are logits, stays."""
     whole = {name for name, tensor in state.items() if name == "are_logits" or not len(tensor)}
     return {name: tensor if name in whole else tensor[rows] for name, tensor in state.items()}

@@ -97,8 +97,10 @@ class ResolvedMetrics:
         reported = {spec.name for spec in (*objectives, *beside) if spec.reported}
         bounds = dict(resolve_constraints(constraints, features, reported))
         every = (*objectives, *beside, *bounds.values())
-        combined = _combined(every)
-        return cls(features, objectives, beside, bounds, combined, _collections(every, features, unasked_of))
+        combined = _unique_combinations(every)
+        return cls(
+            features, objectives, beside, bounds, combined, _create_collections(every, features, unasked_of)
+        )
 
     @cached_property
     def optimized(self) -> Mapping[str, Objective]:
@@ -176,7 +178,7 @@ class RunSpec:
         track, constraints = tuple(self.track), tuple(self.constraints)
         features = _features(self.output)
         resolved = ResolvedMetrics.of(
-            self.metric, self.direction, track, constraints, features, self._unasked
+            self.metric, self.direction, track, constraints, features, self._default_metrics
         )
         self._set(resolved=resolved, output=_only_or_all(features), track=track)
         self._set(constraints=tuple(map(str, resolved.bounds)))
@@ -289,7 +291,7 @@ class RunSpec:
         """The values that are optimized, and those that constraints bound."""
         return *self.optimized, *(bound.name for bound in self.bounds)
 
-    def _unasked(self, output: OutputFeature) -> tuple[Unasked, ...]:
+    def _default_metrics(self, output: OutputFeature) -> tuple[Unasked, ...]:
         """Return what is measured of an output without a request, as far as its updates can be read by it."""
         defaults = defaults_of(output) if self.defaults else ()
         return (*defaults, *(row_metrics_of(output) if self.statistics == "all" else ()))
@@ -371,7 +373,7 @@ def _only_or_all(features: Features) -> OutputFeature | Features | None:
     return features[None] if None in features else features
 
 
-def _combined(every: Iterable[Asked]) -> tuple[SettledCombined, ...]:
+def _unique_combinations(every: Iterable[Asked]) -> tuple[SettledCombined, ...]:
     """Return each combination once; one over all tasks also under its name with `all/`."""
     combinations: dict[str, SettledCombined] = {}
     for requested in (one.combined for one in every if one.combined is not None):
@@ -387,7 +389,7 @@ def _combined(every: Iterable[Asked]) -> tuple[SettledCombined, ...]:
     return tuple(combinations.values())
 
 
-def _collections(
+def _create_collections(
     every: Iterable[Asked], features: Features, unasked_of: Callable[[OutputFeature], Sequence[Unasked]]
 ) -> dict[str, dict[str | None, TaskCollection]]:
     """Create the collections of each split and output: the requested metrics and the unasked ones."""

@@ -159,7 +159,7 @@ def snapshots_of(measured: Iterable[Measured], keeping: Keeping) -> tuple[Statis
     room = MOST_BYTES
     chosen: dict[int, dict[str, State]] = {}
     refused: dict[int, dict[str, str]] = {}
-    for size, index, label, state in sorted(_sized(parts, keeping), key=lambda one: one[:3]):
+    for size, index, label, state in sorted(_sizes(parts, keeping), key=lambda one: one[:3]):
         if size <= room or keeping == "all":
             room -= size
             chosen.setdefault(index, {})[label] = state
@@ -172,7 +172,7 @@ def snapshots_of(measured: Iterable[Measured], keeping: Keeping) -> tuple[Statis
     )
 
 
-def _sized(parts: Iterable[Measured], keeping: Keeping) -> Iterator[tuple[int, int, str, State]]:
+def _sizes(parts: Iterable[Measured], keeping: Keeping) -> Iterator[tuple[int, int, str, State]]:
     """Yield the size, the index of its part, the label and the state of each statistic that may be stored."""
     for index, part in enumerate(parts):
         for statistic in _held_by(part):

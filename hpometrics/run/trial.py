@@ -237,7 +237,7 @@ def _run_once(
     """
     since = time.perf_counter()
     with conditions(trial_record.seed, spec.threads):
-        run, error = _trained(train, deepcopy(dict(trial_record.params)), make_run)
+        run, error = _train(train, deepcopy(dict(trial_record.params)), make_run)
     stops = reporter.stops if run is None else run.stops
     failure = _failure(run, error, stops)
     seconds = round(time.perf_counter() - since, 6)
@@ -246,7 +246,7 @@ def _run_once(
     return judged(final, spec.bounds), run, error, failure
 
 
-def _trained(
+def _train(
     train: Train, params: dict[str, Any], make_run: Callable[[], Run]
 ) -> tuple[Run | None, BaseException | None]:
     """Train, and return the run, once it could be made, with what ended it too early."""

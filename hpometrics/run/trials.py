@@ -88,7 +88,7 @@ class Trials:
         A trial that was interrupted goes on with the repeat that it was at, and under the params in force.
         """
         home = self.directory_of(reporter.number) if keep and reporter.number is not None else None
-        trial = None if home is None else Ranks().from_first(lambda: _unfinished(home, params))
+        trial = None if home is None else Ranks().from_first(lambda: _resume_record(home, params))
         host = HoldsLast(reporter) if self.repeats > 1 else None
         spec = self.spec if keep else self.spec.without_checkpoints()
         while True:
@@ -239,7 +239,7 @@ def as_space(space: Space | Mapping[str, Any]) -> Space:
     return space if isinstance(space, Space) else Space(space)
 
 
-def _unfinished(home: Path, params: Mapping[str, Any]) -> TrialRecord | None:
+def _resume_record(home: Path, params: Mapping[str, Any]) -> TrialRecord | None:
     """Return the record of a trial that resumes, marked as running."""
     earlier = earlier_trial(home, params)
     if earlier is None or earlier.state.finished:

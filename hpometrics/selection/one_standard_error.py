@@ -46,7 +46,8 @@ def simplest_within_error(
     error = standard_error(best)
     within = [record for record in records if _reaches(record, best, error, objective)]
     return min(
-        within, key=lambda record: (_trained(record), objective.sort_key(_value(record)), record.number)
+        within,
+        key=lambda record: (_training_epochs(record), objective.sort_key(_value(record)), record.number),
     )
 
 
@@ -59,7 +60,7 @@ def _value(record: TrialRecord) -> float:
     return math.nan if record.value is None else record.value
 
 
-def _trained(record: TrialRecord) -> float:
+def _training_epochs(record: TrialRecord) -> float:
     """Return the epochs of training behind the value."""
     picked = [repeat.epoch for repeat in record.repeats] or [record.epoch or 0]
     return 1 + mean(picked)

@@ -64,7 +64,7 @@ def knee_of(front: Sequence[Point], objectives: Objectives) -> int:
     1
     """
     columns = [
-        _scaled(values, objective)
+        _scale(values, objective)
         for values, objective in zip(zip(*front, strict=True), objectives, strict=True)
     ]
     return MINIMIZE.best_index(math.fsum(point) for point in zip(*columns, strict=True))
@@ -74,7 +74,7 @@ def _keys(point: Point, objectives: Objectives) -> tuple[float, ...]:
     return tuple(objective.sort_key(value) for value, objective in zip(point, objectives, strict=True))
 
 
-def _scaled(values: Sequence[float], objective: Objective) -> list[float]:
+def _scale(values: Sequence[float], objective: Objective) -> list[float]:
     """Scale values to 0 at the best and 1 at the worst; values that are all the same are 0."""
     ordered = sorted(values, key=objective.sort_key)
     best, worst = ordered[0] / 2, ordered[-1] / 2  # halves, so that no difference overflows

@@ -289,10 +289,10 @@ def _of_front(
         head = f"trial {pick} is not on the front"
     else:
         head = f"of several objectives pick is knee or the number of a trial of the front, got {pick!r}"
-    raise ConfigError(f"{head}; pick knee, or one of these by its number: {_listed(front, optimized)}")
+    raise ConfigError(f"{head}; pick knee, or one of these by its number: {_format_front(front, optimized)}")
 
 
-def _listed(front: Sequence[TrialRecord], optimized: Mapping[str, Objective]) -> str:
+def _format_front(front: Sequence[TrialRecord], optimized: Mapping[str, Objective]) -> str:
     parts = [f"{record.number} ({_format_scores(record, optimized)})" for record in front[:_MOST]]
     more = len(front) - len(parts)
     return ", ".join(parts) + (f" and {more} more" if more else "")

@@ -155,7 +155,7 @@ class Space:
         params: dict[str, Any] = {}
         for name, dimension in self.dimensions.items():
             if name in picked:
-                params.update(_unpacked(name, dimension, picked[name]))
+                params.update(_unpack_value(name, dimension, picked[name]))
         return params
 
     def _check_known(self, name: str) -> None:
@@ -173,7 +173,7 @@ class Space:
         if not holds(self.dimensions[name], {**self._constants(), **picked}):
             yield from self._points(rest, picked)
             return
-        for value in _located(name, self.dimensions[name].points):
+        for value in _with_location(name, self.dimensions[name].points):
             yield from self._points(rest, {**picked, name: value})
 
     def _constants(self) -> dict[str, Any]:
@@ -242,17 +242,17 @@ def _check_value(name: str, dimension: Dimension, value: object) -> Any:
         return dimension.value
     if value is _ABSENT:
         raise SpaceError(f"space.{name}: is missing")
-    return _located(name, lambda: dimension.take(value))
+    return _with_location(name, lambda: dimension.take(value))
 
 
-def _located(name: str, call: Callable[[], Any]) -> Any:
+def _with_location(name: str, call: Callable[[], Any]) -> Any:
     try:
         return call()
     except SpaceError as err:
         raise SpaceError(f"space.{name}: {err}") from None
 
 
-def _unpacked(name: str, dimension: Dimension, value: Any) -> Mapping[str, Any]:
+def _unpack_value(name: str, dimension: Dimension, value: Any) -> Mapping[str, Any]:
     bundles = dimension.bundles if isinstance(dimension, Choice) else None
     if bundles is not None:
         return deepcopy(dict(bundles[value]))

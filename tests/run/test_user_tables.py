@@ -143,14 +143,14 @@ def test_what_was_picked_at_the_checkpoint_stays_until_the_next(tmp_path):
     """Epoch 2 is better than epoch 0, but a killed run would go on behind epoch 1 and know 0 alone."""
     kept = UserTables(tmp_path)
     kept.follow(0, 0, table(0.5))
-    kept.checkpointed()
+    kept.mark_checkpoint()
     kept.follow(1, 0, table(0.25))
     kept.follow(2, 2, table(0.75))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["per_user-0000.npz", "per_user-0002.npz"]
     again = UserTables(tmp_path)
     again.restore(0)
     assert values_of(again) == [0.5]
-    kept.checkpointed()
+    kept.mark_checkpoint()
     assert [path.name for path in tmp_path.iterdir()] == ["per_user-0002.npz"]
 
 
