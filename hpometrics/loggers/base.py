@@ -56,15 +56,15 @@ class EpochLogger(Protocol):
 
     On Ray each trial has a copy of its own, in the worker.
 
-    What it raises ends the trial as failed, with the logger's name; the record and the other loggers have
-    the epoch by then.
+    What it raises ends the trial as failed, with the logger's name; the record and the other loggers
+    already have the epoch.
     """
 
     def begin(self, run: Standing) -> None:
         """Begin before the first epoch is logged.
 
-        Of a run that goes on after a kill, `run.history` has the epochs already done. Whatever was logged of
-        this run earlier is void: it may hold epochs that the run will go through again.
+        For a run that resumes after a kill, `run.history` has the epochs already done. Whatever was logged of
+        this run earlier is void: it may hold epochs that the run will repeat.
         """
 
     def epoch(self, run: Standing) -> None:

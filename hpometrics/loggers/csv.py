@@ -23,7 +23,7 @@ _FACTS = ("epoch", "seconds")
 def cell(value: Any) -> Any:
     """Format a value for a CSV file: lists, mappings and booleans as JSON, a text on one line.
 
-    One that begins a formula is quoted.
+    A text that begins a formula is quoted.
 
     >>> cell(0.5), cell("=1+1"), cell([1, 2]), cell(True)
     (0.5, "'=1+1", '[1, 2]', 'true')
@@ -39,7 +39,7 @@ class CsvLogger:
     """Appends every epoch to `epochs.csv`; a nan is written as `nan`, a value that an epoch lacks is empty.
 
     Values that are more than one number are left out. When an epoch brings a value that none before it had,
-    or the run goes on after a kill, the file is written anew, so that every line has all columns.
+    or the run resumes after a kill, the file is written anew, so that every line has all columns.
 
     Args:
         directory: the trial's own.

@@ -26,7 +26,7 @@ _MOST = 100  # params of one request, and the tenth part of its metrics
 class MlflowLogger:
     """Logs to an MLflow server or database; metrics have the names that TensorBoard shows.
 
-    A run that goes on after a kill is logged anew from its record, and its earlier run is deleted. A value
+    A run that resumes after a kill is logged anew from its record, and its earlier run is deleted. A value
     that is not finite is logged as nan.
 
     Args:

@@ -42,7 +42,7 @@ def check_logger(logger: object, directory: Path | None) -> None:
     """Refuse, before the first trial, a logger that could not log.
 
     Raises:
-        ConfigError: there is none of this name, or it has not the methods of one.
+        ConfigError: the name is unknown, or the object lacks a method of a logger.
         MissingExtraError: its package is not installed.
         RunError: it writes files, and the run has no directory.
     """

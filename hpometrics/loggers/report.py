@@ -66,7 +66,7 @@ def rows_of(values: Mapping[str, Reading], split: str = VALIDATION) -> dict[str,
 def nice_report(values: Mapping[str, Reading | Readable], width: int | None = None) -> str:
     """Print the values of an epoch as a table: a row per task, a column per metric, both by name.
 
-    Where other splits than validation have values, each has a table under its name.
+    If other splits than validation have values, each has a table under its name.
 
     Args:
         values: by name, as in `EpochRecord.values`, or additive values as `aggregate_named_reports` returns;
@@ -89,7 +89,7 @@ def nice_report(values: Mapping[str, Reading | Readable], width: int | None = No
 def cell(value: Reading | None) -> str:
     """Print a value as ParlAI does: four digits, no zero before the point, no digits after it from 1000 on.
 
-    What is missing is blank, nan is `nan`, a curve or a matrix is its shape.
+    A missing value is blank, nan is `nan`, a curve or a matrix is its shape.
 
     >>> cell(0.5), cell(1.0), cell(0.0001239), cell(-0.32), cell(69.75421), cell(12345.6)
     ('.5000', '1', '.0001239', '-.32', '69.75', '12346')
@@ -174,7 +174,7 @@ def epoch_texts(history: Sequence[EpochRecord]) -> list[str]:
 
 
 class TableLogger:
-    """Appends every epoch to `report.txt`; a run that goes on begins it with the epochs it has.
+    """Appends every epoch to `report.txt`; a run that resumes writes its earlier epochs first.
 
     Args:
         directory: the trial's own.

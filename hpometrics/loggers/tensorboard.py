@@ -64,7 +64,7 @@ class TensorBoardLogger:
 
     A nan is written as nan, which TensorBoard marks: a gap would be drawn over. Curves and matrices are left
     out. The params and `METRIC/picked`, the value that counts so far, make the tab HPARAMS. TensorBoard keeps
-    numbers in single precision. A run that goes on begins its file anew with the epochs it has.
+    numbers in single precision. A run that resumes writes its file anew with its epochs.
 
     Args:
         directory: the trial's own.

@@ -49,11 +49,11 @@ class TrainStats:
     """Writes `.trainstats` whole or not at all, every few seconds while the run trains and when it ends.
 
     So the file of a run that is killed may lack its last seconds; an error or a stop of the host leaves all.
-    `epochs.jsonl` has every epoch at once, and a run that goes on writes the file anew from it.
+    `epochs.jsonl` has every epoch at once, and a run that resumes writes the file anew from it.
 
     Every epoch is a report in `train_reports` and `valid_reports`: its values that are one number, by name,
     and the totals by then. A value that is not finite is null there, and `reasons` says why. The final
-    reports are those of the picked epoch, once the run has come to its end. What is not known is null:
+    reports are those of the picked epoch, once the run has come to its end. Unknown values are null:
     `parleys`, and `final_extra_valid_report`.
 
     Args:

@@ -14,8 +14,8 @@ from .tensorboard import PICKED
 class WandbLogger:
     """Logs each epoch as a step, under the names that the record has.
 
-    A run that goes on after a kill is logged anew from its record, as a run of its own in the same group:
-    what W&B has cannot be taken back. A value that is not finite is left out of its step.
+    A run that resumes after a kill is logged anew from its record, as a run of its own in the same group:
+    what W&B has cannot be deleted. A value that is not finite is left out of its step.
 
     Args:
         directory: the trial's own; what is logged is kept in `wandb` below it.

@@ -69,7 +69,7 @@ def open_regular(path: Path, limit: Limit = RECORD_LIMIT, *, follow: bool = Fals
     Args:
         path: of the file.
         limit: how large it may be.
-        follow: the user has named it, so it may be a symbolic link.
+        follow: whether it may be a symbolic link, because the user has named it.
 
     Raises:
         FileNotFoundError: there is none.
@@ -233,10 +233,10 @@ def atomic_write(path: Path, sync: bool = True, *, last: bool = True) -> Iterato
 
     Args:
         path: of the file.
-        sync: it is on disk by then. What can be derived again need not wait for the disk: it outlives the
+        sync: sync the content to disk. What can be derived again need not wait for the disk: it outlives the
             writer, but maybe not a power cut.
-        last: its place is on disk by then too. Where False, the next file of the directory that is written
-            so brings it there; until then a power cut may leave the old file, whole.
+        last: sync its name to disk too. If False, the next file of the directory that is written so does it;
+            until then a power cut may leave the old file, whole.
 
     Raises:
         DiskError: it cannot be written.
@@ -265,7 +265,7 @@ def is_of_disk(error: BaseException) -> bool:
 class writing:
     """Turns an OSError into a DiskError with the file and the free space of its disk.
 
-    A class, as every epoch is written in it: to make a context of a generator takes three times as long.
+    It is a class since every epoch uses it: a context made of a generator takes three times as long.
 
     Raises:
         DiskError: it cannot.
@@ -311,8 +311,8 @@ def make_private(directory: Path) -> None:
     """Make a directory that its owner alone can read, unless it is there.
 
     Raises:
-        RecordError: a file is in its way, or it may not be made there.
-        DiskError: the disk does not take it.
+        RecordError: a file is in its way, or permission is denied.
+        DiskError: the disk is full, broken or read-only.
     """
     if directory.is_dir():
         return

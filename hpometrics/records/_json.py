@@ -1,9 +1,9 @@
 """Strict JSON with a format number and a digest, as every file of a record is written.
 
 Every file that is read again has the number of its format. A file without one is of format 0. A version that
-goes on with a sweep, or with a trial, first writes its number, in `sweep.resolved.yaml` or in `trial.json`. A
-newer version may have another digest, so a newer number in `trial.json` or in a line is refused whatever the
-digest. Only where this version's digest fits once a single digit is turned back, the number is damage.
+resumes a sweep or a trial first writes its number, in `sweep.resolved.yaml` or in `trial.json`. A newer
+version may have another digest, so a newer number in `trial.json` or in a line is refused whatever the
+digest. The number is damaged only if this version's digest fits after one digit is changed back.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def read_sealed(line: str, place: object) -> dict[str, Any]:
 
     Args:
         line: the text.
-        place: of it, as an error names it.
+        place: of the text, as an error names it.
 
     Raises:
         ValueError: the line is not strict JSON.

@@ -88,7 +88,7 @@ class EpochLog:
 def read_epochs(directory: Path) -> tuple[EpochRecord, ...]:
     """Return the epochs of a trial that count, in order; none if it wrote none.
 
-    An attempt that began again at an epoch voids what earlier ones wrote from that epoch on.
+    An attempt that restarted at an epoch voids what earlier attempts wrote from that epoch on.
 
     Raises:
         RecordError: a line is damaged.

@@ -109,8 +109,8 @@ class StudyTrial:
 
     Attributes:
         record: its state and results; its epochs hold what was reported to the study.
-        params: with which it goes on if it is open; None where they are still to be drawn.
-        is_current: an open trial has no params of another space, a finished one those that its record names.
+        params: those with which an open trial resumes; None if they are not drawn yet.
+        is_current: whether an open trial has params of the current space, a finished one those of its record.
     """
 
     record: TrialRecord
@@ -141,15 +141,15 @@ def find_repair(
 ) -> Repair | None:
     """Examine the record of a trial and return what mends it; None where nothing is damaged.
 
-    The name of the directory is the number of the trial. A trial that has ended is as its study has it, and
-    keeps every epoch that reads; the study has the metric of the others. An open trial keeps what is before
-    the damage, and trains the rest again; it begins anew if its params are unknown or have changed.
+    The name of the directory is the number of the trial. A finished trial is restored from its study,
+    and keeps every epoch that reads; the study has the metric of the others. An open trial keeps the epochs
+    before the damage and trains the rest again; it begins anew if its params are unknown or have changed.
 
     Args:
         directory: the trial's own, or where it should be.
         study_trial: what its study has of it; None if it does not have the trial.
-        metric: that is optimized.
-        space: from which a trial that the study does not know is drawn again.
+        metric: the metric that is optimized.
+        space: the space from which a trial that the study does not have is drawn again.
 
     Raises:
         NewerFormatError: a newer version of this package has written the record.

@@ -22,7 +22,7 @@ class Replayed:
 
     Args:
         recorded: as the record has them: numbers, None for one that is not finite, lists for a curve, texts.
-        again: as they came out; what was not recorded is shown and compares with nothing.
+        again: the values of the new run; one that was not recorded is printed without comparison.
         versions: those of the record.
         failure: why nothing came out.
         objectives: names of the values that count; the first one recorded unless given.

@@ -152,7 +152,7 @@ def _number(content: Any) -> float:
 def mean(values: Iterable[float]) -> float:
     """Return the mean of values that are all finite, else nan: a part of the repeats stands for none.
 
-    It is rounded once, so that equal values have themselves as mean and keep the constraints that each keeps.
+    It is rounded once, so that the mean of equal values is that value and keeps the same constraints.
 
     >>> mean([0.5, 0.75, 1.0]), mean([0.95, 0.95, 0.95]), mean([0.5, math.nan])
     (0.75, 0.95, nan)
@@ -240,7 +240,7 @@ class EpochRecord:
 
         Args:
             line: the text.
-            place: of it, as an error names it.
+            place: of the text, as an error names it.
 
         Raises:
             RecordError: the line is something else.
@@ -268,8 +268,8 @@ class TrialRecord:
     `checkpoint` is the state at the end of the picked epoch, if one was kept.
     `constraints` has by how much the picked epoch exceeds each bound: 0 or less keeps it.
     `failed_attempts` are the reasons of runs that were tried again. Of a trial with several `repeats` values
-    are means over them, epochs, picked epoch and checkpoint those of the first; of one that has a single run
-    there are none.
+    are means over them, epochs, picked epoch and checkpoint those of the first; a trial with
+    a single run has no repeats.
     Where population based training has changed a trial, `exploits` list the changes, `params` are those in
     force at the picked epoch and `first_params` those it began with. `targets` is the digest of the targets
     that it was measured on. `machine` is where its last process ran, by name and start.
@@ -381,7 +381,7 @@ def write_trial(directory: Path, record: TrialRecord, *, last: bool = True) -> N
 def is_as_written(content: Mapping[str, Any]) -> bool:
     """Check the content of a `trial.json` against its digest.
 
-    An earlier version wrote none; its file has every field that it knew.
+    Earlier versions wrote no digest; their files have every field of that time.
     """
     if _DIGEST in content:
         return bool(content[_DIGEST] == _digest(content))
@@ -392,7 +392,7 @@ def check_trial_format(content: Any, path: Path) -> None:
     """Refuse the content of a `trial.json` that a newer version has written.
 
     Raises:
-        NewerFormatError: one has; its digest may be of another kind.
+        NewerFormatError: it has; its digest may be of another kind.
         RecordError: the number is damaged: with a digit turned back, this version's digest fits.
     """
     try:

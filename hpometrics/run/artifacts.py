@@ -44,7 +44,7 @@ CHECKPOINTS = "checkpoints"
 class Stored:
     """The stored state of a run: its epochs, the state of each object, the random states of every rank.
 
-    `adopted`: the states are another trial's.
+    `adopted` is true if the states are another trial's.
     """
 
     epochs: tuple[EpochRecord, ...] = ()
@@ -97,11 +97,11 @@ class Artifacts:
     def append(self, record: EpochRecord, statistics: Sequence[StatisticsSnapshot] = ()) -> EpochRecord:
         """Write the statistics of an epoch, then the epoch into the record; return it as written.
 
-        The first epoch voids the checkpoints of an earlier attempt that lie behind it, and brings the names
-        in the directory to the disk: a line would be lost with that of its file.
+        The first epoch deletes the checkpoints of later epochs that an earlier attempt left, and syncs the
+        directory to disk: without the name of its file a line would be lost.
 
         Raises:
-            RunError: the run was to go on from the state of another trial, and has not taken it.
+            RunError: the run must resume from the state of another trial, and has not restored it.
         """
         if self._checkpoints is not None and not self._begun:
             self._checkpoints.check_taken(record.epoch)
@@ -121,9 +121,9 @@ class Artifacts:
         """Keep what belongs to the picked epoch, then write the requested checkpoint.
 
         Args:
-            epoch: which has closed.
-            picked: which counts now.
-            meter: what measured it.
+            epoch: the epoch that has closed.
+            picked: the epoch that counts now.
+            meter: what measured the epoch.
             random: the random states of every rank, for the checkpoint.
         """
         if meter.per_user is not None:
@@ -186,13 +186,13 @@ def _read_stored(checkpoints: Checkpoints, written: tuple[EpochRecord, ...]) -> 
 class PickedFile:
     """A file such as `name-0003.jsonl`, which has the content of epoch 3 while that is the picked one.
 
-    A run that goes on after its checkpoint may have picked an earlier epoch by then, so the file of that one
-    stays until the next checkpoint is written.
+    A run that resumes from its checkpoint may have picked an earlier epoch at that time, so the file of that
+    epoch stays until the next checkpoint is written.
 
     Args:
         directory: the trial's own; None writes nothing.
-        name: the file's, without epoch and ending.
-        ending: with its dot.
+        name: of the file, without epoch and ending.
+        ending: of the file, with its dot.
     """
 
     def __init__(self, directory: Path | None, name: str, ending: str) -> None:

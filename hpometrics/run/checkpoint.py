@@ -74,12 +74,12 @@ class Checkpoints:
     def adopt(self, epoch: int, donated: Path, seed: int | None) -> None:
         """Store the state of another trial, to resume from it instead of the own one at the end of an epoch.
 
-        The own one stays, as its epoch may be the picked one. Random streams start anew: two trials never
-        share one.
+        The own checkpoint stays, as its epoch may be the picked one. Random streams start anew: two trials
+        never share one.
 
         Args:
-            epoch: the last of the own ones.
-            donated: a directory with the other's checkpoint; of several the newest counts.
+            epoch: the last epoch of this trial.
+            donated: a directory with the checkpoint of the other trial; of several the newest counts.
             seed: of the random streams.
 
         Raises:
@@ -242,7 +242,8 @@ def put_states(objects: Mapping[str, Stateful], states: Mapping[str, Any], adopt
     Args:
         objects: by the names they were checkpointed under.
         states: of the checkpoint.
-        adopted: it is another trial's: an optimizer keeps its own options, which come from the params now.
+        adopted: whether it is another trial's: then an optimizer keeps its own options, which come from the
+            params.
 
     Raises:
         RunError: the checkpoint has no state of that name.

@@ -34,7 +34,7 @@ class Decision:
         over: no epoch follows.
         final: the epoch was reported as the final one.
         stop: the host's stop.
-        counterpart: what the other ranks call as the first one reports, where its host hears all at once.
+        counterpart: what the other ranks call while the first one reports to a host that needs all ranks.
     """
 
     steering: Mapping[str, float]
@@ -66,7 +66,7 @@ class Ranks:
         Raises:
             Exception: what `make` raised, on its own rank.
             RankError: it raised on another rank, or another rank is gone.
-            RunError: the process group is another one than that of the run.
+            RunError: the process group has changed since the run was created.
         """
         self._check_group()
         if self.alone:
@@ -85,7 +85,7 @@ class Ranks:
         """Return on every rank what the first rank makes, by one collective.
 
         Raises:
-            Exception, RankError, RunError: as of `gather`.
+            Exception, RankError, RunError: as in `gather`.
         """
         self._check_group()
         if self.alone:

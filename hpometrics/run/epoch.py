@@ -41,9 +41,8 @@ class EpochMeter:
 
     A split that no tracked name mentions is measured like validation. `per_user` are the values by user of
     the epoch closed last; None where the output does not ask for them. `examples` are its worst and best
-    examples; None unless the spec asks for them. `statistics` are those
-    that the spec keeps of it.
-    `updated` is whether the open epoch has a batch of the validation split; `targets` identifies the
+    examples; None unless the spec asks for them. `statistics` are those that the spec
+    keeps. `updated` is whether the open epoch has a batch of the validation split; `targets` identifies the
     rows of the first epoch that had some, see `TargetDigest`.
 
     Args:
@@ -286,8 +285,8 @@ def _read_additive(value: Additive) -> tuple[float, str | None]:
 class TargetDigest:
     """The sum of a hash of each row's target, modulo 2^64, and the number of rows.
 
-    Two passes over the same rows have the same digest, however they are ordered and cut; other rows have
-    another one. Tensors stay on their device, and nobody waits for them before `sums`.
+    Two passes over the same rows have the same digest, in whatever order and batches; other rows have another
+    one. Tensors stay on their device, without synchronization before `sums`.
     """
 
     def __init__(self) -> None:

@@ -200,7 +200,7 @@ class EpochCloser:
         """Open an epoch, unless the last one is over.
 
         Raises:
-            RunError: it is; `verb` is the method of the run that came too late.
+            RunError: the last epoch is over; `verb` names the method of the run that was called.
         """
         self.check_not_over(verb)
         self.state = RunState.OPEN
@@ -343,7 +343,7 @@ class EpochCloser:
     def _lead(self, record: EpochRecord, random: list[Any], final: bool) -> Decision:
         """Write the record, the values by user and the checkpoint, then call the loggers and the host.
 
-        In this order a run that is killed in between can go on.
+        In this order a run that is killed in between can resume.
         """
         progress, meter = self.progress, self.meter
         progress.take(self.artifacts.append(record, meter.statistics), self.seconds)

@@ -119,9 +119,9 @@ class Examples:
         """Rank the rows of a batch that the collection has measured.
 
         Args:
-            place: where it belongs; of a split where the ranking metric is not measured, nothing is kept.
+            place: where the batch belongs; a split without the ranking metric has no examples.
             live: the collection that measures it.
-            tensors: what the collection was given.
+            tensors: the arguments of the collection's update.
             entries: the user's entry for each row, anything that strict JSON holds.
 
         Raises:
@@ -147,7 +147,7 @@ class Examples:
         """Return what was found in the epoch, and begin the next.
 
         Args:
-            void: splits whose values do not count in this epoch; one that is void on a rank is on all.
+            void: splits whose values do not count in this epoch; one that is void on a rank is void on all.
         """
         places, self._places = self._places, {}
         return RankExamples(places, frozenset(void))

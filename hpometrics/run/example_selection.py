@@ -56,7 +56,7 @@ _FORMS = "true, a number, or a mapping such as {worst: 20, best: 20, metric: log
 def lines_of(batch: Outputs) -> list[Line]:
     """Return a line for each row of a batch, which has few rows: target, prediction and model outputs.
 
-    Scores of more than 100 classes are left out, and `left_out` says so; all else is as it was given.
+    Scores of more than 100 classes are left out, and `left_out` has the reason.
 
     >>> from hpometrics.metrics.features import Category
     >>> lines_of(Outputs(Category(), logits=[[0.5, 1.5, 0.0]], target=[1]))
@@ -91,7 +91,7 @@ def check_entries(examples: Any, rows: int) -> None:
     """Refuse what is not one entry per row.
 
     Raises:
-        MetricInputError: naming what came.
+        MetricInputError: there are more or fewer, or it is something else.
     """
     listed = isinstance(examples, (Sequence, Tensor, np.ndarray)) and not isinstance(examples, (str, bytes))
     if not listed or len(examples) != rows:
@@ -205,7 +205,7 @@ def resolve_examples(
         collection: what is measured on the validation split; None if nothing is.
 
     Raises:
-        RunError: the form is another, or the metric is not measured here or has no value per example.
+        RunError: the form is another one, or the metric is not measured or has no value per example.
 
     >>> from hpometrics.metrics.features import Binary
     >>> from hpometrics.direction import MINIMIZE
@@ -241,7 +241,7 @@ def resolve_examples(
 def has_row_values(metric: Metric) -> bool | None:
     """Check whether a metric is a mean of values per example; None if it cannot be tried.
 
-    That is tried on drawn batches, since a batch of the user's may show it by chance: where every row is
+    This is tried on generated batches, since a batch of the user's may show it by chance: if every row is
     right, the F1 of the batch is that of each row. One batch that shows the contrary is enough.
     """
     probe = metric.alone()

@@ -219,7 +219,7 @@ class Recorded:
         """Return the values recorded for a task; for None, those of the only one.
 
         Raises:
-            RunError: other values do name a task.
+            RunError: some values name a task and some do not.
         """
         key = NO_TASK if task is None else check_task(task)
         if any((key == NO_TASK) != (task_key == NO_TASK) for task_key in self._local):
@@ -318,7 +318,7 @@ class Teachers:
         """Register the teacher of a task; a class is called without arguments.
 
         Raises:
-            RunError: the task has one, or it is neither.
+            RunError: the task has one, or the teacher is neither.
         """
         if task in self._by_task:
             raise RunError(f"{_format_task(task)} has a teacher already; one can call others")

@@ -25,7 +25,7 @@ Features = Mapping[str | None, OutputFeature | None]
 class Reported:
     """A value that the engine reports itself, by `run.log(name=...)`, and its direction.
 
-    The direction is None of one that is only tracked or bounded.
+    The direction is None if the value is only tracked or bounded.
     """
 
     name: str
@@ -137,10 +137,10 @@ def resolve_constraints(
     Args:
         texts: such as `ece <= 0.05`.
         features: the outputs.
-        reported: names that the engine reports, whatever the registry calls so.
+        reported: names that the engine reports, even if the registry has metrics of that name.
 
     Raises:
-        ConstraintError: one is not well formed, or about no single value of validation data.
+        ConstraintError: one is not well formed, or does not bound one value of validation data.
         MetricNameError: a metric does not fit the output.
     """
     types = types_of(features)

@@ -87,8 +87,8 @@ class Gradients:
         model: whose gradients are measured.
         max_norm: gradients are scaled down to this norm, as `torch.nn.utils.clip_grad_norm_` does; None
             leaves them as they are.
-        every: measure at the first of so many steps that have gradients, and at each one where they are
-            clipped or scaled. What is not finite at another step is not seen.
+        every: measure one of so many steps that have gradients, and each one at which they are clipped or
+            scaled. A norm that is not finite at another step is missed.
     """
 
     _wait: int
@@ -104,7 +104,7 @@ class Gradients:
     def take(self, optimizer: torch.optim.Optimizer) -> None:
         """Measure the gradients that an optimizer is about to use, then clip them.
 
-        A fused optimizer under a gradient scaler is given gradients that are still scaled, and the scale.
+        A fused optimizer under a gradient scaler gets gradients that are still scaled, and the scale.
         """
         scale: Any = getattr(optimizer, "grad_scale", None)
         found_inf: Any = getattr(optimizer, "found_inf", None)
@@ -176,7 +176,7 @@ class Gradients:
 def total_norm(grads: list[Tensor]) -> Tensor:
     """Return the L2 norm of all gradients as one vector, in at least 32 bits.
 
-    What torch does, but for gradients of one kind, as they nearly always are, without sorting them by kind.
+    As torch does, but gradients of one kind, as they nearly always are, are not sorted by kind.
 
     >>> total_norm([torch.tensor([3.0, 0.0]), torch.tensor([[4.0]])])
     tensor(5.)

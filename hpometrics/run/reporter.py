@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def derive_seed(seed: int, number: int, repeat: int = 0, name: str | None = None) -> int:
     """Return the 32-bit seed of one repeat of one trial, the same on every machine and in every version.
 
-    With a `name` it is that of one of its params.
+    With a `name` it is the seed of one of its params.
 
     >>> derive_seed(7, 0), derive_seed(7, 1)
     (1470615247, 1214197947)
@@ -156,7 +156,7 @@ class HoldsLast:
     """Passes the reports of a run on to a host, but for the final one: after the run its trial goes on.
 
     Args:
-        host: of the trial.
+        host: the host of the trial.
     """
 
     def __init__(self, host: Reporter) -> None:

@@ -58,7 +58,7 @@ class Answers:
     Args:
         metric: its canonical name.
         output: what the model predicts, or each output by name.
-        threshold: of the probability above which 1 is predicted, in the place of the output's own.
+        threshold: the probability above which 1 is predicted, in place of the output's own.
 
     Raises:
         HpometricsError: the metric does not exist, or it cannot steer a search.
@@ -106,7 +106,7 @@ class Answers:
         """Return the stored statistics of one epoch.
 
         Raises:
-            NotKeptError: nothing.
+            NotKeptError: none are stored.
             RecordError: the file of statistics is damaged.
         """
         key = record.attempt, record.epoch
@@ -244,9 +244,9 @@ def _lacking(name: str, live: TaskCollection, part: StatisticsSnapshot, rows: bo
 class Redrawn:
     """One epoch of a trial, drawn again.
 
-    Stored rows are drawn with replacement. Where a metric is a function of the confusion matrix
-    alone, a multinomial draw of its cells is the same as drawing rows: which row fell into a cell does not
-    matter to it. A task of several is drawn by itself, so that each keeps its number of rows.
+    Stored rows are drawn with replacement. If a metric is a function of the confusion matrix alone, a
+    multinomial draw of its cells is the same as drawing rows: the metric does not depend on which row fell
+    into a cell. Each task is drawn by itself, so that it keeps its number of rows.
 
     Args:
         answers: measures the metric.
@@ -274,8 +274,8 @@ class Redrawn:
         """Compute the metric of every draw, (DRAWS,); one seed draws the same rows of two epochs of one size.
 
         Raises:
-            NotKeptError: every draw has the same value, as where all rows are right: an interval of no width
-                would promise what a bootstrap cannot know.
+            NotKeptError: every draw has the same value, as when all rows are right: an interval without width
+                would promise more than a bootstrap can know.
         """
         random = np.random.default_rng(seed)
         samples = (tuple(_draw(part, random) for part in self._statistics.parts) for _ in range(DRAWS))
@@ -323,7 +323,7 @@ def _check_matrix(answers: Answers, part: StatisticsSnapshot) -> None:
     """Refuse what a draw of the cells does not stand for.
 
     Raises:
-        NotKeptError: saying why.
+        NotKeptError: it does not; the message says why.
     """
     state, large = part.statistics.get(_MATRIX), any(part.statistics.get(label) for label in _ROWS)
     if state is None or answers.needs(part) != {_MATRIX} or answers.output_of(part).type not in _ROWWISE:

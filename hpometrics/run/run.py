@@ -199,16 +199,16 @@ class Run:
         return self._artifacts.checkpoint_of(self._progress.picked)
 
     def epochs(self, n: int | None = None) -> Generator[int]:
-        """Count the epochs from 0, or from where a restored run goes on; measure and report the end of each.
+        """Count the epochs from 0, or from where a restored run resumes; measure and report the end of each.
 
         A trainer that owns its loop advances it by hand, see `integrations.trainer_loop`.
 
         Args:
-            n: epochs in all; the spec's `epochs` caps it, and is taken where `n` is not given.
+            n: epochs in all; the spec's `epochs` caps it, and replaces a missing `n`.
 
         Raises:
             RunError: there is neither, or it is not a whole number of at least 1.
-            BaseException: the host's stop, out of the loop.
+            BaseException: the host's stop, raised from the loop.
         """
         if n is not None and (isinstance(n, bool) or not hasattr(n, "__index__") or n < 1):
             raise RunError(f"run.epochs(n) takes a whole number of at least 1, got {n!r}")
@@ -223,7 +223,7 @@ class Run:
         Args:
             positional: nothing; the keyword says which output a tensor is.
             split: `validation` steers the search, `train` and `test` are measured beside it.
-            examples: a list with one entry per row, an id or a text, that stands beside the row in
+            examples: a list with one entry per row, an id or a text, which is written with the row to
                 `examples.jsonl`; not read unless examples are tracked.
             tensors: see `MetricCollection.update`; `feature="intent"` names the output of the batch, if there
                 are several, `task="convai2"` its task, or one task per row.
@@ -292,7 +292,7 @@ class Run:
     def undefined(self, **reasons: str) -> None:
         """Record that values of this epoch are undefined and why: each is nan with its reason.
 
-        `run.undefined(recall="no row is positive")` stands where `run.log(recall=...)` would.
+        `run.undefined(recall="no row is positive")` replaces `run.log(recall=...)`.
 
         Raises:
             RunError: a reason is not a text, the name was logged in this epoch already or is one the run
@@ -321,13 +321,13 @@ class Run:
         """Record a value for each example of the last update, so that every task has its own.
 
         Args:
-            name: the record calls it that, and `task/name` of each task.
+            name: its name in the record; the value of each task is `task/name`.
             values: one per row, as `AverageMetric.many(hits, tokens)` makes them.
-            task: the task of all, or of each, where there was no update.
+            task: the task of all, or of each, if there was no update.
             split: the split of that update.
 
         Raises:
-            RunError: there are more or fewer than rows, or the name is taken.
+            RunError: there are more or fewer values than rows, or the name is taken.
             MetricInputError, MetricNameError, AdditionError: see `Metrics.add`.
         """
         self._logged.check_names(name)
@@ -351,7 +351,7 @@ class Run:
         Args:
             teacher: an object or class with `custom_evaluation(teacher_action, labels, model_response)` that
                 adds to `self.metrics` (see `Teacher`), or a function of these three and `metrics`.
-            task: the data set's; None where there is one.
+            task: that of the data set; None if there is only one.
 
         Raises:
             RunError: the task has a teacher.
@@ -373,8 +373,8 @@ class Run:
             teacher_action: what the model was shown.
             labels: the right answers, or None.
             model_response: what the model answered.
-            task: whose teacher.
-            split: what it was shown of.
+            task: the task of the teacher.
+            split: the split of the question.
 
         Raises:
             RunError: the task has no teacher, or it records a name that is taken.
@@ -401,14 +401,14 @@ class Run:
             model: whose gradients are measured.
             optimizer: whose steps are counted.
             max_norm: clip the gradients to this norm before each step, as `torch.nn.utils.clip_grad_norm_`
-                does (do not call it too), and record `clip`; `gnorm` is that from before.
-            name: of this watch, if it is not the only one: its values are `name.gnorm` ...
-            every: measure gradients at the first of so many steps; 1 measures each, and so sees each that is
-                not finite. To read them at each step is several per cent of the shortest ones; where they
-                are clipped, each step reads them anyway.
+                does (do not call it too), and record `clip`; `gnorm` is the norm before clipping.
+            name: the name of this watch, if it is not the only one: its values are `name.gnorm` ...
+            every: measure gradients at one of so many steps; 1 measures each, and so sees each that is not
+                finite. Reading them at each step takes several per cent of the shortest steps; if they are
+                clipped, each step reads them anyway.
 
         Raises:
-            RunError: a watch of that name is there already, or `max_norm` or `every` is out of range.
+            RunError: a watch of that name exists already, or `max_norm` or `every` is out of range.
         """
         watch = self._meter.watches.add(model, optimizer, max_norm, name, every)
         if self._progress.history:
@@ -433,12 +433,12 @@ class Run:
         self._closer.copy_states(objects)
 
     def restore(self, **objects: Stateful) -> int:
-        """Go on after the latest checkpoint: states, random streams and history; epochs are reported anew.
+        """Resume from the latest checkpoint: states, random streams and history; epochs are reported anew.
 
-        In a process group every rank calls it, and goes on from what the first has stored.
+        In a process group every rank calls it, and resumes from what the first has stored.
 
         Returns:
-            The number of epochs already done; 0 on a fresh run, which is left as it is.
+            The number of epochs already done; 0 for a fresh run, which does not change.
 
         Raises:
             RunError: an epoch has begun already, or the checkpoint lacks one of the objects.

@@ -42,7 +42,7 @@ Collections = Mapping[str | None, TaskCollection]
 def defaults_of(output: OutputFeature) -> tuple[MetricName, ...]:
     """Return the metrics of the default group whose memory does not grow with the length of an epoch.
 
-    A text is measured as token ids or as words, whichever its updates are. A ranking that keeps the values of
+    A text is measured as token ids or as words, depending on its updates. A ranking that keeps the values of
     every user keeps those of the requested metrics alone.
     """
     if getattr(output, "per_user", False):
@@ -116,10 +116,10 @@ class RunSpec:
         metric: what is optimized: a name, a metric object or class, `Reported(name, objective)`, or
             `{"metric": name, "direction": ..., **params}`, or a combination (`Combined`, `combined.loss`,
             `{"combine": {name: weight, ...}}`). A name that is not registered is reported by the engine if
-            its `direction` is given. Of a list of these the Pareto front is searched for.
+            its `direction` is given. A list of these searches for their Pareto front.
         output: the output feature, or a function that returns it (see `engine`); of several outputs a mapping
-            of each by name, as in `{"intent": Category(5), "reply": Sequence()}`; may be left out when the
-            metrics know theirs.
+            of each by name, as in `{"intent": Category(5), "reply": Sequence()}`; may be omitted if
+            the metrics have their own.
         track: further metrics to measure; `test:accuracy` measures on the updates of that split.
         defaults: measure the default group of each output as well, as far as the updates can be read by it
             and their memory does not grow with the epoch, and count examples (`exs`).
@@ -134,8 +134,8 @@ class RunSpec:
             any may improve, and `tol` and `target` are not allowed.
         target: a value (in the metric's own unit) at which a run ends.
         tol: the largest change that is not an improvement, in the metric's own unit.
-        trial_time: seconds after which a run ends, with the epoch in which they are up. They count from when
-            the run is made; of a run that goes on, what its epochs took before counts too. Each repeat and
+        trial_time: seconds after which a run ends, with the epoch in which they are up. They count from the
+            creation of the run, and include the earlier epochs of a run that resumes. Each repeat and
             each retry of a trial is a run of its own.
         checkpoints: which of those that `run.checkpoint` copies are stored: see `Keep`.
         threads: torch's threads within an operation; None leaves them as they are.
@@ -146,10 +146,10 @@ class RunSpec:
             of every row as well) or `none`.
 
     Raises:
-        ConstraintError: a constraint is not well formed, or is about no single value of validation data.
+        ConstraintError: a constraint is not well formed, or does not bound one value of validation data.
         ObjectiveError: no direction is known, or two that differ.
         UnknownMetricError, MetricNameError: a metric does not exist or does not fit the output.
-        RunError: a number makes no sense, the metric has one value per class, or none per example while
+        RunError: a number is out of range, the metric has one value per class, or none per example while
             examples are ranked by it.
     """
 
@@ -327,14 +327,14 @@ def engine(*, output: Outputs | None = None, **facts: Any) -> Callable[[T], T]: 
 def engine(train: Any = None, /, *, output: Outputs | None = None, **facts: Any) -> Any:
     """Attach facts to a train function for objectives and sweeps to read: any of `RunSpec`.
 
-    Side data of an output may be there only when the data have been read. Then `output` is a function of no
-    arguments that returns the output. An objective that is made and a sweep that is run call it, once per
-    process and before the first trial; to define the engine and to check a sweep file is not to call it.
-    A Ray worker is sent the function, not the side data, and calls it too: it reads the data in any case,
-    and side data made of them (`seen` is what is trained on) then take no memory of their own.
+    Side data of an output may exist only after the data have been read. Then `output` is a function without
+    arguments that returns the output. Creating an objective and running a sweep call it, once per process and
+    before the first trial; defining the engine and checking a sweep file do not. A Ray worker receives the
+    function, not the side data, and calls it too: it reads the data in any case, and side data made of them
+    (`seen` is what is trained on) then take no memory of their own.
 
     Raises:
-        RunError: something else than a train function is given without a keyword.
+        RunError: the positional argument is not a train function.
 
     >>> @engine(output="category(num_classes=10)")
     ... def train(params, run): ...

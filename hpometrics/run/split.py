@@ -33,7 +33,7 @@ class EpochValues:
 
     Args:
         spec: has the combinations and the steering values.
-        tasks: those that were met.
+        tasks: the tasks of the epoch.
     """
 
     def __init__(self, spec: RunSpec, tasks: Iterable[str]) -> None:
@@ -50,7 +50,7 @@ class EpochValues:
         """Add values of one kind.
 
         Raises:
-            RunError: a name is that of a value of another kind; `all/loss` is another name of `loss`.
+            RunError: a value of another kind has the name; `all/loss` is another name of `loss`.
         """
         if not values:
             return
@@ -142,8 +142,8 @@ class SplitMetrics:
         prototypes: a collection for each output by name; None names the only one.
 
     Attributes:
-        void: of each output and task that had a batch which was not finite, why. Its values of this epoch do
-            not count, nor do those over all tasks; None is the task of updates that name none.
+        void: the reason for each output and task that had a batch which was not finite. Its values of this
+            epoch do not count, nor do those over all tasks; None is the task of updates that name none.
 
     Raises:
         RunError: the split does not exist, or nothing is measured on it.
@@ -309,10 +309,10 @@ def _check(live: TaskCollection, parts: Mapping[str | None, Tensors], whole: Ten
 
 
 def check_split(split: str) -> None:
-    """Refuse a split that there is not.
+    """Check that a split exists.
 
     Raises:
-        RunError: naming those there are.
+        RunError: the split does not exist.
     """
     if split not in SPLITS:
         raise RunError(f"split is one of {', '.join(SPLITS)}, got {split!r}")

@@ -323,11 +323,11 @@ class EpochStatistics:
 class StatisticsLog:
     """The statistics of one trial beside its record. An epoch is here before it is in the record.
 
-    What is written outlives the process at once; it is forced to the disk when the trial ends, as the record
-    alone is what a run goes on from.
+    What is written outlives the process at once. It is synced to disk only when the trial ends, as a run
+    resumes from the record alone.
 
     Args:
-        directory: the trial's own; the file is made with its first epoch.
+        directory: the trial's own; the file is created with the first epoch.
     """
 
     def __init__(self, directory: Path) -> None:

@@ -38,7 +38,7 @@ class Timer:
     """Wall seconds by split: the time up to a mark belongs to the split that is marked.
 
     Attributes:
-        began: when the epoch began, in seconds since the epoch of the clock, which machines share.
+        began: when the epoch began, in seconds of the system clock, which machines share.
         seconds: those of each split so far.
     """
 
@@ -114,7 +114,7 @@ class Throughput:
     """Counts the batches of a run by split and task, as they come, whatever metrics do with them.
 
     `read` reads the counts of an update and may refuse them; `add` counts them, once the metrics
-    have accepted the batch or it was found not to be finite.
+    have accepted the batch or found it not to be finite.
 
     >>> tallies = Throughput()
     >>> tensors = {"target": torch.tensor([1, 0]), "context_tokens": [3, 5], "label_tokens": [1, 2]}
@@ -141,7 +141,7 @@ class Throughput:
             output: the output feature that the batch is of.
 
         Returns:
-            What the batch comes to, and the keywords that are left.
+            The counts of the batch, and the other keywords.
 
         Raises:
             MetricInputError: a count is not one whole number from 0 per row.

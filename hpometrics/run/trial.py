@@ -47,7 +47,7 @@ def versions(numbered: bool) -> Mapping[str, str]:
     """Return the versions that a value depends on; of the hosts, those that are loaded or draw its params.
 
     Args:
-        numbered: whether the host counts trials, as one with a study does; a Tuner of your own does not.
+        numbered: whether the host counts trials, as a study does; your own Tuner does not.
     """
     result = {"python": platform.python_version(), "torch": str(torch.__version__)}
     for host in ("optuna", "ray"):
@@ -70,7 +70,7 @@ def machine() -> str | None:
 def conditions(seed: int | None, threads: int | None) -> Iterator[None]:
     """Train in this context under a seed and with so many threads; None leaves each as it is.
 
-    Behind it the current folder and the number of threads are those of before.
+    Afterwards the current folder and the number of threads are restored.
     """
     before = torch.get_num_threads()
     alone = _AT_WORK.acquire(blocking=False)
@@ -116,7 +116,7 @@ def run_trial(
         params: as they are recorded.
         spec: what is measured.
         reporter: the host of this trial.
-        directory: the trial's own; a run that was killed there goes on if `train` restores it.
+        directory: the trial's own; a run that was killed there resumes if `train` restores it.
         seed: of python, numpy and torch; None leaves them as they are.
         fsync: see `EpochLog`.
         loggers: see `Run`.
@@ -152,8 +152,8 @@ def attempt(
 ) -> tuple[TrialRecord, BaseException | None]:
     """Run a trial as `run_trial` does and return beside its record what ended it, for hosts that raise it.
 
-    Where the trial may be more than this run, `trial` is what it was before, and `stands` returns what it is
-    after the run; its record is written in the place of that of the run. `exploits` have changed its params.
+    If a trial has several runs, `trial` is its record before this one, and `stands` returns its record after
+    it, which is written instead of that of the run. `exploits` have changed its params.
 
     Raises:
         RecordError, SpaceError: as `run_trial`.
@@ -216,7 +216,7 @@ def earlier_trial(directory: Path, params: Mapping[str, Any]) -> TrialRecord | N
     """Read what an earlier process wrote of a trial.
 
     Raises:
-        RecordError: it is one with other params.
+        RecordError: that trial has other params.
     """
     earlier = read_trial(directory)
     if earlier is not None and earlier.given != params:
@@ -233,7 +233,7 @@ def _run_once(
     """Train under the conditions of a trial.
 
     Returns:
-        Its record, the run once it could be made, what was raised, and why the trial is not complete.
+        Its record, the run if it could be created, what was raised, and why the trial is not complete.
     """
     since = time.perf_counter()
     with conditions(trial_record.seed, spec.threads):

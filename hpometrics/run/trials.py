@@ -40,7 +40,7 @@ class Trials:
         repeats: runs of each trial. Repeat r of trial n is seeded with `derive_seed(seed, n, r)`; the value
             of the trial is the mean. Only the epochs of the first repeat are reported to the host, so a
             pruner judges that one alone; a trial that it stops has no other.
-        retries: how often, in all, a trial is tried again where a run of it fails: under the same seed, and
+        retries: how often, in all, a trial is tried again if a run of it fails: under the same seed, and
             from its last checkpoint if `train` restores it.
 
     Raises:
@@ -85,7 +85,7 @@ class Trials:
     ) -> tuple[TrialRecord, BaseException | None]:
         """Run the trial that the reporter stands for; without a number, or unless `keep`, nothing is kept.
 
-        A trial that was interrupted goes on with the repeat that it was at, and under the params in force.
+        An interrupted trial resumes with its current repeat, under the params in force.
         """
         home = self.directory_of(reporter.number) if keep and reporter.number is not None else None
         trial = None if home is None else Ranks().from_first(lambda: _resume_record(home, params))
@@ -150,7 +150,7 @@ class Trials:
         Args:
             number: of the trial.
             first_params: the params that it began with.
-            change: what changes.
+            change: the exploit.
             donated: see `Checkpoints.adopt`.
 
         Raises:
@@ -194,10 +194,10 @@ def make_trials(
 ) -> Trials:
     """Create the trials of a search from its arguments and from the facts that `@engine` put on the function.
 
-    `params` are all that a trial may be given, each with the values it can have; none of a range.
+    `params` are all params of a trial, each with the values it can have; a range has none.
 
     Raises:
-        RunError: no metric is given, or no number that makes sense.
+        RunError: the metric is missing, or a number is out of range.
         ConfigError, MissingExtraError: a logger does not exist, or its package is not installed.
         HpometricsError: `train` itself refuses the search.
     """
@@ -218,10 +218,10 @@ def make_trials(
 def check_search(train: Train, spec: RunSpec, params: Mapping[str, Sequence[Any]]) -> None:
     """Call the check of a train function that knows its params, before the first trial.
 
-    It does so by a method of this name; a plain function knows nothing.
+    The function has a method of this name; a plain function has none.
 
     Raises:
-        HpometricsError: it does.
+        HpometricsError: the search would fail in every trial.
     """
     check = getattr(train, "check_search", None)
     if check is not None:

@@ -29,8 +29,8 @@ def simplest_within_error(
 ) -> TrialRecord:
     """Return the simplest complete trial whose value is within one standard error of the best one's.
 
-    A trial is the simpler, the fewer epochs of training its values took: the mean over its repeats of the
-    picked epoch, counted from 1. Params do not tell how simple a model is. Of equally simple trials
+    A trial is simpler if its value took fewer epochs of training: the mean over its repeats of the picked
+    epoch, counted from 1. Params do not tell how simple a model is. Of equally simple trials
     it is the better one, then the earliest.
 
     Args:

@@ -17,7 +17,7 @@ Point = Sequence[float]
 def front_of(points: Sequence[Point], objectives: Objectives) -> list[int]:
     """Return the places of the points that none dominates, by the first objective, then by the next ones.
 
-    Equal points are all there, the earliest first. A point with a value that is not finite is never there.
+    Equal points are all listed, the earliest first. A point with a value that is not finite never is.
 
     >>> front_of([(0.5, 2.0), (0.9, 4.0), (0.4, 3.0), (0.5, 2.0)], [Objective.MAXIMIZE, Objective.MINIMIZE])
     [1, 0, 3]
@@ -54,7 +54,7 @@ def knee_of(front: Sequence[Point], objectives: Objectives) -> int:
     best of all: that with the smallest sum. Where the front bulges the other way it is an extreme.
 
     Args:
-        front: in the order in which equal ones are told apart.
+        front: in the order that decides between equal ones.
         objectives: of each value.
 
     Source: Das 1999, On characterizing the "knee" of the Pareto curve based on normal-boundary intersection,

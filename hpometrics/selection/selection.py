@@ -73,8 +73,8 @@ class Picker:
     """Follows a run and knows its picked epoch at any time, in constant work per epoch.
 
     Epochs that violate constraints less come before better ones (Deb, An efficient constraint handling method
-    for genetic algorithms, 2000); without constraints none does. Of several objectives the first decides, the
-    next ones between equal values; an epoch that lacks a finite value of any of them counts as nan.
+    for genetic algorithms, 2000). Of several objectives the first decides, the next ones between equal
+    values; an epoch that lacks a finite value of any of them counts as nan.
 
     Args:
         objective: of the metric.
@@ -162,9 +162,9 @@ def pick_trial(records: Sequence[TrialRecord], objective: Objective) -> TrialRec
     """Return the complete trial with the best value; of equal ones the earliest.
 
     Raises:
-        NoFeasibleTrialError: those that ran to their end all break a constraint; the message names the one
-            that breaks them least.
-        NoFiniteValueError: no trial is complete; the message says what they were.
+        NoFeasibleTrialError: all complete trials break a constraint; the message names the one that breaks
+            them least.
+        NoFiniteValueError: no trial is complete; the message lists their states.
     """
     complete = sorted((r for r in records if r.state is TrialState.COMPLETE), key=lambda r: r.number)
     if not complete:

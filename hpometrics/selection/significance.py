@@ -49,13 +49,13 @@ class Verdict:
     epochs is not in them: only the test split shows that.
 
     Args:
-        metric: that picked.
+        metric: the metric of the selection.
         winner: the best trial.
         runner_up: the one that ranks next, if there is one.
         difference: the value of the winner less that of the runner-up, with its interval.
-        level: how often such an interval holds the true value.
-        drawn: what was drawn again, with or without the rows of one trial being those of the other.
-        paired: whether they are.
+        level: how often such an interval contains the true value.
+        drawn: what was drawn again.
+        paired: whether the rows of one trial were those of the other.
         reason: why an interval is missing.
     """
 

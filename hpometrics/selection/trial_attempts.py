@@ -12,19 +12,19 @@ from .constraints import Constraint, judged
 
 @dataclass(frozen=True)
 class Course:
-    """How many runs a trial has, and what it is worth after them.
+    """The repeats and retries of a trial, and their combination into one record.
 
-    A run that fails, or has no finite value, is tried again under its own seed, as often as is left; then
-    the trial has failed, however many repeats it has behind it. The values of a trial are means over its
+    A run that fails, or has no finite value, is tried again under its own seed while retries are left;
+    then the trial has failed, however many repeats are complete. The values of a trial are means over its
     repeats, and constraints bound the means. Its epochs, picked epoch and checkpoint are those of the first.
 
     Args:
-        repeats: runs that come to their end, each under a seed of its own.
-        retries: runs of the trial that are tried again, in all.
+        repeats: the number of complete runs, each under a seed of its own.
+        retries: the number of runs that may be tried again, in all.
         bounds: constraints.
 
     Raises:
-        RunError: a number makes no sense.
+        RunError: a number is out of range.
     """
 
     repeats: int = 1

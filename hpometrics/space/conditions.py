@@ -20,7 +20,7 @@ def check_allowed(name: str, dimension: Dimension, picked: Mapping[str, Any]) ->
     """Refuse a param that does not exist beside the values picked, or whose existence they leave open.
 
     Raises:
-        SpaceError: it does not; the message says when it would.
+        SpaceError: it does not exist; the message says when it would.
     """
     for other, values in (dimension.when or {}).items():
         required = " or ".join(map(repr, _as_tuple(values)))

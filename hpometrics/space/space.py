@@ -32,7 +32,7 @@ class Space:
     """A mapping from param to dimension; a bare scalar is a constant.
 
     *Params* are what `train` receives: constants included, bundles unpacked, inactive params absent.
-    The *stored* form is what a storage keeps: searched dimensions only, bundles by label.
+    The *stored* form is that in a storage: searched dimensions only, bundles by label.
 
     >>> space = Space({"lr": Float(1e-4, 1e-1, log=True), "optimizer": Choice(["sgd", "adam"]),
     ...                "momentum": Float(0.0, 0.9, when={"optimizer": "sgd"}), "epochs": 5})
@@ -278,8 +278,8 @@ def mutable(space: Space, names: object) -> dict[str, Mutable]:
     """Return the dimensions of params that can change while the others stay.
 
     Raises:
-        ConfigError: none is named; one does not exist, is a constant or a bundle, or is there by a condition,
-            or others are there by it.
+        ConfigError: none is named; one does not exist, is a constant or a bundle, or is conditional, or
+            others depend on it.
     """
     if isinstance(names, str) or not isinstance(names, Sequence) or not names:
         raise ConfigError(f"mutate lists the params that change in training, as in [lr], got {names!r}")
@@ -320,7 +320,7 @@ class _Draw:
 def ray_domain(dimension: Dimension) -> Any:
     """Return the Ray Tune domain of a dimension's stored form; a constant is itself.
 
-    Ray counts its quantized domains from zero, so what has a step becomes a choice of its points.
+    Ray counts its quantized domains from zero, so a dimension with a step becomes a choice of its points.
     """
     from ray import tune  # takes seconds to import
 
