@@ -39,7 +39,7 @@ _METHODS = ("begin", "epoch", "end")
 
 
 def check_logger(logger: object, directory: Path | None) -> None:
-    """Refuse, before the first trial, a logger that could not log.
+    """Check, before the first trial, that a logger can log.
 
     Raises:
         ConfigError: the name is unknown, or the object lacks a method of a logger.
@@ -65,7 +65,7 @@ def check_logger(logger: object, directory: Path | None) -> None:
 
 
 def check_options(name: str, options: Mapping[str, Any]) -> None:
-    """Refuse options that a logger does not take; all of them are texts.
+    """Check that a logger takes these options; all of them are texts.
 
     Raises:
         ConfigError: the option does not exist, or is not a text.

@@ -112,7 +112,7 @@ def read_lines(path: Path, limit: Limit, *, follow: bool = False) -> Iterator[by
 
 
 def check_regular(path: Path, limit: Limit = RECORD_LIMIT, *, follow: bool = False) -> None:
-    """Refuse what `open_regular` refuses, where a library opens the file by its path.
+    """Check a file as `open_regular` does, if a library opens the file by its path.
 
     Raises:
         FileNotFoundError: there is none.
@@ -145,7 +145,7 @@ def is_own_directory(path: Path) -> bool:
 
 
 def check_no_link(path: Path) -> None:
-    """Refuse a symbolic link, which may lead out of the directory that it is in.
+    """Check that a path is not a symbolic link, which may lead out of its directory.
 
     Raises:
         RecordError: it is one.
@@ -206,7 +206,7 @@ def _too_large(path: Path, what: str, most: int, limit: Limit) -> RecordError:
 
 
 def check_own(directory: Path) -> None:
-    """Refuse a directory whose files another user may have written; a missing one is accepted.
+    """Check that no other user may have written the files of a directory; it may be missing.
 
     Raises:
         ConfigError: it is another user's, or others may write in it.
@@ -289,7 +289,7 @@ def _disk_error(path: Path, error: OSError) -> DiskError:
 
 
 def check_room(directory: Path) -> None:
-    """Refuse to go on in a directory that cannot take another file of a few pages.
+    """Check that a directory can take another file of a few pages.
 
     Raises:
         DiskError: it cannot.

@@ -26,7 +26,7 @@ _NUMBERS = re.compile(rb'\bformat"?:\s*(\d{1,9})')
 
 
 def check_format(content: object, place: object) -> None:
-    """Refuse what a newer version has written.
+    """Check that no newer version has written a file or a line.
 
     Args:
         content: the mapping that a file holds, or a line of it.

@@ -47,7 +47,7 @@ _FIELD_TYPES: Mapping[str, tuple[type, ...]] = {
     "machine": (str, NoneType),
     "exploits": (list, tuple),
 }
-"""What each field of a record is in JSON; one that is not here is read by what it stands for."""
+"""The type of each field of a record in JSON; a field that is missing here is checked by its parser."""
 
 
 def numbers_of(readings: Mapping[str, Reading]) -> dict[str, float]:
@@ -389,7 +389,7 @@ def is_as_written(content: Mapping[str, Any]) -> bool:
 
 
 def check_trial_format(content: Any, path: Path) -> None:
-    """Refuse the content of a `trial.json` that a newer version has written.
+    """Check that no newer version has written the content of a `trial.json`.
 
     Raises:
         NewerFormatError: it has; its digest may be of another kind.

@@ -323,7 +323,7 @@ def read_table(path: Path) -> PerUser:
 
 
 def _check_unpacked(path: Path) -> None:
-    """Refuse a packed table that unpacks to more than a table may have."""
+    """Check that a packed table does not unpack to more than a table may have."""
     if path.suffix != ".npz":
         return
     with zipfile.ZipFile(path) as file:

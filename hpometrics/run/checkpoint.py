@@ -96,10 +96,10 @@ class Checkpoints:
         self._write(self._adopted_path(epoch), epoch, states, [random_states()], adopted=True)
 
     def check_taken(self, epoch: int) -> None:
-        """Refuse an epoch that comes before the end of one whose state was adopted.
+        """Check that an adopted state was restored before this epoch.
 
         Raises:
-            RunError: it does.
+            RunError: it was not.
         """
         if any(adopted >= epoch for adopted in self._epochs("adopted")):
             raise RunError(

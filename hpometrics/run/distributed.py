@@ -1,4 +1,4 @@
-"""What the processes of a group exchange about a run; a single process exchanges it with itself."""
+"""The exchange between the processes of a run: gathered states and the decision of the first rank."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ class EpochCloser:
         self.state = RunState.OPEN
 
     def check_not_over(self, verb: str) -> None:
-        """Refuse what would open an epoch behind the last; one that a break left open still takes it.
+        """Check that an epoch is open or may follow; one that a break left open still counts.
 
         Raises:
             RunError: the last epoch is over.
@@ -426,7 +426,7 @@ class EpochCloser:
 
 
 def _check_names(names: Iterable[str]) -> None:
-    """Refuse a name that holds a secret: files have all names, and two that are hidden would be one.
+    """Check that no name holds a secret: files have all names, and two redacted names would be one.
 
     Raises:
         RunError: with the name as it may be shown.

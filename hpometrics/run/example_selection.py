@@ -88,7 +88,7 @@ def entry_of(examples: Any, row: int) -> Any:
 
 
 def check_entries(examples: Any, rows: int) -> None:
-    """Refuse what is not one entry per row.
+    """Check that there is one entry per row.
 
     Raises:
         MetricInputError: there are more or fewer, or it is something else.

@@ -17,7 +17,7 @@ from ..metrics.additive import Additive
 from ..metrics.registry.names import MICRO, MetricName
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION, check_task
 from ..metrics.reports import Metrics, Report, aggregate_named_reports, aggregate_unnamed_reports
-from ..space.dimensions import shown
+from ..space.dimensions import format_value
 from .monitor import RankValues
 from .split import check_split
 from .throughput import NO_TASK
@@ -130,11 +130,11 @@ class Logged:
         self._values[name], self._reasons[name] = math.nan, reason
 
     def _check_new(self, name: str, value: Any) -> None:
-        """Refuse a second value of one name: the first would be lost without a word."""
+        """Check that a name has no value yet: the first would be lost silently."""
         if name in self._values:
             raise RunError(
-                f"{name} was logged in this epoch already, as {shown(self._values[name])}, and now as "
-                f"{shown(value)}; log one value per epoch. To average over its batches, call "
+                f"{name} was logged in this epoch already, as {format_value(self._values[name])}, and now as "
+                f"{format_value(value)}; log one value per epoch. To average over its batches, call "
                 f"run.record_global({name!r}, AverageMetric(value * rows, rows)) for each of them"
             )
 
@@ -150,7 +150,7 @@ class Logged:
 
 def _check_name(name: str) -> None:
     if not name.isprintable() or not name:
-        raise RunError(f"a value has a name of printable characters, got {shown(name)}")
+        raise RunError(f"a value has a name of printable characters, got {format_value(name)}")
 
 
 def _number(name: str, value: Any) -> Any:
@@ -165,7 +165,9 @@ def _number(name: str, value: Any) -> Any:
         raise RunError(f"log({name}=...) takes one number, got {came}")
     plain = _unwrap(value)
     if isinstance(plain, bool) or not isinstance(plain, Real):
-        raise RunError(f"log({name}=...) takes one number, got {shown(value)}; int() or float() makes one")
+        raise RunError(
+            f"log({name}=...) takes one number, got {format_value(value)}; int() or float() makes one"
+        )
     try:
         return float(plain)
     except OverflowError:

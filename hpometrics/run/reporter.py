@@ -47,7 +47,7 @@ class Reporter(Protocol):
         """See above."""
 
     def check(self, optimized: Mapping[str, Objective]) -> None:
-        """Refuse a run whose directions are not the host's.
+        """Check that the directions of a run are those of the host.
 
         Args:
             optimized: the direction of each metric that is optimized; values are reported of the first.
@@ -96,7 +96,7 @@ class DirectedReporter(Protocol):
     """A host that may search by any value of a run, not only by those that are optimized."""
 
     def check_tracked(self, directions: Mapping[str, Objective]) -> None:
-        """Refuse a run whose tracked values the host judges in another direction.
+        """Check that the host judges tracked values in their directions.
 
         Args:
             directions: of each requested or default value that has one, by name.

@@ -320,7 +320,7 @@ def _rows_in(part: StatisticsSnapshot) -> bool:
 
 
 def _check_matrix(answers: Answers, part: StatisticsSnapshot) -> None:
-    """Refuse what a draw of the cells does not stand for.
+    """Check that a draw of the cells is the same as a draw of rows.
 
     Raises:
         NotKeptError: it does not; the message says why.

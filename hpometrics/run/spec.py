@@ -36,7 +36,7 @@ T = TypeVar("T", bound=Callable[..., Any])
 Outputs = Output | Mapping[str, Output]
 _FACTS = "__hpometrics__"
 Collections = Mapping[str | None, TaskCollection]
-"""What is measured of each output by name; None names the only one."""
+"""The collection of each output by name; None names the only one."""
 
 
 def defaults_of(output: OutputFeature) -> tuple[MetricName, ...]:
@@ -170,7 +170,7 @@ class RunSpec:
     track_examples: Any = False
     statistics: Keeping = "small"
     resolved: ResolvedMetrics = field(init=False, repr=False, compare=False)
-    """What its names stand for; the properties below read it."""
+    """The metrics behind its names; the properties below read it."""
     warned: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
     """The warnings that runs of this spec have given, so that a search warns once."""
 
@@ -248,7 +248,7 @@ class RunSpec:
 
     @cached_property
     def collections(self) -> Mapping[str, Collections]:
-        """What is measured of each split and output."""
+        """The collection of each split and output."""
         return self.resolved.collections
 
     @property

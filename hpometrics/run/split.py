@@ -299,7 +299,7 @@ class SplitMetrics:
 
 
 def _check(live: TaskCollection, parts: Mapping[str | None, Tensors], whole: Tensors) -> None:
-    """Refuse what a task would refuse, before any task has taken its rows."""
+    """Check the rows of every task before any task adds its rows."""
     try:
         live.check(**whole)
     except NonFiniteError:

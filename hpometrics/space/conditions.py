@@ -17,7 +17,7 @@ def holds(dimension: Dimension, picked: Mapping[str, Any]) -> bool:
 
 
 def check_allowed(name: str, dimension: Dimension, picked: Mapping[str, Any]) -> None:
-    """Refuse a param that does not exist beside the values picked, or whose existence they leave open.
+    """Check that a param exists beside the values picked.
 
     Raises:
         SpaceError: it does not exist; the message says when it would.
@@ -33,7 +33,7 @@ def check_allowed(name: str, dimension: Dimension, picked: Mapping[str, Any]) ->
 
 
 def check_when(name: str, dimension: Dimension, dimensions: Mapping[str, Dimension]) -> None:
-    """Refuse a `when` that can never hold.
+    """Check that a `when` can hold.
 
     Raises:
         SpaceError: it names an unknown param, a float, or a value that the other param cannot take.

@@ -51,12 +51,12 @@ def check_json(value: object) -> None:
         unchanged = False
     if not unchanged:
         raise SpaceError(
-            f"got {shown(value)}; a param is a finite number, text, true, false, null, "
+            f"got {format_value(value)}; a param is a finite number, text, true, false, null, "
             "or a list or mapping of these"
         )
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Print a value and its type for an error, cut to a length one can read."""
     try:
         text = " ".join(repr(value).split())
@@ -95,7 +95,7 @@ class Float:
     ) -> None:
         for name, value in (("low", low), ("high", high), ("step", step)):
             if value is not None and not is_number(value):
-                raise SpaceError(f"{name} must be a finite number, got {shown(value)}")
+                raise SpaceError(f"{name} must be a finite number, got {format_value(value)}")
         _check_range(low, high, log, step)
         exact = None if step is None else float(step)
         _fill(
@@ -109,7 +109,7 @@ class Float:
             SpaceError: it is not a number, out of range or off the steps.
         """
         if not is_number(value):
-            raise SpaceError(f"must be a number, got {shown(value)}")
+            raise SpaceError(f"must be a number, got {format_value(value)}")
         number = float(value)
         _check_within(number, self.low, self.high, self.step)
         return number
@@ -153,7 +153,7 @@ class Int:
     ) -> None:
         for name, value in (("low", low), ("high", high), ("step", step)):
             if value is not None and not is_whole(value):
-                raise SpaceError(f"{name} must be a whole number, got {shown(value)}")
+                raise SpaceError(f"{name} must be a whole number, got {format_value(value)}")
             if value is not None and abs(value) > _LARGEST_INT:
                 raise SpaceError(f"{name} {value} is beyond 2**53, where whole numbers are no longer exact")
         _check_range(low, high, log, step)
@@ -166,7 +166,7 @@ class Int:
             SpaceError: it is not a whole number, out of range or off the steps.
         """
         if not is_whole(value):
-            raise SpaceError(f"must be a whole number, got {shown(value)}")
+            raise SpaceError(f"must be a whole number, got {format_value(value)}")
         _check_within(value, self.low, self.high, self.step)
         return value
 
@@ -202,7 +202,7 @@ class Choice:
     def __init__(self, options: Sequence[Scalar] | Mapping[str, Any], when: When | None = None) -> None:
         if not isinstance(options, (list, tuple, Mapping)):
             raise SpaceError(
-                f"a choice takes a list of options or a mapping of bundles, got {shown(options)}"
+                f"a choice takes a list of options or a mapping of bundles, got {format_value(options)}"
             )
         if not options:
             raise SpaceError("a choice needs at least one option")
@@ -210,7 +210,7 @@ class Choice:
         for option in () if bundles else options:
             if not is_scalar(option):
                 raise SpaceError(
-                    f"an option is text, a finite number, true, false or null, got {shown(option)}; "
+                    f"an option is text, a finite number, true, false or null, got {format_value(option)}; "
                     "a mapping from labels to params makes bundles of anything else"
                 )
         _check_distinct(tuple(options))
@@ -231,7 +231,9 @@ class Choice:
             if same(option, value):
                 return option
         what = "label" if self.bundles else "option"
-        raise SpaceError(f"has no {what} {shown(value)}; it knows {', '.join(map(repr, self.options))}")
+        raise SpaceError(
+            f"has no {what} {format_value(value)}; it knows {', '.join(map(repr, self.options))}"
+        )
 
     def points(self) -> tuple[Scalar, ...]:
         """List every option or label, as given."""
@@ -256,7 +258,7 @@ class Value:
             SpaceError: the value is another.
         """
         if not same(value, self.value):
-            raise SpaceError(f"is fixed at {shown(self.value)}, got {shown(value)}")
+            raise SpaceError(f"is fixed at {format_value(self.value)}, got {format_value(value)}")
         return self.value
 
     def points(self) -> tuple[Any, ...]:
@@ -269,7 +271,7 @@ Dimension = Float | Int | Choice | Value
 
 def _check_range(low: float, high: float, log: object, step: float | None) -> None:
     if not isinstance(log, bool):
-        raise SpaceError(f"log must be true or false, got {shown(log)}")
+        raise SpaceError(f"log must be true or false, got {format_value(log)}")
     if low > high:
         raise SpaceError(f"low {low} must not be greater than high {high}")
     if not math.isfinite(float(high) - float(low)):
@@ -305,9 +307,9 @@ def _checked_bundles(options: Mapping[str, Any]) -> Mapping[str, Mapping[str, An
     keys: set[Hashable] = set()
     for label, bundle in options.items():
         if not isinstance(label, str) or not label:
-            raise SpaceError(f"a bundle's label is text, got {shown(label)}")
+            raise SpaceError(f"a bundle's label is text, got {format_value(label)}")
         if not isinstance(bundle, Mapping) or not bundle:
-            raise SpaceError(f"the bundle {label!r} is a mapping of params, got {shown(bundle)}")
+            raise SpaceError(f"the bundle {label!r} is a mapping of params, got {format_value(bundle)}")
         check_json(dict(bundle))
         key = _key(bundle)
         if key in keys:
