@@ -56,7 +56,7 @@ class EpochMeter:
         self._recorded_names = spec.recorded
         self._ranks = ranks
         self._splits: dict[str, SplitMetrics] = {}
-        self.logged = LoggedValues(self.check_names)
+        self.logged = LoggedValues()
         self._throughput = Throughput()
         self._examples = Examples(spec.track_examples) if spec.track_examples else None
         self.watches = Watches()

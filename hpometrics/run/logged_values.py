@@ -32,15 +32,11 @@ Function = Callable[[Any, Any, Any, Metrics], object]
 class LoggedValues:
     """The values that an engine and its data sets log and record in the open epoch.
 
-    Args:
-        check_names: refuses names that the run gives to values of its own, with a RunError.
-
     Attributes:
         teachers: the teacher of each task.
     """
 
-    def __init__(self, check_names: Callable[..., None]) -> None:
-        self.check_names = check_names
+    def __init__(self) -> None:
         self.teachers = Teachers()
         self._numbers = Logged()
         self._recorded: dict[str, Recorded] = {}
@@ -49,9 +45,8 @@ class LoggedValues:
         """Keep values as they are until the epoch closes.
 
         Raises:
-            RunError: a value is not a number, or the run measures its name.
+            RunError: a value is not a number, or its name has one already.
         """
-        self.check_names(*values)
         for name, value in values.items():
             self._numbers.take(name, value)
 
@@ -59,9 +54,8 @@ class LoggedValues:
         """Keep that values are nan and why, until the epoch closes.
 
         Raises:
-            RunError: a reason is not a text, or the run measures its name.
+            RunError: a reason is not a text, or its name has a number already.
         """
-        self.check_names(*reasons)
         for name, reason in reasons.items():
             self._numbers.undefined(name, reason)
 

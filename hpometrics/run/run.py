@@ -286,6 +286,7 @@ class Run:
                 measures itself, or the last epoch is over.
         """
         self._closer.check_not_over("log")
+        self._meter.check_names(*values)
         self._logged.log(values)
         self._closer.begin("log")
 
@@ -299,6 +300,7 @@ class Run:
                 measures itself, or the last epoch is over.
         """
         self._closer.check_not_over("undefined")
+        self._meter.check_names(*reasons)
         self._logged.undefined(reasons)
         self._closer.begin("undefined")
 
@@ -330,7 +332,7 @@ class Run:
             RunError: there are more or fewer values than rows, or the name is taken.
             MetricInputError, MetricNameError, AdditionError: see `Metrics.add`.
         """
-        self._logged.check_names(name)
+        self._meter.check_names(name)
         self._closer.begin("record_local")
         self._logged.recorded(split).local(name, values, task)
 
@@ -341,7 +343,7 @@ class Run:
             RunError: the name is taken.
             MetricInputError, MetricNameError, AdditionError: see `Metrics.add`.
         """
-        self._logged.check_names(name)
+        self._meter.check_names(name)
         self._closer.begin("record_global")
         self._logged.recorded(split).global_metrics.add(name, value)
 
