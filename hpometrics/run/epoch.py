@@ -24,7 +24,7 @@ from .example_selection import Line
 from .logged_values import LoggedValues, reading
 from .monitor import Watches
 from .spec import RunSpec
-from .split import EpochValues, Reasons, SplitMetrics, Values, called_of, value_named
+from .split import EpochValues, Reasons, SplitMetrics, Values, name_in_record, value_name
 from .statistics_store import Keeping, StatisticsSnapshot, snapshots_of
 from .throughput import EXAMPLES, KEYWORDS, NO_TASK, Throughput
 
@@ -122,7 +122,7 @@ class EpochMeter:
         own = {combined.name for combined in self._spec.combined}
         own.update(*(metrics.names for metrics in self._splits.values()))
         for name in names:
-            if value_named(name) in own:
+            if value_name(name) in own:
                 raise RunError(f"{name!r} is measured by this run; call yours by another name, as my_{name}")
 
     def measure(self) -> Values:
@@ -224,7 +224,7 @@ class EpochMeter:
         for split, state in counts.items():
             for name, count in reading(state, self._recorded_names).items():
                 if self._wants(name):  # a metric's own gen_n_toks stands
-                    values.setdefault(called_of(split, name), count.value())
+                    values.setdefault(name_in_record(split, name), count.value())
         for split, state in recorded.items():
             self._add_recorded(split, state, values, reasons)
         return values, reasons
@@ -248,12 +248,12 @@ class EpochMeter:
     ) -> None:
         """Add the recorded values of a split to the measured ones."""
         for name, recorded in reading(state, self._recorded_names).items():
-            called = called_of(split, name)
-            if called in values:
-                raise RunError(f"{called!r} is both measured and recorded; call yours by another name")
-            values[called], reason = _read_additive(recorded)
+            key = name_in_record(split, name)
+            if key in values:
+                raise RunError(f"{key!r} is both measured and recorded; call yours by another name")
+            values[key], reason = _read_additive(recorded)
             if reason is not None:
-                reasons[called] = reason
+                reasons[key] = reason
 
     def _split(self, split: str) -> SplitMetrics:
         if split not in self._splits:

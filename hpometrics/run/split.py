@@ -54,7 +54,7 @@ class EpochValues:
         """
         if not values:
             return
-        kinds = {value_named(name): kind for name in values}
+        kinds = {value_name(name): kind for name in values}
         if clash := kinds.keys() & self._kinds.keys():
             other = self._kinds[min(clash)]
             raise RunError(f"{', '.join(sorted(clash))}: both {other} and {kind}; name them apart")
@@ -112,10 +112,10 @@ class EpochValues:
 
 
 @lru_cache(maxsize=4096)
-def value_named(name: str) -> str:
+def value_name(name: str) -> str:
     """Return the name of a value without the task `all`: `all/loss` is `loss`.
 
-    >>> value_named("test:all/loss"), value_named("all/f1(tasks=micro)"), value_named("wall/loss")
+    >>> value_name("test:all/loss"), value_name("all/f1(tasks=micro)"), value_name("wall/loss")
     ('test:loss', 'f1(tasks=micro)', 'wall/loss')
     """
     split, colon, rest = name.rpartition(":") if "(" not in name else ("", "", name)
@@ -161,7 +161,7 @@ class SplitMetrics:
     @property
     def names(self) -> set[str]:
         """The names of its values."""
-        return {self.called(name) for live in self._live.values() for name in live.names}
+        return {self.record_name(name) for live in self._live.values() for name in live.names}
 
     @property
     def tasks(self) -> set[str]:
@@ -210,10 +210,10 @@ class SplitMetrics:
         reasons: Reasons = {}
         for key, live in self._live.items():
             for name, value in live.compute(synchronize=False).items():
-                values[self.called(name)] = value.tolist()
+                values[self.record_name(name)] = value.tolist()
             void = self._void_names(key)
-            undefined = {self.called(name): reason for name, reason in {**live.reasons, **void}.items()}
-            values.update(dict.fromkeys(map(self.called, void), math.nan))
+            undefined = {self.record_name(name): reason for name, reason in {**live.reasons, **void}.items()}
+            values.update(dict.fromkeys(map(self.record_name, void), math.nan))
             reasons.update(undefined)
         return values, reasons
 
@@ -226,7 +226,7 @@ class SplitMetrics:
         ]
         if not tables:
             return None
-        return PerUser.joined(tables).called(self.called)
+        return PerUser.joined(tables).called(self.record_name)
 
     def _void_names(self, key: str | None) -> dict[str, str]:
         """Return the names of an output's values that do not count, each with the reason."""
@@ -282,9 +282,9 @@ class SplitMetrics:
                 merged._live[feature].merge_state(outputs)
         return merged
 
-    def called(self, name: str) -> str:
+    def record_name(self, name: str) -> str:
         """Return the name of a value of this split in a record."""
-        return called_of(self._split, name)
+        return name_in_record(self._split, name)
 
     def _key(self, feature: str | None) -> str | None:
         """Return the key of an output by its name."""
@@ -318,6 +318,6 @@ def check_split(split: str) -> None:
         raise RunError(f"split is one of {', '.join(SPLITS)}, got {split!r}")
 
 
-def called_of(split: str, name: str) -> str:
+def name_in_record(split: str, name: str) -> str:
     """Return the name of a value of a split in a record."""
     return name if split == VALIDATION else f"{split}:{name}"
