@@ -6,9 +6,12 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ..exceptions import ConstraintError
-from ..records.trial_record import Reading, TrialRecord, TrialState
+
+if TYPE_CHECKING:  # reading a sweep file needs no records
+    from ..records.trial_record import Reading, TrialRecord
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _FORM = re.compile(rf"\s*(?P<name>.*?)\s*(?P<sign><=|>=)\s*(?P<bound>{_NUMBER})\s*\Z", re.DOTALL)
@@ -92,6 +95,8 @@ def judged(record: TrialRecord, constraints: Sequence[Constraint]) -> TrialRecor
     """Apply constraints to the picked epoch of a trial; a complete one that breaks any is infeasible."""
     if not constraints or record.epoch is None:
         return record
+    from ..records.trial_record import TrialState
+
     values = record.picked_values
     record = replace(record, constraints={str(each): each.excess(values) for each in constraints})
     broken = [
