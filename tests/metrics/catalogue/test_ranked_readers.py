@@ -10,7 +10,7 @@ import torch
 from ranked_cases import EVERY_CASE, Case, agree, by_user, make_case, together
 
 from hpometrics.exceptions import MetricInputError, MetricNameError
-from hpometrics.metrics.catalogue.retrieval.cwl import ReaderMetric
+from hpometrics.metrics.catalogue.retrieval.cwl import CWLMetric
 from hpometrics.metrics.features import Ranking
 from hpometrics.metrics.registry.lookup import find_metric
 from hpometrics.metrics.registry.register import get_metric
@@ -110,7 +110,7 @@ def test_what_no_reader_does_is_refused(name, error, text):
 def test_a_reader_of_your_own_needs_a_cut_off_or_a_closed_sum():
     """Without one there is no value, and the message says so."""
 
-    class Restless(ReaderMetric):
+    class Restless(CWLMetric):
         def looked_at(self, places, worth):
             return (places == 1).double()
 
