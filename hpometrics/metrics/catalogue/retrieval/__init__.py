@@ -32,7 +32,10 @@ def list_metric(
     *,
     aliases: Mapping[str, str] | Iterable[str] = (),
     params: Mapping[str, Any] | None = None,
-    sections: Mapping[str, str] | None = None,
+    shape: str = "",
+    value: str = "",
+    raises: str = "",
+    deviates: str = "",
     **members: Any,
 ) -> type[RowMetric]:
     """Create the metric class of a row, in the module of its base, and register it.
@@ -48,7 +51,10 @@ def list_metric(
             `update`, and those of `Ranking` if it needs some.
         aliases: further names, as `register_metric` takes them.
         params: the default of each parameter; a type if it is required, None if it is an optional integer.
-        sections: further sections of the docstring, or what replaces shared ones.
+        shape: a section of the docstring, in place of that of the base; so are those that follow.
+        value: the range, the unit, the best value, and when it is nan.
+        raises: when the parameters or the data are refused.
+        deviates: where other libraries differ.
         members: the functions and facts that fill in the mechanism.
     """
     params = params or {}
@@ -74,7 +80,9 @@ def list_metric(
 
     __init__.__signature__ = signature  # type: ignore[attr-defined]
     __init__.__annotations__ = hints
-    page = {**Docstring.of(base).sections, "Formula": formula, "Source": source, **(sections or {})}
+    sections = {"Shape": shape, "Value": value, "Raises": raises and f"MetricInputError: {raises}"}
+    sections |= {"Formula": formula, "Deviates": deviates, "Source": source}
+    page = {**Docstring.of(base).sections, **{title: text for title, text in sections.items() if text}}
     cls = type(class_name, (base,), {
         "__doc__": _docstring(class_name, summary, page, example), "__init__": __init__,
         "__module__": base.__module__, "__qualname__": class_name, **members,

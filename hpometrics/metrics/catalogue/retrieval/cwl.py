@@ -7,7 +7,8 @@ worth g and L, the product of C over all ranks before, is the chance that it is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -31,14 +32,10 @@ class CWLMetric(RowMetric):
 
     objective = MAXIMIZE
     family = "readers"
-    stops: ClassVar[bool] = False
-    """Whether an item stops the reader, with a chance that is what the item is worth."""
-    least_goal: ClassVar[float] = 0.0
-    """The number above which T, how much a reader wants, must lie."""
-    min_rel: int
-    max_rel: int
-    T: float = 1.0
-    p: float = 0.9
+    stops: ClassVar[bool] = False  # whether an item stops the reader, with a chance that is its worth
+    least_goal: ClassVar[float] = 0.0  # T, how much a reader wants, lies above it
+    min_rel, max_rel, T, p = 0, 1, 1.0, 0.9
+    patience: Callable[[Tensor], Tensor]  # returns the chance to get to a place if no item stops; 0 at inf
 
     def rules(self) -> Iterable[tuple[bool, str]]:
         """Return those of the scale of grades, of T and of p."""
@@ -60,28 +57,18 @@ class CWLMetric(RowMetric):
         return self.patience(places) * self._survival(worth)
 
     def endless(self, places: Tensor, worth: Tensor) -> Tensor:
-        """Return how many items are looked at in a list without end, (rows, 1); the others are worth nothing.
-
-        It is the patience for all places, less what is lost behind each item that stops readers.
-        """
-        stopped = self._survival(worth) * self._stopping(worth)
+        """Return how many items are looked at in a list without end, (rows, 1)."""
+        stopped = self._survival(worth) * (worth * self.stops)  # behind such an item, patience is lost
         lost = (stopped * self.rest(places + 1)).sum(1, keepdim=True)
         return self.rest(places.new_ones(1, 1)) - lost
-
-    def patience(self, places: Tensor) -> Tensor:
-        """Return the chance of getting to a place where no item stops the reader; 0 at inf."""
-        raise NotImplementedError(f"{type(self).__name__} needs patience(places)")
 
     def rest(self, places: Tensor) -> Tensor:
         """Return the sum of the patience for a place and all behind it; 0 at inf."""
         raise NotImplementedError(f"{type(self).__name__} has no value without k")
 
-    def _stopping(self, worth: Tensor) -> Tensor:
-        return worth if self.stops else torch.zeros_like(worth)
-
     def _survival(self, worth: Tensor) -> Tensor:
         """Return the chance that no item before each place has stopped the reader, (rows, depth)."""
-        return earlier((1 - self._stopping(worth)).cumprod(1), 1.0)
+        return earlier((1 - worth * self.stops).cumprod(1), 1.0)
 
 
 def trigamma(x: Tensor) -> Tensor:
@@ -110,107 +97,85 @@ def _adaptive_endless(self: CWLMetric, places: Tensor, worth: Tensor) -> Tensor:
     """Add up these inverse squares, by the trigamma function, from each find to the next."""
     before, behind, own = _adaptive_scale(self, places, worth)
     after, until = behind * trigamma(places + own), before * trigamma(places + own + worth)
-    start = trigamma(places.new_full((1, 1), 2 * self.T))
-    return 4 * self.T**2 * start + (after - until).sum(1, keepdim=True)
+    changes = (after - until).sum(1, keepdim=True)
+    return 4 * self.T**2 * trigamma(places.new_full((1, 1), 2 * self.T)) + changes
 
 
+_SCALE = {"min_rel": 0, "max_rel": 1}
 _GOAL: dict[str, Any] = {  # C is ((i + 2T - 1) / (i + 2T))^2: in a product all factors but two cancel
-    "params": {"k": None, "T": 1.0},
+    "params": {"k": None, "T": 1.0, **_SCALE},
     "patience": lambda self, rank: (2 * self.T / (rank + 2 * self.T - 1)).square(),
     "rest": lambda self, rank: trigamma(rank + 2 * self.T - 1) * (4 * self.T**2),
 }
-_LIST, _RANKS = (f"g L over {places}, divided by the sum of L" for places in ("the first k", "ranks"))
-_STOPS = "the product of 1 - g over all ranks before"
+_LIST = "mean over users of the sum of g L over the first k, divided by the sum of L"
+_RANKS = "mean over users of the sum of g L over ranks, divided by the sum of L"
+_WORTH = "g is (grade - min_rel) / (max_rel - min_rel), from 0 to 1"
+_STOPS = f"the product of 1 - g over all ranks before; {_WORTH}"
+_BOUNDS = "min_rel is below 0, or max_rel is not above it."
+_ENDS = "cwl_eval, which ir_measures asks, ends every list at rank 1000, which is"
 _NERR = "Azzopardi, Mackenzie & Moffat 2021, ICTIR, equation"
-_BOUNDS = {"T": "T is not above 0, ", "p": "p does not lie between 0 and 1, "}
-
-
-def _reader(
-    name: str, class_name: str, summary: str, total: str, source: str, example: tuple[str, str, str, str],
-    *, params: dict[str, Any], deviates: str = "", bounds: str = "", **members: Any,
-) -> type[RowMetric]:  # fmt: skip
-    """Create the metric of a reader; `total` is what is added up, and `k` is None for a list without end."""
-    *call, grades = example
-    name_alone = name if params["k"] else f"{name}@1000"
-    if not params["k"]:
-        deviates = f"cwl_eval, which ir_measures asks, ends every list at rank 1000, which is `{name_alone}`."
-    bounds = bounds or "".join(_BOUNDS.get(param, "") for param in params)
-    raises = f"MetricInputError: {bounds}min_rel is below 0, or max_rel is not above it."
-    return list_metric(
-        CWLMetric, name, class_name, summary,
-        f"mean over users of the sum of {total}; g is (grade - min_rel) / (max_rel - min_rel), from 0 to 1",
-        source, (*call, f"torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([{grades}])"),
-        sections={"Raises": raises, "Deviates": deviates}, aliases={name.upper(): name_alone},
-        params={**params, "min_rel": 0, "max_rel": 1}, **members,
-    )  # fmt: skip
-
+_FIRST = "torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 0]])"
+_SECOND = "torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0, 1, 0]])"
+_BOTH = "torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 1]])"
+_reader = partial(list_metric, CWLMetric)
 
 READERS = (
-    _reader(
-        "sdcg", "ScaledDCG",
+    _reader("sdcg", "ScaledDCG",
         "Discounted gain of the first k items over that of k items of the highest grade, averaged over "
         "users.\n\nUnlike `ndcg`, it ignores how many items are relevant: a user with few cannot reach 1.",
-        "g / log2(rank + 1) over the first k, divided by the sum of 1 / log2(rank + 1)",
+        "mean over users of the sum of g / log2(rank + 1) over the first k, divided by the sum of "
+        f"1 / log2(rank + 1); {_WORTH}",
         "Jarvelin & Kekalainen 2002, ACM TOIS 20(4); scaled: Azzopardi, Thomas & Moffat 2019, SIGIR.",
-        ("0.3869", "(1 / log2(3)) / (1 + 1 / log2(3))", "k=2", "[0, 1, 0]"),
-        params={"k": int}, patience=lambda self, rank: 1 / (rank + 1).log2(),
+        ("0.3869", "(1 / log2(3)) / (1 + 1 / log2(3))", "k=2", _SECOND),
         deviates='ir_measures counts users without a relevant item as 0 (`empty="neg"`) and needs max_rel.',
-    ),
-    _reader(
-        "insq", "InverseSquares",
-        "Worth of an item to a reader who wants T of them and loses patience with the square of the "
-        "rank.\n\nWithout k, of a list without end; averaged over users.",
-        f"{_RANKS} = (2T / (rank + 2T - 1))^2", "Moffat, Scholer & Thomas 2012, ADCS.",
-        ("0.6923", "1 / (1 + (2 / 3)**2)", "k=2", "[1, 0, 0]"), **_GOAL,
-    ),
-    _reader(
-        "nerr8", "NearlyERR8",
-        "Worth of an item to a reader whom each stops as often as it is worth, at rank k at the latest.\n"
-        "\nA relative of `err`, averaged over users.",
-        f"{_LIST}, {_STOPS}", f"{_NERR} 8.",
-        ("0.375", "(0.5 + 0.5 * 0.5) / (1 + 0.5 + 0.5)", "k=3, max_rel=2", "[1, 0, 1]"),
-        params={"k": int}, stops=True, patience=lambda self, rank: torch.ones_like(rank),
-    ),
-    _reader(
-        "nerr9", "NearlyERR9", "`nerr8` of a reader who also loses patience, as 1 / rank.",
+        aliases=["SDCG"], params={"k": int, **_SCALE}, raises=_BOUNDS,
+        patience=lambda self, rank: 1 / (rank + 1).log2()),
+    _reader("insq", "InverseSquares",
+        "Worth of an item to a reader who wants T of them and loses patience with the square of the rank."
+        "\n\nWithout k, of a list without end; averaged over users.",
+        f"{_RANKS} = (2T / (rank + 2T - 1))^2; {_WORTH}", "Moffat, Scholer & Thomas 2012, ADCS.",
+        ("0.6923", "1 / (1 + (2 / 3)**2)", "k=2", _FIRST), aliases={"INSQ": "insq@1000"},
+        deviates=f"{_ENDS} `insq@1000`.", raises=f"T is not above 0, {_BOUNDS}", **_GOAL),
+    _reader("nerr8", "NearlyERR8",
+        "Worth of an item to a reader whom each stops as often as it is worth, at rank k at the latest."
+        "\n\nA relative of `err`, averaged over users.", f"{_LIST}, {_STOPS}", f"{_NERR} 8.",
+        ("0.375", "(0.5 + 0.5 * 0.5) / (1 + 0.5 + 0.5)", "k=3, max_rel=2", _BOTH), aliases=["NERR8"],
+        params={"k": int, **_SCALE}, raises=_BOUNDS, stops=True, patience=lambda self, rank: rank**0),
+    _reader("nerr9", "NearlyERR9", "`nerr8` of a reader who also loses patience, as 1 / rank.",
         f"{_LIST}, 1 / rank times {_STOPS}", f"{_NERR} 9.",
-        ("0.4118", "(0.5 + 0.5 * 0.5 / 3) / (1 + 0.5 / 2 + 0.5 / 3)", "k=3, max_rel=2", "[1, 0, 1]"),
-        params={"k": int}, stops=True, patience=lambda self, rank: 1 / rank,
-    ),
-    _reader(
-        "nerr10", "NearlyERR10",
+        ("0.4118", "(0.5 + 0.5 * 0.5 / 3) / (1 + 0.5 / 2 + 0.5 / 3)", "k=3, max_rel=2", _BOTH),
+        aliases=["NERR9"], params={"k": int, **_SCALE}, raises=_BOUNDS, stops=True,
+        patience=lambda self, rank: 1 / rank),
+    _reader("nerr10", "NearlyERR10",
         "`nerr8` of a reader who also goes on with chance p at most; without k, in a list without end.",
         f"{_RANKS}, p^(rank - 1) times {_STOPS}", f"{_NERR} 10.",
-        ("0.3333", "0.5 / (1 + 0.5 * (0.5 + 0.25 + 0.125 + ...))", "p=0.5, max_rel=2", "[1, 0, 0]"),
-        params={"k": None, "p": 0.9}, stops=True, patience=lambda self, rank: self.p ** (rank - 1),
-        rest=lambda self, rank: self.p ** (rank - 1) / (1 - self.p),
-    ),
-    _reader(
-        "nerr11", "NearlyERR11",
-        "`nerr8` of a reader who also loses patience as the one of `insq` does; without k, in a list without end.",
+        ("0.3333", "0.5 / (1 + 0.5 * (0.5 + 0.25 + 0.125 + ...))", "p=0.5, max_rel=2", _FIRST),
+        deviates=f"{_ENDS} `nerr10@1000`.", aliases={"NERR10": "nerr10@1000"},
+        params={"k": None, "p": 0.9, **_SCALE}, raises=f"p does not lie between 0 and 1, {_BOUNDS}",
+        stops=True, patience=lambda self, rank: self.p ** (rank - 1),
+        rest=lambda self, rank: self.p ** (rank - 1) / (1 - self.p)),
+    _reader("nerr11", "NearlyERR11",
+        "`nerr8` of a reader who also loses patience as for `insq`; without k, in a list without end.",
         f"{_RANKS}, (2T / (rank + 2T - 1))^2 times {_STOPS}", f"{_NERR} 11.",
-        ("0.4091", "0.5 / (1 + 0.5 * (2 / 3)**2)", "k=2, max_rel=2", "[1, 0, 0]"), stops=True, **_GOAL,
-    ),
-    _reader(
-        "bpm", "BejeweledPlayerModel",
-        "Worth of an item to a reader who stops once T is found, at rank k at the latest; averaged over users.",
-        "g over the first n items, divided by n, which is the rank where the sum of g reaches T, and k where "
-        "it does not", "Zhang et al. 2017, SIGIR.", ("0.5", "found at the second rank", "k=3", "[0, 1, 0]"),
-        params={"k": int, "T": 1.0},
-        looked_at=lambda self, _, worth: (earlier(worth.cumsum(1), 0.0) < self.T).double(),
+        ("0.4091", "0.5 / (1 + 0.5 * (2 / 3)**2)", "k=2, max_rel=2", _FIRST), stops=True,
+        aliases={"NERR11": "nerr11@1000"}, deviates=f"{_ENDS} `nerr11@1000`.",
+        raises=f"T is not above 0, {_BOUNDS}", **_GOAL),
+    _reader("bpm", "BejeweledPlayerModel",
+        "Worth of an item to a reader who stops once T is found, at rank k at the latest, mean over users.",
+        "mean over users of the sum of g over the first n items, divided by n, which is the rank where the "
+        f"sum of g reaches T, and k where it does not; {_WORTH}", "Zhang et al. 2017, SIGIR.",
+        ("0.5", "found at the second rank", "k=3", _SECOND),
         deviates="this is the static model of the paper; T and k of the dynamic one change with each item.",
-    ),
-    _reader(
-        "inst", "GoalAdaptive",
+        aliases=["BPM"], params={"k": int, "T": 1.0, **_SCALE}, raises=f"T is not above 0, {_BOUNDS}",
+        looked_at=lambda self, _, worth: (earlier(worth.cumsum(1), 0.0) < self.T).double()),
+    _reader("inst", "GoalAdaptive",
         "Worth of an item to a reader who wants T, and loses patience with every rank and every find.\n"
         "\nWithout k, of a list without end; averaged over users.",
         f"{_RANKS}, the product over all ranks before of ((rank + a - 1) / (rank + a))^2, where a is 2T less "
-        "the sum of g up to that rank", "Moffat, Bailey, Scholer & Thomas 2015, ADCS.",
-        ("0.8", "1 / (1 + ((1 + 1 - 1) / (1 + 1))**2)", "k=2", "[1, 0, 0]"), params={"k": None, "T": 1.0},
-        least_goal=0.5, bounds="T is not above 0.5, below which chances would exceed 1; ",
-        looked_at=_adaptive, endless=_adaptive_endless,
-    ),
+        f"the sum of g up to that rank; {_WORTH}", "Moffat, Bailey, Scholer & Thomas 2015, ADCS.",
+        ("0.8", "1 / (1 + ((1 + 1 - 1) / (1 + 1))**2)", "k=2", _FIRST), params=_GOAL["params"],
+        deviates=f"{_ENDS} `inst@1000`.", aliases={"INST": "inst@1000"}, least_goal=0.5,
+        raises=f"T is not above 0.5, below which chances would exceed 1; {_BOUNDS}",
+        looked_at=_adaptive, endless=_adaptive_endless),
 )  # fmt: skip
-"""The metric of each reader; the name of its class is an attribute of this module."""
-
-globals().update({cls.__name__: cls for cls in READERS})
+globals().update({cls.__name__: cls for cls in READERS})  # each class is an attribute of this module

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -26,10 +27,12 @@ class JudgedMetric(RowMetric):
 
     objective = MAXIMIZE
     family = "order"
-    p: float
-    normalize: bool
-    beta: float
-    relative: bool
+    p, normalize, beta, relative = 0.95, True, 1.0, False
+
+    def rules(self) -> Iterable[tuple[bool, str]]:
+        """Return those of p and beta."""
+        yield 0 < self.p < 1, f"p is a probability between 0 and 1, both excluded, got {self.p!r}"
+        yield 0 < self.beta < float("inf"), f"beta is a number above 0, got {self.beta!r}"
 
 
 def _preference(self: JudgedMetric, batch: RankingBatch, cut: Cut) -> Tensor:
@@ -65,7 +68,7 @@ def _judged_share(self: JudgedMetric, batch: RankingBatch, cut: Cut) -> Tensor:
 
 
 def _refused(batch: RankingBatch) -> Tensor:
-    """Return how many items of each row are judged, or ranked if all are, and not relevant, (rows,) float64."""
+    """Return how many items of each row are judged, or ranked if all are, and not relevant, (rows,)."""
     if (refused := batch.relevance.refused) is not None:
         return refused.counts.double()
     if (unjudged := batch.relevance.unjudged) is None:
@@ -110,155 +113,114 @@ def _compatibility(self: JudgedMetric, batch: RankingBatch, cut: Cut) -> Tensor:
 def _ideal_places(lists: Lists) -> Tensor:
     """Return the ranks of items in the ideal list, where equal grades keep their order, (rows, depth)."""
     best, order = lists.grades.sort(dim=1, descending=True, stable=True)
-    falling = -lists.grades
-    earlier = order.argsort(1) - torch.searchsorted(-best, falling)
-    return 1 + earlier + torch.searchsorted(-lists.ideal, falling)
-
-
-def _set_precision(self: JudgedMetric, batch: RankingBatch, cut: Cut) -> Tensor:
-    """Divide by what is ranked, or by what could be found among so many."""
-    ranked = batch.listed(cut)
-    return cut.found / (torch.minimum(ranked, cut.relevant) if self.relative else ranked).clamp(min=1)
+    earlier = order.argsort(1) - torch.searchsorted(-best, -lists.grades)
+    return 1 + earlier + torch.searchsorted(-lists.ideal, -lists.grades)
 
 
 _ROW = "torch.tensor([[0.9, 0.5, 0.1]]), "
-_SHORT = ("", "torch.tensor([[0.9, 0.5, -torch.inf]]), torch.tensor([[1, 0, 1]])")
-_BUCKLEY, _RIJSBERGEN = (
-    "Buckley & Voorhees 2004, SIGIR",
-    "van Rijsbergen 1979, Information Retrieval; trec_eval",
-)
-_AS_ZERO = {"Deviates": 'trec_eval counts users without a relevant item as 0, as `Ranking(empty="neg")`.'}
-_SET: dict[str, Any] = {"family": "sets", "draw_batch": staticmethod(shortened)}
+_ENTRIES = f"{_ROW}target=[{{0: 0.0, 2: 1.0}}]"
+_SHORT = "torch.tensor([[0.9, 0.5, -torch.inf]]), torch.tensor"
+_BUCKLEY, _RIJSBERGEN = "Buckley & Voorhees 2004, SIGIR", "van Rijsbergen 1979, Information Retrieval"
+_AS_ZERO = 'trec_eval counts users without a relevant item as 0, as `Ranking(empty="neg")`.'
+_SETS: dict[str, Any] = {"family": "sets", "draw_batch": staticmethod(shortened)}
 
 JUDGED = (
-    list_metric(
-        JudgedMetric, "bpref", "BinaryPreference",
+    list_metric(JudgedMetric, "bpref", "BinaryPreference",
         """How seldom a relevant item comes after one that is judged and not relevant, averaged over users.
 
 A dense target judges every item, but for those of grade `Ranking(unjudged=...)`; of a sparse one only the
-entries are judged, those of grade 0 (or up to the relevance threshold) as not relevant. An item that is not
-judged does not count.
+entries are judged, those of grade 0 (or up to the relevance threshold) as not relevant. Others do not count.
 
 An item whose score is -inf comes before no other. If it is relevant it is one of the R and adds nothing. If
-not, it is one of the judged others where it is an entry of a sparse target, as in trec_eval; a dense target
-does not judge it.""",
-        "mean over users of 1 / R times the sum over ranked relevant items of 1 - min(judged others before it, "
-        "R) / min(judged others, R), where R items are relevant.", f"{_BUCKLEY}.",
-        ("0.0", "the judged item 0 comes before", "", f"{_ROW}target=[{{0: 0.0, 2: 1.0}}]"),
-        aliases=["Bpref", "BPref"], values_in=_preference,
-        sections={"Deviates": "the paper divides by R, not by the judged others where they are fewer; "
-                  "trec_eval does as here."},
-    ),
-    list_metric(
-        JudgedMetric, "infap", "InferredAveragePrecision",
-        """Average precision that takes items which were to be judged for relevant as often as judged ones are.
+not, a sparse target that has it as an entry judges it, as in trec_eval; a dense one does not.""",
+        "mean over users of 1 / R times the sum over ranked relevant items of 1 - min(judged others before "
+        "it, R) / min(judged others, R), where R items are relevant.", f"{_BUCKLEY}.",
+        ("0.0", "the judged item 0 comes before", "", _ENTRIES), aliases=["Bpref", "BPref"],
+        values_in=_preference,
+        deviates="the paper divides by R, even where judged others are fewer; trec_eval does as here."),
+    list_metric(JudgedMetric, "infap", "InferredAveragePrecision",
+        """Average precision that takes items which were to be judged for relevant as often as judged ones.
 
 The judged items are those of `bpref`. Items of grade `Ranking(unjudged=...)` were to be judged; without any
 of them this is `map(norm=n)`, but for a hundred-thousandth of a judgment.""",
-        "mean over users of 1 / R times the sum over ranked relevant items of (1 + d * s) / rank, where d items "
-        "before it were to be judged, s = (r + e) / (r + n + 2 e) is the share of relevant ones of the r + n "
-        "that were, e = 0.00001, and R items are relevant.", "Yilmaz & Aslam 2006, CIKM.",
+        "mean over users of 1 / R times the sum over ranked relevant items of (1 + d * s) / rank, where d "
+        "items before it were to be judged, s = (r + e) / (r + n + 2 e) is the share of relevant ones of the "
+        "r + n that were, e = 0.00001, and R items are relevant.", "Yilmaz & Aslam 2006, CIKM.",
         ("0.8125", "(1 + (1 + 3 * 1 / 2) / 4) / 2", "", "torch.tensor([[0.9, 0.7, 0.5, 0.1]]), "
          "target=[{0: 1.0, 1: 0.0, 2: -1.0, 3: 1.0}]", "unjudged=-1"),
-        aliases=["inferred_ap", "inferred_average_precision", "infAP"], values_in=_inferred_precision,
-        sections={"Deviates": "users without a relevant item are left out; trec_eval counts them 0, as "
-                  '`Ranking(empty="neg")`.'},
-    ),
-    list_metric(
-        JudgedMetric, "judged", "JudgedShare",
+        deviates=_AS_ZERO, values_in=_inferred_precision,
+        aliases=["inferred_ap", "inferred_average_precision", "infAP"]),
+    list_metric(JudgedMetric, "judged", "JudgedShare",
         """Share of the items of a list of k that are judged, relevant or not, averaged over users.
 
-It shows how far the other values of the same lists can be trusted, and has no direction: lists are no better
-for showing what was judged. The judged items are those of `bpref`. Users of whom nothing is judged are left
-out, as are those who have no list.""",
+It shows how far other values of the same lists can be trusted; it has no direction, as a list of judged items
+is not a better one. What is judged is as for `bpref`. Users with no judged item or no list are left out.""",
         "mean over users of judged among the first k / items of the list",
         f"{_BUCKLEY}, on incomplete judgments; ir_measures, `Judged`.",
-        ("0.5", "item 0 is judged, item 1 is not", "k=2", f"{_ROW}target=[{{0: 0.0, 2: 1.0}}]"),
-        aliases=["judgment_rate", "judged_rate", "Judged"], params={"k": int}, values_in=_judged_share,
-        objective=None, family="relevance", every_user=True,
-        void="nothing of any user who has a list is judged",
-        sections={"Value": "float in [0, 1], no unit, 1 is all; nan when nothing of any user is judged.",
-                  "Deviates": "to ir_measures an item that was to be judged, of grade -1, is judged."},
-    ),
-    list_metric(
-        JudgedMetric, "compat", "Compatibility",
+        ("0.5", "item 0 is judged, item 1 is not", "k=2", _ENTRIES), params={"k": int},
+        value="float in [0, 1], no unit, 1 is all; nan when nothing of any user is judged.",
+        deviates="to ir_measures an item that was to be judged, of grade -1, is judged.",
+        aliases=["judgment_rate", "judged_rate", "Judged"], objective=None, family="relevance",
+        every_user=True, void="nothing of any user who has a list is judged", values_in=_judged_share),
+    list_metric(JudgedMetric, "compat", "Compatibility",
         """Rank-biased overlap of a list with the ideal list that is nearest to it, averaged over users.
 
 An ideal list holds the relevant items, those of the highest grade first; of equal grades those come first
 that do so in the ranking. Without k, of the whole ranking.""",
-        "mean over users of the sum over depths d of p^(d - 1) times the items that the first d of both have in "
-        "common / d, divided by the same of two ideal lists, or with `normalize=false` by the sum of p^(d - 1); "
-        "d goes on to the end of the longer list, and to k", "Clarke, Vtyurina & Smucker 2021, ACM TOIS 39(1); "
-        "overlap: Webber, Moffat & Zobel 2010, ACM TOIS 28(4).",
+        "mean over users of the sum over depths d of p^(d - 1) times the items that the first d of both have "
+        "in common / d, divided by the same of two ideal lists, or with `normalize=false` by the sum of "
+        "p^(d - 1); d goes on to the end of the longer list, and to k",
+        "Clarke, Vtyurina & Smucker 2021, ACM TOIS 39(1); Webber, Moffat & Zobel 2010, ACM TOIS 28(4).",
         ("0.2", "(0 + 0.5 * 1 / 2) / (1 + 0.5 * 1 / 2)", "k=2, p=0.5", f"{_ROW}torch.tensor([[0, 1, 0]])"),
+        shape="scores, target (users, items), grades from 0.", raises="p does not lie between 0 and 1.",
+        deviates="ir_measures puts relevant items that are not ranked among others as if their score were 0; "
+        "here they come behind them. The paper's own script ends at depth 1000.",
         aliases=["Compat", "compatibility"], params={"k": None, "p": 0.95, "normalize": True},
-        rules=lambda self: [
-            (0 < self.p < 1, f"p is a probability between 0 and 1, both excluded, got {self.p!r}")],
-        values_in=_compatibility,
-        sections={"Shape": "scores, target (users, items), grades from 0.",
-                  "Raises": "MetricInputError: p does not lie between 0 and 1.",
-                  "Deviates": "ir_measures puts relevant items that are not ranked among the others as if their "
-                  "score were 0; here they come behind them. The paper's own script ends at depth 1000."},
-    ),
-    list_metric(
-        JudgedMetric, "set_precision", "SetPrecision",
+        values_in=_compatibility),
+    list_metric(JudgedMetric, "set_precision", "SetPrecision",
         "Share of all items that are ranked for a user that are relevant, averaged over users.",
-        "mean over users of relevant and ranked / ranked, with `relative=true` / min(ranked, relevant); 0 where "
-        "nothing is ranked", f"{_RIJSBERGEN}, `set_P` and `set_relative_P`.", ("0.5", "one of two", *_SHORT),
-        aliases={"SetP": "set_precision", "set_P": "set_precision", "SetRelP": "set_precision(relative=true)",
-                 "set_relative_P": "set_precision(relative=true)"},
-        params={"relative": False}, values_in=_set_precision, sections=_AS_ZERO, **_SET,
-    ),
-    list_metric(
-        JudgedMetric, "set_recall", "SetRecall",
+        "mean over users of relevant and ranked / ranked, with `relative=true` / min(ranked, relevant); 0 "
+        "where nothing is ranked", f"{_RIJSBERGEN}; trec_eval, `set_P` and `set_relative_P`.",
+        ("0.5", "one of two", "", f"{_SHORT}([[1, 0, 1]])"), params={"relative": False}, deviates=_AS_ZERO,
+        aliases={**dict.fromkeys(("SetP", "set_P"), "set_precision"),
+                 **dict.fromkeys(("SetRelP", "set_relative_P"), "set_precision(relative=true)")},
+        values_in=lambda self, batch, cut: cut.found / (
+            torch.minimum(batch.listed(cut), cut.relevant) if self.relative else batch.listed(cut)
+        ).clamp(min=1), **_SETS),
+    list_metric(JudgedMetric, "set_recall", "SetRecall",
         "Share of a user's relevant items that are ranked at all, averaged over users.",
-        "mean over users of relevant and ranked / relevant", f"{_RIJSBERGEN}, `set_recall`.",
-        ("0.5", "one of two", *_SHORT), aliases=["SetR"],
-        values_in=lambda self, batch, cut: cut.found / cut.relevant, sections=_AS_ZERO, **_SET,
-    ),
-    list_metric(
-        JudgedMetric, "set_f", "SetF",
+        "mean over users of relevant and ranked / relevant", f"{_RIJSBERGEN}; trec_eval, `set_recall`.",
+        ("0.5", "one of two", "", f"{_SHORT}([[1, 0, 1]])"), deviates=_AS_ZERO, aliases=["SetR"],
+        values_in=lambda self, batch, cut: cut.found / cut.relevant, **_SETS),
+    list_metric(JudgedMetric, "set_f", "SetF",
         "Weighted harmonic mean of the precision and recall of all that is ranked, averaged over users.",
         "mean over users of (1 + beta^2) found / (ranked + beta^2 relevant), where found are both",
-        f"{_RIJSBERGEN}, `set_F`.", ("0.5", "2 * 1 / (2 + 2)", *_SHORT),
-        aliases={"SetF": "set_f(beta=1.0)", "set_F": "set_f(beta=1.0)"}, params={"beta": 1.0},
-        rules=lambda self: [(0 < self.beta < float("inf"), f"beta is a number above 0, got {self.beta!r}")],
-        values_in=lambda self, batch, cut: (
-            (1 + self.beta**2) * cut.found / (batch.listed(cut) + self.beta**2 * cut.relevant)),
-        sections={"Raises": "MetricInputError: beta is not above 0.",
-                  "Deviates": "in trec_eval and ir_measures beta is the square of beta here: `SetF(beta=4.0)` "
-                  "is `set_f(beta=2.0)`."}, **_SET,
-    ),
-    list_metric(
-        JudgedMetric, "set_ap", "SetAveragePrecision",
+        f"{_RIJSBERGEN}; trec_eval, `set_F`.",
+        ("0.6667", "2 * 1 / (2 + 1)", "", f"{_SHORT}([[1, 0, 0]])"), raises="beta is not above 0.",
+        deviates="beta of trec_eval and ir_measures is the square of ours: `SetF(beta=4.0)` is `set_f(beta=2.0)`.",
+        params={"beta": 1.0}, aliases=dict.fromkeys(("SetF", "set_F"), "set_f(beta=1.0)"), **_SETS,
+        values_in=lambda self, batch, cut: (1 + self.beta**2) * cut.found / (
+            batch.listed(cut) + self.beta**2 * cut.relevant)),
+    list_metric(JudgedMetric, "set_ap", "SetAveragePrecision",
         "Precision times recall of all that is ranked, averaged over users.",
         "mean over users of found^2 / (ranked relevant), where found are both; 0 where nothing is ranked",
-        "trec_eval, `set_map`.", ("0.25", "1 / 2 * 1 / 2", *_SHORT), aliases=["SetAP", "set_map"],
-        values_in=lambda self, batch, cut: (
-            cut.found.square() / (batch.listed(cut).clamp(min=1) * cut.relevant)), sections=_AS_ZERO, **_SET,
-    ),
-    list_metric(
-        JudgedMetric, "num_hits", "NumHits",
-        "Number of relevant items among the first k, averaged over users; without k, among all that is ranked.",
+        "trec_eval, `set_map`.", ("0.25", "1 / 2 * 1 / 2", "", f"{_SHORT}([[1, 0, 1]])"),
+        deviates=_AS_ZERO, aliases=["SetAP", "set_map"], **_SETS,
+        values_in=lambda self, batch, cut: cut.found**2 / (batch.listed(cut).clamp(min=1) * cut.relevant)),
+    list_metric(JudgedMetric, "num_hits", "NumHits",
+        "Number of relevant items among the first k, mean over users; without k, among all that is ranked.",
         "mean over users of hits@k", "trec_eval, `num_rel_ret`; ranx, `hits`.",
         ("2.0", "two", "k=3", f"{_ROW}torch.tensor([[1, 0, 1]])"), params={"k": None},
-        values_in=lambda self, batch, cut: cut.found,
-        sections={"Value": "float from 0, items, more is better; nan when no user has a relevant item.",
-                  "Deviates": "ir_measures (`NumRelRet`) and trec_eval add users up; `hits` is the share of "
-                  "users with a hit."}, **_SET,
-    ),
-    list_metric(
-        JudgedMetric, "num_relevant", "NumRelevant",
+        value="float from 0, items, more is better; nan when no user has a relevant item.",
+        deviates="ir_measures (`NumRelRet`) and trec_eval add users up; `hits` is the share of users with a "
+        "hit.", values_in=lambda self, batch, cut: cut.found, **_SETS),
+    list_metric(JudgedMetric, "num_relevant", "NumRelevant",
         "Number of items that are relevant to a user, averaged over users who have any.\n\n"
-        "It is the same whatever the lists, and has no direction; it says what can be found.",
+        "It is the same whatever the lists, and has no direction; it shows what can be found.",
         "mean over users of relevant items", "trec_eval, `num_rel`.",
         ("1.5", "one and two", "", "torch.tensor([[0.9, 0.5], [0.9, 0.5]]), torch.tensor([[1, 0], [1, 1]])"),
-        objective=None, family="sets", values_in=lambda self, batch, cut: cut.relevant,
-        sections={"Shape": "target (users, items).",
-                  "Value": "float from 1, items; nan when no user has a relevant item.",
-                  "Deviates": "ir_measures (`NumRel`) and trec_eval (`num_rel`) add users up."},
-    ),
+        shape="target (users, items).", value="float from 1, items; nan when no user has a relevant item.",
+        deviates="ir_measures (`NumRel`) and trec_eval (`num_rel`) add users up.",
+        objective=None, family="sets", values_in=lambda self, batch, cut: cut.relevant),
 )  # fmt: skip
-"""The metrics of judgments; the name of each class is an attribute of this module."""
-
-globals().update({cls.__name__: cls for cls in JUDGED})
+globals().update({cls.__name__: cls for cls in JUDGED})  # each class is an attribute of this module

@@ -25,9 +25,6 @@ class SubtopicMetric(RowMetric):
 
     Shape: scores, target (users, items); `item_features` (items, features) of the `Ranking`, those above 0.
     Value: float in [0, 1], no unit, more is better; nan when no user has a relevant item that has a feature.
-
-    Raises:
-        MetricInputError: features are not given.
     """
 
     objective = MAXIMIZE
@@ -43,12 +40,9 @@ class SubtopicGain(SubtopicMetric):
     """
 
     ideal: ClassVar[bool] = False
-    alpha: float
-    beta: float = 0.5
-    discount: Callable[[Tensor], Tensor]
-    """Returns what an item at each rank is worth."""
-    scale: Callable[[Tensor], Tensor]
-    """Returns the factor of users whose relevant items have so many features."""
+    alpha, beta = 0.5, 0.5
+    discount: Callable[[Tensor], Tensor]  # returns what an item at each rank is worth
+    scale: Callable[[Tensor], Tensor]  # returns the factor of users by the features of their relevant items
 
     def rules(self) -> Iterable[tuple[bool, str]]:
         """Return those of alpha and beta."""
@@ -124,116 +118,76 @@ def _shares(own: Tensor, counts: Tensor) -> Tensor:
 
 _HIT = "the sum over the features of the hit of (1 - alpha)^c, where c hits before it have the feature"
 _HIT_OF_F = f"{_HIT}, and relevant items have F"
+_CLARKE, _KOLLA = "Clarke et al. 2008, SIGIR.", "Clarke, Kolla & Vechtomova 2009, ICTIR."
 _WHOLE = "\n\nWithout k, of the whole ranking."
+_NO_FEATURES = "features are not given."
+_OUTSIDE = f"lies outside [0, 1], or {_NO_FEATURES}"
 _FULL = "ndeval divides by the gain of a list whose every item has every feature."
+_IDEAL = "over that of an ideal list, averaged over users; without k, of the whole ranking."
+_BEST = "over that of a list that takes, at each rank, the relevant item that adds the most"
 _GREEDY = "the ideal list is the greedy one, as in ndeval; of equals the lowest number is taken."
-_ONE = ("k=2", "torch.tensor([[0.9, 0.5]]), [[0, 1]]")
-_TWO = (*_ONE, "item_features=torch.tensor([[1, 1], [1, 0]])")
+_VOID = "nan when no user has a relevant item that has a feature."
+_SHARE = f"float in [0, 1], no unit, 1 is best; {_VOID}"
+_GAIN = f"float from 0, no unit, more is better; {_VOID}"
+_RATIO = f"float from 0, no unit, 1 is an ideal list; {_VOID}"
+_TWO = ("k=2", "torch.tensor([[0.9, 0.5]]), [[0, 1]]", "item_features=torch.tensor([[1, 1], [1, 0]])")
 _THREE = ("k=2", "torch.tensor([[0.9, 0.5, 0.1]]), [[0, 1, 2]]",
           "item_features=torch.tensor([[1, 0], [1, 0], [0, 1]])")  # fmt: skip
 _DCG: dict[str, Any] = {
+    "params": {"k": None, "alpha": 0.5}, "raises": f"alpha {_OUTSIDE}",
     "discount": lambda self, rank: 1 / (rank + 1).log2(),
     "scale": lambda self, features: torch.where(features.isnan(), torch.nan, 1.0),
-}
-_ERR: dict[str, Any] = {
-    "discount": lambda self, rank: 1 / rank,
-    "scale": lambda self, features: self.alpha / features,
-}
+}  # fmt: skip
+_ERR = _DCG | {
+    "discount": lambda self, rank: 1 / rank, "scale": lambda self, features: self.alpha / features,
+}  # fmt: skip
 _RBP: dict[str, Any] = {  # scaled so that a list without end, each of whose items has every feature, is 1
-    "beta": 0.5,
+    "params": {"k": None, "alpha": 0.5, "beta": 0.5}, "raises": f"alpha or beta {_OUTSIDE}",
     "discount": lambda self, rank: self.beta ** (rank - 1),
     "scale": lambda self, features: (1 - (1 - self.alpha) * self.beta) / features,
-}
-
-
-def _gain(
-    name: str, class_name: str, summary: str, formula: str, source: str, example: tuple[str, ...],
-    value: str = "float in [0, 1], no unit, more is better", deviates: str = "", **members: Any,
-) -> type[RowMetric]:  # fmt: skip
-    """Create the metric of a gain; it has a parameter beta if its members give a default of it."""
-    own = {key: members.pop(key) for key in ("beta",) if key in members}
-    bounds = " or ".join(("alpha", *own))
-    sections = {
-        "Value": f"{value}; nan when no user has a relevant item that has a feature.",
-        "Raises": f"MetricInputError: {bounds} lies outside [0, 1], or features are not given.",
-        "Deviates": deviates,
-    }
-    return list_metric(
-        SubtopicGain, name, class_name, summary, formula, source, example, sections=sections,
-        params={"k": None, "alpha": 0.5, **own}, **members,
-    )  # fmt: skip
-
-
-def _normalized(
-    name: str, class_name: str, of: str, source: str, value: str, working: str,
-    summary: str = "", deviates: str = _GREEDY, **members: Any,
-) -> type[RowMetric]:  # fmt: skip
-    """Create the metric that divides the gain `of` another name by that of an ideal list."""
-    return _gain(
-        name, class_name,
-        summary or f"`{of}` over that of an ideal list, averaged over users; without k, of the whole ranking.",
-        f"`{of}` over that of a list that takes, at each rank, the relevant item that adds the most", source,
-        (value, working, *_THREE), "float from 0, no unit, 1 is an ideal list", deviates, ideal=True, **members,
-    )  # fmt: skip
-
+}  # fmt: skip
 
 SUBTOPICS = (
-    _gain(
-        "alpha_dcg", "AlphaDCG",
+    list_metric(SubtopicGain, "alpha_dcg", "AlphaDCG",
         "Discounted gain in which a feature counts less each time it is repeated, averaged over users."
-        f"{_WHOLE}", f"mean over users of the sum over hits of 1 / log2(rank + 1) times {_HIT}",
-        "Clarke et al. 2008, SIGIR.", ("2.3155", "2 + 0.5 / log2(3)", *_TWO),
-        "float from 0, no unit, more is better", _FULL, **_DCG,
-    ),
-    _normalized(
-        "alpha_ndcg", "AlphaNDCG", "alpha_dcg", "Clarke et al. 2008, SIGIR.",
-        "0.8066", "(1 + 0.5 / log2(3)) / (1 + 1 / log2(3))",
+        f"{_WHOLE}", f"mean over users of the sum over hits of 1 / log2(rank + 1) times {_HIT}", _CLARKE,
+        ("2.3155", "2 + 0.5 / log2(3)", *_TWO), value=_GAIN, deviates=_FULL, **_DCG),
+    list_metric(SubtopicGain, "alpha_ndcg", "AlphaNDCG",
         "Discounted gain in which a repeated feature counts less, over that of an ideal list, mean over "
-        f"users.{_WHOLE}",
-        "the best list is hard to find, so that it is the greedy one here and in ndeval; where items add as "
-        "much as each other, the one of the lowest number is taken.", aliases=["alpha_nDCG"], **_DCG,
-    ),
-    _gain(
-        "err_ia", "IntentAwareERR",
+        f"users.{_WHOLE}", f"`alpha_dcg` {_BEST}", _CLARKE,
+        ("0.8066", "(1 + 0.5 / log2(3)) / (1 + 1 / log2(3))", *_THREE), value=_RATIO,
+        deviates="the best list is hard to find, so it is the greedy one here and in ndeval; where items add "
+        "as much as each other, the one of the lowest number is taken.",
+        aliases=["alpha_nDCG"], ideal=True, **_DCG),
+    list_metric(SubtopicGain, "err_ia", "IntentAwareERR",
         "Expected 1 / rank where a reader stops who wants one feature, averaged over features and users."
         f"{_WHOLE} A hit that has the feature lets the reader stop with chance alpha.",
         f"mean over users of alpha / F times the sum over hits of 1 / rank times {_HIT_OF_F}",
         "Chapelle et al. 2009, CIKM; Chapelle et al. 2011, Information Retrieval 14(6).",
-        ("0.5625", "0.5 / 2 * (2 + 0.5 / 2)", *_TWO), deviates=_FULL, **_ERR,
-    ),
-    _normalized(
-        "nerr_ia", "NormalisedIntentAwareERR", "err_ia", "Clarke et al. 2011, WSDM.",
-        "0.8333", "(1 + 0.5 / 2) / (1 + 1 / 2)", aliases=["nERR_IA"], **_ERR,
-    ),
-    _gain(
-        "nrbp", "NoveltyRankBiasedPrecision",
+        ("0.5625", "0.5 / 2 * (2 + 0.5 / 2)", *_TWO), deviates=_FULL, **_ERR),
+    list_metric(SubtopicGain, "nerr_ia", "NormalisedIntentAwareERR", f"`err_ia` {_IDEAL}",
+        f"`err_ia` {_BEST}", "Clarke et al. 2011, WSDM.", ("0.8333", "(1 + 0.5 / 2) / (1 + 1 / 2)", *_THREE),
+        value=_RATIO, deviates=_GREEDY, aliases=["nERR_IA"], ideal=True, **_ERR),
+    list_metric(SubtopicGain, "nrbp", "NoveltyRankBiasedPrecision",
         "Gain of a reader who goes on with chance beta and counts a repeated feature less, mean over users."
         f"{_WHOLE}", "mean over users of (1 - (1 - alpha) beta) / F times the sum over hits of "
-        f"beta^(rank - 1) times {_HIT_OF_F}", "Clarke, Kolla & Vechtomova 2009, ICTIR.",
-        ("0.8438", "(1 - 0.5 * 0.5) / 2 * (2 + 0.5 * 0.5)", *_TWO),
-        "float in [0, 1], no unit, 1 is best", aliases=["NRBP"], **_RBP,
-    ),
-    _normalized(
-        "nnrbp", "NormalisedNoveltyRankBiasedPrecision", "nrbp", "Clarke, Kolla & Vechtomova 2009, ICTIR.",
-        "0.8333", "(1 + 0.5 * 0.5) / (1 + 1 * 0.5)", aliases=["nNRBP"], **_RBP,
-    ),
-    list_metric(
-        SubtopicMetric, "p_ia", "IntentAwarePrecision",
-        "Share of the first k items that are relevant and have a feature, averaged over features and then "
-        "users.", "mean over users of the mean, over the F features that relevant items have, of hits@k with "
-        "the feature / k", "Agrawal et al. 2009, WSDM.", ("0.75", "(2 / 2 + 1 / 2) / 2", *_TWO),
-        aliases=["precision_ia", "intent_aware_precision", "P_IA"], params={"k": int}, values_in=_precision,
-    ),
-    list_metric(
-        SubtopicMetric, "map_ia", "IntentAwareAveragePrecision",
+        f"beta^(rank - 1) times {_HIT_OF_F}", _KOLLA,
+        ("0.8438", "(1 - 0.5 * 0.5) / 2 * (2 + 0.5 * 0.5)", *_TWO), value=_SHARE, aliases=["NRBP"], **_RBP),
+    list_metric(SubtopicGain, "nnrbp", "NormalisedNoveltyRankBiasedPrecision", f"`nrbp` {_IDEAL}",
+        f"`nrbp` {_BEST}", _KOLLA, ("0.8333", "(1 + 0.5 * 0.5) / (1 + 1 * 0.5)", *_THREE),
+        value=_RATIO, deviates=_GREEDY, aliases=["nNRBP"], ideal=True, **_RBP),
+    list_metric(SubtopicMetric, "p_ia", "IntentAwarePrecision",
+        "Share of the first k items that are relevant and have a feature, mean over features and users.",
+        "mean over users of the mean, over the F features that relevant items have, of hits@k with the "
+        "feature / k", "Agrawal et al. 2009, WSDM.", ("0.75", "(2 / 2 + 1 / 2) / 2", *_TWO),
+        aliases=["precision_ia", "intent_aware_precision", "P_IA"], params={"k": int},
+        values_in=_precision, raises=_NO_FEATURES),
+    list_metric(SubtopicMetric, "map_ia", "IntentAwareAveragePrecision",
         "Average precision of the relevant items that have a feature, averaged over features and then users."
         f"{_WHOLE}", "mean over users of the mean, over the features that relevant items have, of "
         "`map(norm=n)` where only items with the feature are relevant", "Agrawal et al. 2009, WSDM.",
-        ("0.75", "(1 + 1 / 2) / 2", *_ONE, "item_features=torch.tensor([[1, 0], [0, 1]])"),
+        ("0.75", "(1 + 1 / 2) / 2", *_TWO[:2], "item_features=torch.tensor([[1, 0], [0, 1]])"),
         aliases=["ap_ia", "intent_aware_map", "AP_IA", "MAP_IA"], params={"k": None},
-        values_in=_average_precision,
-    ),
+        values_in=_average_precision, raises=_NO_FEATURES),
 )  # fmt: skip
-"""The metrics of subtopics; the name of each class is an attribute of this module."""
-
-globals().update({cls.__name__: cls for cls in SUBTOPICS})
+globals().update({cls.__name__: cls for cls in SUBTOPICS})  # each class is an attribute of this module
