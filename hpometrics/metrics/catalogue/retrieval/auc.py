@@ -1,4 +1,4 @@
-"""Areas of rankings: how often a relevant item has a higher score than one that is not."""
+"""Ranking metrics of how often a relevant item has a higher score than one that is not."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class PooledAUC(WholeMetric):
         return {"users": UserMeans(self.formula, self.of_batch, (0,))}
 
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-        """Let each user's share weigh as much as the user has relevant items."""
+        """Weight each user's share by how many relevant items the user has."""
         right, positives, others = batch.areas
         return (right / (positives * others)).unsqueeze(1), positives.unsqueeze(1)
 
@@ -225,5 +225,5 @@ class RankingLogLoss(WholeMetric):
 
 
 def _before(lists: Lists) -> Tensor:
-    """How many items that are not relevant stand before each place that is."""
+    """Return how many items that are not relevant stand before each relevant place, (rows, depth)."""
     return lists.places - lists.found

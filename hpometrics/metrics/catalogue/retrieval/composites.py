@@ -1,4 +1,4 @@
-"""Composites of ranking metrics: several in one number, for each user."""
+"""Ranking metrics that combine several others into one number for each user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ...retrieval.ranking_batch import RankingBatch
 
 
 class Composite(ListMetric):
-    """A metric that combines what other metrics over lists give each user; a subclass gives `combined`.
+    """A metric that combines the values of other metrics for each user; a subclass defines `combine`.
 
     Its parts measure the same lists at the same k and keep nothing: what is kept is its own, so that it
     resets, moves and merges as any other metric. A user to whom a part gives no value has none.
@@ -42,29 +42,29 @@ class Composite(ListMetric):
             raise MetricNameError(f"{type(self).__name__} combines metrics, got none")
         self._parts = tuple(_part(name, k) for name in parts)
 
-    def combined(self, values: Tensor) -> Tensor:
+    def combine(self, values: Tensor) -> Tensor:
         """Combine the values of the parts, (parts, users, cut-offs), to one each, (users, cut-offs)."""
-        raise NotImplementedError(f"{type(self).__name__} needs combined(values)")
+        raise NotImplementedError(f"{type(self).__name__} needs combine(values)")
 
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
-        """Combine what the parts give each user of a batch, at several cut-offs."""
+        """Combine the values of the parts for each user of a batch, at several cut-offs."""
         for part in self._parts:
             part.output = self.output
-        measured = (part.of_batch(batch, cutoffs) for part in self._parts)
-        return self.combined(torch.stack([one[0] if isinstance(one, tuple) else one for one in measured]))
+        values = (part.of_batch(batch, cutoffs) for part in self._parts)
+        return self.combine(torch.stack([one[0] if isinstance(one, tuple) else one for one in values]))
 
 
 def _per_part(numbers: Sequence[float], values: Tensor) -> Tensor:
-    """A number for each part, to be combined with values (parts, users, cut-offs)."""
+    """Return a tensor of a number for each part, to be combined with values (parts, users, cut-offs)."""
     return sent(torch.tensor(numbers, dtype=values.dtype), values.device).view(-1, 1, 1)
 
 
 def _part(name: str, k: int) -> ListMetric:
-    told = MetricName.parse(name)
-    if told.k is not None:
-        raise MetricNameError(f"{name}: parts are measured at the k of the whole; leave out @{told.k}")
-    found = find_metric(MetricName(told.metric, told.params, k), RANKING).name
-    part = get_metric(found, RANKING)
+    parsed = MetricName.parse(name)
+    if parsed.k is not None:
+        raise MetricNameError(f"{name}: parts are measured at the k of the whole; leave out @{parsed.k}")
+    canonical = find_metric(MetricName(parsed.metric, parsed.params, k), RANKING).name
+    part = get_metric(canonical, RANKING)
     if not isinstance(part, ListMetric):
         raise MetricNameError(
             f"{name} gives no value to each user over a list; combine metrics that do, such as precision, "
@@ -74,16 +74,16 @@ def _part(name: str, k: int) -> ListMetric:
 
 
 def _numbers(text: str, name: str, metrics: Sequence[str]) -> tuple[float, ...]:
-    """Read comma separated numbers, one for each metric."""
+    """Parse comma separated numbers, one for each metric."""
     try:
-        found = tuple(float(word) for word in text.split(","))
+        numbers = tuple(float(word) for word in text.split(","))
     except ValueError as err:
         raise MetricNameError(f'{name} are numbers, as in {name}="1, 0"; got {text!r}') from err
-    if len(found) != len(metrics):
+    if len(numbers) != len(metrics):
         raise MetricNameError(
             f"{name} has a number for each of {', '.join(metrics)}, {len(metrics)} in all; got {text!r}"
         )
-    return found
+    return numbers
 
 
 @register_metric("f_score", [RANKING])
@@ -119,8 +119,8 @@ class RankingFScore(Composite):
             if part.objective is not MAXIMIZE:
                 raise MetricNameError(f"f_score combines metrics of which more is better, got {part.formula}")
 
-    def combined(self, values: Tensor) -> Tensor:
-        """Take the harmonic mean."""
+    def combine(self, values: Tensor) -> Tensor:
+        """Compute the harmonic mean."""
         a, b = values
         weight = self.beta**2
         mean = (1 + weight) * a * b / (weight * a + b)
@@ -159,7 +159,7 @@ class EuclideanDistance(Composite):
         self.metrics, self.utopia = metrics, utopia
         self._utopia = _numbers(utopia, "utopia", names)
 
-    def combined(self, values: Tensor) -> Tensor:
+    def combine(self, values: Tensor) -> Tensor:
         """Measure the distance."""
         return (values - _per_part(self._utopia, values)).square().sum(0).sqrt()
 
@@ -203,7 +203,7 @@ class Hypervolume(Composite):
         if undirected := [part.formula for part in self._parts if part.objective is None]:
             raise MetricNameError(f"hypervolume needs metrics with a direction, got {', '.join(undirected)}")
 
-    def combined(self, values: Tensor) -> Tensor:
+    def combine(self, values: Tensor) -> Tensor:
         """Multiply what each metric is beyond its nadir."""
         signs = [1.0 if part.objective is MAXIMIZE else -1.0 for part in self._parts]
         beyond = values - _per_part(self._nadir, values)

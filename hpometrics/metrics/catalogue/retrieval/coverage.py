@@ -1,4 +1,4 @@
-"""Coverage of ranked lists: how much of the catalogue, and how many users, the lists of all users reach."""
+"""Ranking metrics of coverage and diversity: how many items and users lists reach, how items differ."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from ...statistics.item_counts import ItemCounts
 from ...statistics.statistic import Statistic
 from .._data import narrowed, shortened
 
+_TILE = 2**20  # numbers at a time
 _EMPTY = "every list is empty: nothing was recommended"
 
 
@@ -98,7 +99,7 @@ class CatalogCoverage(ItemCoverage):
 
 @register_metric("gini", [RANKING], aliases=["Gini"])
 class Gini(_OfCounts):
-    """How unevenly recommendations fall on the items of the catalogue, in lists of k.
+    """Inequality of how often the items of the catalogue are recommended, in lists of k.
 
     Every user counts, with or without a relevant item; an item never recommended counts 0 times.
 
@@ -106,7 +107,7 @@ class Gini(_OfCounts):
     Value: float in [0, 1], no unit, 0 is best, when all items are recommended equally often, 1 is when one
         item is all that is recommended; nan when nothing is, or of a catalogue of one item.
     Formula: sum over j of (2 j - I - 1) c_j / ((I - 1) sum of c), c the counts of the I items, rising
-    Deviates: RecBole divides by I; Elliot gives 1 - gini, to be maximised; both fill short lists up.
+    Deviates: RecBole divides by I; Elliot gives 1 - gini, to be maximized; both fill short lists up.
     Source: Adomavicius & Kwon 2012, IEEE TKDE 24(5).
 
     >>> import torch
@@ -125,7 +126,7 @@ class Gini(_OfCounts):
         if size < 2 or not total > 0:
             return self.undefined(_EMPTY if size > 1 else "the catalogue has one item")
         weight = torch.arange(1 - size, size, 2, device=counts.device, dtype=torch.float64)
-        return (weight * _rising(counts)).sum() / ((size - 1) * total)
+        return (weight * _ascending(counts)).sum() / ((size - 1) * total)
 
 
 @register_metric("shannon_entropy", [RANKING], aliases=["ShannonEntropy"])
@@ -158,7 +159,7 @@ class ShannonEntropy(_OfCounts):
         self.normalized = normalized
 
     def of_counts(self, counts: Tensor) -> Tensor:
-        """Add up what each share tells."""
+        """Add up the information of each share."""
         total = counts.sum()
         if not total > 0:
             return self.undefined(_EMPTY)
@@ -260,12 +261,9 @@ class NumRetrieved(ListMetric):
         return batch.listed(cut)
 
 
-def _rising(counts: Tensor) -> Tensor:
-    """The counts in order; on the host by NumPy, in six tenths of the time."""
+def _ascending(counts: Tensor) -> Tensor:
+    """Return the counts in ascending order; on the host by NumPy, in six tenths of the time."""
     return torch.from_numpy(np.sort(counts.numpy())) if on_host(counts) else counts.sort().values
-
-
-_TILE = 2**20  # numbers at a time
 
 
 @register_metric("srecall", [RANKING], aliases=["SRecall", "StRecall", "subtopic_recall", "s_recall"])
@@ -300,8 +298,8 @@ class SubtopicRecall(ListMetric):
     def values_in(self, batch: RankingBatch, cut: Cut) -> Tensor:
         """Count each feature where it first occurs among hits."""
         has = batch.item_features > 0
-        found = torch.cat([_first_found(own) for _, own in facts_of(cut.lists, has, cut.lists.hits)])
-        return cut.sum(found) / number_of_features(feature_counts(batch, has))
+        counts = torch.cat([_count_new(own) for _, own in facts_of(cut.lists, has, cut.lists.hits)])
+        return cut.sum(counts) / number_of_features(feature_counts(batch, has))
 
 
 @register_metric("intra_list_diversity", [RANKING], aliases=["ild"])
@@ -339,21 +337,22 @@ class IntraListDiversity(ListMetric):
         """Divide by the number of pairs."""
         units = torch.nn.functional.normalize(batch.item_features.double(), dim=1)
         pairs = cut.lengths * (cut.lengths - 1) / 2
-        alike = cut.sum(torch.cat([_alike(own) for _, own in facts_of(cut.lists, units, cut.lists.real)]))
-        return torch.where(pairs > 0, 1 - alike / pairs, torch.nan)
+        parts = [_similarity(own) for _, own in facts_of(cut.lists, units, cut.lists.real)]
+        similarity = cut.sum(torch.cat(parts))
+        return torch.where(pairs > 0, 1 - similarity / pairs, torch.nan)
 
 
-def facts_of(lists: Lists, facts: Tensor, counted: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """Give some rows at a time, and the facts of their lists' items, 0 where a place does not count."""
+def facts_of(lists: Lists, facts: Tensor, mask: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """Yield some rows at a time, and the facts of their lists' items, 0 outside the mask (rows, depth)."""
     step = max(1, _TILE // max(1, lists.depth * facts.shape[1]))
     for start in range(0, max(1, len(lists)), step):
         rows = slice(start, start + step)
         own = facts[lists.items[rows].clamp(min=0)]
-        yield rows, own.masked_fill(~counted[rows].unsqueeze(2), 0)
+        yield rows, own.masked_fill(~mask[rows].unsqueeze(2), 0)
 
 
 def feature_counts(batch: RankingBatch, has: Tensor) -> Tensor:
-    """How many of the relevant items of each row have each feature, (rows, features) float32."""
+    """Count the relevant items of each row that have each feature, (rows, features) float32."""
     relevant = batch.relevant_items
     return torch.nn.functional.embedding_bag(
         relevant.items, has.float(), relevant.offsets, mode="sum", include_last_offset=True,
@@ -362,16 +361,16 @@ def feature_counts(batch: RankingBatch, has: Tensor) -> Tensor:
 
 
 def number_of_features(counts: Tensor) -> Tensor:
-    """How many features have such a count, (rows, 1) float64; nan where none has."""
+    """Count the features whose count is above 0, (rows, 1) float64; nan where there are none."""
     some = (counts > 0).sum(1, keepdim=True).double()
     return torch.where(some > 0, some, torch.nan)
 
 
-def _first_found(found: Tensor) -> Tensor:
-    """How many features each item has that none before it has, (rows, depth)."""
-    return (found & (found.cumsum(1) == 1)).sum(2)
+def _count_new(own: Tensor) -> Tensor:
+    """Count the features of each item that no item before it has, (rows, depth)."""
+    return (own & (own.cumsum(1) == 1)).sum(2)
 
 
-def _alike(units: Tensor) -> Tensor:
-    """The sum of the cosine similarities of each item with those before it, (rows, depth)."""
+def _similarity(units: Tensor) -> Tensor:
+    """Return the sum of the cosine similarities of each item with those before it, (rows, depth)."""
     return (units * (units.cumsum(1) - units)).sum(2)

@@ -1,4 +1,4 @@
-"""Rankings for a reader who may stop at any rank (C/W/L): the average worth of the items looked at.
+"""Ranking metrics of readers who may stop at any rank (C/W/L): the average worth of the items looked at.
 
 A reader begins at the first rank and goes on from each with some chance, C. The value is what the items that
 are looked at are worth, over how many they are: the sum over ranks of L g over the sum of L, where an item is

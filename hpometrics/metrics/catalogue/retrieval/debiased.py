@@ -1,4 +1,4 @@
-"""Debiased values of ranked lists: a relevant item that is rarely observed counts for those that are not."""
+"""Ranking metrics that weight relevant items by the inverse of the chance that they are observed."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class SNIPSDCG(_InversePropensity):
 
 
 def _relevant_weight(batch: RankingBatch) -> Tensor:
-    """The sum of 1 / propensity over the relevant items of each row, (rows, 1) float64."""
+    """Return the sum of 1 / propensity over the relevant items of each row, (rows, 1) float64."""
     return batch.block("1 / propensity of relevant items", _added).unsqueeze(1)
 
 

@@ -1,4 +1,4 @@
-"""Bias disparity of ranked lists: which items groups of users prefer, in training and in lists."""
+"""Bias disparity metrics: which items groups of users prefer, in training and in lists."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _NONE = "no pair of groups has a bias: the users met no item, or the items were 
 
 
 def biases(metric: BaseMetric, of: Of) -> Tensor:
-    """The bias of each pair of a group of users and one of items, (groups, groups) float64, or nan."""
+    """Return the bias of each pair of a user group and an item group, (groups, groups) float64, or nan."""
     if of == "bd":
         source, listed = biases(metric, "bs"), biases(metric, "br")
         return torch.where(source > 0, (listed - source) / source, torch.nan)
     shares = metric.statistic(GroupPairs, of).shares(metric.k if of == "br" else None)
     side = SideData.of(metric.output, shares.device)  # type: ignore[arg-type]  # a ranking was measured
-    known = side.item_groups[side.item_groups >= 0]
-    catalogue = torch.bincount(known, minlength=side.num_item_groups).double() / len(side.item_groups)
+    groups = side.item_groups[side.item_groups >= 0]
+    catalogue = torch.bincount(groups, minlength=side.num_item_groups).double() / len(side.item_groups)
     return torch.where(catalogue > 0, shares / catalogue, torch.nan)
 
 
 def pairs_of(of: Of, k: int | None) -> dict[str, Statistic]:
-    """What the biases are made of."""
+    """Return the statistics that the biases are computed from."""
     needed: dict[str, Statistic] = {}
     if of != "br":
         needed["bs"] = GroupPairs("seen")
@@ -72,9 +72,9 @@ class BiasDistance(BaseMetric):
 
     def compute(self) -> Tensor:
         """Average the distances; nan with a reason where no pair has a bias."""
-        far = (biases(self, self.of) - self.best).abs()
-        found = far.nanmean() if self.users is None or self.items is None else far[self.users, self.items]
-        return self.undefined(_NONE) if bool(found.isnan()) else found
+        gaps = (biases(self, self.of) - self.best).abs()
+        value = gaps.nanmean() if self.users is None or self.items is None else gaps[self.users, self.items]
+        return self.undefined(_NONE) if bool(value.isnan()) else value
 
     def _check_pair(self, side: SideData, users: int, items: int) -> None:
         most = side.num_user_groups - 1, side.num_item_groups - 1
@@ -87,7 +87,7 @@ class BiasDistance(BaseMetric):
 
 @register_metric("bias_disparity_bs", [RANKING], aliases=["BiasDisparityBS"])
 class SourceBias(BiasDistance):
-    """How far the training interactions of groups of users lean towards groups of items.
+    """Bias of the training interactions of groups of users towards groups of items: the distance to none.
 
     It belongs to the data alone and has no objective. Needs `Ranking(user_groups=..., item_groups=...,
     seen=...)` and `users=`. It is the mean over pairs of groups of the distance to 1, which is no bias, or
@@ -113,7 +113,7 @@ class SourceBias(BiasDistance):
 
 
 class _ListedBias(TopKMetric, BiasDistance):
-    """One that reads lists of k items."""
+    """A distance of a bias that reads lists of k items."""
 
     def __init__(self, k: int, users: int | None = None, items: int | None = None, **kwargs: Any) -> None:
         super().__init__(k, users=users, items=items, **kwargs)
@@ -121,7 +121,7 @@ class _ListedBias(TopKMetric, BiasDistance):
 
 @register_metric("bias_disparity_br", [RANKING], aliases=["BiasDisparityBR"])
 class ListBias(_ListedBias):
-    """How far the lists of groups of users lean towards groups of items: the distance to no bias.
+    """Bias of the lists of groups of users towards groups of items: the distance to no bias.
 
     Needs `Ranking(user_groups=..., item_groups=...)` and `users=`. It is the mean over pairs of groups, or
     that of one pair, `bias_disparity_br(items=1, users=0)@10`; `bias_disparity_table` has them all.
@@ -149,7 +149,7 @@ class ListBias(_ListedBias):
 
 @register_metric("bias_disparity_bd", [RANKING], aliases=["BiasDisparityBD"])
 class BiasDisparity(_ListedBias):
-    """How far lists change the bias that groups of users had in training: the relative difference.
+    """Relative change, in lists, of the bias that groups of users had in training.
 
     Needs `Ranking(user_groups=..., item_groups=..., seen=...)` and `users=`. It is the mean over pairs of
     groups, or that of one pair, `bias_disparity_bd(items=1, users=0)@10`; `bias_disparity_table` has signs.
@@ -209,5 +209,5 @@ class BiasTable(TopKMetric):
         return pairs_of(self.of, self.k)
 
     def compute(self) -> Tensor:
-        """Give the biases."""
+        """Return the biases."""
         return biases(self, self.of)

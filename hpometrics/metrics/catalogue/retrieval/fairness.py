@@ -1,4 +1,4 @@
-"""Fairness of ranked lists to items: whether groups of items are listed alike."""
+"""Ranking metrics that compare groups of items, or groups of users."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ TOO_FEW = "fewer than two groups of {} to compare"
 
 
 def mean_gap(means: Tensor) -> Tensor:
-    """The mean absolute difference over all pairs of values that are not nan; nan of fewer than two."""
-    there = means[~means.isnan()].unsqueeze(1)
-    return torch.nn.functional.pdist(there, p=1).mean()
+    """Return the mean absolute difference over pairs of values that are not nan; nan of fewer than two."""
+    values = means[~means.isnan()].unsqueeze(1)
+    return torch.nn.functional.pdist(values, p=1).mean()
 
 
 def relative_spread(rates: Tensor) -> Tensor:
-    """Standard deviation over mean of the values that are not nan; nan of fewer than two, or of mean 0."""
-    there = rates[~rates.isnan()]
-    return there.std(correction=0) / there.mean() if len(there) > 1 else there.new_tensor(torch.nan)
+    """Return standard deviation / mean of values that are not nan; nan of fewer than two, or of mean 0."""
+    values = rates[~rates.isnan()]
+    return values.std(correction=0) / values.mean() if len(values) > 1 else values.new_tensor(torch.nan)
 
 
 class RateSpread(TopKMetric):
@@ -43,15 +43,15 @@ class RateSpread(TopKMetric):
     family = "fairness"
 
     def require(self, batch: Outputs) -> None:
-        """Make sure that the groups of items are known before anything is counted."""
+        """Check that the groups of items are known before anything is counted."""
         super().require(batch)
         _ = rankings_in(batch).item_groups
 
     def compute(self) -> Tensor:
         """Compare the rates; nan with a reason where there are fewer than two, or all are 0."""
-        counts, there = self.statistic(ItemCounts).at(self.k), self.statistic(ItemTotals).counts
+        counts, totals = self.statistic(ItemCounts).at(self.k), self.statistic(ItemTotals).counts
         side = SideData.of(self.output, counts.device)  # type: ignore[arg-type]  # a ranking was measured
-        rates = _of_groups(side, counts) / _of_groups(side, there)
+        rates = _of_groups(side, counts) / _of_groups(side, totals)
         spread = relative_spread(rates)
         few = int((~rates.isnan()).sum()) < 2
         reason = TOO_FEW.format("items") if few else "no item of a known group is listed"
@@ -59,15 +59,15 @@ class RateSpread(TopKMetric):
 
 
 def _of_groups(side: SideData, counts: Tensor) -> Tensor:
-    """Add up what items have, (items,), by their groups; items of no known group are in none."""
+    """Add up the counts of items, (items,), by group; items of no known group are left out."""
     groups = side.item_groups[: len(counts)]
-    known = groups >= 0
-    return counts.new_zeros(side.num_item_groups).index_add(0, groups[known], counts[known])
+    has_group = groups >= 0
+    return counts.new_zeros(side.num_item_groups).index_add(0, groups[has_group], counts[has_group])
 
 
 @register_metric("reo", [RANKING], aliases=["REO", "ranking_based_equal_opportunity"])
 class EqualOpportunity(RateSpread):
-    """How unequal the chances are that relevant items of different groups are listed.
+    """Inequality of the chances that relevant items of different groups are listed.
 
     Needs `Ranking(item_groups=...)`; items of group -1 are in no group.
 
@@ -96,7 +96,7 @@ class EqualOpportunity(RateSpread):
 
 @register_metric("rsp", [RANKING], aliases=["RSP", "ranking_based_statistical_parity"])
 class StatisticalParity(RateSpread):
-    """How unequal the chances are that items of different groups are listed, relevant or not.
+    """Inequality of the chances that items of different groups are listed, relevant or not.
 
     Needs `Ranking(item_groups=...)`; items of group -1 are in no group. What a user has seen, and what is no
     candidate, could not be listed and is not counted.
@@ -142,8 +142,8 @@ class ItemGap(TopKMetric):
         """Average the items of each group and compare; nan with a reason of fewer than two groups."""
         means = self.statistic(ItemMeans).means(self.k)
         side = SideData.of(self.output, means.device)  # type: ignore[arg-type]  # a ranking was measured
-        counted = ~means.isnan() & (side.item_groups >= 0)
-        groups, own = side.item_groups[counted], means[counted]
+        valid = ~means.isnan() & (side.item_groups >= 0)
+        groups, own = side.item_groups[valid], means[valid]
         none = own.new_zeros(side.num_item_groups)
         total, number = (none.index_add(0, groups, part) for part in (own, torch.ones_like(own)))
         gap = mean_gap(total / number)
@@ -179,7 +179,7 @@ class ItemMADRanking(ItemGap):
         self.gain = gain
 
     def of_places(self, lists: Lists) -> Tensor:
-        """Take gains."""
+        """Return the gain of each place."""
         return gains(lists.grades, self.gain)
 
 
@@ -208,7 +208,7 @@ class ItemMADRating(ItemGap):
     objective = MINIMIZE
 
     def of_places(self, lists: Lists) -> Tensor:
-        """Take the scores of hits."""
+        """Return the scores of hits."""
         return torch.where(lists.hits, lists.values.double(), torch.nan)
 
 
@@ -264,7 +264,7 @@ class UserMADRanking(UserGap):
         self.gain = gain
 
     def values(self, cut: Cut) -> Tensor:
-        """Take each user's nDCG."""
+        """Return each user's nDCG."""
         return RankingNDCG(self.k, self.gain).values(cut)
 
 

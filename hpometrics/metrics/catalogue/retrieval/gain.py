@@ -1,4 +1,4 @@
-"""Gain of ranked lists: an item counts by its grade, and the more the earlier it comes."""
+"""Ranking metrics of gain: an item counts by its grade, and more the earlier it comes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Gain = Literal["linear", "exp", "warprec", "binary"]
 
 
 def gains(grades: Tensor, gain: Gain, unit: Tensor | None = None) -> Tensor:
-    """What items of these grades are worth, float64; 0 for those that are not relevant.
+    """Return the gain of items of these grades, float64; 0 for those that are not relevant.
 
     An exponential gain is in units of 2^unit, so that the ratio of two does not exceed what a float holds.
     """
@@ -106,8 +106,8 @@ class RankingNDCG(RankingDCG):
         """Divide the gain by that of an ideal list."""
         lists = cut.lists
         unit = None if self.gain in ("linear", "binary") else lists.ideal[:, :1]
-        found = cut.sum(gains(lists.worth, self.gain, unit), lists.discounts)
-        return found / cut.sum_of_ideal(self._gains_of_ideal, lists.ideal_discounts)
+        gain = cut.sum(gains(lists.worth, self.gain, unit), lists.discounts)
+        return gain / cut.sum_of_ideal(self._gains_of_ideal, lists.ideal_discounts)
 
     def _gains_of_ideal(self, grades: Tensor) -> Tensor:
         return gains(grades, self.gain, grades[:, :1])
@@ -115,7 +115,7 @@ class RankingNDCG(RankingDCG):
 
 @register_metric("rbp", [RANKING], aliases=["rank_biased_precision", "RBP"])
 class RankBiasedPrecision(ListMetric):
-    """How much a reader finds who goes on to the next item with probability p; without k in the whole list.
+    """Rate of hits of a reader who goes on to the next item with probability p; without k, in the whole list.
 
     Shape: scores, target (users, items).
     Value: float in [0, 1], no unit, 1 is best, of a list without end; nan when no user has a relevant item.

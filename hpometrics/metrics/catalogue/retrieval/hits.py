@@ -1,4 +1,4 @@
-"""Hits of ranked lists: how many of the relevant items are in the first k, wherever they stand there."""
+"""Ranking metrics that count the relevant items among the first k, in any order."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class HitRate(ListMetric):
     of_lists = True
 
     def values(self, cut: Cut) -> Tensor:
-        """Ask whether there is a hit."""
+        """Check whether there is a hit."""
         return (cut.found > 0).double()
 
 
@@ -194,9 +194,9 @@ class FallOut(ListMetric):
 
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
         """Divide by the items that are ranked and not relevant; nan where there are none."""
-        shown = batch.lists.of_valid(self.values(batch.lists.cut(cutoffs)))
+        misses = batch.lists.of_valid(self.values(batch.lists.cut(cutoffs)))
         others = batch.others.unsqueeze(1)
-        return torch.where(others > 0, shown / others, torch.nan)
+        return torch.where(others > 0, misses / others, torch.nan)
 
     def values(self, cut: Cut) -> Tensor:
         """Count what is shown and not relevant."""
@@ -243,7 +243,7 @@ class RankingRecallAtPrecision(TopKMetric):
         }
 
     def compute(self) -> Tensor:
-        """Take the best length; nan with a reason where no user has a relevant item."""
+        """Return the value at the best length; nan with a reason where no user has a relevant item."""
         precision, recall = (
             torch.stack([self.statistic(UserMeans, name).mean(length) for length in range(1, self.k + 1)])
             for name in ("precision", "recall")

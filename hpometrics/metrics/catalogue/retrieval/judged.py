@@ -1,4 +1,4 @@
-"""Rankings by what is judged: preferences, inferred precision, overlap with an ideal list, and sets."""
+"""Ranking metrics over judgments: preferences, inferred precision, overlap with an ideal list, sets."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ _SETS: dict[str, Any] = {"family": "sets", "draw_batch": staticmethod(shortened)
 
 JUDGED = (
     list_metric(JudgedMetric, "bpref", "BinaryPreference",
-        """How seldom a relevant item comes after one that is judged and not relevant, averaged over users.
+        """Rarity of relevant items that come after one that is judged and not relevant, averaged over users.
 
 A dense target judges every item, but for those of grade `Ranking(unjudged=...)`; of a sparse one only the
 entries are judged, those of grade 0 (or up to the relevance threshold) as not relevant. Others do not count.
@@ -197,7 +197,7 @@ that do so in the ranking. Without k, of the whole ranking.""",
         "mean over users of (1 + beta^2) found / (ranked + beta^2 relevant), where found are both",
         f"{_RIJSBERGEN}; trec_eval, `set_F`.",
         ("0.6667", "2 * 1 / (2 + 1)", "", f"{_SHORT}([[1, 0, 0]])"), raises="beta is not above 0.",
-        deviates="beta of trec_eval and ir_measures is the square of ours: `SetF(beta=4.0)` is `set_f(beta=2.0)`.",
+        deviates="trec_eval and ir_measures square beta first: `SetF(beta=4.0)` is `set_f(beta=2.0)`.",
         params={"beta": 1.0}, aliases=dict.fromkeys(("SetF", "set_F"), "set_f(beta=1.0)"), **_SETS,
         values_in=lambda self, batch, cut: (1 + self.beta**2) * cut.found / (
             batch.listed(cut) + self.beta**2 * cut.relevant)),

@@ -1,4 +1,4 @@
-"""Order of ranked lists: how early relevant items come, each of them counting alike."""
+"""Ranking metrics of how early relevant items come, whatever their grades."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class MeanReciprocalRank(ListMetric):
         super().__init__(k, **kwargs)
 
     def values(self, cut: Cut) -> Tensor:
-        """Take the place of the first hit alone, where it lies within k."""
+        """Divide 1 by the place of the first hit, where it lies within k."""
         first = cut.lists.product(cut.lists.marks, cut.lists.places.reciprocal()).amax(1, keepdim=True)
         return first * (first >= cut.k.reciprocal())
 
@@ -193,6 +193,6 @@ class InterpolatedPrecision(WholeMetric):
 
 
 def _best(cut: Cut, precision: Tensor, level: float) -> Tensor:
-    """The best precision at a hit with enough found, (rows, 1)."""
+    """Return the best precision at a hit with enough found, (rows, 1)."""
     enough = cut.lists.found >= level * cut.relevant - 1e-9
     return torch.where(enough, precision, 0.0).amax(1, keepdim=True)

@@ -1,4 +1,4 @@
-"""Popularity bias of ranked lists: how far they keep to the items that everyone knows."""
+"""Ranking metrics of novelty and popularity bias: whether lists keep to the items that everyone knows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Found(ListMetric):
         return cut.sum(worth * novel * lists.discounts) / cut.sum(lists.discounts)
 
     def novelty(self, batch: RankingBatch) -> Tensor:
-        """How novel each item is, (items,) float64."""
+        """Return the novelty of each item, (items,) float64."""
         raise NotImplementedError(f"{type(self).__name__} needs novelty(batch)")
 
 
@@ -82,7 +82,7 @@ class EPC(_Found):
     """
 
     def novelty(self, batch: RankingBatch) -> Tensor:
-        """The share of users who do not know each item."""
+        """Return the share of users who do not know each item."""
         return 1 - share_of_users(batch.side, batch.num_items)
 
 
@@ -112,7 +112,7 @@ class EFD(_Found):
     """
 
     def novelty(self, batch: RankingBatch) -> Tensor:
-        """The information in the choice of each item."""
+        """Return the information in the choice of each item."""
         total = popularity(batch.side, batch.num_items).sum().clamp(min=1)
         return -(at_least_one(batch.side, batch.num_items) / total).log2()
 
@@ -148,13 +148,13 @@ class SelfInformation(ListMetric):
 
     def values_in(self, batch: RankingBatch, cut: Cut) -> Tensor:
         """Divide by the length of the list."""
-        known = share_of_users(batch.side, batch.num_items)
-        return cut.sum(cut.lists.of_items(-known.log2())) / cut.lengths
+        share = share_of_users(batch.side, batch.num_items)
+        return cut.sum(cut.lists.of_items(-share.log2())) / cut.lengths
 
 
 @register_metric("serendipity", [RANKING])
 class Serendipity(ListMetric):
-    """How much surer than by popularity alone relevant items are recommended, averaged over k places.
+    """Excess certainty, over popularity alone, with which relevant items are recommended, mean over k places.
 
     Users without a relevant item are left out.
 
@@ -190,7 +190,7 @@ class Serendipity(ListMetric):
 
 
 class _ByPopularity(BaseMetric):
-    """A metric of how popular what is recommended is.
+    """A metric of the popularity of recommended items.
 
     Shape: scores, target (users, items); `item_popularity` or `seen` of the `Ranking`.
 
@@ -202,7 +202,7 @@ class _ByPopularity(BaseMetric):
 
 
 class _OfTail(_ByPopularity):
-    """One that tells the head, which the most popular items are, from the long tail of the others."""
+    """A metric that separates the head, the most popular items, from the long tail of the others."""
 
     def __init__(self, k: int, pop_ratio: float = 0.8, **kwargs: Any) -> None:
         super().__init__(k=k, **kwargs)
@@ -221,7 +221,7 @@ class _LongTail(_OfTail, ListMetric):
         return self.of_counts(cut.sum(cut.lists.of_items(tail)), cut)
 
     def of_counts(self, counts: Tensor, cut: Cut) -> Tensor:
-        """Turn how many items each list of each k has in the tail into the user's value."""
+        """Convert how many items each list of each k has in the tail to the user's value."""
         return counts
 
 
@@ -354,7 +354,7 @@ class _HeadAndTail(_OfTail, TopKMetric):
     draw_batch = staticmethod(biased)
 
     def require(self, batch: Outputs) -> None:
-        """Make sure that popularity is known before anything is counted."""
+        """Check that popularity is known before anything is counted."""
         super().require(batch)
         ranked = rankings_in(batch)
         popularity(ranked.side, ranked.num_items)
@@ -363,7 +363,7 @@ class _HeadAndTail(_OfTail, TopKMetric):
         """Compare the rates; nan with a reason where one of them, or their mean, is nothing to divide by."""
         counts, totals = self.statistic(ItemCounts).at(self.k), self.statistic(ItemTotals).counts
         tail = long_tail(SideData.of(self.output, counts.device), len(counts), self.pop_ratio)  # type: ignore[arg-type]  # a ranking
-        of, out_of = (torch.stack([found[~tail].sum(), found[tail].sum()]) for found in (counts, totals))
+        of, out_of = (torch.stack([part[~tail].sum(), part[tail].sum()]) for part in (counts, totals))
         if not bool((out_of > 0).all()):
             empty = "head" if not out_of[0] > 0 else "tail"
             return self.undefined(f"no item of the {empty} is {self.statistic(ItemTotals).params['of']}")
@@ -375,7 +375,7 @@ class _HeadAndTail(_OfTail, TopKMetric):
 
 @register_metric("pop_reo", [RANKING], aliases=["PopREO"])
 class PopREO(_HeadAndTail):
-    """How far head and tail differ in the chance that a relevant item is found in a list of k.
+    """Difference of head and tail in the chance that a relevant item is found in a list of k.
 
     The head are the most popular items, up to and with the one whose interactions exceed `pop_ratio` of all,
     the first of equally popular ones. All users are pooled; one without a relevant item adds nothing.
@@ -402,7 +402,7 @@ class PopREO(_HeadAndTail):
 
 @register_metric("pop_rsp", [RANKING], aliases=["PopRSP"])
 class PopRSP(_HeadAndTail):
-    """How far head and tail differ in the chance that an item on offer is recommended in a list of k.
+    """Difference of head and tail in the chance that an item on offer is recommended in a list of k.
 
     The head are the most popular items, up to and with the one whose interactions exceed `pop_ratio` of all,
     the first of equally popular ones. All users are pooled, with or without a relevant item. On offer is

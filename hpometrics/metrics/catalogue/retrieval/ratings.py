@@ -1,4 +1,4 @@
-"""Errors against ratings: scores taken for predicted ratings."""
+"""Error metrics of scores that predict ratings."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RatingMAE(_RatingError):
     """
 
     def compute_errors(self, preds: Tensor, target: Tensor) -> Tensor:
-        """Take absolute gaps."""
+        """Return absolute gaps."""
         return (preds - target).abs()
 
 
@@ -93,10 +93,10 @@ class RatingRMSE(RatingMSE):
     """
 
     def of_user(self, mean: Tensor) -> Tensor:
-        """Take the root of a user's error."""
+        """Return the root of a user's error."""
         return mean.sqrt()
 
     def compute(self) -> Tensor:
-        """Take the root of the pooled error."""
+        """Return the root of the pooled error."""
         mean = super().compute()
         return mean.sqrt() if self.average == "pooled" else mean

@@ -1,4 +1,4 @@
-"""Rankings by subtopics: an item adds the less to a list, the more of its features came before."""
+"""Ranking metrics of subtopics: an item adds less to a list, the more of its features came before."""
 
 from __future__ import annotations
 
