@@ -168,7 +168,7 @@ def test_a_class_that_does_not_occur_is_undefined_with_a_reason(name, output, re
         (lambda: Recall(class_=-1), "recall: class is a class index from 0, got -1"),
         (lambda: Jaccard.Binary(class_=2), "jaccard: a binary output has classes 0 and 1, got class=2"),
         (lambda: Jaccard.Binary(average="macro", class_=1), "jaccard takes exactly one of .*; got both"),
-        (lambda: FBeta(beta=0.0, average="macro"), "fbeta's beta must be positive, got 0.0"),
+        (lambda: FBeta(beta=0.0, average="macro"), "fbeta: beta is a number above 0, got 0"),
         (lambda: get_metric("f1", Category(3)), "f1 of category needs average= or class="),
         (lambda: get_metric("f1(average=samples)", Category(3)), "average is one of micro, .*'samples'"),
         (

@@ -1,4 +1,4 @@
-"""Ratios of counts and their averages: over classes, labels or rows, by one rule for all of them."""
+"""Base classes of metrics over confusion counts, with averages over classes, labels or rows."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ SetAverage = Literal["micro", "macro", "weighted", "samples", "none"]
 R = TypeVar("R", bound="Ratio")
 
 _FACTS = ("num_classes", "num_labels", "vocab_size")
-_WIDE = 4096  # classes of which a matrix, their square, takes more room than most epochs
-_ROUNDING = 1e-12  # the share of all weight below which a difference of sums is rounding, not rows
+_WIDE = 4096  # with more classes, a confusion matrix takes more memory than most epochs
+_ROUNDING = 1e-12  # share of the total weight below which a difference of sums is rounding error
 
 
 class ConfusionMetric(Metric):
-    """A metric that is a closed form of confusion counts.
+    """Base class of metrics that are computed from confusion counts.
 
-    Of a sequence, and of a category that states very many classes, it keeps the totals of each class and no
-    matrix, unless it reads which class was taken for which.
+    For a sequence, and for a category with very many classes, it keeps the totals of each class instead of a
+    matrix, unless the metric reads which class was mistaken for which.
     """
 
     inputs = PREDICTIONS
@@ -41,36 +41,36 @@ class ConfusionMetric(Metric):
     reads_matrix: bool = False
 
     def statistics(self) -> dict[str, Statistic]:
-        """Need the confusion counts of its output."""
+        """Return the confusion counts of the output."""
         return {"confusion": ClassTotals() if self._keeps_totals else confusion_of(self.output)}
 
     @property
     def _keeps_totals(self) -> bool:
-        stated = getattr(self.output, "num_classes", None) or 0
-        wide = self.output.type == CATEGORY and stated > _WIDE and not self.reads_matrix
+        classes = getattr(self.output, "num_classes", None) or 0
+        wide = self.output.type == CATEGORY and classes > _WIDE and not self.reads_matrix
         return wide or self.output.type == SEQUENCE
 
     @property
     def matrix(self) -> Tensor:
-        """The confusion matrix, float64 (C, C), rows are targets."""
+        """The confusion matrix, float64 (C, C); rows are targets."""
         return self.statistic(Confusion).matrix
 
     @property
     def counts(self) -> Counts:
-        """Counts per class or label."""
+        """The confusion counts per class or label."""
         statistic: Any = self.kept["confusion"]
-        return statistic.derived("settled", _settled)  # type: ignore[no-any-return]  # what it makes
+        return statistic.derived("counts", _counts)  # type: ignore[no-any-return]
 
 
 class Ratio(ConfusionMetric):
-    """A ratio of counts per class: `parts` gives numerator and denominator; the rest is here.
+    """Base class of ratios of counts per class; a subclass defines numerator and denominator in `parts`.
 
-    Exactly one of the two parameters is given. `average=micro` pools the counts of all classes, `macro`
+    Exactly one of the two parameters must be given. `average=micro` pools the counts of all classes, `macro`
     averages the ratios of the classes that occur in target or predictions, `weighted` weighs them by their
-    rows in the target, `none` gives one value per class; of a set `samples` is the mean over rows of the
-    ratio of each. In an average a denominator of 0 counts as the worst value, as scikit-learn has it, and a
-    class that does not occur is left out (with `none`, it is nan). `class=3` is the ratio of that class
-    alone, undefined where its denominator is 0; a binary output without parameters is that of class 1.
+    rows in the target, `none` returns one value per class; for a set, `samples` averages the ratios of the
+    rows. In an average a denominator of 0 counts as the worst value, as in scikit-learn, and a class that
+    does not occur is left out (with `none`, it is nan). `class=3` is the ratio of that class alone, undefined
+    where its denominator is 0; without parameters, a binary output has the ratio of class 1.
 
     Shape:
         preds, target: (N,) int, or (N, L) of 0 and 1 of a set.
@@ -93,18 +93,18 @@ class Ratio(ConfusionMetric):
         self._check_choice()
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
-        """Numerator and denominator, per class, label or row."""
+        """Return the numerator and denominator per class, label or row."""
         raise NotImplementedError(f"{type(self).__name__} needs parts(counts)")
 
     def ratios(self, counts: Counts) -> Tensor:
-        """Divide; where there is nothing to divide by, the worst value."""
+        """Return the ratios; where the denominator is 0, the worst value."""
         numerator, denominator = self.parts(counts)
         return torch.where(
             denominator > 0, numerator / denominator, 1.0 if self.objective is MINIMIZE else 0.0
         )
 
     def statistics(self) -> dict[str, Statistic]:
-        """Need the confusion counts, or for `average=samples` the sum of the ratios of the rows."""
+        """Return the confusion counts or, for `average=samples`, the sum of the ratios of the rows."""
         sizes: list[int | None] = [getattr(self.output, fact, None) for fact in _FACTS]
         for size in filter(None, sizes):
             if self.class_ is not None and self.class_ >= size:
@@ -114,7 +114,7 @@ class Ratio(ConfusionMetric):
         return super().statistics()
 
     def compute(self) -> Tensor:
-        """Pick a class or average; nan with a reason where there is nothing to divide by."""
+        """Return the ratio of one class or the average; nan with a reason where the denominator is 0."""
         if self.class_ is not None:
             return self._of_class(self.class_)
         if self.average == "samples":
@@ -141,11 +141,11 @@ class Ratio(ConfusionMetric):
         return ratios @ weight, weight.sum()
 
     def _check_choice(self) -> None:
-        given = [value for value in (self.average, self.class_) if value is not None]
-        if len(given) != 1:
+        choices = [value for value in (self.average, self.class_) if value is not None]
+        if len(choices) != 1:
             raise MetricNameError(
                 f"{self.word} takes exactly one of average= ({', '.join(self.averages)}) and class=, as in "
-                f"{self.word}(average=macro) or {self.word}(class=0); got {'both' if given else 'neither'}"
+                f"{self.word}(average=macro) or {self.word}(class=0); got {'both' if choices else 'neither'}"
             )
         if self.average is not None and self.average not in self.averages:
             raise MetricNameError(
@@ -156,7 +156,7 @@ class Ratio(ConfusionMetric):
 
 
 class BinaryRatio(Ratio):
-    """The ratio for class 1 of a binary output, for another class, or averaged over both."""
+    """The ratio of class 1 of a binary output, of another class, or averaged over both."""
 
     one_of: ClassVar[tuple[str, ...]] = ()
     averages: ClassVar[tuple[str, ...]] = get_args(BinaryAverage)
@@ -165,9 +165,9 @@ class BinaryRatio(Ratio):
         super().__init__(average=average, class_=class_)  # type: ignore[arg-type]  # more choices
 
     def compute(self) -> Tensor:
-        """Take class 1 unless something else was asked for."""
-        asked = self.class_ is not None or self.average != "binary"
-        return super().compute() if asked else self._of_class(1)
+        """Return the ratio of class 1 unless the parameters request another."""
+        requested = self.class_ is not None or self.average != "binary"
+        return super().compute() if requested else self._of_class(1)
 
     def _check_choice(self) -> None:
         if self.class_ is None or self.average != "binary":
@@ -179,7 +179,7 @@ class BinaryRatio(Ratio):
 
 
 class SetRatio(Ratio):
-    """The ratio for one label of a set, or averaged over labels or rows."""
+    """The ratio of one label of a set, or averaged over labels or rows."""
 
     averages: ClassVar[tuple[str, ...]] = get_args(SetAverage)
 
@@ -192,12 +192,12 @@ def register_ratio(
 ) -> Callable[[type[R]], type[R]]:
     """Register a ratio under one name for binary, category and set outputs, which differ in `average` only.
 
-    The decorated class is that of a category; its attributes `Binary` and `Set` are made from it.
+    The decorated class serves a category; its attributes `Binary` and `Set` are subclasses made from it.
 
     Args:
-        name: its name; `name_macro` and kin become aliases, as scikit-learn has them.
-        aliases: other names: a list, or a mapping to what each means.
-        tokens: whether to register it as `token_name` of a sequence as well.
+        name: the registered name; `name_macro` and the other averages become aliases, as in scikit-learn.
+        aliases: other names, as a list or as a mapping from each to its meaning.
+        tokens: whether to register it as `token_name` for a sequence as well.
     """
 
     def register(cls: type[R]) -> type[R]:
@@ -206,34 +206,45 @@ def register_ratio(
         if tokens:
             register_metric(f"token_{name}", [SEQUENCE], aliases=_aliases(f"token_{name}", cls))(cls)
         for label, base, feature in (("Binary", BinaryRatio, BINARY), ("Set", SetRatio, SET)):
-            where = {"__module__": cls.__module__, "__qualname__": f"{cls.__qualname__}.{label}"}
-            made = type(label, (base, cls), {**where, "__doc__": cls.__doc__})
-            setattr(cls, label, made)
-            register_metric(name, [feature], aliases=_aliases(name, base, aliases))(made)
+            location = {"__module__": cls.__module__, "__qualname__": f"{cls.__qualname__}.{label}"}
+            subclass = type(label, (base, cls), {**location, "__doc__": cls.__doc__})
+            setattr(cls, label, subclass)
+            register_metric(name, [feature], aliases=_aliases(name, base, aliases))(subclass)
         return cls
 
     return register
 
 
 def averages(name: str, choices: Iterable[str] = ("micro", "macro", "weighted")) -> dict[str, str]:
-    """The aliases of an averaged metric: `f1_macro` for `f1(average=macro)`, as scikit-learn names them."""
+    """Return the aliases of an averaged metric: `f1_macro` for `f1(average=macro)`, as in scikit-learn."""
     return {f"{name}_{average}": f"{name}(average={average})" for average in choices}
 
 
 def _aliases(name: str, cls: type[Ratio], others: Mapping[str, str] | Iterable[str] = ()) -> dict[str, str]:
-    given = dict(others) if isinstance(others, Mapping) else dict.fromkeys(others, name)
-    return averages(name, (a for a in cls.averages if a not in ("none", "binary"))) | given
+    aliases = dict(others) if isinstance(others, Mapping) else dict.fromkeys(others, name)
+    return averages(name, (a for a in cls.averages if a not in ("none", "binary"))) | aliases
+
+
+def check_beta(name: str, beta: float) -> float:
+    """Check that an F-beta score's beta is positive, and return it.
+
+    Raises:
+        MetricNameError: it is not above 0.
+    """
+    if not beta > 0:
+        raise MetricNameError(f"{name}: beta is a number above 0, got {beta:g}")
+    return beta
 
 
 def _row_counts(batch: Outputs) -> Counts:
     predicted, right = batch.label_flags
-    tp, positives, actual = (of.sum(1).double() for of in (predicted * right, predicted, right))
+    tp, positives, actual = (flags.sum(1).double() for flags in (predicted * right, predicted, right))
     labels = predicted.shape[1] if batch.known is None else batch.known.sum(1)
     return Counts(tp, positives - tp, actual - tp, labels - positives - actual + tp)
 
 
-def _settled(statistic: Confusion | LabelConfusion | ClassTotals) -> Counts:
-    """The counts, without what rounding leaves of true negatives that are none, where rows have weights."""
+def _counts(statistic: Confusion | LabelConfusion | ClassTotals) -> Counts:
+    """Return the counts, with true negatives that are only the rounding error of weighted rows set to 0."""
     counts = statistic.counts
     least = _ROUNDING * (counts.tp + counts.fp + counts.fn + counts.tn)
     return Counts(counts.tp, counts.fp, counts.fn, torch.where(counts.tn > least, counts.tn, 0.0))

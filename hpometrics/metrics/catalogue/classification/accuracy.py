@@ -1,4 +1,4 @@
-"""Decisions right and wrong: the share of rows, labels or classes decided rightly, and the first k places."""
+"""Accuracy, error rate and top-k accuracy of predicted classes and labels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NO_ROW = "no row counted"
     "accuracy", [CATEGORY, BINARY], aliases={"accuracy_micro": "accuracy", "accuracy_score": "accuracy"}
 )
 class Accuracy(ConfusionMetric):
-    """Share of rows whose prediction is right.
+    """Share of rows that are predicted correctly.
 
     Shape:
         preds, target: (N,) int.
@@ -48,13 +48,13 @@ class Accuracy(ConfusionMetric):
         return _share(self, self.counts.tp.sum(), self.counts.support.sum())
 
     def row_values(self, batch: Outputs) -> RowValues | None:
-        """Give 1 for a row that is right."""
+        """Return 1 for each correct row, else 0."""
         return weighed_rows(batch.decided.preds == batch.decided.target, batch.target, self.name)
 
 
 @register_metric("zero_one_loss", [CATEGORY, BINARY], aliases=["error_rate", "misclassification_rate"])
 class ZeroOneLoss(ConfusionMetric):
-    """Share of rows whose prediction is wrong.
+    """Share of rows that are predicted wrongly.
 
     Shape:
         preds, target: (N,) int.
@@ -72,24 +72,24 @@ class ZeroOneLoss(ConfusionMetric):
     objective = MINIMIZE
 
     def compute(self) -> Tensor:
-        """Divide what is off the diagonal by all rows."""
+        """Divide the rows off the diagonal by all rows."""
         return _share(self, self.counts.fn.sum(), self.counts.support.sum())
 
     def row_values(self, batch: Outputs) -> RowValues | None:
-        """Give 1 for a row that is wrong."""
+        """Return 1 for each wrong row, else 0."""
         return weighed_rows(batch.decided.preds != batch.decided.target, batch.target, self.name)
 
 
 @register_metric("accuracy", [SET], aliases=["exact_match", "subset_accuracy", "accuracy_score"])
 class SetAccuracy(MeanMetric):
-    """Share of rows whose predicted set of labels is right, every label of it.
+    """Share of rows in which every label is predicted correctly.
 
     Shape:
         preds, target: (N, L) of 0 and 1.
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
     Formula: rows right in every label / rows
     Deviates: torchmetrics' MultilabelAccuracy is the share of labels, which is label_accuracy here; its
-        MultilabelExactMatch finds a row right of which its `ignore_index` leaves nothing.
+        MultilabelExactMatch counts a row as right if its `ignore_index` leaves no label in it.
     Source: Sorower 2010, A literature survey on algorithms for multi-label learning (subset accuracy).
 
     >>> import torch
@@ -104,13 +104,13 @@ class SetAccuracy(MeanMetric):
     regroups = True
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Give 1 for a row that is right in every label."""
+        """Return 1 for each row that is correct in every label, else 0."""
         return (batch.wrong_labels == 0).double()
 
 
 @register_metric("zero_one_loss", [SET], aliases=["error_rate", "misclassification_rate"])
 class SetZeroOneLoss(MeanMetric):
-    """Share of rows whose predicted set of labels is wrong in any label.
+    """Share of rows in which any label is predicted wrongly.
 
     Shape:
         preds, target: (N, L) of 0 and 1.
@@ -130,13 +130,13 @@ class SetZeroOneLoss(MeanMetric):
     regroups = True
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Give 1 for a row that is wrong in any label."""
+        """Return 1 for each row that is wrong in any label, else 0."""
         return (batch.wrong_labels > 0).double()
 
 
 @register_metric("label_accuracy", [SET], aliases=["hamming_score"])
 class LabelAccuracy(ConfusionMetric):
-    """Share of labels decided rightly, over all rows: 1 less the Hamming loss.
+    """Share of labels that are predicted correctly, over all rows: 1 minus the Hamming loss.
 
     Shape:
         preds, target: (N, L) of 0 and 1.
@@ -154,7 +154,7 @@ class LabelAccuracy(ConfusionMetric):
     objective = MAXIMIZE
 
     def compute(self) -> Tensor:
-        """Divide the right ones by all."""
+        """Divide the correct labels by all labels."""
         counts = self.counts
         right, wrong = (counts.tp + counts.tn).sum(), (counts.fp + counts.fn).sum()
         return _share(self, right, right + wrong)
@@ -162,7 +162,7 @@ class LabelAccuracy(ConfusionMetric):
 
 @register_metric("hamming", [CATEGORY, BINARY, SET], aliases=["hamming_loss", "hamming_distance"])
 class Hamming(ConfusionMetric):
-    """Share of labels predicted wrongly.
+    """Share of labels that are predicted wrongly.
 
     Shape:
         preds, target: (N,) int of a category, (N, L) of 0 and 1 of a set (every label counts).
@@ -181,7 +181,7 @@ class Hamming(ConfusionMetric):
     objective = MINIMIZE
 
     def compute(self) -> Tensor:
-        """Divide the wrong ones by all."""
+        """Divide the wrong labels, or rows, by all of them."""
         counts = self.counts
         if self.output.type == SET:
             wrong, right = (counts.fp + counts.fn).sum(), (counts.tp + counts.tn).sum()
@@ -193,10 +193,10 @@ class Hamming(ConfusionMetric):
     "balanced_accuracy", [CATEGORY, BINARY], aliases=["accuracy_macro", "balanced_accuracy_score"]
 )
 class BalancedAccuracy(ConfusionMetric):
-    """Mean, over the classes that the target holds, of the share of their rows predicted right.
+    """Mean recall over the classes that occur in the target.
 
     Args:
-        adjusted: whether to put chance at 0, where it is 1 / classes otherwise.
+        adjusted: whether to rescale the value so that chance is 0 instead of 1 / classes.
 
     Shape:
         preds, target: (N,) int.
@@ -234,7 +234,7 @@ class BalancedAccuracy(ConfusionMetric):
 
 @register_metric("geometric_mean", [CATEGORY, BINARY], aliases=["g_mean", "geometric_mean_score"])
 class GeometricMean(ConfusionMetric):
-    """Geometric mean, over the classes that the target holds, of the share of their rows predicted right.
+    """Geometric mean of the recalls of the classes that occur in the target.
 
     Shape:
         preds, target: (N,) int.
@@ -262,11 +262,11 @@ class GeometricMean(ConfusionMetric):
 class Hits(Metric):
     """Share of rows whose class is among the `k` most probable: `hits@5`.
 
-    Of equal scores the lower class index comes first, so that `hits@1` is the accuracy.
+    Among equal scores the lower class index comes first, so that `hits@1` is the accuracy.
 
     Args:
-        k: how many places count.
-        average: `micro`, over rows; `macro`, the mean of the shares of the classes that the target holds.
+        k: number of places that count.
+        average: `micro`, over rows; `macro`, the mean of the shares of the classes in the target.
 
     Shape:
         preds: (N, C) float, probabilities (or logits by keyword).
@@ -277,7 +277,7 @@ class Hits(Metric):
         MetricNameError: k is below 1.
     Formula: rows whose class has one of the first k places / rows
     Deviates: Ludwig's hits_at_k, and torchmetrics' MulticlassAccuracy(top_k=) by default, are
-        hits(average=macro)@k; of equal scores scikit-learn's top_k_accuracy_score takes the higher index
+        hits(average=macro)@k; among equal scores scikit-learn's top_k_accuracy_score takes the higher index
         first.
     Source: Russakovsky et al. 2015, IJCV 115 (top-5 accuracy); also called top-k accuracy.
 
@@ -299,11 +299,11 @@ class Hits(Metric):
         self.average = average
 
     def statistics(self) -> dict[str, Statistic]:
-        """Need the places of the true classes, which every hits@k shares; of classes apart, their hits."""
+        """Return the ranks of the true classes, shared by every hits@k; for `macro`, the hits per class."""
         return {"hits": ClassHits(self.k)} if self.average == "macro" else {"ranks": Ranks()}
 
     def compute(self) -> Tensor:
-        """Add up the first k places, or average the shares of the classes."""
+        """Divide the rows in the first k places by all rows, or average the shares of the classes."""
         if self.average == "macro":
             recalls = self.statistic(ClassHits).recalls
             return recalls.mean() if len(recalls) else self.undefined(_NO_ROW)
@@ -312,12 +312,12 @@ class Hits(Metric):
 
 
 def _share(metric: Metric, part: Tensor, whole: Tensor) -> Tensor:
-    """A part of all rows; nan with the reason where every row weighs nothing."""
+    """Return part / whole; nan with a reason where the rows have no weight."""
     return part / whole if whole > 0 else metric.undefined(_NO_ROW)
 
 
 def _recalls(metric: ConfusionMetric) -> Tensor:
-    """The recall of each class that the target holds."""
+    """Return the recall of each class that occurs in the target."""
     counts = metric.counts
-    held = counts.support > 0
-    return counts.tp[held] / counts.support[held]
+    present = counts.support > 0
+    return counts.tp[present] / counts.support[present]

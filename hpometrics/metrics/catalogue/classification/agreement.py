@@ -1,4 +1,4 @@
-"""Agreement beyond chance: Matthews' correlation and Cohen's kappa."""
+"""Agreement beyond chance: Matthews correlation, Cohen's kappa and likelihood ratios."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ALIASES = ["matthews_corrcoef", "phi"]
 
 @register_metric("mcc", [CATEGORY, BINARY], aliases=_ALIASES)
 class MatthewsCorrelation(ConfusionMetric):
-    """Correlation of predicted and actual class.
+    """Matthews correlation coefficient of predicted and actual class.
 
     Shape:
         preds, target: (N,) int.
@@ -52,12 +52,12 @@ class MatthewsCorrelation(ConfusionMetric):
 
 @register_metric("mcc", [SET], aliases=_ALIASES)
 class SetMatthewsCorrelation(SetRatio):
-    """Correlation of predicted and actual label, of one label or averaged.
+    """Matthews correlation coefficient of predicted and actual labels, of one label or averaged.
 
     Shape:
         preds, target: (N, L) of 0 and 1.
-    Value: float in [-1, 1], no unit, 1 is best, 0 is chance; nan for a label that all or none are predicted
-        as, or all or none have. In an average such a label counts as 0.
+    Value: float in [-1, 1], no unit, 1 is best, 0 is chance; nan for a label that all rows
+        or none have, in target or predictions. In an average such a label counts as 0.
     Formula: (tp * tn - fp * fn) / sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
     Source: Matthews 1975, BBA 405(2); torchmetrics' MultilabelMatthewsCorrCoef is `average=micro`.
 
@@ -72,7 +72,7 @@ class SetMatthewsCorrelation(SetRatio):
     needs = "label that some rows have and some have not, in target and predictions"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
-        """Covariance and product of deviations of the two indicators."""
+        """Return the covariance of the two indicators and the product of their deviations."""
         counts = counts.near_one
         spread = (counts.tp + counts.fp) * (counts.tn + counts.fn)
         spread = spread.sqrt() * (counts.support * (counts.tn + counts.fp)).sqrt()
@@ -81,7 +81,7 @@ class SetMatthewsCorrelation(SetRatio):
 
 @register_metric("cohen_kappa", [CATEGORY, BINARY], aliases=["kappa", "cohen_kappa_score"])
 class CohenKappa(ConfusionMetric):
-    """Agreement of predicted and actual class beyond what their frequencies alone would give.
+    """Agreement of predicted and actual class beyond what their frequencies alone would produce.
 
     Shape:
         preds, target: (N,) int; with `weights=linear` or `quadratic` classes are ordered and far misses
@@ -105,7 +105,7 @@ class CohenKappa(ConfusionMetric):
         self.reads_matrix = weights != "none"
 
     def compute(self) -> Tensor:
-        """Compare the cost of the misses with that of independent labels."""
+        """Compare the cost of the misses with the cost of independent labels."""
         counts = self.counts
         predicted, actual = counts.tp + counts.fp, counts.support
         if (predicted + actual > 0).sum() < 2:
@@ -121,7 +121,7 @@ class CohenKappa(ConfusionMetric):
 
 
 def _misses_by_distance(statistic: Confusion) -> Tensor:
-    """How many rows are off by 0, 1, 2, ... classes, in one pass over the matrix."""
+    """Count the rows that are off by 0, 1, 2, ... classes, in one pass over the matrix."""
     matrix = statistic.matrix
     classes = len(matrix)
     # each row, mirrored bottom to top, one place further to the left: diagonals become columns
@@ -130,32 +130,36 @@ def _misses_by_distance(statistic: Confusion) -> Tensor:
     return torch.cat([columns[classes - 1 : classes], columns[classes:] + columns[: classes - 1].flip(0)])
 
 
-def _unequal(predicted: Tensor, actual: Tensor) -> Tensor:
+def _expected_misses(predicted: Tensor, actual: Tensor) -> Tensor:
     return actual.sum() - predicted @ (actual / actual.sum())
 
 
-def _distance(predicted: Tensor, actual: Tensor) -> Tensor:
-    """The labels lie apart by one for each cut between classes that has one below and the other above."""
+def _expected_distance(predicted: Tensor, actual: Tensor) -> Tensor:
+    """Sum, over the cuts between classes, the rows with one label below the cut and the other above."""
     below, at_most = (predicted.cumsum(0) / predicted.sum())[:-1], (actual.cumsum(0) / actual.sum())[:-1]
     return (below * (1 - at_most) + at_most * (1 - below)).sum() * actual.sum()
 
 
-def _square_distance(predicted: Tensor, actual: Tensor) -> Tensor:
-    """Both variances and the square of the gap of the means."""
+def _expected_squared_distance(predicted: Tensor, actual: Tensor) -> Tensor:
+    """Return the expected squared distance: both variances and the squared gap of the means."""
     place = torch.arange(len(actual), dtype=torch.float64, device=actual.device)
     means = [place @ counts / counts.sum() for counts in (predicted, actual)]
     spread = predicted @ (place - means[0]) ** 2 + actual @ (place - means[1]) ** 2
     return spread + actual.sum() * (means[0] - means[1]) ** 2
 
 
-_COST_BY_CHANCE = {"none": _unequal, "linear": _distance, "quadratic": _square_distance}
+_COST_BY_CHANCE = {
+    "none": _expected_misses,
+    "linear": _expected_distance,
+    "quadratic": _expected_squared_distance,
+}
 
 
 class _Likelihood(ConfusionMetric):
-    """A quotient of two shares of rows predicted 1 or 0."""
+    """Base class of likelihood ratios: quotients of two shares of rows predicted 1 or 0."""
 
     def quotient(self, numerator: Tensor, denominator: Tensor, needs: str) -> Tensor:
-        """Divide, for class 1."""
+        """Return the quotient for class 1; nan with a reason where the denominator is 0."""
         if not denominator[1] > 0:
             return self.undefined(f"there is no {needs}")
         return numerator[1] / denominator[1]
@@ -165,7 +169,7 @@ class _Likelihood(ConfusionMetric):
 class PositiveLikelihoodRatio(_Likelihood):
     """How many times likelier a prediction of 1 is when the target is 1 than when it is 0.
 
-    It has no objective: more is better, but the best model of all, without a false positive, has no value.
+    It has no objective: more is better, but the best model, without a false positive, has no value.
 
     Shape:
         preds, target: (N,) of 0 and 1.

@@ -1,4 +1,4 @@
-"""Calibration: whether the probabilities a model gives are those that come true."""
+"""Brier score and its decomposition, and calibration errors over bins of confidence."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class BinaryBrier(MeanMetric):
     regroups = True
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Square the gaps."""
+        """Return the squared gaps."""
         probabilities = batch.probabilities
         outcome = batch.outcome if batch.soft is None else batch.soft
         return (probabilities - outcome.to(probabilities.dtype)).square()
@@ -52,7 +52,7 @@ class BinaryBrier(MeanMetric):
 
 @register_metric("brier", [CATEGORY], aliases=["neg_brier_score", "brier_score"])
 class Brier(MeanMetric):
-    """Mean over rows of the squared gaps between predicted probabilities and outcome, summed over classes.
+    """Mean squared gap between predicted probabilities and outcome, summed over classes.
 
     Soft labels may take the place of outcomes.
 
@@ -61,7 +61,7 @@ class Brier(MeanMetric):
         target: (N,) int.
     Value: float in [0, 2], no unit, 0 is best; nan before the first row.
     Formula: mean over rows of the sum over classes of (p - y)^2
-    Deviates: scikit-learn's brier_score_loss halves the sum of two classes unless told not to.
+    Deviates: scikit-learn's brier_score_loss halves the sum of two classes by default.
     Source: Brier 1950, Monthly Weather Review 78(1); scikit-learn's brier_score_loss with
         scale_by_half=False.
 
@@ -77,16 +77,16 @@ class Brier(MeanMetric):
     regroups = True
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Expand the square: the norm of the row, less twice the true probability, plus one."""
+        """Expand the square: the squared norm of the row, minus twice the true probability, plus one."""
         probabilities = batch.probabilities
         if batch.soft is not None:
             return (probabilities - batch.soft).square().sum(1, dtype=torch.float64)
         true = probabilities.gather(1, batch.index.unsqueeze(1)).squeeze(1)
-        return _norm(probabilities).sub_(true, alpha=2).add_(1)
+        return _squared_norm(probabilities).sub_(true, alpha=2).add_(1)
 
 
-def _norm(values: Tensor) -> Tensor:
-    """The sum of squares of each row in float64; NumPy widens a few at a time, torch all before it adds."""
+def _squared_norm(values: Tensor) -> Tensor:
+    """Sum the squares of each row in float64; NumPy widens a few at a time, torch all before it adds."""
     if not on_host(values):
         return values.square().sum(1, dtype=torch.float64)
     squares = np.square(values.numpy())
@@ -94,11 +94,11 @@ def _norm(values: Tensor) -> Tensor:
 
 
 class BinnedCalibration(Metric):
-    """A metric of confidence and right answers in `bins` bins of equal width, each closed below.
+    """Base class of metrics of confidence and right answers in `bins` bins of equal width, closed below.
 
-    A category's confidence is its largest probability; a binary output's, and each label's of a set, is the
-    probability of 1, held against how often the target is 1. To hold a binary output's larger probability
-    against how often it is right, measure it as `Category(2)` with two columns.
+    A category's confidence is its largest probability; that of a binary output, and of each label of a set,
+    is the probability of 1, compared with how often the target is 1. To compare a binary output's larger
+    probability with how often it is right, measure it as `Category(2)` with two columns.
 
     Shape:
         preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
@@ -119,26 +119,26 @@ class BinnedCalibration(Metric):
         self.bins = bins
 
     def statistics(self) -> dict[str, Statistic]:
-        """Need the calibration bins."""
+        """Return the calibration bins."""
         return {"calibration": CalibrationBins(self.bins)}
 
     def compute(self) -> Tensor:
-        """Measure the bins; nan with a reason where none has a row."""
+        """Return the value of the bins; nan with a reason where no bin has a row."""
         rows, confidence, right = self.statistic(CalibrationBins).sums.unbind()
-        return self.measured(rows, confidence, right) if rows.sum() > 0 else self.undefined("no row counted")
+        return self.of_bins(rows, confidence, right) if rows.sum() > 0 else self.undefined("no row counted")
 
-    def measured(self, rows: Tensor, confidence: Tensor, right: Tensor) -> Tensor:
-        """The value of rows, summed confidence and right answers, (bins,) each."""
-        raise NotImplementedError(f"{type(self).__name__} needs measured(rows, confidence, right)")
+    def of_bins(self, rows: Tensor, confidence: Tensor, right: Tensor) -> Tensor:
+        """Return the value of rows, summed confidence and right answers, (bins,) each."""
+        raise NotImplementedError(f"{type(self).__name__} needs of_bins(rows, confidence, right)")
 
 
 @register_metric("ece", [CATEGORY, BINARY, SET], aliases=["expected_calibration_error"])
 class ExpectedCalibrationError(BinnedCalibration):
-    """Mean gap, over rows, between how sure the model is and how often it is right at that confidence.
+    """Mean gap, over rows, between the model's confidence and how often it is right at that confidence.
 
-    Confidence is cut into `bins` of equal width. A category's confidence is its largest probability; a
-    binary output's, and each label's of a set, is the probability of 1, held against how often the target is
-    1. To hold a binary output's larger probability against how often it is right, use `Category(2)`.
+    Confidence is cut into `bins` of equal width. A category's confidence is its largest probability; that of
+    a binary output, and of each label of a set, is the probability of 1, compared with how often the target
+    is 1. To compare a binary output's larger probability with how often it is right, use `Category(2)`.
 
     Value: float in [0, 1], no unit, 0 is best; nan before the first row.
     Formula: sum over bins of rows / all rows * |mean confidence - share right|
@@ -156,14 +156,14 @@ class ExpectedCalibrationError(BinnedCalibration):
     objective = MINIMIZE
     word = "ece"
 
-    def measured(self, rows: Tensor, confidence: Tensor, right: Tensor) -> Tensor:
+    def of_bins(self, rows: Tensor, confidence: Tensor, right: Tensor) -> Tensor:
         """Weigh the gaps of the bins by their rows."""
         return (confidence - right).abs().sum() / rows.sum()
 
 
 @register_metric("rms_calibration_error", [CATEGORY, BINARY, SET], aliases=["rmsce"])
 class RmsCalibrationError(BinnedCalibration):
-    """Root mean square gap, over rows, between confidence and how often the model is right at it.
+    """Root mean square gap, over rows, between the model's confidence and how often it is right at it.
 
     Bins and confidence are those of `ece`.
 
@@ -182,15 +182,15 @@ class RmsCalibrationError(BinnedCalibration):
     objective = MINIMIZE
     word = "rms_calibration_error"
 
-    def measured(self, rows: Tensor, confidence: Tensor, right: Tensor) -> Tensor:
+    def of_bins(self, rows: Tensor, confidence: Tensor, right: Tensor) -> Tensor:
         """Weigh the squared gaps of the bins by their rows."""
-        squares = (confidence - right).square() / torch.where(rows > 0, rows, 1.0)
+        squares = (confidence - right).square() / _at_least_one(rows)
         return (squares.sum() / rows.sum()).sqrt()
 
 
 @register_metric("mce", [CATEGORY, BINARY, SET], aliases=["maximum_calibration_error"])
 class MaximumCalibrationError(BinnedCalibration):
-    """Largest gap of any bin between confidence and how often the model is right at it.
+    """Largest gap of any bin between the model's confidence and how often it is right.
 
     Bins and confidence are those of `ece`; a bin of a single row counts as much as any other.
 
@@ -209,16 +209,16 @@ class MaximumCalibrationError(BinnedCalibration):
     objective = MINIMIZE
     word = "mce"
 
-    def measured(self, rows: Tensor, confidence: Tensor, right: Tensor) -> Tensor:
-        """Take the largest gap."""
-        return ((confidence - right).abs() / torch.where(rows > 0, rows, 1.0)).amax()
+    def of_bins(self, rows: Tensor, confidence: Tensor, right: Tensor) -> Tensor:
+        """Return the largest gap."""
+        return ((confidence - right).abs() / _at_least_one(rows)).amax()
 
 
 @register_metric("classwise_ece", [CATEGORY, SET], aliases=["static_calibration_error"])
 class ClasswiseEce(BinnedCalibration):
-    """Mean over classes of the calibration error of each class's own probability.
+    """Expected calibration error of each class's own probability, averaged over classes.
 
-    It sees what `ece` of a category does not: the probabilities of classes that were not predicted.
+    Unlike `ece` of a category, it includes the probabilities of classes that were not predicted.
 
     Shape:
         preds: (N, C) float of a category, (N, L) of a set: probabilities (or logits by keyword).
@@ -237,51 +237,51 @@ class ClasswiseEce(BinnedCalibration):
     word = "classwise_ece"
 
     def statistics(self) -> dict[str, Statistic]:
-        """Need the bins of every class."""
+        """Return the bins of every class."""
         return {"calibration": ClassBins(self.bins)}
 
     def compute(self) -> Tensor:
         """Average the errors of the classes."""
-        rows, probability, happened = self.statistic(ClassBins).sums_of_present.unbind()
+        rows, probability, outcomes = self.statistic(ClassBins).sums_of_present.unbind()
         if not rows.sum() > 0:
             return self.undefined("no row counted")
-        return ((probability - happened).abs().sum(1) / rows.sum(1)).mean()
+        return ((probability - outcomes).abs().sum(1) / rows.sum(1)).mean()
 
 
 class BrierPart(BinnedCalibration):
-    """One of the three parts; of a category they are summed over classes, of a set averaged over labels.
+    """Base class of the parts of the Brier score; a category sums over classes, a set averages over labels.
 
-    Reliability - resolution + uncertainty is the Brier score of the forecast that says, for every
-    probability, the mean of its bin: that of the model itself where each bin holds one probability only.
+    Reliability - resolution + uncertainty is the Brier score after every probability is replaced by the mean
+    of its bin: that of the model itself where each bin holds one probability only.
     """
 
     family: ClassVar[str] = "brier_decomposition"
 
     def statistics(self) -> dict[str, Statistic]:
-        """Need the bins of every class."""
+        """Return the bins of every class."""
         return {"calibration": (CalibrationBins if self.output.type == BINARY else ClassBins)(self.bins)}
 
     @property
     def sums(self) -> Tensor:
-        """Rows, summed probability and outcomes per class and bin, (3, C, bins)."""
+        """The rows, summed probability and outcomes per class and bin, (3, C, bins)."""
         if self.output.type == BINARY:
             return self.statistic(CalibrationBins).sums.unsqueeze(1)
         return self.statistic(ClassBins).sums_of_present
 
     def compute(self) -> Tensor:
-        """Join the parts of the classes; nan with a reason where no row counts."""
-        rows, probability, happened = self.sums.unbind()
+        """Sum or average the parts of the classes; nan with a reason where no row counts."""
+        rows, probability, outcomes = self.sums.unbind()
         if not rows.sum() > 0:
             return self.undefined("no row counted")
-        parts = self.measured(rows, probability, happened)
+        parts = self.of_bins(rows, probability, outcomes)
         return parts.mean() if self.output.type == SET else parts.sum()
 
 
 @register_metric("brier_reliability", [CATEGORY, BINARY, SET])
 class BrierReliability(BrierPart):
-    """Mean squared gap between the probability in a bin and how often it comes true: the calibration part.
+    """Mean squared gap between the probability in a bin and how often it comes true, the calibration part.
 
-    Bins are of equal width; of a category the parts are summed over classes, of a set averaged over labels.
+    Bins are of equal width; a category sums the parts over classes, a set averages them over labels.
 
     Value: float in [0, 2], no unit, 0 is best, at most 1 but for a category; nan before the first row.
     Formula: sum over bins of rows / all rows * (mean probability - share of outcomes)^2
@@ -298,16 +298,16 @@ class BrierReliability(BrierPart):
     objective = MINIMIZE
     word = "brier_reliability"
 
-    def measured(self, rows: Tensor, probability: Tensor, happened: Tensor) -> Tensor:
-        """Square the gaps of the bins."""
-        return ((probability - happened).square() / _at_least_one(rows)).sum(1) / rows.sum(1)
+    def of_bins(self, rows: Tensor, probability: Tensor, outcomes: Tensor) -> Tensor:
+        """Weigh the squared gaps of the bins by their rows."""
+        return ((probability - outcomes).square() / _at_least_one(rows)).sum(1) / rows.sum(1)
 
 
 @register_metric("brier_resolution", [CATEGORY, BINARY, SET])
 class BrierResolution(BrierPart):
-    """Mean squared gap between how often a bin comes true and the base rate: how well rows are told apart.
+    """Mean squared gap between how often a bin comes true and the base rate: how well rows are separated.
 
-    Bins are of equal width; of a category the parts are summed over classes, of a set averaged over labels.
+    Bins are of equal width; a category sums the parts over classes, a set averages them over labels.
 
     Value: float in [0, 1], no unit, the uncertainty is best, 0 is worst; nan before the first row.
     Formula: sum over bins of rows / all rows * (share of outcomes - base rate)^2
@@ -324,17 +324,17 @@ class BrierResolution(BrierPart):
     objective = MAXIMIZE
     word = "brier_resolution"
 
-    def measured(self, rows: Tensor, probability: Tensor, happened: Tensor) -> Tensor:
-        """Square the gaps of the bins from the base rate."""
-        rate = happened.sum(1, keepdim=True) / rows.sum(1, keepdim=True)
-        return (rows * (happened / _at_least_one(rows) - rate).square()).sum(1) / rows.sum(1)
+    def of_bins(self, rows: Tensor, probability: Tensor, outcomes: Tensor) -> Tensor:
+        """Weigh the squared gaps between the bins and the base rate by their rows."""
+        rate = outcomes.sum(1, keepdim=True) / rows.sum(1, keepdim=True)
+        return (rows * (outcomes / _at_least_one(rows) - rate).square()).sum(1) / rows.sum(1)
 
 
 @register_metric("brier_uncertainty", [CATEGORY, BINARY, SET])
 class BrierUncertainty(BrierPart):
-    """The Brier score of always forecasting the base rate; it is of the data, not of the model.
+    """Brier score of always forecasting the base rate, a property of the data and not of the model.
 
-    It has no objective: no model changes it. Of a category it is summed over classes, of a set averaged.
+    It has no objective: no model changes it. A category sums it over classes, a set averages it over labels.
 
     Value: float in [0, 1], no unit, at most 1/4 but for a category; nan before the first row.
     Formula: base rate * (1 - base rate)
@@ -351,12 +351,12 @@ class BrierUncertainty(BrierPart):
     objective = None
     word = "brier_uncertainty"
 
-    def measured(self, rows: Tensor, probability: Tensor, happened: Tensor) -> Tensor:
-        """Take the variance of the outcome."""
-        rate = happened.sum(1) / rows.sum(1)
+    def of_bins(self, rows: Tensor, probability: Tensor, outcomes: Tensor) -> Tensor:
+        """Return the variance of the outcome."""
+        rate = outcomes.sum(1) / rows.sum(1)
         return rate * (1 - rate)
 
 
 def _at_least_one(rows: Tensor) -> Tensor:
-    """The rows of each bin; 1 in the place of none, whose sums are 0."""
+    """Return the rows of each bin, 1 for an empty one, whose sums are 0."""
     return torch.where(rows > 0, rows, 1.0)

@@ -1,4 +1,4 @@
-"""Confidence: how sure a model is, whether too sure, and calibration that needs no fixed bins."""
+"""Confidence, overconfidence, and calibration errors without fixed bins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .calibration import BinnedCalibration
 
 @register_metric("confidence", [CATEGORY, BINARY])
 class Confidence(MeanMetric):
-    """Mean probability of what the model predicted.
+    """Mean probability of the predicted class.
 
     It has no objective: a model may be sure and wrong.
 
@@ -43,15 +43,15 @@ class Confidence(MeanMetric):
     inputs = PROBABILITIES
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Look up the probability of each prediction."""
-        return batch.block("sureness", _sureness)
+        """Return the probability of each prediction."""
+        return batch.block("prediction_confidence", _prediction_confidence)
 
 
 @register_metric("overconfidence", [CATEGORY, BINARY])
 class Overconfidence(MeanMetric):
-    """Mean confidence less accuracy: above 0 where the model is too sure, below 0 where it is too modest.
+    """Mean confidence minus accuracy: above 0 for an overconfident model, below 0 for an underconfident one.
 
-    It has no objective, since its best value is 0, neither end: optimize `absolute_overconfidence`.
+    It has no objective, since its best value, 0, is in the middle: optimize `absolute_overconfidence`.
 
     Shape:
         preds: (N,) float of a binary output, (N, C) of a category: probabilities (or logits by keyword).
@@ -72,13 +72,14 @@ class Overconfidence(MeanMetric):
     inputs = PROBABILITIES
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Take off 1 where the prediction is right."""
-        return batch.block("sureness", _sureness).double() - (batch.predictions == batch.target).double()
+        """Return the confidence of each row, less 1 where the prediction is right."""
+        confidence = batch.block("prediction_confidence", _prediction_confidence)
+        return confidence.double() - (batch.predictions == batch.target).double()
 
 
 @register_metric("absolute_overconfidence", [CATEGORY, BINARY])
 class AbsoluteOverconfidence(Overconfidence):
-    """Distance between mean confidence and accuracy, whether the model is too sure or too modest.
+    """Absolute gap between mean confidence and accuracy.
 
     Value: float in [0, 1], no unit, 0 is best; nan before the first row.
     Formula: |mean of p(predicted) - share right|
@@ -95,12 +96,12 @@ class AbsoluteOverconfidence(Overconfidence):
     objective = MINIMIZE
 
     def compute(self) -> Tensor:
-        """Leave out the sign."""
+        """Return the absolute value."""
         return super().compute().abs()
 
 
 class OrderedCalibration(Metric):
-    """A calibration error over all answers in the order of their confidence, exact, without fixed bins.
+    """Base class of exact calibration errors over all answers in the order of their confidence.
 
     Shape:
         preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
@@ -113,27 +114,27 @@ class OrderedCalibration(Metric):
     family: ClassVar[str] = "calibration"
 
     def statistics(self) -> dict[str, Statistic]:
-        """Need every answer's confidence."""
+        """Return the confidence of every answer."""
         return {"confidences": Confidences()}
 
     def compute(self) -> Tensor:
-        """Measure the running sums; nan with a reason where no row counts."""
+        """Return the value of the running sums; nan with a reason where no row counts."""
         sums = self.statistic(Confidences).excess
         if not sums.weight[-1] > 0:
             return self.undefined("no row counted")
-        return self.measured(sums.weight, sums.excess)
+        return self.of_running_sums(sums.weight, sums.excess)
 
-    def measured(self, weight: Tensor, excess: Tensor) -> Tensor:
-        """The value of running sums of weight and of confidence less right answers, by rising confidence."""
-        raise NotImplementedError(f"{type(self).__name__} needs measured(weight, excess)")
+    def of_running_sums(self, weight: Tensor, excess: Tensor) -> Tensor:
+        """Return the value of running sums of weight and of confidence minus right answers, by confidence."""
+        raise NotImplementedError(f"{type(self).__name__} needs of_running_sums(weight, excess)")
 
 
 @register_metric("adaptive_ece", [CATEGORY, BINARY, SET], aliases=["adaptive_calibration_error"])
 class AdaptiveEce(OrderedCalibration):
-    """Calibration error over bins that hold equally many rows each, so that no bin is nearly empty.
+    """Calibration error over bins with equally many rows, so that no bin is nearly empty.
 
-    Confidence is that of `ece`. Rows of the same confidence that lie across an edge, and a row that does,
-    are shared out in proportion: the value depends on no order of the rows.
+    Confidence is that of `ece`. A row, or several of the same confidence, that lie across an edge are divided
+    between the bins in proportion, so that the value does not depend on the order of the rows.
 
     Raises:
         MetricNameError: bins is below 1.
@@ -157,7 +158,7 @@ class AdaptiveEce(OrderedCalibration):
             raise MetricNameError(f"adaptive_ece needs at least one bin, got bins={bins}")
         self.bins = bins
 
-    def measured(self, weight: Tensor, excess: Tensor) -> Tensor:
+    def of_running_sums(self, weight: Tensor, excess: Tensor) -> Tensor:
         """Cut the running sums into parts of equal weight."""
         inner = torch.arange(1, self.bins, device=weight.device) * (weight[-1] / self.bins)
         after = torch.searchsorted(weight, inner).clamp(1, len(weight) - 1)
@@ -169,9 +170,9 @@ class AdaptiveEce(OrderedCalibration):
 
 @register_metric("ks_calibration_error", [CATEGORY, BINARY, SET], aliases=["ks_ce"])
 class KsCalibrationError(OrderedCalibration):
-    """Largest gap, at any confidence, between right answers expected and right answers had up to there.
+    """Largest gap, at any confidence, between the expected and the actual right answers up to it.
 
-    It is a Kolmogorov-Smirnov distance, and needs no bins. Confidence is that of `ece`.
+    It is a Kolmogorov-Smirnov distance without bins. Confidence is that of `ece`.
 
     Formula: max over s of |sum over rows of confidence up to s of (confidence - right)| / rows
     Source: Gupta et al. 2021, ICLR.
@@ -186,16 +187,16 @@ class KsCalibrationError(OrderedCalibration):
 
     objective = MINIMIZE
 
-    def measured(self, weight: Tensor, excess: Tensor) -> Tensor:
-        """Take the largest running sum."""
+    def of_running_sums(self, weight: Tensor, excess: Tensor) -> Tensor:
+        """Return the largest running sum."""
         return excess.abs().amax() / weight[-1]
 
 
 @register_metric("reliability_curve", [CATEGORY, BINARY, SET], aliases=["calibration_curve"])
 class ReliabilityCurve(BinnedCalibration):
-    """Mean confidence, share right and share of rows of each bin of confidence: the reliability diagram.
+    """Reliability diagram: mean confidence, share right and share of rows of each bin of confidence.
 
-    It has no objective: a curve has no better and worse. Bins and confidence are those of `ece`.
+    It has no objective: no curve is better than another. Bins and confidence are those of `ece`.
 
     Value: table of shape (3, bins): mean confidence, share right, share of rows; nan in the first two for a
         bin without rows.
@@ -214,12 +215,12 @@ class ReliabilityCurve(BinnedCalibration):
     objective = None
     word = "reliability_curve"
 
-    def measured(self, rows: Tensor, confidence: Tensor, right: Tensor) -> Tensor:
+    def of_bins(self, rows: Tensor, confidence: Tensor, right: Tensor) -> Tensor:
         """Divide by the rows of the bins."""
         return torch.stack([confidence / rows, right / rows, rows / rows.sum()])
 
 
-def _sureness(batch: Outputs) -> Tensor:
+def _prediction_confidence(batch: Outputs) -> Tensor:
     if batch.feature.type == CATEGORY:
         probabilities, predicted = batch.probabilities, batch.predictions.long().unsqueeze(1)
         return probabilities.gather(1, predicted).squeeze(1)

@@ -1,4 +1,4 @@
-"""The counts themselves: confusion matrix and counts per class, to be looked at and never optimized."""
+"""Confusion matrices and counts per class, which have no objective."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ._base import ConfusionMetric
 
 @register_metric("confusion_matrix", [CATEGORY, BINARY])
 class ConfusionMatrix(ConfusionMetric):
-    """Which class was taken for which: rows of the table are targets, columns are predictions.
+    """Confusion matrix: rows are targets, columns are predictions.
 
-    It has no objective: a table has no better and worse.
+    It has no objective: a table is neither better nor worse than another.
 
     Args:
-        normalize: whether to show shares of the rows of a target, of those of a prediction, or of all.
+        normalize: whether to divide by the rows of each target, by those of each prediction, or by all.
 
     Shape:
         preds, target: (N,) int.
@@ -43,7 +43,7 @@ class ConfusionMatrix(ConfusionMetric):
         self.normalize = normalize
 
     def compute(self) -> Tensor:
-        """Give the matrix, divided by what was asked for."""
+        """Return the matrix, divided as `normalize` says."""
         matrix = self.matrix
         whole = {"target": matrix.sum(1, keepdim=True), "predictions": matrix.sum(0), "all": matrix.sum()}
         return matrix / whole[self.normalize] if self.normalize in whole else matrix.clone()
@@ -51,9 +51,9 @@ class ConfusionMatrix(ConfusionMetric):
 
 @register_metric("confusion_matrix", [SET], aliases=["multilabel_confusion_matrix"])
 class SetConfusionMatrix(ConfusionMetric):
-    """Of each label, how often it was rightly and wrongly given and left out.
+    """Confusion matrix of each label, with targets as rows and predictions as columns.
 
-    It has no objective: a table has no better and worse.
+    It has no objective: a table is neither better nor worse than another.
 
     Shape:
         preds, target: (N, L) of 0 and 1.
@@ -70,7 +70,7 @@ class SetConfusionMatrix(ConfusionMetric):
     objective = None
 
     def compute(self) -> Tensor:
-        """Arrange the counts."""
+        """Return the counts as a table."""
         counts = self.counts
         return torch.stack([counts.tn, counts.fp, counts.fn, counts.tp], 1).view(-1, 2, 2)
 
@@ -79,7 +79,7 @@ class SetConfusionMatrix(ConfusionMetric):
 class StatScores(ConfusionMetric):
     """Counts of each class or label: true and false positives, true and false negatives, and its rows.
 
-    It has no objective: a table has no better and worse.
+    It has no objective: a table is neither better nor worse than another.
 
     Shape:
         preds, target: (N,) int, or (N, L) of 0 and 1 of a set.
@@ -96,7 +96,7 @@ class StatScores(ConfusionMetric):
     objective = None
 
     def compute(self) -> Tensor:
-        """Arrange the counts."""
+        """Return the counts as a table."""
         counts = self.counts
         table = torch.stack([counts.tp, counts.fp, counts.tn, counts.fn, counts.support], 1)
         return table[1] if self.output.type == BINARY else table

@@ -1,4 +1,4 @@
-"""Curves themselves, point by point and exact: measured, never optimized."""
+"""ROC, precision-recall and DET curves point by point, and areas under curves from histograms."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .curves import ONE_CLASS, AveragedColumns, CurveAverage, check_class, colum
 
 
 class Curve(Metric):
-    """Rows of numbers, one column per threshold; thresholds are probabilities, also where logits were given.
+    """Base class of curves: one column per threshold, which is a probability even if logits were passed.
 
-    A binary output has one curve; of a category or set `class_` says whose, against all others.
+    A binary output has one curve; for a category or a set, `class_` selects the class, against all others.
 
     Shape:
         preds: (N,) float, probabilities (or logits by keyword).
@@ -33,16 +33,16 @@ class Curve(Metric):
     class_: int = 1
 
     def statistics(self) -> dict[str, Statistic]:
-        """Need every row's scores."""
+        """Return the scores of every row."""
         check_class(self, self.class_)
         return {"scores": Scores()}
 
     def of_column(self, column: Ranked, thresholds: Tensor) -> Tensor:
-        """The curve of a column that has positive and negative rows; its first threshold is infinite."""
+        """Return the curve of a column with positive and negative rows; its first threshold is infinite."""
         raise NotImplementedError(f"{type(self).__name__} needs of_column(column, thresholds)")
 
     def compute(self) -> Tensor:
-        """Draw the curve; nan with a reason when there is none."""
+        """Return the curve; nan with a reason when there is none."""
         scores = self.statistic(Scores)
         column = ranked_column(scores, column_of(self, self.class_, scores.classes))
         if not column.has_both:
@@ -81,7 +81,7 @@ class RocCurve(Curve):
         self.drop_intermediate = drop_intermediate
 
     def of_column(self, column: Ranked, thresholds: Tensor) -> Tensor:
-        """Keep the corners."""
+        """Return the corners of the curve, or all points."""
         fpr, tpr = column.rates
         if not self.drop_intermediate:
             return torch.stack([fpr, tpr, thresholds])
@@ -93,7 +93,7 @@ class RocCurve(Curve):
 
 @register_metric("roc_curve", [CATEGORY, SET], aliases=["roc"])
 class ClassRocCurve(RocCurve):
-    """The ROC curve of one class, or of one label, against all others: the same as that of a binary output.
+    """ROC curve of one class, or of one label, against all others, as for a binary output.
 
     It is measured, never optimized.
 
@@ -136,7 +136,7 @@ class PrecisionRecallCurve(Curve):
     """
 
     def of_column(self, column: Ranked, thresholds: Tensor) -> Tensor:
-        """Divide at every score."""
+        """Return precision and recall at every score."""
         tp, fp = column.cuts
         precision = torch.where(tp + fp > 0, tp / (tp + fp), 1.0)
         return torch.stack([precision, tp / column.positives, thresholds]).flip(1)
@@ -170,7 +170,7 @@ class ClassPrecisionRecallCurve(PrecisionRecallCurve):
 
 @register_metric("det_curve", [BINARY])
 class DetCurve(Curve):
-    """False positive rate, false negative rate and threshold at every score: detection error tradeoff.
+    """Detection error tradeoff: false positive rate, false negative rate and threshold at every score.
 
     It is measured, never optimized. The curve runs from the highest threshold that misses nothing to the
     lowest that raises no false alarm.
@@ -187,7 +187,7 @@ class DetCurve(Curve):
     """
 
     def of_column(self, column: Ranked, thresholds: Tensor) -> Tensor:
-        """Leave out what lies beyond both ends."""
+        """Return the points between both ends."""
         fpr, tpr = column.rates
         first = int((fpr == 0).nonzero()[-1])
         last = int((tpr == 1).nonzero()[0])
@@ -221,10 +221,10 @@ class ClassDetCurve(DetCurve):
 
 
 class BinnedColumns(AveragedColumns):
-    """An area from a histogram of probabilities; after `compute`, `error_bound` says how far off it can be.
+    """Base class of areas from a histogram of probabilities; `compute` sets `error_bound`, the largest error.
 
-    The bound holds for these very scores: it is computed from the histogram, and is 0 where no bin holds rows
-    of both kinds.
+    The bound holds for the measured scores: it is computed from the histogram, and is 0 where no bin holds
+    rows of both kinds.
 
     Raises:
         MetricNameError: bins is below 1, no such class, or `class` beside `average`.
@@ -240,30 +240,30 @@ class BinnedColumns(AveragedColumns):
         self.error_bound: Tensor | None = None
 
     def statistics(self) -> dict[str, Statistic]:
-        """Need the histogram of the probabilities."""
+        """Return the histogram of the probabilities."""
         check_class(self, self.class_)
         return {"histogram": ScoreHistogram(self.bins)}
 
     def area(self, positives: Tensor, negatives: Tensor) -> BinnedCurve:
-        """The area per class and its error, from weights by class and bin."""
+        """Return the area per class and its error, from weights by class and bin."""
         raise NotImplementedError(f"{type(self).__name__} needs area(positives, negatives)")
 
     def compute(self) -> Tensor:
-        """Average the areas, and their errors alike; nan with a reason when no class has an area."""
+        """Average the areas and their errors; nan with a reason when no class has an area."""
         self.error_bound = self._pooled().error_bound if self.average == "micro" else self._bound()
         return super().compute()
 
     def of_all(self) -> tuple[Tensor, Tensor]:
-        """Measure every class."""
+        """Return the area of each class and the weight of its positive rows."""
         histogram = self.statistic(ScoreHistogram)
         return self.area(histogram.positives, histogram.negatives).value, histogram.positives.sum(-1)
 
     def of_pooled(self) -> Tensor:
-        """Measure the sum of the classes' histograms."""
+        """Return the area of the summed histograms of the classes."""
         return self._pooled().value
 
     def reset(self) -> None:
-        """Forget every row, and the bound with them."""
+        """Reset the histogram and the error bound."""
         super().reset()
         self.error_bound = None
 
@@ -272,7 +272,7 @@ class BinnedColumns(AveragedColumns):
         return self.area(histogram.positives.sum(0), histogram.negatives.sum(0))
 
     def _bound(self) -> Tensor:
-        """The bound of a mean is the mean of the bounds."""
+        """Return the bound of the average, which is the average of the bounds."""
         histogram = self.statistic(ScoreHistogram)
         curve = self.area(histogram.positives, histogram.negatives)
         if self.class_ is not None:
@@ -285,7 +285,7 @@ class BinnedColumns(AveragedColumns):
 
 @register_metric("roc_auc_binned", [CATEGORY, BINARY, SET], aliases=["auc_binned"])
 class BinnedRocAuc(BinnedColumns):
-    """Area under the ROC curve from a histogram of the probabilities, rows of one bin counting as tied.
+    """Area under the ROC curve from a histogram of the probabilities; rows of one bin count as tied.
 
     `error_bound` is half the share of pairs that lie in one bin. ParlAI's AUC is `bins=1000`.
 
@@ -306,13 +306,13 @@ class BinnedRocAuc(BinnedColumns):
     objective = MAXIMIZE
 
     def area(self, positives: Tensor, negatives: Tensor) -> BinnedCurve:
-        """Count the pairs."""
+        """Return the area and its error from the pairs of rows."""
         return roc_auc_of(positives, negatives)
 
 
 @register_metric("average_precision_binned", [CATEGORY, BINARY, SET])
 class BinnedAveragePrecision(BinnedColumns):
-    """Average precision from a histogram of the probabilities, rows of one bin counting as tied.
+    """Average precision from a histogram of the probabilities; rows of one bin count as tied.
 
     `error_bound` is the larger distance to the best and to the worst order of the rows within their bins.
 
@@ -336,5 +336,5 @@ class BinnedAveragePrecision(BinnedColumns):
     needs = "there is no positive row"
 
     def area(self, positives: Tensor, negatives: Tensor) -> BinnedCurve:
-        """Go through the bins from the top."""
+        """Return the average precision and its error, from the highest bin down."""
         return average_precision_of(positives, negatives)

@@ -1,4 +1,4 @@
-"""Areas under curves: how well scores rank the rows of a class above the others, whatever the threshold."""
+"""Areas under ROC and precision-recall curves: how well scores rank a class above the others."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ ONE_CLASS = "the target holds one class only"
 
 
 class AveragedColumns(Metric):
-    """A metric with a value per column: the one column of a binary output, a class, or a label of a set.
+    """Base class of metrics with a value per column: of a binary output, of a class, or of a label of a set.
 
-    `micro` takes all columns as one, each class of each row a question of its own; `macro` averages the
-    values, `weighted` weighs them by the rows of the class, `none` gives one per class; `class_` picks the
-    value of a single class. A class whose value is undefined is left out (with `none`, it is nan).
+    `micro` pools all columns, so that each class of each row is a question of its own; `macro` averages the
+    values, `weighted` weighs them by the rows of the class, `none` returns one per class; `class_` selects
+    the value of a single class. A class whose value is undefined is left out (with `none`, it is nan).
 
     Shape:
         preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
@@ -47,11 +47,11 @@ class AveragedColumns(Metric):
         self.class_ = class_
 
     def of_all(self) -> tuple[Tensor, Tensor]:
-        """The values per column, nan where undefined, and the weight of each column's positive rows."""
+        """Return the value of each column, nan where undefined, and the weight of its positive rows."""
         raise NotImplementedError(f"{type(self).__name__} needs of_all()")
 
     def of_pooled(self) -> Tensor:
-        """The value of all columns taken as one, nan if undefined."""
+        """Return the value of all columns pooled, nan if undefined."""
         raise NotImplementedError(f"{type(self).__name__} needs of_pooled()")
 
     def compute(self) -> Tensor:
@@ -71,20 +71,12 @@ class AveragedColumns(Metric):
     def _or_undefined(self, value: Tensor) -> Tensor:
         return self.undefined(self.needs) if value.isnan() else value
 
-    def _index(self, columns: int) -> int:
-        index = self.class_ or 0
-        if not 0 <= index < columns:
-            raise MetricInputError(
-                f"{self.name}: the classes are 0..{columns - 1}, there is no class {index}"
-            )
-        return index
-
 
 def check_class(metric: Metric, class_: int | None) -> None:
-    """Refuse a class that the metric's output is known not to have.
+    """Check that the metric's output can have a class.
 
     Raises:
-        MetricNameError: naming those that it has.
+        MetricNameError: the output is known not to have it; the message names those that it has.
     """
     output = metric.output
     if class_ is not None and output.type == BINARY and class_ != 1:
@@ -97,7 +89,7 @@ def check_class(metric: Metric, class_: int | None) -> None:
 
 
 def column_of(metric: Metric, class_: int, columns: int) -> int:
-    """The column of a class.
+    """Return the column of a class.
 
     Raises:
         MetricInputError: the scores have no such column.
@@ -110,39 +102,41 @@ def column_of(metric: Metric, class_: int, columns: int) -> int:
 
 
 def column_weights(values: Tensor, positives: Tensor, average: CurveAverage) -> Tensor:
-    """What each column counts in an average: nothing if its value is undefined."""
+    """Return the weight of each column in an average: 0 if its value is undefined."""
     weight = positives if average == "weighted" else torch.ones_like(values)
     return torch.where(values.isnan(), 0.0, weight)
 
 
 class ColumnMetric(AveragedColumns):
-    """A metric of sorted columns of scores; each is sorted once for all metrics of a panel.
+    """Base class of metrics of sorted columns of scores; each is sorted once for a whole collection.
 
     Raises:
         MetricNameError: there is no such class, or `class` beside `average`.
     """
 
     def statistics(self) -> dict[str, Statistic]:
-        """Need every row's scores."""
+        """Return the scores of every row."""
         check_class(self, self.class_)
         return {"scores": Scores()}
 
     def of_column(self, column: Ranked) -> Tensor | float:
-        """The value of one column that has positive and negative rows."""
+        """Return the value of one column that has positive and negative rows."""
         raise NotImplementedError(f"{type(self).__name__} needs of_column(column)")
 
     def of_all(self) -> tuple[Tensor, Tensor]:
-        """Measure column by column."""
+        """Return the value of each column and the weight of its positive rows."""
         scores = self.statistic(Scores)
-        pairs = [self._measured(ranked_column(scores, index)) for index in range(scores.classes)]
+        pairs = [self._value_and_positives(ranked_column(scores, index)) for index in range(scores.classes)]
         values, positives = torch.tensor(pairs, dtype=torch.float64).T
         return values, positives
 
     def of_pooled(self) -> Tensor:
-        """Measure all columns as one."""
-        return torch.tensor(self._measured(ranked_pooled(self.statistic(Scores)))[0], dtype=torch.float64)
+        """Return the value of all columns pooled."""
+        return torch.tensor(
+            self._value_and_positives(ranked_pooled(self.statistic(Scores)))[0], dtype=torch.float64
+        )
 
-    def _measured(self, column: Ranked) -> tuple[float, float]:
+    def _value_and_positives(self, column: Ranked) -> tuple[float, float]:
         value = float(self.of_column(column)) if column.has_both else float("nan")
         return value, float(column.positives)
 
@@ -157,10 +151,10 @@ class ColumnMetric(AveragedColumns):
     },
 )
 class RocAuc(ColumnMetric):
-    """Probability that a row of the class scores above one that is not of it (a tie counts a half); exact.
+    """Area under the ROC curve: the probability that a row of the class scores above a row outside it.
 
-    With `max_fpr` only the part of the curve up to that false positive rate counts, rescaled so that 0.5 is
-    chance and 1 is best. `average` micro takes each class of each row as a question of its own.
+    It is exact, and a tie counts a half. With `max_fpr` only the part of the curve up to that false positive
+    rate counts, rescaled so that 0.5 is chance and 1 is best. `average` micro pools the classes of all rows.
 
     Value: float in [0, 1], no unit, 1 is best, 0.5 is chance; nan when the target holds one class only.
 
@@ -193,20 +187,20 @@ class RocAuc(ColumnMetric):
         self.max_fpr = max_fpr
 
     def of_all(self) -> tuple[Tensor, Tensor]:
-        """Take the areas that all curve metrics share, or measure the parts of the curves."""
+        """Return the areas that all curve metrics share, or measure the partial areas."""
         if self.max_fpr not in (None, 1.0):
             return super().of_all()
         curves = curves_of(self.statistic(Scores))
         return curves.roc_auc, curves.positives
 
     def of_pooled(self) -> Tensor:
-        """Rank all columns as one."""
+        """Return the area of all columns pooled."""
         if self.max_fpr not in (None, 1.0):
             return super().of_pooled()
         return pooled_curve(self.statistic(Scores)).roc_auc
 
     def of_column(self, column: Ranked) -> Tensor:
-        """Standardize the partial area."""
+        """Return the partial area, standardized."""
         most = self.max_fpr or 1.0
         least_area, most_area = most**2 / 2, most
         return (1 + (area_up_to(column, most) - least_area) / (most_area - least_area)) / 2
@@ -218,7 +212,7 @@ class RocAuc(ColumnMetric):
     aliases={"pr_auc": "average_precision", **averages("average_precision")},
 )
 class AveragePrecision(ColumnMetric):
-    """Mean precision over the rows of the class, each taken at its own score; exact, without interpolation.
+    """Average precision: the exact area under the precision-recall curve, without interpolation.
 
     Value: float in [0, 1], no unit, 1 is best, the share of positives is chance; nan when there is no
         positive row.
@@ -239,18 +233,18 @@ class AveragePrecision(ColumnMetric):
     needs = "there is no positive row"
 
     def of_all(self) -> tuple[Tensor, Tensor]:
-        """Take the average precisions that all curve metrics share."""
+        """Return the average precisions that all curve metrics share."""
         curves = curves_of(self.statistic(Scores))
         return curves.average_precision, curves.positives
 
     def of_pooled(self) -> Tensor:
-        """Rank all columns as one."""
+        """Return the area of all columns pooled."""
         return pooled_curve(self.statistic(Scores)).average_precision
 
 
 @register_metric("roc_auc_ovo", [CATEGORY], aliases={"roc_auc_ovo_weighted": "roc_auc_ovo(average=weighted)"})
 class RocAucOneVsOne(Metric):
-    """Mean area under the ROC curve over all pairs of classes, each told apart by the rows of the two alone.
+    """Mean area under the ROC curve over all pairs of classes, each on the rows of the two classes alone.
 
     The area of a pair is the mean of two: the rows of a above those of b by the score of a, and of b above a
     by the score of b. `weighted` weighs a pair by its rows. A class without rows is in no pair.
@@ -277,24 +271,24 @@ class RocAucOneVsOne(Metric):
         self.average = average
 
     def statistics(self) -> dict[str, Statistic]:
-        """Need every row's scores."""
+        """Return the scores of every row."""
         return {"scores": Scores()}
 
     def compute(self) -> Tensor:
-        """Average over the ordered pairs, which is the same mean."""
+        """Average the areas over the ordered pairs, which is the same mean."""
         areas, rows = areas_of_pairs(self.statistic(Scores))
-        held = ~areas.isnan()
-        if not held.any():
+        defined = ~areas.isnan()
+        if not defined.any():
             return self.undefined(ONE_CLASS)
-        weight = (rows.unsqueeze(0) + rows.unsqueeze(1) if self.average == "weighted" else held.double())[
-            held
-        ]
-        return (areas[held] * weight).sum() / weight.sum()
+        weighted = self.average == "weighted"
+        weight = rows.unsqueeze(0) + rows.unsqueeze(1) if weighted else defined.double()
+        weight = weight[defined]
+        return (areas[defined] * weight).sum() / weight.sum()
 
 
 @register_metric("log_auc", [CATEGORY, BINARY, SET], aliases=["logauc"])
 class LogAuc(ColumnMetric):
-    """Area under the ROC curve over the logarithm of the false positive rate: the first few alarms count.
+    """Area under the ROC curve over the logarithm of the false positive rate: early recognition.
 
     The rate runs from `min_fpr` to `max_fpr`; the curve's points are joined by lines over its logarithm.
 
@@ -330,11 +324,11 @@ class LogAuc(ColumnMetric):
         super().__init__(average=average, class_=class_)
         if not 0 < min_fpr < max_fpr <= 1:
             raise MetricNameError(
-                f"log_auc: rates of 0 < min_fpr < max_fpr <= 1 are wanted, got {min_fpr:g} and {max_fpr:g}"
+                f"log_auc needs 0 < min_fpr < max_fpr <= 1, got {min_fpr:g} and {max_fpr:g}"
             )
         self.min_fpr = min_fpr
         self.max_fpr = max_fpr
 
     def of_column(self, column: Ranked) -> Tensor:
-        """Take trapezoids over the logarithm."""
+        """Return the area by trapezoids over the logarithm."""
         return area_over_log(column, self.min_fpr, self.max_fpr)

@@ -1,4 +1,4 @@
-"""Label ranking: of each row of a set, whether the labels that are there score above those that are not."""
+"""Label ranking: whether the labels of a row score above the labels that it does not have."""
 
 from __future__ import annotations
 
@@ -16,51 +16,51 @@ from ...registry.register import register_metric
 
 @dataclass(frozen=True)
 class LabelRanks:
-    """The labels of each row by descending score; all (N, L), float64 but for `there`.
+    """The labels of each row by descending score; all (N, L), float64 except `relevant`.
 
     Attributes:
-        there: which of them the row has, bool.
+        relevant: which of them the row has, bool.
         labels: how many labels score at least as high.
         right: how many of those the row has.
-        known: how many labels of the row are known, (N,) int64 or one number for all; the others come last.
+        num_labels: how many labels of the row are known, (N,) int64 or one number; unknown ones come last.
     """
 
-    there: Tensor
+    relevant: Tensor
     labels: Tensor
     right: Tensor
-    known: Tensor | int
+    num_labels: Tensor | int
 
     @property
     def has_pairs(self) -> Tensor:
-        """Which rows have labels that are there and labels that are not, (N,) bool."""
-        count = self.there.sum(1)
-        return (count > 0) & (count < self.known)
+        """Whether each row has labels that are relevant and labels that are not, (N,) bool."""
+        count = self.relevant.sum(1)
+        return (count > 0) & (count < self.num_labels)
 
 
 def label_ranks(batch: Outputs) -> LabelRanks:
-    """Sort the labels of every row, once for all metrics of this kind."""
+    """Sort the labels of every row, once for all metrics of this file."""
     return batch.block("label_ranks", _label_ranks)
 
 
 def _label_ranks(batch: Outputs) -> LabelRanks:
-    known = batch.known
-    scores = batch.scores if known is None else batch.scores.masked_fill(~known, -torch.inf)
+    mask = batch.known
+    scores = batch.scores if mask is None else batch.scores.masked_fill(~mask, -torch.inf)
     scores, order = scores.sort(1, descending=True)
-    there = batch.outcome.bool().gather(1, order)
+    relevant = batch.outcome.bool().gather(1, order)
     places = torch.arange(scores.shape[1], device=scores.device).expand(scores.shape)
     ends = torch.where(scores[:, :-1] != scores[:, 1:], places[:, :-1], scores.shape[1])
     ends = torch.cat([ends, places[:, -1:]], 1).flip(1).cummin(1).values.flip(1)  # the last label of each tie
     return LabelRanks(
-        there=there,
+        relevant=relevant,
         labels=(ends + 1).double(),
-        right=there.cumsum(1).gather(1, ends).double(),
-        known=scores.shape[1] if known is None else known.sum(1),
+        right=relevant.cumsum(1).gather(1, ends).double(),
+        num_labels=scores.shape[1] if mask is None else mask.sum(1),
     )
 
 
 @register_metric("coverage_error", [SET])
 class CoverageError(MeanMetric):
-    """Mean number of labels that must be taken, best first, until all that the row has are among them.
+    """Mean number of top-scoring labels that must be taken to include all labels of a row.
 
     A tie is taken as a whole; a row without labels counts 0.
 
@@ -69,7 +69,7 @@ class CoverageError(MeanMetric):
         target: (N, L) int.
     Value: float from 0, in labels, the mean number of labels per row is best; nan before the first row.
     Formula: mean over rows of max over the row's labels of the number of labels that score at least as high
-    Deviates: torchmetrics takes a label that its `ignore_index` leaves out for one that the row has.
+    Deviates: torchmetrics counts a label that its `ignore_index` leaves out as one that the row has.
     Source: Tsoumakas, Katakis & Vlahavas 2010; scikit-learn's coverage_error.
 
     >>> metric = CoverageError()
@@ -82,14 +82,14 @@ class CoverageError(MeanMetric):
     inputs = PROBABILITIES
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Take the lowest of the row's labels."""
+        """Return the place of the row's lowest-scoring label."""
         ranks = label_ranks(batch)
-        return (ranks.labels * ranks.there).amax(1)
+        return (ranks.labels * ranks.relevant).amax(1)
 
 
 @register_metric("label_ranking_average_precision", [SET], aliases=["lrap"])
 class LabelRankingAveragePrecision(MeanMetric):
-    """Mean over rows of the mean precision at each label that the row has, labels taken best first.
+    """Mean over rows of the mean precision at each label of the row, by descending score.
 
     A row with no label or with all of them cannot be ranked wrongly and counts 1.
 
@@ -110,15 +110,15 @@ class LabelRankingAveragePrecision(MeanMetric):
     inputs = PROBABILITIES
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Average the precisions of each row."""
+        """Return the mean precision of each row."""
         ranks = label_ranks(batch)
-        precision = (ranks.right / ranks.labels * ranks.there).sum(1) / ranks.there.sum(1)
+        precision = (ranks.right / ranks.labels * ranks.relevant).sum(1) / ranks.relevant.sum(1)
         return torch.where(ranks.has_pairs, precision, 1.0)
 
 
 @register_metric("label_ranking_loss", [SET], aliases=["ranking_loss"])
 class LabelRankingLoss(MeanMetric):
-    """Mean over rows of the share of pairs, a label the row has and one it has not, in the wrong order.
+    """Mean share of wrongly ordered pairs of a label that the row has and one that it does not have.
 
     A tie is a wrong order. A row with no label or with all of them has no pair and counts 0.
 
@@ -141,8 +141,8 @@ class LabelRankingLoss(MeanMetric):
     inputs = PROBABILITIES
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Count, for each label that is there, those above it that are not."""
+        """Count, for each relevant label, the irrelevant labels above it."""
         ranks = label_ranks(batch)
-        wrong = ((ranks.labels - ranks.right) * ranks.there).sum(1)
-        count = ranks.there.sum(1).double()
-        return torch.where(ranks.has_pairs, wrong / (count * (ranks.known - count)), 0.0)
+        wrong = ((ranks.labels - ranks.right) * ranks.relevant).sum(1)
+        count = ranks.relevant.sum(1).double()
+        return torch.where(ranks.has_pairs, wrong / (count * (ranks.num_labels - count)), 0.0)

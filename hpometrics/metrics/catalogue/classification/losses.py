@@ -1,4 +1,4 @@
-"""Losses of yes-or-no outputs by their names in torch and Ludwig: a logit per row, or per label of a set."""
+"""Losses of binary, category and set outputs under their names in torch and Ludwig."""
 
 from __future__ import annotations
 
@@ -16,15 +16,21 @@ from ...metric import MeanMetric
 from ...registry.register import register_metric
 from .._data import Batch, normal, uniform
 
+_LOG_MIN = -100.0  # what torch takes for the logarithm of a probability of 0
+_BCE_ALIASES = [
+    "bce", "bce_loss", "bce_with_logits", "binary_cross_entropy_with_logits", "soft_margin",
+    "soft_margin_loss",
+]  # fmt: skip
+
 
 @register_metric("hinge", [BINARY, SET], aliases=["hinge_loss"])
 class Hinge(MeanMetric):
-    """Mean by which a logit falls short of 1 on the right side of 0; of a set the mean over all labels.
+    """Mean hinge loss: how far a logit falls short of 1 on the right side of 0, for a set over all labels.
 
     Shape:
         preds: (N,) float of a binary output, (N, L) of a set: logits.
         target: (N,) int, (N, L) of a set.
-    Value: float from 0, no unit, 0 is best, 1 is a model that says nothing; nan before the first row.
+    Value: float from 0, no unit, 0 is best, 1 is a model whose logits are 0; nan before the first row.
     Formula: mean of max(0, 1 - y * logit), with y = 1 for class 1 and -1 for class 0
     Deviates: torchmetrics takes the sigmoid of logits first, so that no model comes below the share of 0s.
     Source: Cortes & Vapnik 1995, Machine Learning 20; scikit-learn's hinge_loss.
@@ -39,19 +45,19 @@ class Hinge(MeanMetric):
     inputs = LOGITS
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Turn the logits to the side of the target."""
+        """Return the hinge loss of each row, or of each label of each row."""
         logits = batch.logits.double()
         return (1 - torch.where(batch.outcome.bool(), logits, -logits)).clamp(min=0)
 
 
 @register_metric("hinge", [CATEGORY], aliases=["hinge_loss"])
 class CrammerSingerHinge(MeanMetric):
-    """Mean by which the logit of the right class falls short of being 1 above every other.
+    """Mean multiclass hinge loss: how far the right logit falls short of being 1 above every other.
 
     Shape:
         preds: (N, C) float, logits.
         target: (N,) int.
-    Value: float from 0, no unit, 0 is best, 1 is a model that says nothing; nan before the first row.
+    Value: float from 0, no unit, 0 is best, 1 is a model whose logits are 0; nan before the first row.
     Formula: mean of max(0, 1 - (logit of the right class - largest other logit))
     Deviates: torchmetrics takes the softmax of logits first; torch's MultiMarginLoss sums over all classes.
     Source: Crammer & Singer 2001, Journal of Machine Learning Research 2; scikit-learn's hinge_loss.
@@ -66,7 +72,7 @@ class CrammerSingerHinge(MeanMetric):
     inputs = LOGITS
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Compare with the best of the others."""
+        """Compare the logit of the right class with the largest other logit."""
         index = batch.index.unsqueeze(1)
         logits = batch.logits
         others = logits.scatter(1, index, -torch.inf).amax(1)
@@ -74,26 +80,26 @@ class CrammerSingerHinge(MeanMetric):
 
 
 class ClassLoss(MeanMetric):
-    """The mean over rows, or pixels, of a function of the logits and of the class that was right."""
+    """Base class of losses of a category or mask: a mean over the logits and the right class."""
 
     objective = MINIMIZE
     inputs = LOGITS
     regroups = True
 
     def measure(self, batch: Outputs) -> Tensor | tuple[Tensor, Tensor]:
-        """Measure each row, in float64; of a mask each pixel, and which of them count."""
+        """Return the loss of each row, in float64; for a mask of each pixel, and which pixels count."""
         logits = batch.logits.double()
         if batch.feature.type != MASK:
             return self.of(logits, batch.index)
         return self.of(logits, torch.where(batch.counted, batch.index, 0)), batch.counted
 
     def of(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Measure each row: logits (N, C), target (N,) int64; or each pixel, likewise."""
+        """Return the loss of each row: logits (N, C), target (N,) int64; or of each pixel, likewise."""
         raise NotImplementedError(f"{type(self).__name__} needs of(logits, target)")
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-        """Logits of a sure model, for rows or for pixels, whose answers are random by the noise."""
+        """Return logits of a confident model, for rows or pixels, whose answers are random by the noise."""
         classes = getattr(output, "num_classes", None) or 4
         shape = (rows, 3, 3) if output.type == MASK else (rows,)
         target, guess = torch.randint(classes, (2, *shape), generator=random)
@@ -104,7 +110,7 @@ class ClassLoss(MeanMetric):
 
 @register_metric("softmax_cross_entropy", [CATEGORY, MASK], aliases=["cross_entropy_loss", "nll_loss"])
 class SoftmaxCrossEntropy(ClassLoss):
-    """Mean of -log p of the right class, of which a share may be spread over all classes.
+    """Mean cross entropy of the right class, in nats, with optional label smoothing.
 
     Shape:
         preds: (N, C) logits; of a mask (N, C, height, width).
@@ -129,7 +135,7 @@ class SoftmaxCrossEntropy(ClassLoss):
         self.label_smoothing = float(label_smoothing)
 
     def of(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Measure each row."""
+        """Return the loss of each row."""
         logs = logits.log_softmax(1)
         right = logs.gather(1, target.unsqueeze(1)).squeeze(1)
         if self.label_smoothing == 0:
@@ -139,7 +145,7 @@ class SoftmaxCrossEntropy(ClassLoss):
 
 @register_metric("focal", [CATEGORY, MASK], aliases=["softmax_focal", "focal_loss"])
 class SoftmaxFocal(ClassLoss):
-    """Cross entropy in which rows that are right by far count little.
+    """Focal loss: cross entropy in which well-classified rows count little.
 
     Shape:
         preds: (N, C) logits; of a mask (N, C, height, width).
@@ -163,7 +169,7 @@ class SoftmaxFocal(ClassLoss):
         self.gamma = float(gamma)
 
     def of(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Measure each row."""
+        """Return the loss of each row."""
         right = logits.log_softmax(1).gather(1, target.unsqueeze(1)).squeeze(1)
         wrong = -torch.expm1(right)
         return -(wrong.pow(self.gamma) * right)
@@ -171,7 +177,7 @@ class SoftmaxFocal(ClassLoss):
 
 @register_metric("multi_margin", [CATEGORY], aliases=["multi_margin_loss"])
 class MultiMargin(ClassLoss):
-    """How far the right class fails to stand `margin` above each of the others.
+    """Multiclass margin loss: how far the right class falls short of being `margin` above each other class.
 
     Shape:
         preds: (N, C) logits.
@@ -194,7 +200,7 @@ class MultiMargin(ClassLoss):
         self.margin = float(margin)
 
     def of(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Measure each row."""
+        """Return the loss of each row."""
         gaps = (self.margin - logits.gather(1, target.unsqueeze(1)) + logits).clamp(min=0).pow(self.p)
         others = torch.ones_like(gaps).scatter(1, target.unsqueeze(1), 0)
         return (gaps * others).sum(1) / logits.shape[1]
@@ -202,17 +208,17 @@ class MultiMargin(ClassLoss):
 
 @register_metric("corn", [CATEGORY], aliases=["corn_loss"])
 class CORN(MeanMetric):
-    """Loss of ordered classes: each logit says whether a row goes beyond a class, given that it reached it.
+    """CORN loss of ordered classes: each logit predicts whether a row that reached a class goes beyond it.
 
-    It is the binary cross entropy over all questions that are asked: whether a row whose class is k or more
-    is more than k, for each k below the last class.
+    It is the binary cross entropy over all questions whether a row whose class is at least k is above k, for
+    each k below the last class.
 
     Shape:
         preds: (N, C) logits, of which the last column is not read: C classes have C - 1 steps.
         target: (N,) int, in the order of the classes.
     Value: float from 0, in nats, 0 is best; nan before the first row.
     Formula: sum(-log(p[k] if target > k else 1 - p[k]) over rows with target >= k, k < C - 1) / how many
-    Deviates: Ludwig registers it as a reader of predictions; it reads logits.
+    Deviates: Ludwig registers it as reading predictions; it reads logits.
     Source: Shi, Cao & Raschka 2023, Pattern Analysis and Applications 26(3); coral-pytorch's corn_loss.
 
     >>> metric = CORN()
@@ -226,17 +232,17 @@ class CORN(MeanMetric):
     regroups = True
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
-        """Give the mean surprise of each row, weighing as much as it is asked questions."""
+        """Return the mean loss of each row, and as its weight the number of its questions."""
         logits, target = batch.logits.double()[:, :-1], batch.index.unsqueeze(1)
         steps = torch.arange(logits.shape[1], device=logits.device)
-        asked = (target >= steps).double()
-        surprise = functional.softplus(torch.where(target > steps, -logits, logits)) * asked
-        questions = asked.sum(1)
-        return surprise.sum(1) / questions.clamp(min=1), questions
+        reached = (target >= steps).double()
+        loss = functional.softplus(torch.where(target > steps, -logits, logits)) * reached
+        questions = reached.sum(1)
+        return loss.sum(1) / questions.clamp(min=1), questions
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-        """Logits that go beyond the classes below the answer."""
+        """Return logits that go beyond the classes below the answer."""
         classes = getattr(output, "num_classes", None) or 4
         target, guess = torch.randint(classes, (2, rows), generator=random)
         answer = torch.where(uniform((rows,), random) < noise, guess, target)
@@ -244,39 +250,31 @@ class CORN(MeanMetric):
         return {"logits": 8 * beyond - 4 + 0.5 * normal((rows, classes), random), "target": target}
 
 
-_LEAST = -100.0  # what torch takes for the logarithm of a probability of 0
-
-_NAMES = [
-    "bce", "bce_loss", "bce_with_logits", "binary_cross_entropy_with_logits", "soft_margin",
-    "soft_margin_loss",
-]  # fmt: skip
-
-
 class LabelLoss(MeanMetric):
-    """The mean over rows and labels of a function of the logit and of whether the target is 1."""
+    """Base class of losses of a binary output or set: a mean over the logit and the target."""
 
     objective = MINIMIZE
     inputs = LOGITS
     regroups = True
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Measure every label of every row, in float64."""
+        """Return the loss of every label of every row, in float64."""
         return self.of(batch.logits.double(), batch.outcome.bool())
 
     def of(self, logits: Tensor, yes: Tensor) -> Tensor:
-        """Measure each row, or each label of each row."""
+        """Return the loss of each row, or of each label of each row."""
         raise NotImplementedError(f"{type(self).__name__} needs of(logits, yes)")
 
 
-@register_metric("binary_cross_entropy", [BINARY], aliases=_NAMES)
+@register_metric("binary_cross_entropy", [BINARY], aliases=_BCE_ALIASES)
 @register_metric(
     "binary_cross_entropy", [SET],
-    aliases=[*_NAMES, "sigmoid_cross_entropy", "multilabel_soft_margin", "multilabel_soft_margin_loss"],
+    aliases=[*_BCE_ALIASES, "sigmoid_cross_entropy", "multilabel_soft_margin", "multilabel_soft_margin_loss"],
 )  # fmt: skip
 class BinaryCrossEntropy(MeanMetric):
-    """Mean of -log p of what was right, per row or label, in torch's terms.
+    """Mean binary cross entropy per row or label, as torch computes it.
 
-    It is `log_loss` with torch's way of meeting a probability of 0: its logarithm counts as -100. From logits
+    It is `log_loss` with torch's treatment of a probability of 0: its logarithm counts as -100. From logits
     nothing is cut off. torch's soft margin losses are the same function.
 
     Shape:
@@ -300,20 +298,20 @@ class BinaryCrossEntropy(MeanMetric):
     regroups = True
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Measure every label of every row, in float64."""
+        """Return the loss of every label of every row, in float64."""
         yes = batch.outcome.bool()
         if LOGITS in batch.given:
-            return _surprise(batch.logits.double(), yes)
+            return _log_loss(batch.logits.double(), yes)
         p = batch.probabilities.double()
-        return -torch.where(yes, p.log(), torch.log1p(-p)).clamp(min=_LEAST)
+        return -torch.where(yes, p.log(), torch.log1p(-p)).clamp(min=_LOG_MIN)
 
 
 @register_metric("binary_weighted_cross_entropy", [BINARY])
 class BinaryWeightedCrossEntropy(LabelLoss):
-    """Cross entropy in which positive rows weigh more, softened, with a price on being sure.
+    """Binary cross entropy with weighted positive rows, a robust loss and a confidence penalty.
 
-    `robust_lambda` moves the loss that far towards 1/2; `confidence_penalty` adds as much as the prediction
-    is surer than a coin, 0 for a probability of a half and 1 for one of 0 or 1.
+    `robust_lambda` moves the loss that far towards 1/2; `confidence_penalty` is multiplied by how much surer
+    than a coin the prediction is, 0 for a probability of a half and 1 for one of 0 or 1, and added.
 
     Shape:
         preds: (N,) logits.
@@ -350,8 +348,8 @@ class BinaryWeightedCrossEntropy(LabelLoss):
         self.confidence_penalty = float(confidence_penalty)
 
     def of(self, logits: Tensor, yes: Tensor) -> Tensor:
-        """Measure each row."""
-        loss = _surprise(logits, yes)
+        """Return the loss of each row."""
+        loss = _log_loss(logits, yes)
         loss = torch.where(yes, self.positive_class_weight * loss, loss)
         loss = (1 - self.robust_lambda) * loss + self.robust_lambda / 2
         of_yes, of_no = functional.softplus(-logits), functional.softplus(logits)
@@ -361,7 +359,7 @@ class BinaryWeightedCrossEntropy(LabelLoss):
 
 @register_metric("focal", [BINARY, SET], aliases=["sigmoid_focal", "sigmoid_focal_loss", "focal_loss"])
 class SigmoidFocal(LabelLoss):
-    """Cross entropy in which rows that are right by far count little.
+    """Focal loss: cross entropy in which well-classified rows count little.
 
     `alpha` is the weight of positive rows, `1 - alpha` that of negative ones; below 0 all weigh 1.
 
@@ -390,16 +388,16 @@ class SigmoidFocal(LabelLoss):
         self.gamma = float(gamma)
 
     def of(self, logits: Tensor, yes: Tensor) -> Tensor:
-        """Measure each row, or each label of each row."""
-        surprise = _surprise(logits, yes)
-        missed = -torch.expm1(-surprise)  # 1 - p_t
-        loss = missed.pow(self.gamma) * surprise
+        """Return the loss of each row, or of each label of each row."""
+        cross_entropy = _log_loss(logits, yes)
+        miss = -torch.expm1(-cross_entropy)  # 1 - p_t
+        loss = miss.pow(self.gamma) * cross_entropy
         return loss if self.alpha < 0 else torch.where(yes, self.alpha * loss, (1 - self.alpha) * loss)
 
 
 @register_metric("multilabel_margin", [SET], aliases=["multilabel_margin_loss"])
 class MultilabelMargin(MeanMetric):
-    """How far right labels fail to stand 1 above wrong ones, over all pairs of them.
+    """Multilabel margin loss: how far right labels fall short of being 1 above wrong ones, over all pairs.
 
     Shape:
         preds: (N, L) logits.
@@ -421,7 +419,7 @@ class MultilabelMargin(MeanMetric):
     regroups = True
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Compare every right label of a row with every wrong one, in float64."""
+        """Compare every right label of each row with every wrong one, in float64."""
         logits, yes = batch.logits.double(), batch.outcome.bool()
         no = ~yes if batch.known is None else ~yes & batch.known
         gaps = (1 - logits.unsqueeze(2) + logits.unsqueeze(1)).clamp(min=0)
@@ -429,6 +427,6 @@ class MultilabelMargin(MeanMetric):
         return (gaps * (yes.unsqueeze(2) & no.unsqueeze(1))).sum((1, 2)) / labels
 
 
-def _surprise(logits: Tensor, yes: Tensor) -> Tensor:
-    """-log p of what was right."""
+def _log_loss(logits: Tensor, yes: Tensor) -> Tensor:
+    """Return -log p of the target."""
     return functional.softplus(torch.where(yes, -logits, logits))

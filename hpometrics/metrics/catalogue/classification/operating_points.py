@@ -1,4 +1,4 @@
-"""Operating points: one rate of a decision where another is held at a level; equal error; false alarms."""
+"""Operating points: one rate at a required level of another, and the equal error rate."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .curves import ColumnMetric, CurveAverage
 
 
 class OperatingPoint(ColumnMetric):
-    """A rate at the best of the thresholds that keep another rate at a level.
+    """Base class of rates at the best of the thresholds that keep another rate at a level.
 
-    Several classes are held one against the rest, each at a threshold of its own.
+    Several classes are measured one against the rest, each at a threshold of its own.
     """
 
     level: ClassVar[str]
 
-    def _checked(self, value: float) -> float:
+    def _check_level(self, value: float) -> float:
         if not 0 <= value <= 1:
             raise MetricNameError(f"{self.level} is a rate in [0, 1], got {value:g}")
         return value
@@ -53,12 +53,12 @@ class RecallAtPrecision(OperatingPoint):
         self, *, precision: float, average: CurveAverage = "macro", class_: int | None = None
     ) -> None:
         super().__init__(average=average, class_=class_)
-        self.precision = self._checked(precision)
+        self.precision = self._check_level(precision)
 
     def of_column(self, column: Ranked) -> Tensor:
-        """Look where precision suffices."""
-        kept = column.tp / (column.tp + column.fp) >= self.precision
-        return (column.tp * kept).amax() / column.positives
+        """Return the largest recall where the precision suffices."""
+        sufficient = column.tp / (column.tp + column.fp) >= self.precision
+        return (column.tp * sufficient).amax() / column.positives
 
 
 @register_metric("precision_at_recall", [BINARY, CATEGORY, SET], aliases=["precision_at_fixed_recall"])
@@ -84,17 +84,17 @@ class PrecisionAtRecall(OperatingPoint):
 
     def __init__(self, *, recall: float, average: CurveAverage = "macro", class_: int | None = None) -> None:
         super().__init__(average=average, class_=class_)
-        self.recall = self._checked(recall)
+        self.recall = self._check_level(recall)
 
     def of_column(self, column: Ranked) -> Tensor:
-        """Look where recall suffices."""
-        kept = column.tp / column.positives >= self.recall
-        return (column.tp / (column.tp + column.fp))[kept].amax()
+        """Return the largest precision where the recall suffices."""
+        sufficient = column.tp / column.positives >= self.recall
+        return (column.tp / (column.tp + column.fp))[sufficient].amax()
 
 
 @register_metric("sensitivity_at_specificity", [BINARY, CATEGORY, SET])
 class SensitivityAtSpecificity(OperatingPoint):
-    """Largest share of positives found among the thresholds whose specificity is at least `specificity`.
+    """Largest sensitivity among the thresholds whose specificity is at least `specificity`.
 
     Value: float in [0, 1], no unit, 1 is best; nan when the target holds one class only.
 
@@ -118,18 +118,18 @@ class SensitivityAtSpecificity(OperatingPoint):
         self, *, specificity: float, average: CurveAverage = "macro", class_: int | None = None
     ) -> None:
         super().__init__(average=average, class_=class_)
-        self.specificity = self._checked(specificity)
+        self.specificity = self._check_level(specificity)
 
     def of_column(self, column: Ranked) -> Tensor:
-        """Look where specificity suffices."""
+        """Return the largest sensitivity where the specificity suffices."""
         tp, fp = column.cuts
-        kept = (column.negatives - fp) / column.negatives >= self.specificity
-        return tp[kept].amax() / column.positives
+        sufficient = (column.negatives - fp) / column.negatives >= self.specificity
+        return tp[sufficient].amax() / column.positives
 
 
 @register_metric("specificity_at_sensitivity", [BINARY, CATEGORY, SET])
 class SpecificityAtSensitivity(OperatingPoint):
-    """Largest share of negatives left alone among the thresholds whose sensitivity is at least `sensitivity`.
+    """Largest specificity among the thresholds whose sensitivity is at least `sensitivity`.
 
     Value: float in [0, 1], no unit, 1 is best; nan when the target holds one class only.
 
@@ -153,20 +153,20 @@ class SpecificityAtSensitivity(OperatingPoint):
         self, *, sensitivity: float, average: CurveAverage = "macro", class_: int | None = None
     ) -> None:
         super().__init__(average=average, class_=class_)
-        self.sensitivity = self._checked(sensitivity)
+        self.sensitivity = self._check_level(sensitivity)
 
     def of_column(self, column: Ranked) -> Tensor:
-        """Look where sensitivity suffices."""
+        """Return the largest specificity where the sensitivity suffices."""
         tp, fp = column.cuts
-        kept = tp / column.positives >= self.sensitivity
-        return (column.negatives - fp[kept].amin()) / column.negatives
+        sufficient = tp / column.positives >= self.sensitivity
+        return (column.negatives - fp[sufficient].amin()) / column.negatives
 
 
 @register_metric(
     "fpr_at_tpr", [BINARY, CATEGORY, SET], aliases={"fpr95": "fpr_at_tpr", "fpr_at_95_tpr": "fpr_at_tpr"}
 )
 class FalsePositiveRate(OperatingPoint):
-    """Least share of false alarms among the thresholds that find at least `tpr` of the positives.
+    """Smallest false positive rate among the thresholds whose true positive rate is at least `tpr`.
 
     Value: float in [0, 1], no unit, 0 is best, tpr is chance; nan when the target holds one class only.
 
@@ -189,19 +189,19 @@ class FalsePositiveRate(OperatingPoint):
         self, *, tpr: float = 0.95, average: CurveAverage = "macro", class_: int | None = None
     ) -> None:
         super().__init__(average=average, class_=class_)
-        self.tpr = self._checked(tpr)
+        self.tpr = self._check_level(tpr)
 
     def of_column(self, column: Ranked) -> Tensor:
-        """Look where enough is found."""
+        """Return the least false positive rate where the true positive rate suffices."""
         tp, fp = column.cuts
         return fp[tp / column.positives >= self.tpr].amin() / column.negatives
 
 
 @register_metric("eer", [BINARY, CATEGORY, SET], aliases=["equal_error_rate"])
 class EqualErrorRate(ColumnMetric):
-    """Error rate at the threshold where false alarms and misses come nearest to the same rate.
+    """Error rate at the threshold where the false positive and the false negative rate are closest.
 
-    It is the mean of the two rates there; of thresholds that come as near the highest is taken.
+    It is the mean of the two rates there; among equally close thresholds the highest is taken.
 
     Value: float in [0, 1], no unit, 0 is best, 0.5 is chance; nan when the target holds one class only.
     Formula: (fpr(t) + fnr(t)) / 2 at t = argmin of abs(fpr(t) - fnr(t))
@@ -217,7 +217,7 @@ class EqualErrorRate(ColumnMetric):
     objective = MINIMIZE
 
     def of_column(self, column: Ranked) -> Tensor:
-        """Compare the rates without dividing, so that equal ones are equal."""
+        """Return the mean of both rates; they are compared undivided, so that equal ones are equal."""
         tp, fp = column.cuts
         alarms, misses = fp * column.positives, (column.positives - tp) * column.negatives
         nearest = (alarms - misses).abs().argmin()

@@ -1,4 +1,4 @@
-"""Probabilities good and bad: how likely a classifier finds what was right, and against knowing nothing."""
+"""Log loss and Kullback-Leibler divergence of predicted probabilities, and skill scores."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from .curves import ONE_CLASS
     aliases=["neg_log_loss", "cross_entropy", "logloss", "nll", "negative_log_likelihood"],
 )
 class LogLoss(MeanMetric):
-    """Mean of -log p of what was right, in nats; against soft labels, the cross-entropy with them.
+    """Mean negative log-likelihood of the target, in nats; against soft labels, the cross-entropy.
 
-    From logits it is computed in log space and exact; from probabilities, one below the machine epsilon of
-    its dtype is taken as epsilon, as scikit-learn does. Of a set it is the mean over all labels.
+    From logits it is computed in log space and exact; a probability below the machine epsilon of its dtype
+    counts as epsilon, as in scikit-learn. For a set it is the mean over all labels.
 
     Shape:
         preds: (N,) float of a binary output, (N, C) of a category, (N, L) of a set: probabilities (or
@@ -53,15 +53,15 @@ class LogLoss(MeanMetric):
     regroups = True
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Give the cross-entropy of each row (or label)."""
+        """Return the cross-entropy of each row (or label)."""
         return cross_entropy(batch)
 
 
 @register_metric("kl_divergence", [CATEGORY, BINARY, SET], aliases=["kld"])
 class KullbackLeibler(MeanMetric):
-    """Mean divergence of the probabilities from the soft labels, in nats: what is lost by using the former.
+    """Mean Kullback-Leibler divergence of the predicted probabilities from the soft labels, in nats.
 
-    It is the cross-entropy less the entropy of the labels, and hence 0 for a model that gives the very
+    It is the cross-entropy minus the entropy of the labels, hence 0 for a model that predicts exactly the
     labels. A hard target is a soft label of 0 and 1, of entropy 0: then it is the log loss.
 
     Shape:
@@ -85,44 +85,44 @@ class KullbackLeibler(MeanMetric):
     regroups = True
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Take the labels' own entropy off."""
+        """Subtract the entropy of the labels."""
         loss = cross_entropy(batch)
         if batch.soft is None:
             return loss
         soft = batch.soft.double()
         if batch.feature.type == CATEGORY:
-            return loss - _surprise(soft).sum(1)
-        return loss - _surprise(soft) - _surprise(1 - soft)
+            return loss - _entropy_terms(soft).sum(1)
+        return loss - _entropy_terms(soft) - _entropy_terms(1 - soft)
 
 
 class Skill(Metric):
-    """One less a loss by that of the best constant prediction: the shares of the classes in the target."""
+    """Base class of skill scores: 1 minus a loss over that of predicting the target's class shares."""
 
     loss: ClassVar[str]
 
     def statistics(self) -> dict[str, Statistic]:
-        """Need the loss's own mean, and the shares of the classes."""
+        """Return the statistics of the loss and the shares of the classes."""
         loss = get_metric(self.loss, self.output)
         return {**loss.statistics(), "targets": TargetCounts(soft=loss.reads_soft)}
 
     def of_shares(self, shares: Tensor) -> Tensor:
-        """The loss of predicting the shares for every row."""
+        """Return the loss of predicting the shares for every row."""
         raise NotImplementedError(f"{type(self).__name__} needs of_shares(shares)")
 
     def compute(self) -> Tensor:
-        """Divide once; nan with a reason when nothing is left to predict."""
+        """Return the skill; nan with a reason when the target holds one class only."""
         shares = self.statistic(TargetCounts).shares
         if not (shares > 0).sum() > 1:
             return self.undefined(ONE_CLASS)
         loss = get_metric(self.loss, self.output)
-        loss.share({name: kept for name, kept in self.kept.items() if name != "targets"})
+        loss.share({name: statistic for name, statistic in self.kept.items() if name != "targets"})
         value: Tensor = 1 - loss.compute() / self.of_shares(shares)
         return value
 
 
 @register_metric("d2_log_loss", [CATEGORY, BINARY], aliases=["d2_log_loss_score", "mcfadden_r2"])
 class LogLossSkill(Skill):
-    """Share of the log loss of the class shares that the model saves: an R2 of likelihoods.
+    """Share by which the model reduces the log loss of predicting the class shares, an R2 of likelihoods.
 
     Shape:
         preds: (N,) float of a binary output, (N, C) of a category: probabilities (or logits by keyword).
@@ -146,13 +146,13 @@ class LogLossSkill(Skill):
     loss = "log_loss"
 
     def of_shares(self, shares: Tensor) -> Tensor:
-        """Their entropy."""
-        return _surprise(shares).sum()
+        """Return the entropy of the shares."""
+        return _entropy_terms(shares).sum()
 
 
 @register_metric("d2_brier", [CATEGORY, BINARY], aliases=["d2_brier_score", "brier_skill"])
 class BrierSkill(Skill):
-    """Share of the Brier score of the class shares that the model saves.
+    """Share by which the model reduces the Brier score of predicting the class shares.
 
     Shape:
         preds: (N,) float of a binary output, (N, C) of a category: probabilities (or logits by keyword).
@@ -175,42 +175,43 @@ class BrierSkill(Skill):
     loss = "brier"
 
     def of_shares(self, shares: Tensor) -> Tensor:
-        """Their Gini impurity; half of it where only one of two probabilities is scored."""
+        """Return the Gini impurity of the shares; half of it where one of two probabilities is scored."""
         impurity = (shares * (1 - shares)).sum()
         return impurity / 2 if self.output.type == BINARY else impurity
 
 
 def cross_entropy(batch: Outputs) -> Tensor:
-    """The cross-entropy of each row (of a set, of each label) with its target or soft label, in nats."""
+    """Return the cross-entropy of each row (of a set, each label) with its target or soft label, in nats."""
     if batch.soft is None:
-        return batch.block("cross_entropy", _of_right)
+        return batch.block("cross_entropy", _negative_log_likelihood)
     soft = batch.soft.double()
     if batch.feature.type == CATEGORY:
         return -(soft * batch.log_probabilities).sum(1)
-    yes, no = batch.block("log_odds_parts", _log_both)
+    yes, no = batch.block("log_odds_parts", _log_odds_parts)
     return -(soft * yes + (1 - soft) * no)
 
 
-def _of_right(batch: Outputs) -> Tensor:
-    """The negative logarithm of the probability of what is right."""
+def _negative_log_likelihood(batch: Outputs) -> Tensor:
+    """Return the negative logarithm of the probability of the target."""
     if batch.feature.type == CATEGORY:
         right = batch.log_probabilities.gather(1, batch.index.unsqueeze(1))
         if LOGITS in batch.given and on_host(right) and right.dtype == torch.float32 and len(right):
-            if right.amin().item() == -math.inf:  # what two logits of float32 differ by may be none
+            if right.amin().item() == -math.inf:  # the difference of two float32 logits may overflow
                 right = batch.logits.double().log_softmax(1).gather(1, batch.index.unsqueeze(1))
         return -right.squeeze(1)
     if LOGITS in batch.given:
         logits = batch.logits
-        against = torch.sub(1, batch.outcome.to(logits.dtype), alpha=2)  # 1 or -1; a where costs more
-        return torch.nn.functional.softplus(
-            logits * against
-        )  # logsigmoid wakes all threads, however small the batch
+        against = torch.sub(
+            1, batch.outcome.to(logits.dtype), alpha=2
+        )  # 1 or -1, at less cost than torch.where
+        # not logsigmoid: it wakes all threads, however small the batch
+        return torch.nn.functional.softplus(logits * against)
     probabilities = batch.probabilities
     return -_log(torch.where(batch.outcome.bool(), probabilities, 1 - probabilities))
 
 
-def _log_both(batch: Outputs) -> tuple[Tensor, Tensor]:
-    """The logarithm of the probability of yes and of no."""
+def _log_odds_parts(batch: Outputs) -> tuple[Tensor, Tensor]:
+    """Return the logarithms of the probabilities of 1 and of 0."""
     if LOGITS in batch.given:
         logits = batch.logits.double()
         return torch.nn.functional.logsigmoid(logits), torch.nn.functional.logsigmoid(-logits)
@@ -222,7 +223,7 @@ def _log(probabilities: Tensor) -> Tensor:
     return probabilities.clamp(min=torch.finfo(probabilities.dtype).eps).log()
 
 
-def _surprise(shares: Tensor) -> Tensor:
-    """What each share adds to their entropy; nothing where it is 0."""
-    surprise: Tensor = torch.special.entr(shares)
-    return surprise
+def _entropy_terms(shares: Tensor) -> Tensor:
+    """Return the term of each share in their entropy; 0 where the share is 0."""
+    terms: Tensor = torch.special.entr(shares)
+    return terms

@@ -1,20 +1,28 @@
-"""How well the positives are found: precision, recall, and what balances them, per class or averaged."""
+"""Precision, recall, F-scores and other ratios of confusion counts, per class or averaged."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
 from ....direction import MAXIMIZE, MINIMIZE
-from ....exceptions import MetricNameError
 from ...features import BINARY, CATEGORY, SET
 from ...registry.register import register_metric
 from ...statistics.confusion import Counts
-from ._base import Average, BinaryAverage, BinaryRatio, Ratio, SetAverage, SetRatio, register_ratio
+from ._base import (
+    Average,
+    BinaryAverage,
+    BinaryRatio,
+    Ratio,
+    SetAverage,
+    SetRatio,
+    check_beta,
+    register_ratio,
+)
 
 
 @register_ratio("precision", ["positive_predictive_value", "ppv", "precision_score"], tokens=True)
 class Precision(Ratio):
-    """Of what is predicted as a class, the share that is of it.
+    """Share of the rows predicted as a class that belong to it.
 
     Shape:
         preds, target: (N,) int, (N, L) of 0 and 1 of a set, or (N, T) int of a sequence.
@@ -37,13 +45,13 @@ class Precision(Ratio):
     needs = "row predicted positive"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
-        """Right among predicted."""
+        """Return true positives and predicted positives."""
         return counts.tp, counts.tp + counts.fp
 
 
 @register_ratio("recall", ["sensitivity", "true_positive_rate", "tpr", "recall_score"], tokens=True)
 class Recall(Ratio):
-    """Of what is of a class, the share that is predicted as it.
+    """Share of the rows of a class that are predicted as it.
 
     Shape:
         preds, target: (N,) int, (N, L) of 0 and 1 of a set, or (N, T) int of a sequence.
@@ -66,13 +74,13 @@ class Recall(Ratio):
     needs = "row whose target is positive"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
-        """Found among actual."""
+        """Return true positives and actual positives."""
         return counts.tp, counts.support
 
 
 @register_ratio("f1", {"f1_score": "f1", "dice": "f1", "weighted_f1": "f1(average=weighted)"}, tokens=True)
 class F1(Ratio):
-    """Harmonic mean of precision and recall of a class, which is also its Dice coefficient.
+    """Harmonic mean of precision and recall of a class, also known as its Dice coefficient.
 
     Shape:
         preds, target: (N,) int, (N, L) of 0 and 1 of a set, or (N, T) int of a sequence.
@@ -95,7 +103,7 @@ class F1(Ratio):
     needs = "positive in target or predictions"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
-        """Twice the agreement among all positives of either side."""
+        """Return twice the true positives and the positives of both sides."""
         return 2 * counts.tp, 2 * counts.tp + counts.fp + counts.fn
 
 
@@ -122,7 +130,7 @@ class Jaccard(Ratio):
     needs = "positive in target or predictions"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
-        """Intersection over union."""
+        """Return intersection and union."""
         return counts.tp, counts.tp + counts.fp + counts.fn
 
 
@@ -146,7 +154,7 @@ class FowlkesMallows(Ratio):
     needs = "positive in both target and predictions"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
-        """Right among the geometric mean of predicted and actual."""
+        """Return true positives and the geometric mean of predicted and actual positives."""
         return counts.tp, (counts.tp + counts.fp).sqrt() * counts.support.sqrt()
 
 
@@ -156,14 +164,14 @@ class _FBeta(Ratio):
     beta: float
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
-        """Harmonic mean of precision and recall, recall counting beta squared times as much."""
+        """Return true positives and the positives of both sides, recall weighted by beta squared."""
         square = self.beta**2
         return (1 + square) * counts.tp, (1 + square) * counts.tp + square * counts.fn + counts.fp
 
 
 @register_metric("fbeta", [CATEGORY], aliases=["fbeta_score"])
 class FBeta(_FBeta):
-    """Harmonic mean of precision and recall of a class, recall counting `beta` squared times as much.
+    """Weighted harmonic mean of precision and recall of a class: recall has `beta` squared the weight.
 
     Shape:
         preds, target: (N,) int.
@@ -186,12 +194,12 @@ class FBeta(_FBeta):
 
     def __init__(self, *, beta: float, average: Average | None = None, class_: int | None = None) -> None:
         super().__init__(average=average, class_=class_)
-        self.beta = _positive_beta(beta)
+        self.beta = check_beta("fbeta", beta)
 
 
 @register_metric("fbeta", [BINARY], aliases=["fbeta_score"])
 class BinaryFBeta(BinaryRatio, _FBeta):
-    """Harmonic mean of precision and recall of class 1, recall counting `beta` squared times as much.
+    """Weighted harmonic mean of precision and recall of class 1: recall has `beta` squared the weight.
 
     Shape:
         preds, target: (N,) of 0 and 1.
@@ -214,12 +222,12 @@ class BinaryFBeta(BinaryRatio, _FBeta):
 
     def __init__(self, *, beta: float, average: BinaryAverage = "binary", class_: int | None = None) -> None:
         super().__init__(average=average, class_=class_)
-        self.beta = _positive_beta(beta)
+        self.beta = check_beta("fbeta", beta)
 
 
 @register_metric("fbeta", [SET], aliases=["fbeta_score"])
 class SetFBeta(SetRatio, _FBeta):
-    """Harmonic mean of precision and recall of a label, recall counting `beta` squared times as much.
+    """Weighted harmonic mean of precision and recall of a label: recall has `beta` squared the weight.
 
     Shape:
         preds, target: (N, L) of 0 and 1.
@@ -242,18 +250,12 @@ class SetFBeta(SetRatio, _FBeta):
 
     def __init__(self, *, beta: float, average: SetAverage | None = None, class_: int | None = None) -> None:
         super().__init__(average=average, class_=class_)
-        self.beta = _positive_beta(beta)
-
-
-def _positive_beta(beta: float) -> float:
-    if not beta > 0:
-        raise MetricNameError(f"fbeta's beta must be positive, got {beta}")
-    return beta
+        self.beta = check_beta("fbeta", beta)
 
 
 @register_ratio("specificity", ["true_negative_rate", "tnr", "selectivity"])
 class Specificity(Ratio):
-    """Of what is not of a class, the share that is not predicted as it.
+    """Share of the rows outside a class that are not predicted as it.
 
     Value: float in [0, 1], no unit, 1 is best; nan when there is nothing to divide by (one class), when
         there is no class to average. In an average a class that every row is of counts as 0.
@@ -272,13 +274,13 @@ class Specificity(Ratio):
     needs = "row whose target is negative"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
-        """Left alone among those to be left alone."""
+        """Return true negatives and actual negatives."""
         return counts.tn, counts.tn + counts.fp
 
 
 @register_ratio("negative_predictive_value", ["npv"])
 class NegativePredictiveValue(Ratio):
-    """Of what is predicted not to be of a class, the share that is not of it.
+    """Share of the rows not predicted as a class that do not belong to it.
 
     Value: float in [0, 1], no unit, 1 is best; nan when there is nothing to divide by (one class), when
         there is no class to average. In an average a class that every row is predicted as counts as 0.
@@ -296,13 +298,13 @@ class NegativePredictiveValue(Ratio):
     needs = "row predicted negative"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
-        """Rightly left alone among those left alone."""
+        """Return true negatives and predicted negatives."""
         return counts.tn, counts.tn + counts.fn
 
 
 @register_ratio("false_positive_rate", ["fpr", "fall_out"])
 class FalsePositiveRate(Ratio):
-    """Of what is not of a class, the share that is predicted as it: 1 less the specificity.
+    """Share of the rows outside a class that are predicted as it: 1 minus the specificity.
 
     Value: float in [0, 1], no unit, 0 is best; nan where the specificity is. In an average a class that
         every row is of counts as 1.
@@ -320,13 +322,13 @@ class FalsePositiveRate(Ratio):
     needs = "row whose target is negative"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
-        """False alarms among those to be left alone."""
+        """Return false positives and actual negatives."""
         return counts.fp, counts.fp + counts.tn
 
 
 @register_ratio("false_negative_rate", ["fnr", "miss_rate"])
 class FalseNegativeRate(Ratio):
-    """Of what is of a class, the share that is not predicted as it: 1 less the recall.
+    """Share of the rows of a class that are not predicted as it: 1 minus the recall.
 
     Value: float in [0, 1], no unit, 0 is best; nan where the recall is. In an average a class that is only
         predicted counts as 1.
@@ -344,13 +346,13 @@ class FalseNegativeRate(Ratio):
     needs = "row whose target is positive"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
-        """Missed among actual."""
+        """Return false negatives and actual positives."""
         return counts.fn, counts.support
 
 
 @register_ratio("false_discovery_rate", ["fdr"])
 class FalseDiscoveryRate(Ratio):
-    """Of what is predicted as a class, the share that is not of it: 1 less the precision.
+    """Share of the rows predicted as a class that do not belong to it: 1 minus the precision.
 
     Value: float in [0, 1], no unit, 0 is best; nan where the precision is. In an average a class never
         predicted counts as 1.
@@ -368,13 +370,13 @@ class FalseDiscoveryRate(Ratio):
     needs = "row predicted positive"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
-        """Wrong among predicted."""
+        """Return false positives and predicted positives."""
         return counts.fp, counts.fp + counts.tp
 
 
 @register_ratio("false_omission_rate", ["for"])
 class FalseOmissionRate(Ratio):
-    """Of what is predicted not to be of a class, the share that is: 1 less the negative predictive value.
+    """Share of the rows not predicted as a class that belong to it: 1 minus the negative predictive value.
 
     Value: float in [0, 1], no unit, 0 is best; nan where the negative predictive value is. In an average a
         class that every row is predicted as counts as 1.
@@ -392,13 +394,13 @@ class FalseOmissionRate(Ratio):
     needs = "row predicted negative"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
-        """Missed among those left alone."""
+        """Return false negatives and predicted negatives."""
         return counts.fn, counts.fn + counts.tn
 
 
 @register_ratio("informedness", ["youden_j", "bookmaker_informedness"])
 class Informedness(Ratio):
-    """How much better than chance a class is told from the rest: recall plus specificity less 1.
+    """Recall plus specificity minus 1: how much better than chance a class is told from the rest.
 
     Value: float in [-1, 1], no unit, 1 is best, 0 is chance; nan when every row or none is of the class. In
         an average such a class counts as 0.
@@ -416,13 +418,13 @@ class Informedness(Ratio):
     needs = "row of the class, or no row not of it"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
-        """The two shares over one denominator."""
+        """Return the sum of both shares less 1, over a common denominator."""
         return _surplus(counts), counts.support * (counts.tn + counts.fp)
 
 
 @register_ratio("markedness", ["delta_p"])
 class Markedness(Ratio):
-    """How much a prediction tells of the target: precision plus negative predictive value less 1.
+    """Precision plus negative predictive value minus 1: how much a prediction says about the target.
 
     Value: float in [-1, 1], no unit, 1 is best, 0 is chance; nan when every row or none is predicted as the
         class. In an average such a class counts as 0.
@@ -440,10 +442,10 @@ class Markedness(Ratio):
     needs = "row predicted as the class, or no row not predicted as it"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
-        """The two shares over one denominator."""
+        """Return the sum of both shares less 1, over a common denominator."""
         return _surplus(counts), (counts.tp + counts.fp) * (counts.tn + counts.fn)
 
 
 def _surplus(counts: Counts) -> Tensor:
-    """The determinant of the two-by-two table: 0 where predictions and target are independent."""
+    """Return the determinant of the two-by-two table: 0 where predictions and target are independent."""
     return counts.tp * counts.tn - counts.fp * counts.fn

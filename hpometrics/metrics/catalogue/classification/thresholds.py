@@ -1,4 +1,4 @@
-"""Thresholds: the best that a decision could be at any threshold, and the threshold where it is."""
+"""Metrics at their best threshold, the best threshold itself, and the Gini and KS statistics."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ import torch
 from torch import Tensor
 
 from ....direction import MAXIMIZE
-from ....exceptions import MetricNameError
 from ...features import BINARY, CATEGORY, SET
 from ...registry.register import register_metric
 from ...statistics.areas import CRITERIA, Criterion, best_cut, curves_of, pooled_curve, probability_between
 from ...statistics.scores import Scores
 from ...statistics.sorted_scores import Ranked, ranked_column
 from ...statistics.statistic import Statistic
-from ._base import averages
+from ._base import averages, check_beta
 from .curves import ONE_CLASS, AveragedColumns, ColumnMetric, CurveAverage
+
+BestCriterion = Literal["f1", "fbeta", "mcc", "youden", "accuracy", "balanced_accuracy", "jaccard"]
+
+NO_PROBABILITY = "no probability lies between the two scores that the best threshold parts"
 
 
 class MaximumOverThresholds(ColumnMetric):
-    """The largest value that a criterion takes at any threshold; `average` is over the labels of a set.
+    """Base class of the largest value of a criterion at any threshold; `average` is over a set's labels.
 
-    One sort finds it: the criterion is read at every distinct score, and for predicting nothing at all.
+    One sort is enough: the criterion is computed at every distinct score, and for predicting nothing at all.
 
     Shape:
         preds: (N,) float of a binary output, (N, L) of a set: probabilities (or logits by keyword).
@@ -33,12 +36,12 @@ class MaximumOverThresholds(ColumnMetric):
     criterion: Criterion
 
     def of_column(self, column: Ranked) -> Tensor:
-        """Look at every cut."""
+        """Return the largest value of the criterion over every cut."""
         return CRITERIA[self.criterion](*column.cuts, self.beta_squared).amax()
 
     @property
     def beta_squared(self) -> float:
-        """How much more recall counts than precision, for the criterion that knows it."""
+        """The weight of recall against precision, for the criterion `fbeta`."""
         return 1.0
 
 
@@ -63,7 +66,7 @@ class F1Max(MaximumOverThresholds):
 
 @register_metric("fbeta_max", [BINARY, SET])
 class FbetaMax(MaximumOverThresholds):
-    """F-beta at the threshold that makes it largest; recall counts `beta` times as much as precision.
+    """F-beta score at the threshold that makes it largest; recall counts `beta` times as much as precision.
 
     Value: float in [0, 1], no unit, 1 is best; nan when the target holds one class only.
 
@@ -83,7 +86,7 @@ class FbetaMax(MaximumOverThresholds):
 
     def __init__(self, *, beta: float, average: CurveAverage = "macro", class_: int | None = None) -> None:
         super().__init__(average=average, class_=class_)
-        self.beta = checked_beta("fbeta_max", beta)
+        self.beta = check_beta("fbeta_max", beta)
 
     @property
     def beta_squared(self) -> float:
@@ -164,27 +167,13 @@ class JaccardMax(MaximumOverThresholds):
     criterion = "jaccard"
 
 
-def checked_beta(name: str, beta: float) -> float:
-    """Return beta.
-
-    Raises:
-        MetricNameError: it is not above 0.
-    """
-    if not beta > 0:
-        raise MetricNameError(f"{name}: beta is a number above 0, got {beta:g}")
-    return beta
-
-
-BestCriterion = Literal["f1", "fbeta", "mcc", "youden", "accuracy", "balanced_accuracy", "jaccard"]
-
-
 @register_metric("best_threshold", [BINARY])
 class BestThreshold(ColumnMetric):
-    """The probability above which to predict 1, so that a criterion is largest; measured, never optimized.
+    """Probability above which to predict 1 so that a criterion is largest; measured, never optimized.
 
     Predicting 1 where the probability is greater than it (or the logit greater than its logit) gives exactly
     the largest value that the criterion takes at any threshold. It lies half way between the two scores that
-    it parts, where the numbers allow; of several that are as good the highest is taken.
+    it separates, where the numbers allow; among several equally good ones the highest is taken.
 
     Shape:
         preds: (N,) float, probabilities (or logits by keyword).
@@ -208,10 +197,10 @@ class BestThreshold(ColumnMetric):
     def __init__(self, *, criterion: BestCriterion, beta: float = 1.0) -> None:
         super().__init__()
         self.criterion: BestCriterion = criterion
-        self.beta = checked_beta("best_threshold", beta)
+        self.beta = check_beta("best_threshold", beta)
 
     def compute(self) -> Tensor:
-        """Find the cut and a probability in it; nan with a reason when there is none."""
+        """Return a probability within the best cut; nan with a reason when there is none."""
         scores = self.statistic(Scores)
         threshold = _threshold(scores, 0, self.criterion, self.beta)
         if threshold is None:
@@ -221,7 +210,7 @@ class BestThreshold(ColumnMetric):
 
 @register_metric("best_threshold", [SET])
 class BestThresholds(AveragedColumns):
-    """The probability of each label above which to predict it, so that a criterion is largest.
+    """Probability of each label above which to predict it so that a criterion is largest.
 
     It is measured, never optimized. There is a threshold per label (`average` none): a mean of them would be
     the threshold of no label.
@@ -248,26 +237,23 @@ class BestThresholds(AveragedColumns):
     def __init__(self, *, criterion: BestCriterion, average: Literal["none"], beta: float = 1.0) -> None:
         super().__init__(average=average)
         self.criterion: BestCriterion = criterion
-        self.beta = checked_beta("best_threshold", beta)
+        self.beta = check_beta("best_threshold", beta)
 
     def statistics(self) -> dict[str, Statistic]:
-        """Need every row's scores."""
+        """Return the scores of every row."""
         return {"scores": Scores()}
 
     def of_all(self) -> tuple[Tensor, Tensor]:
-        """Search label by label."""
+        """Return the best threshold of each label, with equal weights."""
         scores = self.statistic(Scores)
         nan = torch.tensor(torch.nan, dtype=torch.float64)
-        found = [_threshold(scores, index, self.criterion, self.beta) for index in range(scores.classes)]
-        thresholds = torch.stack([nan if one is None else one for one in found])
+        cuts = [_threshold(scores, index, self.criterion, self.beta) for index in range(scores.classes)]
+        thresholds = torch.stack([nan if cut is None else cut for cut in cuts])
         return thresholds, torch.ones_like(thresholds)
 
 
-NO_PROBABILITY = "no probability lies between the two scores that the best threshold parts"
-
-
 def _threshold(scores: Scores, index: int, criterion: BestCriterion, beta: float) -> Tensor | None:
-    """The best threshold of a column as a probability, nan if none fits; None with one class only."""
+    """Return the best threshold of a column as a probability, nan if none fits; None with one class only."""
     column = ranked_column(scores, index)
     if not column.has_both:
         return None
@@ -276,7 +262,7 @@ def _threshold(scores: Scores, index: int, criterion: BestCriterion, beta: float
 
 @register_metric("gini", [CATEGORY, BINARY, SET], aliases=["gini_coefficient", "somers_d", "accuracy_ratio"])
 class Gini(ColumnMetric):
-    """How much better than chance the scores rank: the ROC area stretched so that chance is 0.
+    """Gini coefficient: the area under the ROC curve, rescaled so that chance is 0.
 
     Value: float in [-1, 1], no unit, 1 is best, 0 is chance; nan when the target holds one class only.
     Formula: 2 * roc_auc - 1
@@ -294,18 +280,18 @@ class Gini(ColumnMetric):
     objective = MAXIMIZE
 
     def of_all(self) -> tuple[Tensor, Tensor]:
-        """Stretch the areas that all curve metrics share."""
+        """Rescale the areas that all curve metrics share."""
         curves = curves_of(self.statistic(Scores))
         return 2 * curves.roc_auc - 1, curves.positives
 
     def of_pooled(self) -> Tensor:
-        """Stretch the area of all columns as one."""
+        """Rescale the area of all columns pooled."""
         return 2 * pooled_curve(self.statistic(Scores)).roc_auc - 1
 
 
 @register_metric("ks", [CATEGORY, BINARY, SET], aliases=["kolmogorov_smirnov", "ks_statistic"])
 class KolmogorovSmirnov(ColumnMetric):
-    """Largest gap between the score distributions of the rows of the class and of the others.
+    """Kolmogorov-Smirnov statistic: the largest gap between the score distributions of a class and the rest.
 
     The gap has no sign: scores that are all the wrong way round lie as far apart as right ones. Where that
     matters, `balanced_accuracy_max` reads the same curve on one side only.
@@ -326,6 +312,6 @@ class KolmogorovSmirnov(ColumnMetric):
     objective = MAXIMIZE
 
     def of_column(self, column: Ranked) -> Tensor:
-        """Look at every cut."""
+        """Return the largest gap of the rates over every cut."""
         fpr, tpr = column.rates
         return (tpr - fpr).abs().amax()
