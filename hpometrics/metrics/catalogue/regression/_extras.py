@@ -1,4 +1,4 @@
-"""Extras: metrics of real outputs that read more than a prediction and a target, by keyword."""
+"""Base class of metrics of real outputs that read further tensors by keyword."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .errors import ErrorMean
 
 
 class ExtraMean(ErrorMean):
-    """The mean over rows and columns of a function of prediction, target and extra tensors.
+    """Base class of means over rows and columns of a function of prediction, target and extra tensors.
 
-    A subclass gives `get_current_value(preds, target, <extras>)`, elementwise in the shape of the target or
-    one value per row; every tensor is float64. An extra has the shape of the target, unless it is named in
-    `wide` (one dimension more), in `by_row` ((N,)) or in `free` (passed on as it came).
+    A subclass defines `get_current_value(preds, target, <extras>)`, elementwise in the shape of the target or
+    one value per row; every tensor is float64. An extra has the shape of the target, unless it is listed in
+    `wide` (one dimension more), in `by_row` ((N,)) or in `free` (passed on unchanged).
     """
 
     regroups = False
@@ -31,18 +31,18 @@ class ExtraMean(ErrorMean):
     free: ClassVar[tuple[str, ...]] = ()
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Check the extras, then measure each row."""
-        extras = {name: self._extra(name, batch) for name in self._given(batch)}
+        """Check the extras, then return the value of each row."""
+        extras = {name: self._extra(name, batch) for name in self._extra_names(batch)}
         preds, target, _ = (values.view(batch.target.shape) for values in columns(batch))
         value: Any = self.get_current_value(preds, target, **extras)
         by_row: Tensor = value if value.ndim == 1 else value.mean(-1)
         return by_row
 
-    def _given(self, batch: Outputs) -> list[str]:
-        """The extras of this batch.
+    def _extra_names(self, batch: Outputs) -> list[str]:
+        """Return the names of the extras of this batch.
 
         Raises:
-            MetricInputError: one that is needed is missing.
+            MetricInputError: a required extra is missing.
         """
         names = _extras_of(type(self))
         missing = [name for name, needed in names.items() if needed and batch.extras.get(name) is None]
@@ -60,20 +60,20 @@ class ExtraMean(ErrorMean):
         shape = batch.target.shape[:1] if name in self.by_row else batch.target.shape
         fits = values.shape[:-1] == shape if name in self.wide else values.shape == shape
         if not fits or not values.numel():
-            wanted = ", ".join([*map(str, shape), *(["any number"] if name in self.wide else [])])
+            expected = ", ".join([*map(str, shape), *(["any number"] if name in self.wide else [])])
             raise MetricInputError(
-                f"{self.name} reads {name}= of shape ({wanted}), got {tuple(values.shape)}"
+                f"{self.name} reads {name}= of shape ({expected}), got {tuple(values.shape)}"
             )
         return values
 
 
-def read_extra(metric: Metric, name: str, given: Any, device: torch.device) -> Tensor:
-    """Take an extra as float64 numbers, which on the CPU must be finite.
+def read_extra(metric: Metric, name: str, extra: Any, device: torch.device) -> Tensor:
+    """Return an extra as float64 numbers, which on the CPU must be finite.
 
     Raises:
         MetricInputError: it is on another device, or holds nan or infinite numbers.
     """
-    values = as_tensor(given).double()
+    values = as_tensor(extra).double()
     if values.device != device:
         raise MetricInputError(f"{metric.name}: {name}= is on {values.device}, the target on {device}")
     check_finite(metric, name, values)
@@ -81,7 +81,7 @@ def read_extra(metric: Metric, name: str, given: Any, device: torch.device) -> T
 
 
 def check_finite(metric: Metric, name: str, values: Tensor) -> None:
-    """Refuse, on the CPU, an extra that is not finite.
+    """Check, on the CPU, that an extra is finite.
 
     Raises:
         NonFiniteError: it holds nan or infinite numbers.
@@ -92,6 +92,6 @@ def check_finite(metric: Metric, name: str, values: Tensor) -> None:
 
 @cache
 def _extras_of(cls: type[ExtraMean]) -> dict[str, bool]:
-    """The extras that a class reads, and whether it needs each."""
+    """Return the extras that a class reads, and whether it needs each."""
     parameters = list(inspect.signature(cls.get_current_value).parameters.values())[3:]
     return {p.name: p.default is p.empty for p in parameters}

@@ -1,4 +1,4 @@
-"""Correlation: whether predictions rise and fall with the target, in value, in order or in direction."""
+"""Correlations of predictions and target, by value, by order or by direction."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ...statistics.ranks import Pairs, mean_ranks
 from ...statistics.scores import Pooled
 from ...statistics.statistic import Statistic
 from .errors import REAL, ErrorMean
-from .variation import MomentMetric, unvarying
+from .variation import MomentMetric, no_variation_reason
 
 Variant = Literal["a", "b", "c"]
 
 
 @register_metric("pearson", REAL, aliases=["pearson_corrcoef", "pearsonr"])
 class Pearson(MomentMetric):
-    """Linear correlation of predictions and target: how far one is a rising straight line of the other.
+    """Pearson correlation: how closely predictions and target follow a rising straight line.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers; a column is correlated with its own target over the rows.
@@ -43,9 +43,9 @@ class Pearson(MomentMetric):
     objective = MAXIMIZE
 
     def compute(self) -> Tensor:
-        """Divide the cross moment by both spreads, per column; average the columns."""
+        """Divide the cross moment by both spreads per column; average the columns."""
         moments = self.statistic(Moments)
-        if (reason := unvarying(self.name, moments, PREDS, TARGET)) is not None:
+        if (reason := no_variation_reason(self.name, moments, PREDS, TARGET)) is not None:
             return self.undefined(reason)
         size = moments.spread(PREDS).sqrt() * moments.spread(TARGET).sqrt()
         return (moments.cross / size).clamp(-1, 1).mean()
@@ -53,7 +53,7 @@ class Pearson(MomentMetric):
 
 @register_metric("concordance", REAL, aliases=["ccc", "lin_ccc"])
 class Concordance(MomentMetric):
-    """Lin's concordance correlation: how near predictions and target lie to the line of equality.
+    """Lin's concordance correlation: how close predictions and target lie to the line of equality.
 
     Args:
         ddof: subtracted from n in covariance and variances. With 1 a row of weight 2 is two rows, as n is the
@@ -86,7 +86,7 @@ class Concordance(MomentMetric):
         self.ddof = ddof
 
     def compute(self) -> Tensor:
-        """Compare the cross moment with spreads and offset, per column; average the columns."""
+        """Compare the cross moment with spreads and offset per column; average the columns."""
         moments = self.statistic(Moments)
         if moments.rows > 0:
             moments = moments.in_one_unit()
@@ -103,13 +103,13 @@ class Concordance(MomentMetric):
 
 
 class OrderMetric(Metric):
-    """A correlation of the orders of predictions and target; keeps every row."""
+    """Base class of correlations of the orders of predictions and target; every row is stored."""
 
     objective = MAXIMIZE
     inputs = PREDICTIONS
 
     def statistics(self) -> dict[str, Statistic]:
-        """Keep every row."""
+        """Return the stored rows."""
         return {"rows": Pooled()}
 
     def compute(self) -> Tensor:
@@ -124,13 +124,13 @@ class OrderMetric(Metric):
         return torch.stack([self.correlate(p, t, weight) for p, t in pairs]).mean()
 
     def correlate(self, preds: Tensor, target: Tensor, weight: Tensor) -> Tensor:
-        """Correlate one column, (N,) each."""
+        """Return the correlation of one column, (N,) each."""
         raise NotImplementedError(f"{type(self).__name__} needs correlate(preds, target, weight)")
 
 
 @register_metric("spearman", REAL, aliases=["spearman_corrcoef", "spearmanr"])
 class Spearman(OrderMetric):
-    """Correlation of the ranks of predictions and target; ties share the middle of their places.
+    """Spearman correlation: that of the ranks of predictions and target; ties share the mean rank.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers; a column is ranked over the rows. Every row is kept.
@@ -146,7 +146,7 @@ class Spearman(OrderMetric):
     """
 
     def correlate(self, preds: Tensor, target: Tensor, weight: Tensor) -> Tensor:
-        """Correlate the ranks, whose mean is half of the weight of all rows."""
+        """Return the correlation of the ranks, whose mean is half the weight of all rows."""
         half = weight.sum() / 2
         x, y = mean_ranks(preds, weight) - half, mean_ranks(target, weight) - half
         size = (weight @ x.square()).sqrt() * (weight @ y.square()).sqrt()
@@ -155,11 +155,11 @@ class Spearman(OrderMetric):
 
 @register_metric("kendall", REAL, aliases=["kendall_rank_corrcoef", "kendalltau"])
 class Kendall(OrderMetric):
-    """Share of pairs of rows in the same order less the share in opposite orders, in O(n log n).
+    """Kendall's tau: the share of pairs of rows in the same order minus that in opposite orders.
 
-    Pairs that are tied in the predictions or in the target are in neither; `variant` says how the scale makes
-    up for them: `a` counts the pairs that are tied in neither, `b` the untied pairs of each side, `c` what
-    the smaller number of different values allows.
+    It takes O(n log n). Pairs that are tied in the predictions or in the target are in neither share;
+    `variant` selects the scale that corrects for them: `a` counts the pairs that are tied in neither, `b` the
+    untied pairs of each side, `c` the pairs that the smaller number of different values allows.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers; a column is ordered over the rows. Every row is kept.
@@ -182,27 +182,27 @@ class Kendall(OrderMetric):
         self.variant = variant
 
     def correlate(self, preds: Tensor, target: Tensor, weight: Tensor) -> Tensor:
-        """Weigh the pairs."""
+        """Return tau of one column from its pairs."""
         pairs = Pairs.of(preds, target, weight)
-        won = torch.tensor(pairs.concordant - pairs.discordant, dtype=torch.float64)
+        surplus = torch.tensor(pairs.concordant - pairs.discordant, dtype=torch.float64)
         if self.variant == "a":
-            return (won / (pairs.concordant + pairs.discordant)).clamp(-1, 1)
+            return (surplus / (pairs.concordant + pairs.discordant)).clamp(-1, 1)
         if self.variant == "c":
-            return 2 * won * pairs.groups / (pairs.total * (pairs.groups - 1))
+            return 2 * surplus * pairs.groups / (pairs.total * (pairs.groups - 1))
         untied = torch.tensor([pairs.total - pairs.same_x, pairs.total - pairs.same_y], dtype=torch.float64)
-        return (2 * won / untied.sqrt().prod()).clamp(-1, 1)
+        return (2 * surplus / untied.sqrt().prod()).clamp(-1, 1)
 
 
 @register_metric("cosine_similarity", [VECTOR, TIMESERIES], aliases=["cosine"])
 class CosineSimilarity(ErrorMean):
-    """Mean over rows of the cosine of the angle between prediction and target; a zero vector has 0.
+    """Mean cosine of the angle between the predicted and the target vector of a row; a zero vector has 0.
 
     Shape:
         preds, target: (N, D) real numbers.
     Value: float in [-1, 1], no unit, 1 is best; nan before the first row.
     Formula: mean(preds . target / (|preds| * |target|))
-    Deviates: torchmetrics' CosineSimilarity sums over rows unless told `reduction="mean"`, and gives nan for
-        a zero vector.
+    Deviates: torchmetrics' CosineSimilarity sums over rows without `reduction="mean"`, and gives nan for a
+        zero vector.
     Source: Salton & McGill 1983, Introduction to Modern Information Retrieval; scikit-learn's
         cosine_similarity.
 
@@ -215,18 +215,18 @@ class CosineSimilarity(ErrorMean):
     objective = MAXIMIZE
 
     def of(self, preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
-        """Measure each row."""
+        """Return the cosine of each row."""
         return cosine(preds, target).unsqueeze(-1)
 
 
 def cosine(x: Tensor, y: Tensor) -> Tensor:
-    """The cosine of each pair of rows of (N, D); 0 where one of them is 0."""
+    """Return the cosine of each pair of rows of (N, D); 0 where one of them is 0."""
     x, y = _unit(x), _unit(y)
     return (x * y).sum(-1).clamp(-1, 1)
 
 
 def _unit(rows: Tensor) -> Tensor:
-    """Divide each row by its length; first by its largest entry, whose square need not be representable."""
+    """Divide each row by its length, first by its largest entry, so that no square overflows."""
     largest = rows.abs().amax(-1, keepdim=True)
     rows = rows / largest.where(largest > 0, 1.0)
     length: Tensor = rows.norm(dim=-1, keepdim=True)

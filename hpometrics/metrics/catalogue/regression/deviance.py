@@ -1,4 +1,4 @@
-"""Deviance: errors in the measure of a Tweedie distribution, for counts, amounts and durations."""
+"""Deviances of Tweedie distributions, for counts, amounts and durations."""
 
 from __future__ import annotations
 
@@ -17,29 +17,31 @@ from ...statistics.errors import TARGET
 from ...statistics.moments import Moments
 from ...statistics.statistic import Statistic
 from .errors import REAL, ErrorMean
-from .variation import squares, unexplained, unvarying
+from .variation import no_variation_reason, squared_errors, unexplained_share
 
 
 class Deviance(ErrorMean):
-    """Mean deviance of a stated power."""
+    """Base class of mean deviances of one power."""
 
     objective = MINIMIZE
     regroups = False
     power: float
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Refuse what the distribution cannot have, then measure."""
+        """Check that the distribution can have the values, then return the deviance of each row."""
         check_domain(batch, self.power, self.name)
         return super().measure(batch)
 
     def of(self, preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
-        """Measure each value."""
+        """Return the deviance of each value."""
         return error.square() if self.power == 0 else deviance(target, preds, self.power)
 
 
 @register_metric("tweedie_deviance", REAL, aliases=["mean_tweedie_deviance", "tweedie_deviance_score"])
 class TweedieDeviance(Deviance):
-    """Mean deviance of a Tweedie distribution: `power` 0 is mse, 1 Poisson, 2 Gamma, between them amounts.
+    """Mean deviance of a Tweedie distribution: `power` 0 is mse, 1 Poisson, 2 Gamma.
+
+    A power between 1 and 2 suits amounts that may be 0.
 
     The higher the power, the less an error on a large target counts.
 
@@ -63,12 +65,12 @@ class TweedieDeviance(Deviance):
 
     def __init__(self, *, power: float = 0.0) -> None:
         super().__init__()
-        self.power = checked_power("tweedie_deviance", power)
+        self.power = check_power("tweedie_deviance", power)
 
 
 @register_metric("poisson_deviance", REAL, aliases=["mean_poisson_deviance", "neg_mean_poisson_deviance"])
 class PoissonDeviance(Deviance):
-    """Mean deviance of a Poisson distribution, for counts: an error counts as a share of the prediction.
+    """Mean deviance of a Poisson distribution, for counts.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers; predictions above 0, targets from 0.
@@ -86,12 +88,12 @@ class PoissonDeviance(Deviance):
     2.0
     """
 
-    power: ClassVar[float] = 1.0  # type: ignore[misc]  # a fixed one
+    power: ClassVar[float] = 1.0  # type: ignore[misc]  # fixed here
 
 
 @register_metric("gamma_deviance", REAL, aliases=["mean_gamma_deviance", "neg_mean_gamma_deviance"])
 class GammaDeviance(Deviance):
-    """Mean deviance of a Gamma distribution, for amounts and durations: only ratios count.
+    """Mean deviance of a Gamma distribution, for amounts and durations; only ratios count.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers above 0.
@@ -109,7 +111,7 @@ class GammaDeviance(Deviance):
     0.1931
     """
 
-    power: ClassVar[float] = 2.0  # type: ignore[misc]  # a fixed one
+    power: ClassVar[float] = 2.0  # type: ignore[misc]  # fixed here
 
 
 @register_metric("d2_tweedie", REAL, aliases=["d2_tweedie_score"])
@@ -140,35 +142,38 @@ class D2Tweedie(Metric):
 
     def __init__(self, *, power: float = 0.0) -> None:
         super().__init__()
-        self.power = checked_power("d2_tweedie", power)
+        self.power = check_power("d2_tweedie", power)
 
     def statistics(self) -> dict[str, Statistic]:
-        """Keep the deviance from the target's mean, and that from the predictions."""
+        """Return the deviance from the target's mean and the deviance from the predictions."""
         if self.power == 0:
             return {"moments": Moments()}
         return {"dispersion": Dispersion(self.power), "total": Residual(self.power)}
 
     def compute(self) -> Tensor:
-        """Compare both, per column; average the columns."""
+        """Compare both deviances per column; average the columns."""
         if self.power == 0:
             moments = self.statistic(Moments)
-            reason = unvarying(self.name, moments, TARGET)
-            return self.undefined(reason) if reason else (1 - unexplained(moments, squares(moments))).mean()
-        dispersion, left = self.statistic(Dispersion), self.statistic(Residual)
+            reason = no_variation_reason(self.name, moments, TARGET)
+            if reason is not None:
+                return self.undefined(reason)
+            return (1 - unexplained_share(moments, squared_errors(moments))).mean()
+        dispersion, residual = self.statistic(Dispersion), self.statistic(Residual)
         flat = bool((dispersion.total <= 0).any())
         if flat and dispersion.rows < 2:
             return self.undefined(f"{self.name} needs at least 2 rows, got {dispersion.rows:g}")
         if flat:
             return self.undefined(f"{self.name} is a share of variation, and every target is the same number")
-        share = left.in_unit(left.total / dispersion.total, left.exponent - dispersion.exponent)
+        exponent = residual.exponent - dispersion.exponent
+        share = residual.in_unit(residual.total / dispersion.total, exponent)
         return (1 - share).mean()
 
 
-def checked_power(metric: str, power: float) -> float:
-    """Return a power for which there is a Tweedie distribution.
+def check_power(metric: str, power: float) -> float:
+    """Check that there is a Tweedie distribution of a power, and return the power.
 
     Raises:
-        MetricNameError: there is none between 0 and 1.
+        MetricNameError: the power is between 0 and 1.
     """
     if 0 < power < 1:
         raise MetricNameError(f"{metric}: no Tweedie distribution has a power between 0 and 1, got {power:g}")

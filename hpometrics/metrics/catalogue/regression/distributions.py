@@ -1,4 +1,4 @@
-"""Predicted distributions against true ones, and events that are numbers above a threshold."""
+"""Divergences of distributions, events above a threshold, and scores of ensembles and Gaussians."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from ...statistics.totals import WeightedMean
 from .._data import Batch, drifted, normal, shape_of, uniform
 from ._extras import ExtraMean
 from .errors import REAL, ErrorMean
-from .robust import above_zero
+from .robust import check_positive
 
-_SLACK = 0.02  # a row of half precision sums to 1 within this
+_SLACK = 0.02  # tolerance of the sum of a row in half precision
 
 
 class DistributionMean(ErrorMean):
-    """The mean over rows of a divergence of two distributions over the columns."""
+    """Base class of mean divergences of two distributions over the columns."""
 
     objective = MINIMIZE
     regroups = False
     unmeasured = "a prediction is 0 where the target is not, an infinite divergence"
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Refuse rows that are no distribution, scale the rest to sum to 1, and measure each."""
+        """Check that rows are distributions, scale them to sum to 1, and return the divergence of each."""
         pair = columns(batch)[:2]
         sums = pair.sum(-1, keepdim=True)
         if on_host(pair) and bool((pair < 0).any() | ((sums - 1).abs() > _SLACK).any()):
@@ -45,14 +45,14 @@ class DistributionMean(ErrorMean):
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-        """Distributions, mixed with others by the noise."""
+        """Return distributions, mixed with others by the noise."""
         target, other = ((3 * uniform(shape_of(output, rows), random)).softmax(-1) for _ in range(2))
         return {"predictions": (1 - noise) * target + noise * other, "target": target}
 
 
 @register_metric("kl_divergence", [VECTOR], aliases=["kl_div"])
 class KLDivergence(DistributionMean):
-    """Mean over rows of the Kullback-Leibler divergence of the predicted distribution from the true one.
+    """Mean Kullback-Leibler divergence of the predicted distribution from the true one.
 
     Shape:
         preds, target: (N, D) probabilities, each row summing to 1.
@@ -60,7 +60,7 @@ class KLDivergence(DistributionMean):
         target is not.
 
     Raises:
-        MetricInputError: a row is no distribution.
+        MetricInputError: a row is not a distribution.
     Formula: mean over rows of sum(target * log(target / preds))
     Deviates: torch's kl_div reads log-probabilities, and its reduction "mean" divides by the columns too;
         this is its "batchmean". torchmetrics' KLDivergence names its arguments p and q: p is the target here.
@@ -73,13 +73,13 @@ class KLDivergence(DistributionMean):
     """
 
     def of(self, preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
-        """Measure each value."""
-        return _relative(target, preds)
+        """Return the divergence of each value."""
+        return _relative_entropy(target, preds)
 
 
 @register_metric("js_divergence", [VECTOR], aliases=["jensen_shannon_divergence"])
 class JSDivergence(DistributionMean):
-    """Mean over rows of the Jensen-Shannon divergence: that of both distributions from their middle.
+    """Mean Jensen-Shannon divergence: the divergence of both distributions from their midpoint.
 
     Shape:
         preds, target: (N, D) probabilities, each row summing to 1.
@@ -87,7 +87,7 @@ class JSDivergence(DistributionMean):
         first row.
 
     Raises:
-        MetricInputError: a row is no distribution.
+        MetricInputError: a row is not a distribution.
     Formula: mean over rows of kl(target, middle) / 2 + kl(preds, middle) / 2, middle = (target + preds) / 2
     Source: Lin 1991, IEEE Transactions on Information Theory 37(1).
 
@@ -98,14 +98,16 @@ class JSDivergence(DistributionMean):
     """
 
     def of(self, preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
-        """Measure each value."""
+        """Return the divergence of each value."""
         middle = (preds + target) / 2
-        return (_relative(target, middle) + _relative(preds, middle)).clamp(max=2 * math.log(2)) / 2
+        return (_relative_entropy(target, middle) + _relative_entropy(preds, middle)).clamp(
+            max=2 * math.log(2)
+        ) / 2
 
 
 @register_metric("csi", REAL, aliases=["critical_success_index", "threat_score"])
 class CriticalSuccessIndex(MeanMetric):
-    """Of all events that came or were predicted, the share that came and were predicted.
+    """Share of the events that occurred or were predicted that both occurred and were predicted.
 
     An event is a value of `threshold` or more; all values of all rows are counted together.
 
@@ -131,15 +133,16 @@ class CriticalSuccessIndex(MeanMetric):
         self.threshold = float(threshold)
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
-        """Give the share of each row, weighing as much as it has events."""
-        came, predicted = (values >= self.threshold for values in (batch.target, batch.predictions))
+        """Return the share of each row, and as its weight the number of its events."""
+        occurred, predicted = (values >= self.threshold for values in (batch.target, batch.predictions))
         hits, events = (
-            of.double().reshape(len(batch), -1).sum(1) for of in (came & predicted, came | predicted)
+            flags.double().reshape(len(batch), -1).sum(1)
+            for flags in (occurred & predicted, occurred | predicted)
         )
         return hits / events.clamp(min=1), events
 
     def compute(self) -> Tensor:
-        """Divide once."""
+        """Divide hits by events; nan with a reason when there is no event."""
         mean = self.statistic(WeightedMean)
         if not mean.weight > 0:
             return self.undefined(f"no prediction and no target reaches {self.threshold:g}")
@@ -147,23 +150,18 @@ class CriticalSuccessIndex(MeanMetric):
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-        """Numbers in [0, 1), some of the predictions drawn anew."""
+        """Return numbers in [0, 1), with a share of the predictions redrawn."""
         shape = shape_of(output, rows)
         target, guess = uniform(shape, random), uniform(shape, random)
         return {"predictions": torch.where(uniform(shape, random) < noise, guess, target), "target": target}
-
-
-def _relative(p: Tensor, q: Tensor) -> Tensor:
-    """P * log(p / q), 0 where p is 0."""
-    return torch.where(p == 0, 0.0, torch.xlogy(p, p / q))
 
 
 @register_metric("crps", REAL, aliases=["continuous_ranked_probability_score"])
 class CRPS(ExtraMean):
     """Continuous ranked probability score of an ensemble: the absolute error of a whole distribution.
 
-    Of one sample it is its absolute error. `fair=true` corrects for the size of the ensemble, so that a small
-    one is judged as the distribution it was drawn from.
+    For one sample it is the absolute error. `fair=true` corrects for the size of the ensemble, so that a
+    small one is scored as the distribution it was drawn from.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers; predictions are not read.
@@ -193,7 +191,7 @@ class CRPS(ExtraMean):
     def get_current_value(  # type: ignore[override]
         self, preds: Tensor, target: Tensor, samples: Tensor
     ) -> Tensor:
-        """Measure each value: sorted, sample i of S stands above i others and below S - 1 - i."""
+        """Return the score of each value: sorted, sample i of S is above i others and below S - 1 - i."""
         count = samples.shape[-1]
         if self.fair and count < 2:
             raise MetricInputError(f"{self.name} reads 2 samples or more of each value, got {count}")
@@ -204,23 +202,23 @@ class CRPS(ExtraMean):
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-        """Eight samples that stray as far as the noise."""
+        """Return eight samples that stray as far as the noise."""
         batch = drifted(output, rows, noise, random)
         strayed = (0.1 + noise) * normal((*shape_of(output, rows), 8), random)
         return {**batch, "samples": batch["predictions"].unsqueeze(-1) + strayed}
 
 
 class GaussianMean(ExtraMean):
-    """The mean of a score of Gaussians with the predictions as their means."""
+    """Base class of mean scores of Gaussians whose means are the predictions."""
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-        """Gaussians of a small spread around predictions that stray as far as the noise."""
+        """Return Gaussians of a small spread around predictions that stray as far as the noise."""
         batch = drifted(output, rows, noise, random)
         return {**batch, "scale": torch.full_like(batch["target"], 0.5)}
 
-    def checked_scale(self, scale: Tensor) -> Tensor:
-        """Refuse, on the CPU, a spread of 0 or less."""
+    def check_scale(self, scale: Tensor) -> Tensor:
+        """Check, on the CPU, that the scale is above 0, and return it."""
         if on_host(scale) and bool((scale <= 0).any()):
             raise MetricInputError(f"{self.name} reads a scale above 0, got {scale.min():.3g}")
         return scale
@@ -251,8 +249,8 @@ class GaussianCRPS(GaussianMean):
     def get_current_value(  # type: ignore[override]
         self, preds: Tensor, target: Tensor, scale: Tensor
     ) -> Tensor:
-        """Measure each value."""
-        z = (target - preds) / self.checked_scale(scale)
+        """Return the score of each value."""
+        z = (target - preds) / self.check_scale(scale)
         density = torch.exp(-z.square() / 2) / math.sqrt(2 * math.pi)
         return scale * (z * torch.erf(z / math.sqrt(2)) + 2 * density - 1 / math.sqrt(math.pi))
 
@@ -284,20 +282,25 @@ class GaussianNLL(GaussianMean):
     def __init__(self, *, full: bool = False, eps: float = 1e-6) -> None:
         super().__init__()
         self.full = full
-        self.eps = above_zero("gaussian_nll", "eps", eps)
+        self.eps = check_positive("gaussian_nll", "eps", eps)
 
     def get_current_value(
         self, preds: Tensor, target: Tensor, scale: Tensor | None = None, variance: Tensor | None = None
     ) -> Tensor:
-        """Measure each value."""
+        """Return the score of each value."""
         if scale is not None and variance is None:
-            held = self.checked_scale(scale).square()
+            squared_scale = self.check_scale(scale).square()
         elif variance is not None and scale is None:
-            held = self.checked_scale(variance)
+            squared_scale = self.check_scale(variance)
         else:
             raise MetricInputError(
                 f"{self.name} reads scale= or variance= beside predictions and target; give one of the two"
             )
-        held = held.clamp(min=self.eps)
-        loss: Tensor = (held.log() + (target - preds).square() / held) / 2
+        squared_scale = squared_scale.clamp(min=self.eps)
+        loss: Tensor = (squared_scale.log() + (target - preds).square() / squared_scale) / 2
         return loss + math.log(2 * math.pi) / 2 if self.full else loss
+
+
+def _relative_entropy(p: Tensor, q: Tensor) -> Tensor:
+    """Return p * log(p / q), 0 where p is 0."""
+    return torch.where(p == 0, 0.0, torch.xlogy(p, p / q))

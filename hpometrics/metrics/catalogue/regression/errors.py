@@ -1,8 +1,8 @@
-"""Real outputs: how far predictions are from the target, in the target's own unit.
+"""Errors of real outputs in the unit of the target.
 
-Where an output has several columns (vector, time series), a metric is measured for each column and the
-columns are averaged with equal weight: scikit-learn's `multioutput="uniform_average"`. What takes a root can
-also take it of all columns together, as torchmetrics does: `multioutput=pooled`.
+For an output with several columns (vector, time series), a metric is measured for each column and the columns
+are averaged with equal weight, as by scikit-learn's `multioutput="uniform_average"`. Metrics with a root can
+also take one root over all columns, as torchmetrics does: `multioutput=pooled`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Multioutput = Literal["uniform", "pooled"]
 
 
 def power_mean(values: Tensor, p: float) -> Tensor:
-    """The power mean of sizes (D,), measured in units of the largest, so that no power is too large."""
+    """Return the power mean of sizes (D,), measured in units of the largest, so that no power overflows."""
     largest = values.amax()
     shares = torch.where((largest > 0) & largest.isfinite(), values / largest, 1.0)
     return largest * (shares.square().mean().sqrt() if p == 2 else shares.pow(p).mean().pow(1 / p))
@@ -47,14 +47,14 @@ def root_over(roots: Tensor, multioutput: Multioutput) -> Tensor:
 
 
 class ErrorMetric(Metric):
-    """A function of the mean of one measure of the error; a subclass names the measure."""
+    """Base class of means of one measure of the error; a subclass names the measure."""
 
     objective = MINIMIZE
     inputs = PREDICTIONS
     measure: ClassVar[Measure]
 
     def statistics(self) -> dict[str, Statistic]:
-        """Keep the sum of the measure, per column."""
+        """Return the sum of the measure per column."""
         return {"errors": Errors(self.measure)}
 
     def compute(self) -> Tensor:
@@ -63,27 +63,27 @@ class ErrorMetric(Metric):
         return self.undefined("no row counted") if mean.isnan() else mean
 
     def row_values(self, batch: Outputs) -> RowValues | None:
-        """Average the columns of each row."""
+        """Return the mean over the columns of each row."""
         return weighed_rows(self.statistic(Errors).measured(batch).mean(-1), batch.target, self.name)
 
 
 class ErrorMean(MeanMetric):
-    """The mean over rows and columns of a function of prediction and target; a subclass gives `of`."""
+    """Base class of means over rows and columns of a function of prediction and target, `of`."""
 
     inputs = PREDICTIONS
     regroups = True
     unmeasured: ClassVar[str] = "the measure of some value is not a finite number"
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Average the columns of each row, in float64."""
+        """Return the mean over the columns of each row, in float64."""
         return self.of(*columns(batch)).mean(-1)
 
     def of(self, preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
-        """Measure each value; error is preds - target, all three are (N, D) float64."""
+        """Return the error of each value; error is preds - target, all three are (N, D) float64."""
         raise NotImplementedError(f"{type(self).__name__} needs of(preds, target, error)")
 
     def compute(self) -> Tensor:
-        """Divide once; nan with a reason when nothing counted or a value has no measure."""
+        """Return the mean; nan with a reason when nothing was counted or a value has no measure."""
         mean = super().compute()
         if self.undefined_reason is None and not mean.isfinite():
             return self.undefined(self.unmeasured)
@@ -113,7 +113,7 @@ class MSE(ErrorMetric):
 class RMSE(ErrorMetric):
     """Root of the mean squared error.
 
-    Of several columns the mean of their roots (`multioutput=uniform`), or one root of all columns (`pooled`).
+    For several columns it is the mean of their roots (`multioutput=uniform`) or one root of all (`pooled`).
 
     Shape:
         preds, target: (N,) or (N, D) real numbers.
@@ -136,7 +136,7 @@ class RMSE(ErrorMetric):
         self.multioutput = multioutput
 
     def compute(self) -> Tensor:
-        """Take the root of each column and average them, or the root of all columns."""
+        """Average the roots of the columns, or take one root of all columns."""
         root = root_over(self.statistic(Errors).root_mean, self.multioutput)
         return self.undefined("no row counted") if root.isnan() else root
 
@@ -162,7 +162,7 @@ class MAE(ErrorMetric):
 
 @register_metric("median_absolute_error", REAL, aliases=["neg_median_absolute_error"])
 class MedianAbsoluteError(Metric):
-    """Median of the absolute errors: half of the rows are nearer, half are farther; keeps every row.
+    """Median of the absolute errors over all rows, which are stored.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers.
@@ -181,7 +181,7 @@ class MedianAbsoluteError(Metric):
     draw_batch = staticmethod(drifted)
 
     def statistics(self) -> dict[str, Statistic]:
-        """Keep every row."""
+        """Return the stored rows."""
         return {"rows": Pooled()}
 
     def compute(self) -> Tensor:
@@ -194,7 +194,7 @@ class MedianAbsoluteError(Metric):
 
 @register_metric("max_error", REAL, aliases=["neg_max_error"])
 class MaxError(Metric):
-    """The largest absolute error; of several columns the mean of their largest ones.
+    """Largest absolute error; for several columns the mean of their largest errors.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers.
@@ -214,7 +214,7 @@ class MaxError(Metric):
     draw_batch = staticmethod(drifted)
 
     def statistics(self) -> dict[str, Statistic]:
-        """Keep the extreme errors, per column."""
+        """Return the extreme errors per column."""
         return {"extremes": Extremes("error")}
 
     def compute(self) -> Tensor:
@@ -225,13 +225,13 @@ class MaxError(Metric):
 
 
 class MeanError(Metric):
-    """A function of the mean error, measured from a first row so that a large offset costs no digits."""
+    """Base class of functions of the mean error, measured from a first row to keep digits."""
 
     inputs = PREDICTIONS
     draw_batch = staticmethod(drifted)
 
     def statistics(self) -> dict[str, Statistic]:
-        """Keep the moments, per column."""
+        """Return the moments per column."""
         return {"moments": Moments()}
 
     @property
@@ -240,16 +240,15 @@ class MeanError(Metric):
         return self.statistic(Moments).mean(ERROR)
 
     def defined(self, value: Tensor) -> Tensor:
-        """The value, or nan when nothing counted."""
+        """Return the value, or nan with a reason when nothing was counted."""
         return value if self.statistic(Moments).rows > 0 else self.undefined("no row counted")
 
 
 @register_metric("bias", REAL, aliases=["mean_error", "mean_bias_error"])
 class Bias(MeanError):
-    """Mean error, with its sign: above 0 the predictions are too high.
+    """Mean error with its sign: above 0 the predictions are too high.
 
-    Its best value is 0, so it has no direction and is measured only; `absolute_bias` is what can be
-    optimized.
+    Its best value is 0, so it has no direction and is only measured; `absolute_bias` can be optimized.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers.
@@ -272,7 +271,7 @@ class Bias(MeanError):
 
 @register_metric("absolute_bias", REAL)
 class AbsoluteBias(MeanError):
-    """Distance of the mean error from 0; of several columns the mean of their distances.
+    """Absolute value of the mean error; for several columns the mean of their absolute values.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers.
@@ -295,13 +294,13 @@ class AbsoluteBias(MeanError):
 
 @register_metric("unsup_loss", [VECTOR], aliases=["unsupervised_loss", "unsup_loss_numpy"])
 class UnsupervisedLoss(Metric):
-    """Squared error of the hidden columns in units of each column's variance, shared among those of a row.
+    """Squared error of the masked columns in units of their variance, averaged over those of a row.
 
     A row of weight 2 is two rows: the variance is divided by the sum of the weights less 1, so that their
-    scale counts. Weights that are no numbers of repetitions are best divided by their mean.
+    scale counts. Weights that are not numbers of repetitions should be divided by their mean.
 
     Shape:
-        preds, target: (N, D) real numbers, the reconstruction and what was to be reconstructed.
+        preds, target: (N, D) real numbers, the reconstruction and the original.
         mask: (N, D) of 0 and 1, 1 where a column was hidden.
     Value: float in [0, inf), no unit, 0 is best, 1 is what predicting the mean gives; nan with fewer than 2
         rows.
@@ -328,7 +327,7 @@ class UnsupervisedLoss(Metric):
     extras = ("mask",)
 
     def statistics(self) -> dict[str, Statistic]:
-        """Keep the shares of error and the moments, per column."""
+        """Return the shares of error and the moments per column."""
         return {"squares": MaskedSquares(), "moments": Moments()}
 
     def compute(self) -> Tensor:
@@ -345,6 +344,6 @@ class UnsupervisedLoss(Metric):
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-        """Half of the columns hidden, filled in as well as the noise lets."""
+        """Return batches with half of the columns masked; their error grows with the noise."""
         batch = drifted(output, rows, noise, random)
         return {**batch, "mask": (uniform(tuple(batch["target"].shape), random) < 0.5).long()}

@@ -1,4 +1,4 @@
-"""Forecasts of time series: errors in units of what a naive forecast of the same series gets wrong."""
+"""Forecast errors in units of the error of a naive forecast of the same series."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ...registry.register import register_metric
 from ...statistics.errors import is_out_of_range
 from .._data import Batch, normal, shape_of, uniform
 from ._extras import ExtraMean, read_extra
-from .quantiles import inner_share, winkler
+from .quantiles import check_inner_share, winkler
 
 Baseline = Literal["history", "horizon"]
 
 
 def root_mean_square(steps: Tensor) -> Tensor:
-    """The root mean square of each series, (N, L), out of range measured in units of its largest step."""
+    """Return the root mean square of each series, (N, L), in units of its largest step if out of range."""
     mean: Tensor = steps.square().mean(1)
     if not is_out_of_range(mean):
         return mean.sqrt()
@@ -30,10 +30,10 @@ def root_mean_square(steps: Tensor) -> Tensor:
 
 
 class ScaledMean(ExtraMean):
-    """The mean over series of an error as a share of the series' own scale.
+    """Base class of means over series of an error relative to the scale of the series.
 
-    The scale is that of the naive forecast of `season` steps before, over the `history` of each series; or
-    `scale`, computed by the caller.
+    The scale is the error of the naive forecast, the value of `season` steps before, over the `history` of
+    each series; or `scale`, computed by the caller.
     """
 
     objective = MINIMIZE
@@ -50,7 +50,7 @@ class ScaledMean(ExtraMean):
         self.season = season
 
     def naive(self, target: Tensor, scale: Tensor | None, history: Any) -> Tensor:
-        """The scale of each series: the mean size of its seasonal steps, unless it is given.
+        """Return the scale of each series: the mean size of its seasonal steps, unless `scale` is given.
 
         Raises:
             MetricInputError: neither or both are given, or a history is too short.
@@ -62,7 +62,7 @@ class ScaledMean(ExtraMean):
         return scale if scale is not None else self.size(self.steps(target, history))
 
     def steps(self, target: Tensor, history: Any) -> Tensor:
-        """The seasonal steps of each series over its history: (N, L - season)."""
+        """Return the seasonal steps of each series over its history, (N, L - season)."""
         past = read_extra(self, "history", history, target.device)
         if past.ndim != 2 or len(past) != len(target) or past.shape[1] <= self.season:
             raise MetricInputError(
@@ -72,12 +72,12 @@ class ScaledMean(ExtraMean):
         return past[:, self.season :] - past[:, : -self.season]
 
     def size(self, steps: Tensor) -> Tensor:
-        """The mean size of each series' steps."""
+        """Return the mean size of each series' steps."""
         return steps.abs().mean(1)
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-        """Random walks, whose forecasts stray as far as the noise; their intervals hold them without it."""
+        """Return random walks whose forecasts stray as far as the noise."""
         steps = shape_of(output, rows)[1]
         walk = normal((rows, 12 + steps), random).cumsum(1) + 20 * uniform((rows, 1), random)
         target = walk[:, 12:]
@@ -87,14 +87,14 @@ class ScaledMean(ExtraMean):
 
 @register_metric("mase", [TIMESERIES], aliases={"mean_absolute_scaled_error": "mase(baseline=horizon)"})
 class MASE(ScaledMean):
-    """Mean absolute error of each series as a share of that of a naive forecast, averaged over series.
+    """Mean absolute error of each series relative to that of a naive forecast, averaged over series.
 
     The naive forecast repeats the value of `season` steps before, over the history (`baseline=history`) or,
-    where none is at hand, inside the horizon itself (`baseline=horizon`, which is Ludwig's).
+    without one, inside the horizon itself (`baseline=horizon`, which is Ludwig's).
 
     Shape:
         preds, target: (N, H) real numbers, H steps of N series.
-        history: (N, L) what came before the horizon, L > season; or
+        history: (N, L) the values before the horizon, L > season; or
         scale: (N,) the mean absolute error of the naive forecast. Neither for `baseline=horizon`.
     Value: float in [0, inf), no unit, 0 is best, below 1 beats the naive forecast; nan before the first row,
         or if a series' naive forecast is never wrong.
@@ -119,7 +119,7 @@ class MASE(ScaledMean):
     def get_current_value(
         self, preds: Tensor, target: Tensor, history: Any = None, scale: Tensor | None = None
     ) -> Tensor:
-        """Measure each series."""
+        """Return the scaled error of each series."""
         error = (preds - target).abs().mean(1)
         if self.baseline == "horizon":
             return error / self.size(self.steps(target, target))
@@ -128,11 +128,11 @@ class MASE(ScaledMean):
 
 @register_metric("rmsse", [TIMESERIES])
 class RMSSE(ScaledMean):
-    """Root mean squared error of each series as a share of that of a naive forecast, averaged over series.
+    """Root mean squared error of each series relative to that of a naive forecast, averaged over series.
 
     Shape:
         preds, target: (N, H) real numbers, H steps of N series.
-        history: (N, L) what came before the horizon, L > season; or
+        history: (N, L) the values before the horizon, L > season; or
         scale: (N,) the root mean squared error of the naive forecast.
     Value: float in [0, inf), no unit, 0 is best, below 1 beats the naive forecast; nan before the first row,
         or if a series' naive forecast is never wrong.
@@ -150,24 +150,24 @@ class RMSSE(ScaledMean):
     """
 
     def size(self, steps: Tensor) -> Tensor:
-        """The root mean square of each series' steps."""
+        """Return the root mean square of each series' steps."""
         return root_mean_square(steps)
 
     def get_current_value(
         self, preds: Tensor, target: Tensor, history: Any = None, scale: Tensor | None = None
     ) -> Tensor:
-        """Measure each series."""
+        """Return the scaled error of each series."""
         return root_mean_square(preds - target) / self.naive(target, scale, history)
 
 
 @register_metric("msis", [TIMESERIES], aliases=["mean_scaled_interval_score"])
 class MSIS(ScaledMean):
-    """Interval score of each series as a share of the error of a naive forecast, averaged over series.
+    """Interval score of each series relative to the error of a naive forecast, averaged over series.
 
     Shape:
         preds, target: (N, H) real numbers, H steps of N series; predictions are not read.
         lower, upper: (N, H) the ends of the intervals of share 1 - alpha.
-        history: (N, L) what came before the horizon, L > season; or
+        history: (N, L) the values before the horizon, L > season; or
         scale: (N,) the mean absolute error of the naive forecast.
     Value: float in (-inf, inf), no unit, small is best; nan before the first row, or if a series' naive
         forecast is never wrong.
@@ -186,7 +186,7 @@ class MSIS(ScaledMean):
 
     def __init__(self, *, alpha: float = 0.05, season: int = 1) -> None:
         super().__init__(season=season)
-        self.alpha = inner_share("msis", alpha)
+        self.alpha = check_inner_share("msis", alpha)
 
     def get_current_value(  # type: ignore[override]  # it needs extras
         self,
@@ -197,12 +197,12 @@ class MSIS(ScaledMean):
         history: Any = None,
         scale: Tensor | None = None,
     ) -> Tensor:
-        """Measure each series."""
+        """Return the scaled error of each series."""
         return winkler(lower, upper, target, self.alpha).mean(1) / self.naive(target, scale, history)
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-        """Random walks and intervals that stray as far as the noise."""
+        """Return random walks and intervals that stray as far as the noise."""
         batch = ScaledMean.draw_batch(output, rows, noise, random)
         center = batch["predictions"]
         return {**batch, "lower": center - 0.1 - noise, "upper": center + 0.1 + noise}

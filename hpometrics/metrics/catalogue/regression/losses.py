@@ -1,4 +1,4 @@
-"""Losses: the one that the caller computed itself, and that of counts under a Poisson distribution."""
+"""The loss computed by the caller, and the Poisson loss of counts."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from ...registry.register import register_metric
 from ...statistics.errors import columns
 from .._data import Batch, drifted, shape_of, uniform
 from .errors import REAL, ErrorMean
-from .robust import above_zero
+from .robust import check_positive
 
 
 @register_metric("loss", [kind for kind in FEATURES if kind not in (RANKING, SEQUENCE, TEXT)])
 class Loss(MeanMetric):
-    """Mean over rows of the loss that is handed over as `loss=`: the training criterion, or any number a row.
+    """Mean over rows of the loss passed as `loss=`: the training criterion, or any number per row.
 
     Shape:
         preds, target: whatever the output's feature takes; they are not read.
-        loss: (N,) one value a row, or one value, the mean of the batch, which weighs as much as it has rows.
+        loss: (N,) one value per row, or one value, the mean of the batch, which is weighted by its rows.
     Value: float in (-inf, inf), in the loss's unit, small is best; nan before the first row.
 
     Raises:
@@ -50,12 +50,12 @@ class Loss(MeanMetric):
     reads_soft = True
 
     def require(self, batch: Outputs) -> None:
-        """Any model output will do, and any kind of target."""
+        """Accept any model output and any kind of target."""
 
     def get_current_value(  # type: ignore[override]
         self, preds: Any, target: Any, loss: Any
     ) -> Tensor:
-        """Take over what was given, and refuse what is neither a value nor one a row."""
+        """Check that the loss is one finite value or one per row, and return it in float64."""
         values = as_tensor(loss).double()
         if values.ndim > 1:
             raise MetricInputError(
@@ -66,7 +66,7 @@ class Loss(MeanMetric):
         return values
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Read the extra and nothing else."""
+        """Return the loss that the batch carries."""
         if batch.extras.get("loss") is None:
             raise MetricInputError(
                 f"{self.name} reads loss=, the criterion's value, beside outputs and target; it is missing"
@@ -75,13 +75,13 @@ class Loss(MeanMetric):
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-        """Some batch of the feature, and losses that grow with the noise."""
+        """Return a batch of the feature, with losses that grow with the noise."""
         shapes = {"binary": (), "category": (), "clusters": (), "set": (3,), "sequence": (5,), "text": (5,)}
-        more = {"mask": (4, 4), "image": (1, 4, 4), "audio": (16,)}
+        real_shapes = {"mask": (4, 4), "image": (1, 4, 4), "audio": (16,)}
         if output.type in shapes or output.type == "mask":
-            target = (2 * uniform((rows, *{**shapes, **more}[output.type]), random)).long()
-        elif output.type in more:
-            target = uniform((rows, *more[output.type]), random)
+            target = (2 * uniform((rows, *{**shapes, **real_shapes}[output.type]), random)).long()
+        elif output.type in real_shapes:
+            target = uniform((rows, *real_shapes[output.type]), random)
         else:
             target = uniform(shape_of(output, rows), random)
         loss = noise * (1 + uniform((rows,), random))
@@ -90,11 +90,11 @@ class Loss(MeanMetric):
 
 @register_metric("loss", [RANKING])
 class LossOfRanking(Loss):
-    """Mean over rows of the loss that is handed over as `loss=`: the training criterion, or any number a row.
+    """Mean over rows of the loss passed as `loss=`: the training criterion, or any number per row.
 
     Shape:
         scores, target: whatever a ranking takes; they are not read.
-        loss: (N,) one value a row, or one value, the mean of the batch, which weighs as much as it has rows.
+        loss: (N,) one value per row, or one value, the mean of the batch, which is weighted by its rows.
     Value: float in (-inf, inf), in the loss's unit, small is best; nan before the first row.
 
     Raises:
@@ -112,7 +112,7 @@ class LossOfRanking(Loss):
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-        """Some rankings, and losses that grow with the noise."""
+        """Return rankings, with losses that grow with the noise."""
         scores = uniform((rows, getattr(output, "num_items", None) or 6), random)
         loss = noise * (1 + uniform((rows,), random))
         return {
@@ -125,7 +125,7 @@ class LossOfRanking(Loss):
 
 @register_metric("poisson_nll", REAL, aliases=["poisson_nll_loss"])
 class PoissonNLL(ErrorMean):
-    """Negative log-likelihood of a count under a Poisson distribution, less what the target alone adds.
+    """Negative log-likelihood of a count under a Poisson distribution, without the target's own term.
 
     Shape:
         preds: (N,) or (N, D) real numbers above 0, the rates; with `log_input=true` their logarithms.
@@ -136,7 +136,7 @@ class PoissonNLL(ErrorMean):
     Raises:
         MetricInputError: a rate is below 0, or a target is.
     Formula: mean(rate - target * log(rate + eps))
-    Deviates: torch's `log_input` is true unless said otherwise; here predictions are what they say, rates.
+    Deviates: torch's `log_input` is true by default; here predictions are rates by default.
     Source: torch's poisson_nll_loss.
 
     >>> metric = PoissonNLL()
@@ -153,10 +153,10 @@ class PoissonNLL(ErrorMean):
         super().__init__()
         self.log_input = log_input
         self.full = full
-        self.eps = above_zero("poisson_nll", "eps", eps)
+        self.eps = check_positive("poisson_nll", "eps", eps)
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Refuse, on the CPU, what is no rate and no count, then measure."""
+        """Check, on the CPU, that the values are rates and counts, then return the loss of each row."""
         preds, target, _ = columns(batch)
         if on_host(preds) and (target.min() < 0 or (not self.log_input and preds.min() < 0)):
             raise MetricInputError(
@@ -166,10 +166,10 @@ class PoissonNLL(ErrorMean):
         return super().measure(batch)
 
     def of(self, preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
-        """Measure each value."""
+        """Return the loss of each value."""
         loss = preds.exp() - target * preds if self.log_input else preds - target * (preds + self.eps).log()
         if not self.full:
             return loss
-        many = target.clamp(min=1)
-        stirling = many * many.log() - many + (2 * math.pi * many).log() / 2
+        count = target.clamp(min=1)
+        stirling = count * count.log() - count + (2 * math.pi * count).log() / 2
         return loss + torch.where(target > 1, stirling, 0.0)

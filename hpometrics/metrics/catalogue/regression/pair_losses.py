@@ -1,4 +1,4 @@
-"""Losses of pairs and triplets by their names in torch: distances and scores that belong together or not."""
+"""Losses of pairs and triplets under their names in torch."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _EPS = 1e-6  # torch's, added to every coordinate of a distance
 
 
 class SideMean(ExtraMean):
-    """The mean over rows of a loss whose target says -1 or 1."""
+    """Base class of mean losses whose target is -1 or 1."""
 
     objective = MINIMIZE
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Refuse, on the CPU, another target, then measure."""
+        """Check, on the CPU, that targets are -1 or 1, then return the loss of each row."""
         check_sides(self, batch.target, "targets")
         return super().measure(batch)
 
 
 @register_metric("hinge_embedding", [NUMBER], aliases=["hinge_embedding_loss"])
 class HingeEmbedding(SideMean):
-    """Distances of pairs: those that belong together cost theirs, the others what is missing to `margin`.
+    """Hinge embedding loss: the distance of similar pairs, and what others lack up to `margin`.
 
     Shape:
         preds: (N,) distances.
@@ -56,20 +56,20 @@ class HingeEmbedding(SideMean):
         self.margin = float(margin)
 
     def get_current_value(self, preds: Tensor, target: Tensor) -> Tensor:
-        """Measure each pair."""
+        """Return the loss of each pair."""
         return torch.where(target == 1, preds, (self.margin - preds).clamp(min=0))
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-        """Pairs near and far, but for the noise."""
+        """Return pairs near and far, apart from the noise."""
         target = 2.0 * (uniform((rows,), random) < 0.5) - 1
-        seen = torch.where(uniform((rows,), random) < noise / 2, -target, target)
-        return {"predictions": 0.5 - 0.4 * seen, "target": target}
+        answer = torch.where(uniform((rows,), random) < noise / 2, -target, target)
+        return {"predictions": 0.5 - 0.4 * answer, "target": target}
 
 
 @register_metric("margin_ranking", [NUMBER], aliases=["margin_ranking_loss"])
 class MarginRanking(SideMean):
-    """Scores of pairs: how far the one that should be higher fails to be so by `margin`.
+    """Margin ranking loss: how far the score that should be higher falls short of `margin` above the other.
 
     Shape:
         preds: (N,) scores.
@@ -95,17 +95,17 @@ class MarginRanking(SideMean):
     def get_current_value(  # type: ignore[override]
         self, preds: Tensor, target: Tensor, other: Tensor
     ) -> Tensor:
-        """Measure each pair."""
+        """Return the loss of each pair."""
         return (self.margin - target * (preds - other)).clamp(min=0)
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-        """Pairs in order, but for the noise."""
+        """Return pairs in order, apart from the noise."""
         target = 2.0 * (uniform((rows,), random) < 0.5) - 1
-        seen = torch.where(uniform((rows,), random) < noise / 2, -target, target)
+        answer = torch.where(uniform((rows,), random) < noise / 2, -target, target)
         other = normal((rows,), random)
         return {
-            "predictions": other + seen * (1 + uniform((rows,), random)),
+            "predictions": other + answer * (1 + uniform((rows,), random)),
             "target": target,
             "other": other,
         }
@@ -113,7 +113,7 @@ class MarginRanking(SideMean):
 
 @register_metric("cosine_embedding", [VECTOR], aliases=["cosine_embedding_loss"])
 class CosineEmbedding(ExtraMean):
-    """Angles of pairs of vectors: small for those that belong together, wide for the others.
+    """Cosine embedding loss: 1 minus the cosine of similar pairs, and the cosine above `margin` of others.
 
     Shape:
         preds, target: (N, D) the two vectors of each pair.
@@ -143,7 +143,7 @@ class CosineEmbedding(ExtraMean):
         self.margin = float(margin)
 
     def get_current_value(self, preds: Tensor, target: Tensor, similar: Tensor | None = None) -> Tensor:
-        """Measure each pair."""
+        """Return the loss of each pair."""
         angle = cosine(preds, target)
         if similar is None:
             return 1 - angle
@@ -152,16 +152,16 @@ class CosineEmbedding(ExtraMean):
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-        """Vectors that point the same way or the opposite, but for the noise."""
+        """Return vectors that point the same way or the opposite, apart from the noise."""
         target = normal(shape_of(output, rows), random)
         similar = 2.0 * (uniform((rows,), random) < 0.5) - 1
-        seen = torch.where(uniform((rows,), random) < noise / 2, -similar, similar)
-        return {"predictions": 2 * target * seen.unsqueeze(1), "target": target, "similar": similar}
+        answer = torch.where(uniform((rows,), random) < noise / 2, -similar, similar)
+        return {"predictions": 2 * target * answer.unsqueeze(1), "target": target, "similar": similar}
 
 
 @register_metric("triplet_margin", [VECTOR], aliases=["triplet_margin_loss"])
 class TripletMargin(ExtraMean):
-    """How far an anchor fails to be nearer to its positive than to its negative by `margin`.
+    """Triplet margin loss: how far the anchor is from being `margin` closer to its positive.
 
     Shape:
         preds, target: (N, D) the anchors and their positives.
@@ -193,11 +193,11 @@ class TripletMargin(ExtraMean):
     def get_current_value(  # type: ignore[override]
         self, preds: Tensor, target: Tensor, negative: Tensor
     ) -> Tensor:
-        """Measure each triplet; with `swap` the negative's distance is that from the nearer of the others."""
-        apart = self._distance(preds, negative)
+        """Return the loss of each triplet; with `swap` the negative is compared with the nearer one."""
+        gap = self._distance(preds, negative)
         if self.swap:
-            apart = torch.minimum(apart, self._distance(target, negative))
-        return (self._distance(preds, target) - apart + self.margin).clamp(min=0)
+            gap = torch.minimum(gap, self._distance(target, negative))
+        return (self._distance(preds, target) - gap + self.margin).clamp(min=0)
 
     def _distance(self, x: Tensor, y: Tensor) -> Tensor:
         distance: Tensor = torch.linalg.vector_norm(x - y + _EPS, self.p, dim=-1)
@@ -205,17 +205,17 @@ class TripletMargin(ExtraMean):
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-        """Positives at a distance that grows with the noise; negatives anywhere."""
+        """Return positives at a distance that grows with the noise, and negatives anywhere."""
         shape = shape_of(output, rows)
         target, negative = normal(shape, random), normal(shape, random)
         return {"predictions": target + noise * normal(shape, random), "target": target, "negative": negative}
 
 
 def check_sides(metric: Metric, values: Tensor, what: str) -> None:
-    """Refuse, on the CPU, what is not -1 or 1.
+    """Check, on the CPU, that values are -1 or 1.
 
     Raises:
-        MetricInputError: naming what came.
+        MetricInputError: a value is neither; the message names the range.
     """
     if on_host(values) and not bool((values.abs() == 1).all()):
         raise MetricInputError(

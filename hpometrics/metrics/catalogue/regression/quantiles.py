@@ -1,4 +1,4 @@
-"""Quantiles: predictions that a share `alpha` of the targets should stay below, one or several a value."""
+"""Losses and skill scores of predicted quantiles, and metrics of prediction intervals."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .errors import REAL, ErrorMean
 
 
 def pinball(error: Tensor, alpha: float | Tensor) -> Tensor:
-    """The pinball loss of preds - target: `alpha` for each unit too low, `1 - alpha` for each too high."""
+    """Return the pinball loss of preds - target: `alpha` per unit too low, `1 - alpha` per unit too high."""
     return torch.maximum((1 - alpha) * error, -alpha * error)
 
 
 @register_metric("pinball", REAL, aliases=["mean_pinball_loss", "quantile_loss"])
 class Pinball(ErrorMean):
-    """Pinball loss of a predicted quantile: a target above it costs `alpha` a unit, one below it the rest.
+    """Pinball loss of a predicted quantile: `alpha` per unit of a target above it, `1 - alpha` below it.
 
     `alpha=0.5` is half of mae.
 
@@ -46,26 +46,26 @@ class Pinball(ErrorMean):
 
     def __init__(self, *, alpha: float = 0.5) -> None:
         super().__init__()
-        self.alpha = share("pinball", alpha)
+        self.alpha = check_share("pinball", alpha)
 
     def of(self, preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
-        """Measure each value."""
+        """Return the loss of each value."""
         return pinball(error, self.alpha)
 
 
 class D2(Metric):
-    """Share of the pinball loss of the target's own quantile that the predictions save; keeps every row."""
+    """Base class of shares by which predictions reduce the pinball loss of a constant, over stored rows."""
 
     objective = MAXIMIZE
     inputs = PREDICTIONS
     alpha: float
 
     def statistics(self) -> dict[str, Statistic]:
-        """Keep every row."""
+        """Return the stored rows."""
         return {"rows": Pooled()}
 
     def compute(self) -> Tensor:
-        """Compare both losses, per column; average the columns."""
+        """Compare both losses per column; average the columns."""
         rows = self.statistic(Pooled).rows
         weight = rows.weight
         if len(weight) < 2:
@@ -80,7 +80,7 @@ class D2(Metric):
 
 @register_metric("d2_pinball", REAL, aliases=["d2_pinball_score"])
 class D2Pinball(D2):
-    """Share of the pinball loss of always predicting the target's quantile that the predictions save.
+    """Share by which the predictions reduce the pinball loss of always predicting the target's quantile.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers; predictions are the quantile of share alpha.
@@ -98,12 +98,12 @@ class D2Pinball(D2):
 
     def __init__(self, *, alpha: float = 0.5) -> None:
         super().__init__()
-        self.alpha = inner_share("d2_pinball", alpha)
+        self.alpha = check_inner_share("d2_pinball", alpha)
 
 
 @register_metric("d2_absolute_error", REAL, aliases=["d2_absolute_error_score"])
 class D2AbsoluteError(D2):
-    """Share of the absolute error of always predicting the target's median that the predictions save.
+    """Share by which the predictions reduce the absolute error of always predicting the target's median.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers.
@@ -118,14 +118,14 @@ class D2AbsoluteError(D2):
     0.5
     """
 
-    alpha: ClassVar[float] = 0.5  # type: ignore[misc]  # a fixed one
+    alpha: ClassVar[float] = 0.5  # type: ignore[misc]  # fixed here
 
 
 @register_metric("mean_pinball", REAL)
 class MeanPinball(ExtraMean):
-    """Mean pinball loss of several predicted quantiles per value: a forecast's whole distribution.
+    """Mean pinball loss of several predicted quantiles per value, for a forecast's whole distribution.
 
-    Twice this value tends to the CRPS as evenly spaced quantiles grow many.
+    Twice this value tends to the CRPS as the number of evenly spaced quantiles grows.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers; predictions are not read.
@@ -151,7 +151,7 @@ class MeanPinball(ExtraMean):
     def get_current_value(  # type: ignore[override]
         self, preds: Tensor, target: Tensor, quantiles: Tensor, levels: Any = None
     ) -> Tensor:
-        """Measure each value."""
+        """Return the mean loss over the quantiles of each value."""
         count = quantiles.shape[-1]
         if levels is None:
             shares = torch.arange(1, count + 1, dtype=torch.float64, device=target.device) / (count + 1)
@@ -164,43 +164,21 @@ class MeanPinball(ExtraMean):
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-        """Nine quantiles that stray as far as the noise."""
+        """Return nine quantiles that stray as far as the noise."""
         batch = drifted(output, rows, noise, random)
         shape = (*shape_of(output, rows), 9)
         strayed = (0.1 + noise) * normal(shape, random).sort(-1).values
         return {**batch, "quantiles": batch["predictions"].unsqueeze(-1) + strayed}
 
 
-def share(metric: str, alpha: float) -> float:
-    """Return a share, in [0, 1].
-
-    Raises:
-        MetricNameError: it is none.
-    """
-    if not 0 <= alpha <= 1:
-        raise MetricNameError(f"{metric}: alpha is a share in [0, 1], got {alpha!r}")
-    return float(alpha)
-
-
-def inner_share(metric: str, alpha: float) -> float:
-    """Return a share that is neither 0 nor 1.
-
-    Raises:
-        MetricNameError: it is none.
-    """
-    if not 0 < alpha < 1:
-        raise MetricNameError(f"{metric}: alpha is a share above 0 and below 1, got {alpha!r}")
-    return float(alpha)
-
-
 def winkler(lower: Tensor, upper: Tensor, target: Tensor, alpha: float) -> Tensor:
-    """The width of each interval, and 2 / alpha for each unit that the target lies outside."""
+    """Return the width of each interval plus 2 / alpha for each unit that the target lies outside."""
     outside = (lower - target).clamp(min=0) + (target - upper).clamp(min=0)
     return upper - lower + 2 / alpha * outside
 
 
 class IntervalMean(ExtraMean):
-    """The mean over rows and columns of a function of the interval and the target.
+    """Base class of means over rows and columns of a function of the interval and the target.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers; predictions are not read.
@@ -212,13 +190,12 @@ class IntervalMean(ExtraMean):
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-        """Intervals of 90 %, whose center strays and whose width grows with the noise."""
+        """Return intervals of 90 % whose center strays and whose width grows with the noise."""
         shape = shape_of(output, rows)
         target = 4 + 8 * uniform(shape, random)
-        # uniform on [0, 1): the middle 90 % of it hold the target when nothing strays
-        at = uniform(shape, random)
+        position = uniform(shape, random)  # without noise, the middle 90 % of [0, 1) hold the target
         width = 1 + noise
-        lower = target - at * width + 0.05 * width + 3 * noise
+        lower = target - position * width + 0.05 * width + 3 * noise
         return {"predictions": target.clone(), "target": target, "lower": lower, "upper": lower + 0.9 * width}
 
 
@@ -226,8 +203,8 @@ class IntervalMean(ExtraMean):
 class IntervalCoverage(IntervalMean):
     """Share of the targets that lie in their interval, its ends included.
 
-    Its best value is the share that the interval was made for, so it has no direction and is measured only;
-    `interval_coverage_error` is what can be optimized.
+    Its best value is the nominal share of the intervals, so it has no direction and is only measured;
+    `interval_coverage_error` can be optimized.
 
     Value: float in [0, 1], a share, the nominal share is best; nan before the first row.
     Formula: mean(lower <= target <= upper)
@@ -242,10 +219,10 @@ class IntervalCoverage(IntervalMean):
 
     objective: ClassVar[Any] = None
 
-    def get_current_value(  # type: ignore[override]  # it needs extras
+    def get_current_value(  # type: ignore[override]  # reads extras
         self, preds: Tensor, target: Tensor, lower: Tensor, upper: Tensor
     ) -> Tensor:
-        """Measure each value."""
+        """Return 1 for each target inside its interval, else 0."""
         return ((lower <= target) & (target <= upper)).double()
 
 
@@ -268,16 +245,16 @@ class IntervalCoverageError(IntervalMean):
 
     def __init__(self, *, alpha: float = 0.1) -> None:
         super().__init__()
-        self.alpha = inner_share("interval_coverage_error", alpha)
+        self.alpha = check_inner_share("interval_coverage_error", alpha)
 
-    def get_current_value(  # type: ignore[override]  # it needs extras
+    def get_current_value(  # type: ignore[override]  # reads extras
         self, preds: Tensor, target: Tensor, lower: Tensor, upper: Tensor
     ) -> Tensor:
-        """Measure each value."""
+        """Return 1 for each target inside its interval, else 0."""
         return ((lower <= target) & (target <= upper)).double()
 
     def compute(self) -> Tensor:
-        """Compare the share with the nominal one."""
+        """Return the distance of the share from the nominal one."""
         return (super().compute() - (1 - self.alpha)).abs()
 
 
@@ -285,7 +262,7 @@ class IntervalCoverageError(IntervalMean):
 class IntervalWidth(IntervalMean):
     """Mean width of the intervals: how sharp a forecast is, whatever it covers.
 
-    The narrowest interval is an empty one: optimize it together with `interval_coverage_error`, or take
+    The narrowest interval is empty: optimize the width together with `interval_coverage_error`, or optimize
     `interval_score`, which weighs both.
 
     Value: float in (-inf, inf), in the target's unit, small is sharp; nan before the first row; below 0 where
@@ -302,16 +279,18 @@ class IntervalWidth(IntervalMean):
 
     objective = MINIMIZE
 
-    def get_current_value(  # type: ignore[override]  # it needs extras
+    def get_current_value(  # type: ignore[override]  # reads extras
         self, preds: Tensor, target: Tensor, lower: Tensor, upper: Tensor
     ) -> Tensor:
-        """Measure each value."""
+        """Return the width of each interval."""
         return upper - lower
 
 
 @register_metric("interval_score", REAL, aliases=["winkler_score"])
 class IntervalScore(IntervalMean):
-    """Width of a central interval of share `1 - alpha`, and 2 / alpha for each unit the target lies outside.
+    """Interval score: the width of a central interval of share `1 - alpha`, and a penalty for each miss.
+
+    The penalty is 2 / alpha for each unit that the target lies outside.
 
     Its best interval has the quantiles alpha / 2 and 1 - alpha / 2 as its ends.
 
@@ -331,10 +310,32 @@ class IntervalScore(IntervalMean):
 
     def __init__(self, *, alpha: float = 0.1) -> None:
         super().__init__()
-        self.alpha = inner_share("interval_score", alpha)
+        self.alpha = check_inner_share("interval_score", alpha)
 
-    def get_current_value(  # type: ignore[override]  # it needs extras
+    def get_current_value(  # type: ignore[override]  # reads extras
         self, preds: Tensor, target: Tensor, lower: Tensor, upper: Tensor
     ) -> Tensor:
-        """Measure each value."""
+        """Return the score of each interval."""
         return winkler(lower, upper, target, self.alpha)
+
+
+def check_share(metric: str, alpha: float) -> float:
+    """Check that a share lies in [0, 1], and return it.
+
+    Raises:
+        MetricNameError: it lies outside.
+    """
+    if not 0 <= alpha <= 1:
+        raise MetricNameError(f"{metric}: alpha is a share in [0, 1], got {alpha!r}")
+    return float(alpha)
+
+
+def check_inner_share(metric: str, alpha: float) -> float:
+    """Check that a share lies between 0 and 1, and return it.
+
+    Raises:
+        MetricNameError: it is 0, 1 or outside.
+    """
+    if not 0 < alpha < 1:
+        raise MetricNameError(f"{metric}: alpha is a share above 0 and below 1, got {alpha!r}")
+    return float(alpha)

@@ -1,4 +1,4 @@
-"""Relative errors: as a share of the target, of its size or spread, or between logarithms."""
+"""Errors relative to the target, to its size or spread, or between logarithms."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from ...statistics.errors import TARGET, Errors
 from ...statistics.moments import Extremes, Moments
 from ...statistics.statistic import Statistic
 from .errors import REAL, ErrorMetric, Multioutput, power_mean, root_over
-from .variation import squares, unexplained
+from .variation import squared_errors, unexplained_share
 
 Normalization = Literal["mean", "range", "std"]
 
 _OF_ZERO = "a target is 0, of which no error is a share; {others} and mae are defined there"
+_NO_LOGARITHM = "a prediction or a target is -1 or less, and has no log(1 + x)"
 
 
 @register_metric(
@@ -28,7 +29,7 @@ _OF_ZERO = "a target is 0, of which no error is a share; {others} and mae are de
 class MAPE(ErrorMetric):
     """Mean absolute error as a share of the target.
 
-    A share of 0 does not exist: with a target of 0 anywhere the metric is undefined, whatever was predicted.
+    A share of 0 does not exist: if any target is 0, the metric is undefined, whatever the predictions.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers.
@@ -47,7 +48,7 @@ class MAPE(ErrorMetric):
     measure = "percentage"
 
     def compute(self) -> Tensor:
-        """Average the columns, unless a target was 0."""
+        """Average the columns, unless a target is 0."""
         mean = self.statistic(Errors).mean.mean()
         return mean if mean.isfinite() else self.undefined(_OF_ZERO.format(others="smape, wape"))
 
@@ -56,7 +57,7 @@ class MAPE(ErrorMetric):
 class RMSPE(ErrorMetric):
     """Root of the mean squared error as a share of the target.
 
-    Of several columns the mean of their roots (`multioutput=uniform`), or one root of all columns (`pooled`).
+    For several columns it is the mean of their roots (`multioutput=uniform`) or one root of all (`pooled`).
 
     Shape:
         preds, target: (N,) or (N, D) real numbers.
@@ -79,7 +80,7 @@ class RMSPE(ErrorMetric):
         self.multioutput = multioutput
 
     def compute(self) -> Tensor:
-        """Take the root of each column and average them, or of all columns, unless a target was 0."""
+        """Average the roots of the columns, or take one root of all, unless a target is 0."""
         root = root_over(self.statistic(Errors).mean.sqrt(), self.multioutput)
         return root if root.isfinite() else self.undefined(_OF_ZERO.format(others="smape, wape"))
 
@@ -109,7 +110,7 @@ class SMAPE(ErrorMetric):
 
 @register_metric("wape", REAL, aliases=["wmape", "weighted_mean_absolute_percentage_error"])
 class WAPE(Metric):
-    """Sum of all absolute errors as a share of the sum of all targets' sizes, over rows and columns together.
+    """Sum of all absolute errors as a share of the sum of all absolute targets, over rows and columns.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers.
@@ -129,11 +130,11 @@ class WAPE(Metric):
     inputs = PREDICTIONS
 
     def statistics(self) -> dict[str, Statistic]:
-        """Keep the sums of the errors' and of the targets' sizes."""
+        """Return the sums of the absolute errors and of the absolute targets."""
         return {"errors": Errors("absolute"), "sizes": Errors("size")}
 
     def compute(self) -> Tensor:
-        """Divide once."""
+        """Divide the sums; nan with a reason where every target is 0."""
         size = self.statistic(Errors, "sizes").mean.mean()
         if not size > 0:
             return self.undefined("every target is 0, or no row counted; mae is defined there")
@@ -171,7 +172,7 @@ class MSLE(ErrorMetric):
 class RMSLE(ErrorMetric):
     """Root of the mean squared gap between log(1 + preds) and log(1 + target).
 
-    Of several columns the mean of their roots (`multioutput=uniform`), or one root of all columns (`pooled`).
+    For several columns it is the mean of their roots (`multioutput=uniform`) or one root of all (`pooled`).
 
     Shape:
         preds, target: (N,) or (N, D) real numbers above -1.
@@ -196,24 +197,21 @@ class RMSLE(ErrorMetric):
         self.multioutput = multioutput
 
     def statistics(self) -> dict[str, Statistic]:
-        """Keep the sum of the squared gaps, per column."""
+        """Return the sum of the squared gaps per column."""
         return {"errors": Errors("square_log_clipped" if self.clip else "square_log")}
 
     def compute(self) -> Tensor:
-        """Take the root of each column and average them, or the root of all columns."""
+        """Average the roots of the columns, or take one root of all columns."""
         root = root_over(self.statistic(Errors).root_mean, self.multioutput)
         return root if root.isfinite() else self.undefined(_NO_LOGARITHM)
 
 
-_NO_LOGARITHM = "a prediction or a target is -1 or less, and has no log(1 + x)"
-
-
 @register_metric("nrmse", REAL, aliases=["normalized_root_mean_squared_error"])
 class NRMSE(Metric):
-    """Root mean squared error in units of the target: of its mean, of its range or of its standard deviation.
+    """Root mean squared error in units of the target's mean, range or standard deviation.
 
-    Of several columns the mean, each in its own unit (`multioutput=uniform`), or one root of all columns in
-    the unit of all targets (`pooled`).
+    For several columns it is the mean, each in its own unit (`multioutput=uniform`), or one root of all
+    columns in the unit of all targets (`pooled`).
 
     Shape:
         preds, target: (N,) or (N, D) real numbers.
@@ -239,12 +237,12 @@ class NRMSE(Metric):
         self.multioutput = multioutput
 
     def statistics(self) -> dict[str, Statistic]:
-        """Keep squared errors, and what the unit is made of."""
+        """Return the squared errors and the statistic of the unit."""
         unit = Extremes("target") if self.normalization == "range" else Moments()
         return {"errors": Errors("square"), "unit": unit}
 
     def compute(self) -> Tensor:
-        """Divide each column by its unit and average them, or all columns by the unit of all."""
+        """Divide each column by its unit and average them, or divide all columns by the unit of all."""
         unit = self._unit()
         if bool((unit <= 0).any()) or not bool(unit.isfinite().all()):
             return self.undefined(f"the target's {self.normalization} is 0, which is no unit")
@@ -253,13 +251,13 @@ class NRMSE(Metric):
             value = root_over(roots, "pooled") / unit
         elif self.normalization == "std":
             moments = self.statistic(Moments)
-            value = unexplained(moments, squares(moments)).sqrt().mean()
+            value = unexplained_share(moments, squared_errors(moments)).sqrt().mean()
         else:
             value = (roots / unit).mean()
         return self.undefined("no row counted") if value.isnan() else value
 
     def _unit(self) -> Tensor:
-        """Measure the unit of each column, or of all values together."""
+        """Return the unit of each column, or of all values together."""
         pooled = self.multioutput == "pooled"
         if self.normalization == "range":
             high, low = self.statistic(Extremes).high, self.statistic(Extremes).low

@@ -1,4 +1,4 @@
-"""Robust errors: functions of the error that grow more slowly, or faster, than its square."""
+"""Errors that grow more slowly, or faster, than the square: Huber, smooth L1, log-cosh, Minkowski."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ...statistics.statistic import Statistic
 from .errors import REAL, ErrorMean, ErrorMetric, power_mean
 
 _MOST_POWER = 512
-"""Of sizes that differ by a factor of 2 both powers are a float64."""
+"""Up to this power, both powers of sizes that differ by a factor of 2 fit a float64."""
 
 
 @register_metric("huber", REAL, aliases=["huber_loss"])
 class Huber(ErrorMean):
-    """Half the squared error up to `delta`, and from there on a straight line.
+    """Huber loss: half the squared error up to `delta`, and a straight line beyond it.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers.
@@ -38,17 +38,17 @@ class Huber(ErrorMean):
 
     def __init__(self, *, delta: float = 1.0) -> None:
         super().__init__()
-        self.delta = above_zero("huber", "delta", delta)
+        self.delta = check_positive("huber", "delta", delta)
 
     def of(self, preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
-        """Measure each value."""
+        """Return the loss of each value."""
         size = error.abs()
         return torch.where(size <= self.delta, size.square() / 2, self.delta * (size - self.delta / 2))
 
 
 @register_metric("smooth_l1", REAL, aliases=["smooth_l1_loss"])
 class SmoothL1(ErrorMean):
-    """The absolute error, rounded off below `beta`: `huber(delta=beta)` divided by beta.
+    """Smooth L1 loss: the absolute error, squared below `beta`; `huber(delta=beta)` divided by beta.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers.
@@ -66,17 +66,17 @@ class SmoothL1(ErrorMean):
 
     def __init__(self, *, beta: float = 1.0) -> None:
         super().__init__()
-        self.beta = above_zero("smooth_l1", "beta", beta)
+        self.beta = check_positive("smooth_l1", "beta", beta)
 
     def of(self, preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
-        """Measure each value."""
+        """Return the loss of each value."""
         size = error.abs()
         return torch.where(size < self.beta, size.square() / (2 * self.beta), size - self.beta / 2)
 
 
 @register_metric("log_cosh", REAL, aliases=["log_cosh_error"])
 class LogCosh(ErrorMean):
-    """Logarithm of the hyperbolic cosine of the error: half its square near 0, its size less log 2 far away.
+    """Logarithm of the hyperbolic cosine of the error: half its square near 0, its size minus log 2 far away.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers.
@@ -93,7 +93,7 @@ class LogCosh(ErrorMean):
     objective = MINIMIZE
 
     def of(self, preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
-        """Measure each value: near 0 as log(1 + 2 sinh(e/2)^2), far away without an exponential of e."""
+        """Return log(cosh) of each error: near 0 as log(1 + 2 sinh(e/2)^2), far away without exp(e)."""
         size = error.abs()
         near = torch.log1p(2 * torch.sinh(size.clamp(max=1.0) / 2).square())
         return torch.where(size < 1, near, size + torch.log1p(torch.exp(-2 * size)) - math.log(2))
@@ -126,17 +126,17 @@ class Minkowski(ErrorMetric):
         self.p = float(p)
 
     def statistics(self) -> dict[str, Statistic]:
-        """Keep the sum of the powers, per column."""
+        """Return the sum of the powers per column."""
         return {"errors": Errors("power", self.p)}
 
     def compute(self) -> Tensor:
-        """Take the root of the mean of all columns."""
+        """Return the root of the mean of all columns."""
         mean = power_mean(self.statistic(Errors).root_mean, self.p)
         return self.undefined("no row counted") if mean.isnan() else mean
 
 
-def above_zero(metric: str, param: str, value: float) -> float:
-    """Return a parameter that must be above 0.
+def check_positive(metric: str, param: str, value: float) -> float:
+    """Check that a parameter is above 0, and return it.
 
     Raises:
         MetricNameError: it is not.

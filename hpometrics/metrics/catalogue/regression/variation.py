@@ -1,4 +1,4 @@
-"""Shares of variation: how much of what varies in the target the predictions follow."""
+"""Shares of the target's variation that the predictions explain or miss."""
 
 from __future__ import annotations
 
@@ -22,47 +22,48 @@ Multioutput = Literal["uniform", "variance_weighted"]
 
 
 class MomentMetric(Metric):
-    """A function of the moments of predictions, target and error."""
+    """Base class of functions of the moments of predictions, target and error."""
 
     inputs = PREDICTIONS
 
     def statistics(self) -> dict[str, Statistic]:
-        """Keep the moments, per column."""
+        """Return the moments per column."""
         return {"moments": Moments()}
 
 
-def unvarying(name: str, moments: Moments, *which: int) -> str | None:
-    """Return why a share of variation is undefined, as too few rows or a constant column; else None."""
+def no_variation_reason(name: str, moments: Moments, *sides: int) -> str | None:
+    """Return why a share of variation is undefined, too few rows or a constant column, else None."""
     too_few = f"{name} needs at least 2 rows, got {moments.rows:g}"
     if moments.rows <= 0:
         return too_few
-    for of in which:
-        flat = (moments.spread(of) == 0).nonzero().flatten().tolist()
+    for side in sides:
+        flat = (moments.spread(side) == 0).nonzero().flatten().tolist()
         if flat and moments.rows < 2:
             return too_few
         if flat:
-            what = "target" if of == TARGET else "prediction"
-            where = f" in column {flat[0]}" if len(moments.spread(of)) > 1 else ""
+            what = "target" if side == TARGET else "prediction"
+            where = f" in column {flat[0]}" if len(moments.spread(side)) > 1 else ""
             return f"{name} is a share of variation, and every {what}{where} is the same number"
     return None
 
 
-def squares(moments: Moments) -> Tensor:
-    """The sum of squared errors of each column, in squares of the error's unit."""
+def squared_errors(moments: Moments) -> Tensor:
+    """Return the sum of squared errors of each column, in squares of the error's unit."""
     return moments.spread(ERROR) + moments.rows * moments.center(ERROR).square()
 
 
-def unexplained(moments: Moments, squared: Tensor) -> Tensor:
-    """Squares of errors of each column, in squares of the error's unit, as a share of the target's spread."""
+def unexplained_share(moments: Moments, squared: Tensor) -> Tensor:
+    """Return squared errors per column, in squares of the error's unit, relative to the target's spread."""
     power = 2 * (moments.exponent(ERROR) - moments.exponent(TARGET))
     return times_power(squared / moments.spread(TARGET), power)
 
 
 @register_metric("r2", REAL, aliases=["r2_score"])
 class R2(MomentMetric):
-    """Share of the target's variation that the predictions explain; 0 is what predicting its mean gives.
+    """Coefficient of determination: the share of the target's variation that the predictions explain.
 
-    Of several columns the mean (`multioutput=uniform`), or the mean weighted by how much each column varies.
+    Always predicting the target's mean scores 0. For several columns it is the mean (`multioutput=uniform`)
+    or the mean weighted by how much each column varies.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers.
@@ -88,17 +89,17 @@ class R2(MomentMetric):
     def compute(self) -> Tensor:
         """Compare squared errors with the target's spread, per column; average the columns."""
         moments = self.statistic(Moments)
-        if (reason := unvarying(self.name, moments, TARGET)) is not None:
+        if (reason := no_variation_reason(self.name, moments, TARGET)) is not None:
             return self.undefined(reason)
-        return 1 - _averaged(unexplained(moments, squares(moments)), moments, self.multioutput)
+        return 1 - _average(unexplained_share(moments, squared_errors(moments)), moments, self.multioutput)
 
 
 @register_metric("adjusted_r2", REAL)
 class AdjustedR2(MomentMetric):
-    """R2 less what a linear model with `features` inputs explains by chance.
+    """R2 corrected for what a linear model with `features` inputs explains by chance.
 
     A row of weight 2 is two rows: n is the sum of the weights, so that their scale counts. Weights that are
-    no numbers of repetitions are best divided by their mean.
+    not numbers of repetitions should be divided by their mean.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers, N > features + 1.
@@ -125,17 +126,17 @@ class AdjustedR2(MomentMetric):
     def compute(self) -> Tensor:
         """Correct the mean r2 of the columns for the degrees of freedom."""
         moments = self.statistic(Moments)
-        if (reason := unvarying(self.name, moments, TARGET)) is not None:
+        if (reason := no_variation_reason(self.name, moments, TARGET)) is not None:
             return self.undefined(reason)
         free = moments.rows - self.features - 1
         if free <= 0:
             return self.undefined(f"{self.name} needs more than {self.features + 1} rows")
-        return 1 - unexplained(moments, squares(moments)).mean() * (moments.rows - 1) / free
+        return 1 - unexplained_share(moments, squared_errors(moments)).mean() * (moments.rows - 1) / free
 
 
 @register_metric("explained_variance", REAL, aliases=["explained_variance_score"])
 class ExplainedVariance(MomentMetric):
-    """Share of the target's variation that the predictions explain when their constant offset is forgiven.
+    """Share of the target's variation that the predictions explain, ignoring a constant offset.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers.
@@ -159,14 +160,14 @@ class ExplainedVariance(MomentMetric):
     def compute(self) -> Tensor:
         """Compare the error's spread with the target's, per column; average the columns."""
         moments = self.statistic(Moments)
-        if (reason := unvarying(self.name, moments, TARGET)) is not None:
+        if (reason := no_variation_reason(self.name, moments, TARGET)) is not None:
             return self.undefined(reason)
-        return 1 - _averaged(unexplained(moments, moments.spread(ERROR)), moments, self.multioutput)
+        return 1 - _average(unexplained_share(moments, moments.spread(ERROR)), moments, self.multioutput)
 
 
 @register_metric("rse", REAL, aliases=["relative_squared_error"])
 class RSE(MomentMetric):
-    """Squared error as a share of that of always predicting the target's mean: 1 - r2.
+    """Squared error relative to always predicting the target's mean: 1 - r2.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers.
@@ -186,14 +187,14 @@ class RSE(MomentMetric):
     def compute(self) -> Tensor:
         """Compare squared errors with the target's spread, per column; average the columns."""
         moments = self.statistic(Moments)
-        if (reason := unvarying(self.name, moments, TARGET)) is not None:
+        if (reason := no_variation_reason(self.name, moments, TARGET)) is not None:
             return self.undefined(reason)
-        return unexplained(moments, squares(moments)).mean()
+        return unexplained_share(moments, squared_errors(moments)).mean()
 
 
 @register_metric("rae", REAL, aliases=["relative_absolute_error"])
 class RAE(Metric):
-    """Absolute error as a share of that of always predicting the target's mean; keeps every row.
+    """Absolute error relative to always predicting the target's mean, over all rows, which are stored.
 
     Shape:
         preds, target: (N,) or (N, D) real numbers.
@@ -212,7 +213,7 @@ class RAE(Metric):
     inputs = PREDICTIONS
 
     def statistics(self) -> dict[str, Statistic]:
-        """Keep every row."""
+        """Return the stored rows."""
         return {"rows": Pooled()}
 
     def compute(self) -> Tensor:
@@ -228,7 +229,7 @@ class RAE(Metric):
         return (weight @ rows.errors.abs() / gaps).mean()
 
 
-def _averaged(values: Tensor, moments: Moments, multioutput: Multioutput) -> Tensor:
+def _average(values: Tensor, moments: Moments, multioutput: Multioutput) -> Tensor:
     if multioutput == "uniform":
         return values.mean()
     exponent = moments.exponent(TARGET)
