@@ -1,4 +1,4 @@
-"""Clusters held against known groups by information: how much each side tells of the other."""
+"""Agreement of clusters with known groups by their mutual information."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AverageMethod = Literal["arithmetic", "geometric", "min", "max"]
 
 @register_metric("mutual_information", [CLUSTERS], aliases=["mutual_info_score"])
 class MutualInformation(ClusteringMetric):
-    """How much the clusters tell of the groups; the more groups, the larger it can be.
+    """Mutual information of clusters and groups; its maximum grows with the number of groups.
 
     Value: float from 0, in nats, the entropy of the target is best; nan before the first row.
     Formula: sum over cells of p(t, k) log(p(t, k) / (p(t) p(k)))
@@ -34,8 +34,8 @@ class MutualInformation(ClusteringMetric):
 
     objective = MAXIMIZE
 
-    def measured(self, table: Table) -> Tensor:
-        """Sum over the cells."""
+    def of_table(self, table: Table) -> Tensor:
+        """Return the sum over the cells."""
         return mutual_information(table)
 
 
@@ -44,7 +44,7 @@ class NormalizedMutualInformation(ClusteringMetric):
     """Mutual information as a share of the entropies of both sides.
 
     Args:
-        average_method: which mean of the two entropies it is divided by.
+        average_method: the mean of the two entropies that it is divided by.
 
     Value: float in [0, 1], no unit, 1 is best; 1 where both sides are one group; nan where that mean is 0
         otherwise.
@@ -64,8 +64,8 @@ class NormalizedMutualInformation(ClusteringMetric):
         super().__init__()
         self.average_method = average_method
 
-    def measured(self, table: Table) -> Tensor:
-        """Divide by the mean entropy."""
+    def of_table(self, table: Table) -> Tensor:
+        """Divide the mutual information by the mean entropy."""
         mean = _mean_entropy(table, self.average_method)
         if table.same:
             return torch.ones_like(mean)
@@ -76,10 +76,10 @@ class NormalizedMutualInformation(ClusteringMetric):
 
 @register_metric("adjusted_mutual_information", [CLUSTERS], aliases=["adjusted_mutual_info_score", "ami"])
 class AdjustedMutualInformation(ClusteringMetric):
-    """Mutual information, set against what clusters of these sizes would reach by chance.
+    """Mutual information adjusted for what clusters of these sizes reach by chance.
 
     Args:
-        average_method: which mean of the two entropies is the most there could be.
+        average_method: the mean of the two entropies that serves as the maximum.
 
     Value: float in [-1, 1], no unit, 1 is best, 0 is chance; 1 where both sides group the rows alike; nan
         where the mean entropy is that of chance, and for weights that are no whole numbers.
@@ -100,8 +100,8 @@ class AdjustedMutualInformation(ClusteringMetric):
         super().__init__()
         self.average_method = average_method
 
-    def measured(self, table: Table) -> Tensor:
-        """Take chance off both the information and the most there could be."""
+    def of_table(self, table: Table) -> Tensor:
+        """Subtract the expected information from the information and from its maximum."""
         expected = expected_mutual_information(table)
         most = _mean_entropy(table, self.average_method)
         if table.same:
@@ -113,7 +113,7 @@ class AdjustedMutualInformation(ClusteringMetric):
 
 @register_metric("homogeneity", [CLUSTERS], aliases=["homogeneity_score"])
 class Homogeneity(ClusteringMetric):
-    """Share of the groups' entropy that the clusters explain: whether each cluster holds one group only.
+    """Share of the groups' entropy that the clusters explain, 1 if each cluster holds one group only.
 
     Value: float in [0, 1], no unit, 1 is best; 1 where there is one group; nan before the first row.
     Formula: mutual information / entropy of target
@@ -127,14 +127,14 @@ class Homogeneity(ClusteringMetric):
 
     objective = MAXIMIZE
 
-    def measured(self, table: Table) -> Tensor:
-        """Divide by the entropy of the target."""
-        return _explained(table, table.rows)
+    def of_table(self, table: Table) -> Tensor:
+        """Divide the mutual information by the entropy of the target."""
+        return _explained_share(table, table.rows)
 
 
 @register_metric("completeness", [CLUSTERS], aliases=["completeness_score"])
 class Completeness(ClusteringMetric):
-    """Share of the clusters' entropy that the groups explain: whether each group lies in one cluster only.
+    """Share of the clusters' entropy that the groups explain, 1 if each group lies in one cluster only.
 
     Value: float in [0, 1], no unit, 1 is best; 1 where there is one cluster; nan before the first row.
     Formula: mutual information / entropy of predictions
@@ -148,9 +148,9 @@ class Completeness(ClusteringMetric):
 
     objective = MAXIMIZE
 
-    def measured(self, table: Table) -> Tensor:
-        """Divide by the entropy of the predictions."""
-        return _explained(table, table.columns)
+    def of_table(self, table: Table) -> Tensor:
+        """Divide the mutual information by the entropy of the predictions."""
+        return _explained_share(table, table.columns)
 
 
 @register_metric("v_measure", [CLUSTERS], aliases=["v_measure_score"])
@@ -158,7 +158,7 @@ class VMeasure(ClusteringMetric):
     """Weighted harmonic mean of homogeneity and completeness.
 
     Args:
-        beta: how much more completeness counts.
+        beta: the weight of completeness against homogeneity.
 
     Value: float in [0, 1], no unit, 1 is best; 0 where both parts are 0; nan before the first row.
 
@@ -181,9 +181,12 @@ class VMeasure(ClusteringMetric):
             raise MetricNameError(f"v_measure needs a beta above 0, got beta={beta}")
         self.beta = beta
 
-    def measured(self, table: Table) -> Tensor:
-        """Join both parts."""
-        homogeneity, completeness = _explained(table, table.rows), _explained(table, table.columns)
+    def of_table(self, table: Table) -> Tensor:
+        """Return the harmonic mean of both parts."""
+        homogeneity, completeness = (
+            _explained_share(table, table.rows),
+            _explained_share(table, table.columns),
+        )
         below = self.beta * homogeneity + completeness
         joined = (1 + self.beta) * homogeneity * completeness / below
         return torch.where(below > 0, joined, 0.0)
@@ -191,7 +194,7 @@ class VMeasure(ClusteringMetric):
 
 @register_metric("variation_of_information", [CLUSTERS])
 class VariationOfInformation(ClusteringMetric):
-    """What is left to say of either side when the other is known; a distance between groupings.
+    """Distance between groupings: the information of each that the other does not determine.
 
     Value: float from 0, in nats, 0 is best; nan before the first row.
     Formula: entropy of target + entropy of predictions - 2 mutual information
@@ -205,10 +208,10 @@ class VariationOfInformation(ClusteringMetric):
 
     objective = MINIMIZE
 
-    def measured(self, table: Table) -> Tensor:
-        """Take the information off twice."""
-        left = entropy(table.rows) + entropy(table.columns) - 2 * mutual_information(table)
-        return torch.zeros_like(left) if table.same else left.clamp(min=0)
+    def of_table(self, table: Table) -> Tensor:
+        """Subtract the mutual information from both entropies."""
+        distance = entropy(table.rows) + entropy(table.columns) - 2 * mutual_information(table)
+        return torch.zeros_like(distance) if table.same else distance.clamp(min=0)
 
 
 def _mean_entropy(table: Table, method: AverageMethod) -> Tensor:
@@ -220,8 +223,8 @@ def _mean_entropy(table: Table, method: AverageMethod) -> Tensor:
     return both.amin() if method == "min" else both.amax()
 
 
-def _explained(table: Table, sizes: Tensor) -> Tensor:
-    """Mutual information as a share of the entropy of one side; 1 where that side is a single group."""
+def _explained_share(table: Table, sizes: Tensor) -> Tensor:
+    """Return mutual information over the entropy of one side; 1 where that side is a single group."""
     if len(sizes) == 1:
         return torch.ones_like(table.total)
     return (mutual_information(table) / entropy(sizes)).clamp(max=1)

@@ -1,6 +1,6 @@
-"""Nominal association: how much predicted and right labels tell of each other, whatever they are called.
+"""Association of predicted and right labels as nominal variables, whatever the labels are called.
 
-A model that mixes the classes up, but always in the same way, is as good here as one that is right.
+A model that swaps classes, but always in the same way, scores as high as one that is right.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ONE_VALUE = "one side has a single value, which cannot vary with the other"
 
 
 class NominalMetric(GroupingMetric):
-    """Association of two nominal variables.
+    """Base class of associations of two nominal variables.
 
     Shape:
         preds, target: (N,) int.
@@ -29,11 +29,11 @@ class NominalMetric(GroupingMetric):
 
 
 class ChiSquareMetric(NominalMetric):
-    """An association by Pearson's chi-square; with `bias_correction` less what chance adds.
+    """Base class of associations by Pearson's chi-square, optionally corrected for bias.
 
     Args:
-        bias_correction: whether to take off what chance adds.
-        yates: whether the counts of a table of 2 x 2 come nearer to the expected ones by a half at most.
+        bias_correction: whether to subtract the association that chance adds.
+        yates: whether the counts of a table of 2 x 2 are moved towards the expected ones by a half at most.
 
     Value: float in [0, 1], no unit, 1 is best; nan where one side has a single value.
     """
@@ -43,8 +43,8 @@ class ChiSquareMetric(NominalMetric):
         self.bias_correction = bias_correction
         self.yates = yates
 
-    def measured(self, table: Table) -> Tensor:
-        """Divide the mean square contingency by the most it could be."""
+    def of_table(self, table: Table) -> Tensor:
+        """Return the root of the mean square contingency relative to its maximum."""
         rows, columns = (float(len(sizes)) for sizes in (table.rows, table.columns))
         squared = mean_square_contingency(table)
         if min(rows, columns) < 2:
@@ -57,31 +57,31 @@ class ChiSquareMetric(NominalMetric):
                 return self.undefined("the bias of a single row cannot be taken off")
             squared = (squared - (rows - 1) * (columns - 1) / spare).clamp(min=0)
             rows, columns = (size - (size - 1) ** 2 / spare for size in (rows, columns))
-        most = self.most(rows, columns)
-        if most <= 0:
+        largest = self.largest(rows, columns)
+        if largest <= 0:
             return self.undefined("the bias is as large as the association could be")
-        return (squared / most).clamp(max=1).sqrt()
+        return (squared / largest).clamp(max=1).sqrt()
 
-    def most(self, rows: float, columns: float) -> float:
-        """The largest mean square contingency of a table of this size."""
-        raise NotImplementedError(f"{type(self).__name__} needs most(rows, columns)")
+    def largest(self, rows: float, columns: float) -> float:
+        """Return the largest mean square contingency of a table of this size."""
+        raise NotImplementedError(f"{type(self).__name__} needs largest(rows, columns)")
 
 
 def mean_square_contingency(table: Table) -> Tensor:
-    """Pearson's chi-square, divided by the rows; never below 0."""
+    """Return Pearson's chi-square divided by the rows; never below 0."""
     expected = table.rows[table.row] * table.columns[table.column]
     return ((table.cells.square() / expected).sum() - 1).clamp(min=0)
 
 
 def _continuity(table: Table, squared: Tensor) -> Tensor:
-    """Yates' correction of a table of 2 x 2: the share of the mean square contingency that it leaves."""
-    gap = (squared * table.rows.prod() * table.columns.prod()).sqrt() / table.total  # the same of each cell
+    """Return the factor of Yates' correction on the mean square contingency of a table of 2 x 2."""
+    gap = (squared * table.rows.prod() * table.columns.prod()).sqrt() / table.total  # equal for every cell
     return (1 - 0.5 / gap).clamp(min=0).square() if gap > 0 else squared
 
 
 @register_metric("cramers_v", [CATEGORY, CLUSTERS])
 class CramersV(ChiSquareMetric):
-    """Strength of association, 1 where one side follows from the other.
+    """Cramer's V: strength of association, 1 where one side determines the other.
 
     Formula: sqrt(chi2 / n / min(R - 1, C - 1))
     Deviates: torchmetrics and dython correct the bias by default, and with it tables of 2 x 2 by Yates'
@@ -99,14 +99,14 @@ class CramersV(ChiSquareMetric):
 
     objective = MAXIMIZE
 
-    def most(self, rows: float, columns: float) -> float:
-        """The shorter side less one."""
+    def largest(self, rows: float, columns: float) -> float:
+        """Return the shorter side less one."""
         return min(rows, columns) - 1
 
 
 @register_metric("tschuprows_t", [CATEGORY, CLUSTERS])
 class TschuprowsT(ChiSquareMetric):
-    """Strength of association, 1 only where each side follows from the other.
+    """Tschuprow's T: strength of association, 1 only where each side determines the other.
 
     Formula: sqrt(chi2 / n / sqrt((R - 1) (C - 1)))
     Deviates: torchmetrics corrects the bias by default, and with it tables of 2 x 2 by Yates'
@@ -124,14 +124,14 @@ class TschuprowsT(ChiSquareMetric):
 
     objective = MAXIMIZE
 
-    def most(self, rows: float, columns: float) -> float:
-        """The geometric mean of both sides less one."""
+    def largest(self, rows: float, columns: float) -> float:
+        """Return the geometric mean of both sides less one."""
         return float((max(rows - 1, 0) * max(columns - 1, 0)) ** 0.5)
 
 
 @register_metric("pearsons_contingency", [CATEGORY, CLUSTERS], aliases=["pearsons_contingency_coefficient"])
 class PearsonsContingency(NominalMetric):
-    """Strength of association by chi-square; K classes reach sqrt((K - 1) / K) at most.
+    """Pearson's contingency coefficient; K classes reach sqrt((K - 1) / K) at most.
 
     Value: float in [0, 1), no unit, higher is better; nan where one side has a single value.
     Formula: sqrt(chi2 / (n + chi2))
@@ -146,8 +146,8 @@ class PearsonsContingency(NominalMetric):
 
     objective = MAXIMIZE
 
-    def measured(self, table: Table) -> Tensor:
-        """Bend the mean square contingency into [0, 1)."""
+    def of_table(self, table: Table) -> Tensor:
+        """Map the mean square contingency to [0, 1)."""
         if min(len(table.rows), len(table.columns)) < 2:
             return self.undefined(_ONE_VALUE)
         squared = mean_square_contingency(table)
@@ -156,10 +156,10 @@ class PearsonsContingency(NominalMetric):
 
 @register_metric("theils_u", [CATEGORY, CLUSTERS], aliases=["uncertainty_coefficient"])
 class TheilsU(NominalMetric):
-    """Share of one side's entropy that the other side explains.
+    """Theil's U: the share of one side's entropy that the other side explains.
 
     Args:
-        explained: which side is to be explained by the other.
+        explained: which side the other side explains.
 
     Value: float in [0, 1], no unit, 1 is best; nan where the side to be explained has a single value.
     Formula: mutual information / entropy of the explained side
@@ -180,8 +180,8 @@ class TheilsU(NominalMetric):
         super().__init__()
         self.explained = explained
 
-    def measured(self, table: Table) -> Tensor:
-        """Divide by the entropy of the explained side."""
+    def of_table(self, table: Table) -> Tensor:
+        """Divide the mutual information by the entropy of the explained side."""
         sizes = table.rows if self.explained == "target" else table.columns
         if len(sizes) < 2:
             return self.undefined(f"the {self.explained} has a single value, which needs no explanation")

@@ -1,4 +1,4 @@
-"""Clusters held against known groups: agreement that does not look at the numbers of the groups."""
+"""Agreement of clusters with known groups, by pairs of rows or by matching."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ._base import GroupingMetric, best_assignment, pairs
 
 
 class ClusteringMetric(GroupingMetric):
-    """Agreement of predicted clusters with known groups."""
+    """Base class of agreement of predicted clusters with known groups."""
 
     family: ClassVar[str] = "external_clustering"
 
 
 @register_metric("rand", [CLUSTERS], aliases=["rand_score", "rand_index"])
 class Rand(ClusteringMetric):
-    """Share of all pairs of rows that both sides keep together or both keep apart.
+    """Rand index: the share of pairs of rows on which both groupings agree, together or apart.
 
     Value: float in [0, 1], no unit, 1 is best; nan for fewer than two rows, and for weights that are no
         whole numbers.
@@ -39,8 +39,8 @@ class Rand(ClusteringMetric):
     objective = MAXIMIZE
     chance_of_rows = True
 
-    def measured(self, table: Table) -> Tensor:
-        """Count pairs by the cells and margins."""
+    def of_table(self, table: Table) -> Tensor:
+        """Return the share of pairs from the cells and margins."""
         every = pairs(table.total)
         if not every > 0:
             return self.undefined("there is no pair of rows")
@@ -49,7 +49,7 @@ class Rand(ClusteringMetric):
 
 @register_metric("adjusted_rand", [CLUSTERS], aliases=["adjusted_rand_score", "adjusted_rand_index"])
 class AdjustedRand(ClusteringMetric):
-    """Rand index, set against what clusters of these sizes would reach by chance.
+    """Rand index adjusted for the agreement that clusters of these sizes reach by chance.
 
     Value: float in [-1, 1], no unit, 1 is best, 0 is chance, -0.5 at worst; 1 where both sides group the
         rows alike; nan for fewer than two rows, and for weights that are no whole numbers.
@@ -66,8 +66,8 @@ class AdjustedRand(ClusteringMetric):
     objective = MAXIMIZE
     chance_of_rows = True
 
-    def measured(self, table: Table) -> Tensor:
-        """Take chance off both the pairs that are together and the most there could be."""
+    def of_table(self, table: Table) -> Tensor:
+        """Subtract the expected pairs from the pairs that are together and from their maximum."""
         every = pairs(table.total)
         if not every > 0:
             return self.undefined("there is no pair of rows")
@@ -79,7 +79,7 @@ class AdjustedRand(ClusteringMetric):
 
 @register_metric("fowlkes_mallows", [CLUSTERS], aliases=["fowlkes_mallows_score", "fowlkes_mallows_index"])
 class FowlkesMallows(ClusteringMetric):
-    """Geometric mean of the precision and the recall with which pairs of rows are put together.
+    """Geometric mean of precision and recall over the pairs of rows that are put together.
 
     Value: float in [0, 1], no unit, 1 is best; nan where one side puts no two rows together, and for weights
         that are no whole numbers.
@@ -96,8 +96,8 @@ class FowlkesMallows(ClusteringMetric):
     objective = MAXIMIZE
     chance_of_rows = True
 
-    def measured(self, table: Table) -> Tensor:
-        """Divide the pairs by the geometric mean of both sides'."""
+    def of_table(self, table: Table) -> Tensor:
+        """Divide the common pairs by the geometric mean of the pairs of both sides."""
         rows, columns = pairs(table.rows), pairs(table.columns)
         if not rows * columns > 0:
             return self.undefined("one side puts no two rows together")
@@ -106,7 +106,9 @@ class FowlkesMallows(ClusteringMetric):
 
 @register_metric("purity", [CLUSTERS])
 class Purity(ClusteringMetric):
-    """Share of rows that belong to the largest group of their cluster; a cluster per row reaches 1.
+    """Share of rows that belong to the largest group of their cluster.
+
+    With a cluster per row it is 1.
 
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
     Formula: sum over clusters of the largest cell / rows
@@ -120,7 +122,7 @@ class Purity(ClusteringMetric):
 
     objective = MAXIMIZE
 
-    def measured(self, table: Table) -> Tensor:
+    def of_table(self, table: Table) -> Tensor:
         """Sum the largest cells of the columns."""
         largest = torch.zeros_like(table.columns).scatter_reduce(0, table.column, table.cells, "amax")
         return largest.sum() / table.total
@@ -128,10 +130,10 @@ class Purity(ClusteringMetric):
 
 @register_metric("cluster_accuracy", [CLUSTERS])
 class ClusterAccuracy(ClusteringMetric):
-    """Share of rows that are right when clusters are given the names of groups in the best one-to-one way.
+    """Accuracy of clusters under the best one-to-one assignment to groups.
 
-    Clusters beyond the number of groups get no name and are wrong. The best way is found exactly, in a dense
-    table of groups by clusters.
+    Clusters beyond the number of groups have no group and are wrong. The best assignment is found exactly, in
+    a dense table of groups by clusters.
 
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
     Formula: max over one-to-one namings of the rows in named cells / rows
@@ -145,8 +147,8 @@ class ClusterAccuracy(ClusteringMetric):
 
     objective = MAXIMIZE
 
-    def measured(self, table: Table) -> Tensor:
-        """Name the clusters and count."""
+    def of_table(self, table: Table) -> Tensor:
+        """Assign clusters to groups and return the share of right rows."""
         dense = torch.zeros(len(table.rows), len(table.columns), dtype=torch.float64)
         dense[table.row.cpu(), table.column.cpu()] = table.cells.cpu()
         row, column = best_assignment(dense.numpy())

@@ -1,1 +1,1 @@
-"""Text and sequence metrics, a file per family."""
+"""Text and sequence metrics, one file per family."""

@@ -1,4 +1,4 @@
-"""BLEU: of each text, averaged; of a corpus of texts; of a corpus of token ids."""
+"""BLEU per text and over a corpus, and chrF."""
 
 from __future__ import annotations
 
@@ -23,46 +23,49 @@ from ...statistics.ngrams import NgramMatches
 from ...statistics.statistic import Statistic
 from ...statistics.text_counts import TOKENIZERS, Tokenize, normalized_words, words
 from ...statistics.totals import RowTotals, Sums
-from .words import TextMetric, compared, draw_texts, numbers, per_row, reference_counts
+from .words import TextMetric, draw_texts, ngram_matches, numbers, per_row, reference_counts
 
 Floats = NDArray[np.float64]
-_FLOOR = 0.1
 Smooth = Literal["exp", "none", "floor"]
 Scale = Literal["percent", "share"]
 
 ORDERS = 4
 _ORDERS = np.arange(1, ORDERS + 1)[:, None]
 EPSILON = 1e-12  # what an order without a match counts as, in ParlAI's use of NLTK's first method
+_FLOOR = 0.1  # what an order without a match counts as, with `smooth=floor`
+
+_CHRF_EPSILON = 1e-16
+_PUNCTUATION = frozenset(string.punctuation)
 
 
 def sentence_bleus(batch: Outputs) -> Floats:
-    """The block of BLEU-1 to BLEU-4 of each text: shape (N, 4)."""
+    """Return the block of BLEU-1 to BLEU-4 of each text, shape (N, 4)."""
     return batch.block("sentence bleus", lambda batch: bleus_of(_matches(batch)))
 
 
 def _matches(batch: Outputs) -> NgramMatches:
-    """Compare with all references at once; a text that normalizes to nothing is one empty word."""
-    found = compared(batch, "normalized", normalized_words)
-    if found.one_pair_each and numbers(batch).lengths.all():
-        return found
+    """Return the matches with all references at once; a text that normalizes to nothing is one empty word."""
+    matches = ngram_matches(batch, "normalized", normalized_words)
+    if matches.one_pair_each and numbers(batch).lengths.all():
+        return matches
     return NgramMatches.of_numbers(numbers(batch).filled(), reference_counts(batch))
 
 
-def bleus_of(found: NgramMatches) -> Floats:
-    """BLEU-1 to BLEU-4 of each row: shape (N, 4)."""
-    matched, length = found.matched_up_to(ORDERS), found.predicted_lengths
+def bleus_of(matches: NgramMatches) -> Floats:
+    """Return BLEU-1 to BLEU-4 of each row, shape (N, 4)."""
+    matched, length = matches.matched_up_to(ORDERS), matches.predicted_lengths
     bleus: Floats = np.maximum(matched, EPSILON)
     bleus /= np.maximum(length - (_ORDERS - 1), 1)
     np.log(bleus, out=bleus).cumsum(0, out=bleus)
     bleus /= _ORDERS
-    bleus += np.minimum(0, 1 - found.closest_lengths / length)  # by how much it is too short
+    bleus += np.minimum(0, 1 - matches.closest_lengths / length)  # brevity penalty
     np.exp(bleus, out=bleus)
     bleus *= matched[0] > 0
     return bleus.T
 
 
 class SentenceBleu(TextMetric):
-    """Mean over texts of their BLEU up to n-grams of one order; ParlAI's form.
+    """Base class of means over texts of their BLEU up to n-grams of one order, as in ParlAI.
 
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
     """
@@ -71,11 +74,11 @@ class SentenceBleu(TextMetric):
     order: ClassVar[int]
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Give each text's BLEU."""
+        """Return the BLEU of each text."""
         return per_row(sentence_bleus(batch)[:, self.order - 1], batch)
 
     def contribution(self, batch: Outputs) -> Sums:
-        """Sum them; plain numbers do where no row is weighed."""
+        """Return the sum and the number of rows, as plain numbers where rows have no weights."""
         if batch.weight is not None or not on_host(batch.target):
             return super().contribution(batch)
         return float(sentence_bleus(batch)[:, self.order - 1].sum()), float(len(batch))
@@ -83,7 +86,7 @@ class SentenceBleu(TextMetric):
 
 @register_metric("bleu_1", [TEXT], aliases=["bleu-1", "bleu1"])
 class Bleu1(SentenceBleu):
-    """Mean over texts of their BLEU of words: the share that a reference has, less if the text is too short.
+    """Mean over texts of their BLEU of single words, with a penalty for texts that are too short.
 
     Texts are normalized as for `accuracy`. A text that shares no word with a reference scores 0.
 
@@ -122,7 +125,7 @@ class Bleu2(SentenceBleu):
 
 @register_metric("bleu_3", [TEXT], aliases=["bleu-3", "bleu3"])
 class Bleu3(SentenceBleu):
-    """Mean over texts of their BLEU up to three words.
+    """Mean over texts of their BLEU of up to three words.
 
     Texts are normalized as for `accuracy`. An order without a match counts as 1e-12 matches; a text that
     shares no word with a reference scores 0.
@@ -142,7 +145,7 @@ class Bleu3(SentenceBleu):
 
 @register_metric("bleu_4", [TEXT], aliases=["bleu-4", "bleu4", "nlg_bleu"])
 class Bleu4(SentenceBleu):
-    """Mean over texts of their BLEU up to four words.
+    """Mean over texts of their BLEU of up to four words.
 
     Texts are normalized as for `accuracy`. An order without a match counts as 1e-12 matches; a text that
     shares no word with a reference scores 0.
@@ -167,26 +170,26 @@ class BleuCounts(RowTotals):
         super().__init__(tokenize=tokenize, lowercase=lowercase)
 
     def columns(self, batch: Outputs) -> Tensor:
-        """Count each row."""
+        """Return the counts of each row."""
         tokenizer, lowercase = TOKENIZERS[self.params["tokenize"]], self.params["lowercase"]
 
-        def cut(text: str) -> list[str]:
+        def tokens_of(text: str) -> list[str]:
             return tokenizer(text.lower() if lowercase else text)
 
         name = f"{self.params['tokenize']}{' lower' if lowercase else ''}"
-        found = NgramMatches(*words(batch, name, cut))
+        matches = NgramMatches(*words(batch, name, tokens_of))
         counts = [
-            found.predicted_lengths,
-            found.closest_lengths,
-            *found.matched_up_to(ORDERS),
-            *(found.predicted(order) for order in range(1, ORDERS + 1)),
+            matches.predicted_lengths,
+            matches.closest_lengths,
+            *matches.matched_up_to(ORDERS),
+            *(matches.predicted(order) for order in range(1, ORDERS + 1)),
         ]
         return per_row(np.stack(counts, 1), batch)
 
 
 @register_metric("bleu", [TEXT], aliases=["corpus_bleu", "sacrebleu"])
 class CorpusBleu(Metric):
-    """BLEU of the corpus: matches of all texts are pooled before any ratio, in percent.
+    """BLEU of the corpus, in percent: matches of all texts are pooled before any ratio.
 
     Args:
         tokenize: `13a` (WMT's), `char`, or `none` for texts that are tokens between spaces already.
@@ -194,7 +197,7 @@ class CorpusBleu(Metric):
         order: the longest n-grams, 1 to 4.
         smooth: `exp`, the k-th order without a match counts as 1/2^k matches; `none`, BLEU is then 0;
             or `floor`: such an order counts as a tenth of a match.
-        add_k: how many n-grams and matches more each order has but the first, as in sacrebleu's `add-k`.
+        add_k: number added to the n-grams and matches of each order but the first, as by sacrebleu's `add-k`.
         scale: `percent`, as in papers and sacrebleu; or `share`, as in torchmetrics.
 
     Shape:
@@ -241,11 +244,11 @@ class CorpusBleu(Metric):
         self.smooth, self.add_k, self.scale = smooth, float(add_k), scale
 
     def statistics(self) -> dict[str, Statistic]:
-        """Need the corpus counts under the tokenizer."""
+        """Return the corpus counts under the tokenizer."""
         return {"counts": BleuCounts(self.tokenize, self.lowercase)}
 
     def compute(self) -> Tensor:
-        """Pool, then divide; nan with a reason when no row weighs anything."""
+        """Return the BLEU of the pooled counts; nan with a reason when no row has a weight."""
         pooled = self.statistic(BleuCounts)
         if pooled.counted_nothing:
             return self.undefined("no row counted")
@@ -253,7 +256,7 @@ class CorpusBleu(Metric):
         matched, possible = counts[: self.order], counts[ORDERS : ORDERS + self.order]
         if self.add_k and any(matched):
             matched, possible = (
-                [first, *(one + self.add_k for one in longer)] for first, *longer in (matched, possible)
+                [first, *(count + self.add_k for count in longer)] for first, *longer in (matched, possible)
             )
         bleu = brevity(predicted, nearest) * _geometric_mean(matched, possible, self.smooth)
         return torch.tensor(bleu * (100 if self.scale == "percent" else 1), dtype=torch.float64)
@@ -265,33 +268,29 @@ class CorpusBleu(Metric):
 
 
 def brevity(predicted: float, right: float) -> float:
-    """The factor below 1 of predictions that are shorter than what was right."""
+    """Return the brevity penalty, below 1 for predictions that are shorter than the references."""
     if predicted >= right:
         return 1.0
     return math.exp(1 - right / predicted) if predicted else 0.0
 
 
 def _geometric_mean(matched: Sequence[float], possible: Sequence[float], smooth: Smooth) -> float:
-    """The geometric mean of the precisions; 0 if nothing matches or an order has no n-gram at all."""
+    """Return the geometric mean of the precisions; 0 if nothing matches or an order has no n-gram."""
     halved, logs = 1.0, 0.0
     if not any(matched) or not all(possible):
         return 0.0
-    for hits, all_of_them in zip(matched, possible, strict=True):
+    for hits, whole in zip(matched, possible, strict=True):
         if not hits and smooth == "none":
             return 0.0
         if not hits:
             halved /= 2
-        missing = _FLOOR if smooth == "floor" else halved
-        logs += math.log((hits or missing) / all_of_them)
+        substitute = _FLOOR if smooth == "floor" else halved
+        logs += math.log((hits or substitute) / whole)
     return math.exp(logs / len(matched))
 
 
-_EPS = 1e-16
-_PUNCTUATION = frozenset(string.punctuation)
-
-
 class ChrfCounts(RowTotals):
-    """Per order the n-grams of predictions, of references, and those matched: [3 numbers an order]."""
+    """Counts of the n-grams of predictions, of references, and of matches: 3 numbers per order."""
 
     def __init__(
         self, char_order: int, word_order: int, beta: float, lowercase: bool, eps_smoothing: bool
@@ -305,15 +304,15 @@ class ChrfCounts(RowTotals):
         )
 
     def columns(self, batch: Outputs) -> Tensor:
-        """Count each row, with the reference whose own score is the highest."""
+        """Return the counts of each row, with the reference of the highest score."""
         cased = " lower" if self.params["lowercase"] else ""
         kinds = [(f"chrF characters{cased}", self._characters, self.params["char_order"])]
         if self.params["word_order"]:
             kinds.append((f"chrF words{cased}", self._words, self.params["word_order"]))
         counts = []
         for name, tokenizer, orders in kinds:
-            found = NgramMatches(*words(batch, name, tokenizer), apart=True)
-            counts += [_counts(found, *row) for row in enumerate(found.matched_up_to(orders), 1)]
+            matches = NgramMatches(*words(batch, name, tokenizer), apart=True)
+            counts += [_counts(matches, *row) for row in enumerate(matches.matched_up_to(orders), 1)]
         pairs = np.concatenate(counts, 1)
         scores = F_SCORES[self.params["eps_smoothing"]](pairs, self.params["beta"])
         best = _first_best(scores, list(map(len, batch.references)))
@@ -329,10 +328,10 @@ class ChrfCounts(RowTotals):
         return text.lower() if self.params["lowercase"] else text
 
 
-def _counts(found: NgramMatches, order: int, matched: NDArray[np.int64]) -> Floats:
-    """N-grams of prediction (where the reference has any) and of reference, and those matched."""
-    right = found.right(order)
-    return np.stack([np.where(right > 0, found.predicted(order), 0), right, matched], 1)
+def _counts(matches: NgramMatches, order: int, matched: NDArray[np.int64]) -> Floats:
+    """Return n-grams of the prediction (where the reference has any), of the reference, and matches."""
+    right = matches.right(order)
+    return np.stack([np.where(right > 0, matches.predicted(order), 0), right, matched], 1)
 
 
 def _without_punctuation(word: str) -> tuple[str, ...]:
@@ -343,7 +342,7 @@ def _without_punctuation(word: str) -> tuple[str, ...]:
 
 
 def _first_best(scores: Floats, sizes: list[int]) -> NDArray[np.int64]:
-    """Of each row's references the place of the first with the highest score."""
+    """Return, for each row, the position of the first reference with the highest score."""
     ends = np.cumsum(sizes)
     return np.array(
         [end - size + scores[end - size : end].argmax() for end, size in zip(ends, sizes, strict=True)]
@@ -351,7 +350,7 @@ def _first_best(scores: Floats, sizes: list[int]) -> NDArray[np.int64]:
 
 
 def f_score(counts: Floats, beta: float) -> Floats:
-    """F of the mean precision and mean recall over the orders that both sides have, row by row."""
+    """Return, per row, the F-score of the mean precision and mean recall over the orders of both sides."""
     predicted, right, matched = (counts[:, start::3] for start in range(3))
     both = (predicted > 0) & (right > 0)
     orders = np.maximum(both.sum(1), 1)
@@ -363,25 +362,25 @@ def f_score(counts: Floats, beta: float) -> Floats:
 
 
 def mean_f_score(counts: Floats, beta: float) -> Floats:
-    """Average the F of each order, row by row; a missing precision or recall counts as 1e-16."""
+    """Return, per row, the mean F-score over orders; a missing precision or recall counts as 1e-16."""
     predicted, right, matched = (counts[:, start::3] for start in range(3))
-    precision = np.where(predicted > 0, matched / np.where(predicted > 0, predicted, 1), _EPS)
-    recall = np.where(right > 0, matched / np.where(right > 0, right, 1), _EPS)
+    precision = np.where(predicted > 0, matched / np.where(predicted > 0, predicted, 1), _CHRF_EPSILON)
+    recall = np.where(right > 0, matched / np.where(right > 0, right, 1), _CHRF_EPSILON)
     weighed = beta**2 * precision + recall
-    each = (1 + beta**2) * precision * recall / np.where(weighed > 0, weighed, 1)
-    scores: Floats = np.where(weighed > 0, each, _EPS).mean(1)
+    f_scores = (1 + beta**2) * precision * recall / np.where(weighed > 0, weighed, 1)
+    scores: Floats = np.where(weighed > 0, f_scores, _CHRF_EPSILON).mean(1)
     return scores
 
 
 F_SCORES = {False: f_score, True: mean_f_score}
-"""By whether the orders are smoothed."""
+"""The F-score of the counts, by whether orders are smoothed."""
 
 
 @register_metric("chrf", [TEXT], aliases={"chrf_plus_plus": "chrf(word_order=2)"})
 class Chrf(Metric):
-    """F-score of the character n-grams of a corpus, in percent; with words as well it is chrF++.
+    """F-score of the character n-grams of a corpus, in percent; with word n-grams it is chrF++.
 
-    White space does not count. Of several references the one with the highest score of its own counts.
+    White space does not count. Among several references the one with the highest score of its own counts.
 
     Args:
         char_order: the longest character n-grams.
@@ -436,12 +435,12 @@ class Chrf(Metric):
         self.lowercase, self.eps_smoothing, self.scale = lowercase, eps_smoothing, scale
 
     def statistics(self) -> dict[str, Statistic]:
-        """Need the n-gram counts."""
+        """Return the n-gram counts."""
         orders = self.char_order, self.word_order
         return {"counts": ChrfCounts(*orders, self.beta, self.lowercase, self.eps_smoothing)}
 
     def compute(self) -> Tensor:
-        """Pool, then take the F-score."""
+        """Return the F-score of the pooled counts."""
         counts = self.statistic(ChrfCounts)
         if counts.counted_nothing:
             return self.undefined("no row counted")

@@ -1,4 +1,4 @@
-"""Ranked candidates: where the right text stands among those that a model chose from."""
+"""Rank of the right text among the candidates that a model chose from."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from .words import draw_texts, per_row
 
 
 def ranks(batch: Outputs) -> NDArray[np.int64]:
-    """The block of ranks of the right text, from 1; 0 where no candidate is right."""
+    """Return the block of ranks of the right text, from 1; 0 where no candidate is right."""
     return batch.block("ranks of references", _ranks)
 
 
 def candidates_of(batch: Outputs) -> list[tuple[str, ...]]:
-    """The candidates of each row, best first.
+    """Return the candidates of each row, best first.
 
     Raises:
-        MetricInputError: they were not given, or not a list of texts for each row.
+        MetricInputError: they are missing, or not a list of texts for each row.
     """
     rows = batch.extras.get("candidates")
     if rows is None:
@@ -49,15 +49,15 @@ def candidates_of(batch: Outputs) -> list[tuple[str, ...]]:
 
 def _ranks(batch: Outputs) -> NDArray[np.int64]:
     form = cache(normalized)
-    found = []
+    places = []
     for row, references in zip(candidates_of(batch), batch.references, strict=True):
         right = set(map(form, references))
-        found.append(next((place for place, text in enumerate(row, 1) if form(text) in right), 0))
-    return np.array(found)
+        places.append(next((place for place, text in enumerate(row, 1) if form(text) in right), 0))
+    return np.array(places)
 
 
 class CandidateMetric(MeanMetric):
-    """A metric of ranked candidates, `candidates=`: for each row a list of texts, best first.
+    """Base class of metrics of ranked candidates, `candidates=`: a list of texts per row, best first.
 
     The references are the target, or the extra `references` beside token ids.
 
@@ -74,7 +74,7 @@ class CandidateMetric(MeanMetric):
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
-        """Draw a batch for the laws: eight candidates, the right one first but for the noise."""
+        """Draw a batch for the laws: eight candidates, the right one first apart from the noise."""
         batch = draw_texts(rows, 0.0, random)
         candidates = []
         for text in batch["predictions"]:
@@ -87,12 +87,12 @@ class CandidateMetric(MeanMetric):
 
 @register_metric("hits", [TEXT], aliases=["hits_at_k"])
 class TextHits(CandidateMetric):
-    """Share of rows with a right text among their first k candidates.
+    """Share of rows with a right text among their first `k` candidates.
 
     Texts are compared after normalization, as for `accuracy`.
 
     Args:
-        k: how many candidates count, as in `hits@5`.
+        k: number of candidates that count, as in `hits@5`.
 
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
 
@@ -117,17 +117,17 @@ class TextHits(CandidateMetric):
         self.k = k
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Give 1 for a row whose right text is among the first k."""
-        found = ranks(batch)
-        return per_row((found > 0) & (found <= self.k), batch)
+        """Return 1 for each row whose right text is among the first k, else 0."""
+        places = ranks(batch)
+        return per_row((places > 0) & (places <= self.k), batch)
 
 
 @register_metric("rank", [TEXT], aliases=["mean_rank"])
 class TextRank(CandidateMetric):
     """Mean rank of the right text among the candidates, from 1.
 
-    Texts are compared after normalization, as for `accuracy`. Where no candidate is right, the rank is one
-    behind the last.
+    Texts are compared after normalization, as for `accuracy`. Where no candidate is right, the rank is the
+    number of candidates plus 1.
 
     Value: float from 1, in places, 1 is best; nan before the first row.
     Formula: mean over rows of the rank of the first right candidate, candidates + 1 if there is none
@@ -142,15 +142,15 @@ class TextRank(CandidateMetric):
     objective = MINIMIZE
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Give each row's rank."""
-        found = ranks(batch)
+        """Return the rank of each row."""
+        places = ranks(batch)
         behind = np.array([len(row) + 1 for row in candidates_of(batch)])
-        return per_row(np.where(found > 0, found, behind), batch)
+        return per_row(np.where(places > 0, places, behind), batch)
 
 
 @register_metric("mrr", [TEXT], aliases=["mean_reciprocal_rank"])
 class TextReciprocalRank(CandidateMetric):
-    """Mean over rows of 1 / rank of the right text among the candidates; 0 where no candidate is right.
+    """Mean reciprocal rank of the right text among the candidates; 0 where no candidate is right.
 
     Texts are compared after normalization, as for `accuracy`.
 
@@ -168,6 +168,6 @@ class TextReciprocalRank(CandidateMetric):
     objective = MAXIMIZE
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Give each row's reciprocal rank."""
-        found = ranks(batch)
-        return per_row(np.where(found > 0, 1 / np.maximum(found, 1), 0.0), batch)
+        """Return the reciprocal rank of each row."""
+        places = ranks(batch)
+        return per_row(np.where(places > 0, 1 / np.maximum(places, 1), 0.0), batch)

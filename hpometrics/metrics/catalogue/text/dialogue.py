@@ -1,7 +1,7 @@
-"""Dialogue state: whether the slots that a turn's state holds are predicted, together and one by one.
+"""Dialogue state tracking: joint goal accuracy of turns, and precision, recall and F1 of slots.
 
-States are mappings from slot to value: a list of them as `slots=`, and of the right ones as `gold_slots=`,
-beside the texts of the turns.
+States are mappings from slot to value: the predicted ones are passed as the list `slots=`, the right ones as
+`gold_slots=`, beside the texts of the turns.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ def draw_states(rows: int, noise: float, random: torch.Generator) -> dict[str, A
     for _ in range(rows):
         values, guesses = torch.randint(6, (2, 4), generator=random)
         wrong = torch.rand(4, generator=random) < noise
-        predicted.append(_filled(torch.where(wrong, guesses, values)))
-        right.append(_filled(values))
+        predicted.append(_state(torch.where(wrong, guesses, values)))
+        right.append(_state(values))
     return {"predictions": [""] * rows, "target": [""] * rows, "slots": predicted, "gold_slots": right}
 
 
-def _filled(values: Tensor) -> dict[str, int]:
-    """A value from 3 up means that the slot is not there."""
+def _state(values: Tensor) -> dict[str, int]:
+    """Return a state without the slots whose value is 3 or more."""
     return {f"slot{slot}": value for slot, value in enumerate(values.tolist()) if value < 3}
 
 
-def _equal(batch: Outputs) -> Tensor:
-    """1 for each turn whose predicted state is the right one."""
+def _right_turns(batch: Outputs) -> Tensor:
+    """Return 1 for each turn whose predicted state is the right one, else 0."""
     return per_row(np.array([slots == right for slots, right in zip(*states(batch), strict=True)]), batch)
 
 
-def _empty(batch: Outputs) -> Tensor:
-    """1 for each turn whose right state has no slot."""
+def _empty_turns(batch: Outputs) -> Tensor:
+    """Return 1 for each turn whose right state has no slot, else 0."""
     return per_row(np.array([not right for right in states(batch).right]), batch)
 
 
 class JointGoal(MeanMetric):
-    """A share of turns whose whole state is right.
+    """Base class of shares of turns whose whole state is right.
 
     Shape:
         slots, gold_slots: N mappings from slot to value, predicted and right; beside N texts.
@@ -71,7 +71,7 @@ class JointGoal(MeanMetric):
 
 @register_metric("jga", [TEXT], aliases=["joint_goal_accuracy"])
 class JointGoalAccuracy(JointGoal):
-    """Share of turns whose predicted state has exactly the right slots with the right values.
+    """Joint goal accuracy: the share of turns with exactly the right slots and values.
 
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
     Formula: turns whose slots equal the right ones / turns
@@ -87,8 +87,8 @@ class JointGoalAccuracy(JointGoal):
     objective = MAXIMIZE
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Give 1 for a turn whose state is right."""
-        return _equal(batch)
+        """Return 1 for each turn whose state is right, else 0."""
+        return _right_turns(batch)
 
 
 @register_metric("jga_empty", [TEXT])
@@ -109,8 +109,8 @@ class EmptyGoalAccuracy(JointGoal):
     objective = MAXIMIZE
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
-        """Give 1 for a right turn; those without a right slot count."""
-        return _equal(batch), _empty(batch)
+        """Return 1 for each right turn, and as its weight 1 for a turn without a right slot."""
+        return _right_turns(batch), _empty_turns(batch)
 
 
 @register_metric("jga_noempty", [TEXT])
@@ -131,12 +131,12 @@ class FilledGoalAccuracy(JointGoal):
     objective = MAXIMIZE
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
-        """Give 1 for a right turn; those with a right slot count."""
-        return _equal(batch), 1 - _empty(batch)
+        """Return 1 for each right turn, and as its weight 1 for a turn with a right slot."""
+        return _right_turns(batch), 1 - _empty_turns(batch)
 
 
 class SlotMetric(Metric):
-    """A ratio of slots counted over all turns.
+    """Base class of ratios of slots counted over all turns.
 
     Shape:
         slots, gold_slots: N mappings from slot to value, predicted and right; beside N texts.
@@ -149,11 +149,11 @@ class SlotMetric(Metric):
     extras: ClassVar[tuple[str, ...]] = EXTRAS
 
     def statistics(self) -> dict[str, Statistic]:
-        """Need the counts of slots."""
+        """Return the counts of slots."""
         return {"slots": SlotCounts()}
 
     def ratio(self, hits: Tensor, whole: Tensor, reason: str) -> Tensor:
-        """Divide; nan with the reason where there is nothing to divide by."""
+        """Return hits / whole; nan with the reason where the denominator is 0."""
         return hits / whole if whole else self.undefined(reason)
 
     @staticmethod

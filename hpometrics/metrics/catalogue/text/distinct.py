@@ -1,4 +1,4 @@
-"""Distinct n-grams: how varied the predicted texts are, each by itself and all together."""
+"""Distinct n-grams: the diversity of predicted texts, within each and over all."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def draw_varied(rows: int, noise: float, random: torch.Generator) -> dict[str, A
     """Draw texts of different words, of which a share `noise` is replaced by the same one."""
     texts = []
     for _ in range(rows):
-        varied = torch.randperm(5000, generator=random)[:8]
-        same = torch.rand(8, generator=random) < noise
-        texts.append(" ".join(f"w{number}" for number in varied.masked_fill(same, 0).tolist()))
+        numbers = torch.randperm(5000, generator=random)[:8]
+        repeated = torch.rand(8, generator=random) < noise
+        texts.append(" ".join(f"w{number}" for number in numbers.masked_fill(repeated, 0).tolist()))
     return {"predictions": texts, "target": texts}
 
 
 class IntraDistinct(MeanMetric):
-    """Mean over texts of the share of their n-grams that are different.
+    """Base class of means over texts of the share of their n-grams that are distinct.
 
     Shape:
         predictions: N texts; the target is not read.
@@ -46,21 +46,21 @@ class IntraDistinct(MeanMetric):
     n: ClassVar[int]
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Give each text's share."""
+        """Return the share of each text."""
         shares = []
         for text in predicted_words(batch):
-            found = ngrams(text, self.n)
-            shares.append(len(set(found)) / len(found) if found else NO_NGRAM)
+            grams = ngrams(text, self.n)
+            shares.append(len(set(grams)) / len(grams) if grams else NO_NGRAM)
         return per_row(np.array(shares), batch)
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
-        """Draw a batch for the laws: the noisier, the more one word is repeated."""
+        """Draw a batch for the laws in which one word is repeated more often with more noise."""
         return draw_varied(rows, noise, random)
 
 
 class InterDistinct(Metric):
-    """Share of the n-grams of all texts that are different.
+    """Base class of shares of the n-grams of all texts that are distinct.
 
     Shape:
         predictions: N texts; the target is not read.
@@ -74,25 +74,25 @@ class InterDistinct(Metric):
     n: ClassVar[int]
 
     def statistics(self) -> dict[str, Statistic]:
-        """Need the set of n-grams."""
+        """Return the set of n-grams."""
         return {"ngrams": DistinctNgrams(self.n)}
 
     def compute(self) -> Tensor:
-        """Divide the different ones by all."""
-        seen = self.statistic(DistinctNgrams)
-        if not seen.total:
+        """Divide the distinct n-grams by all n-grams."""
+        grams = self.statistic(DistinctNgrams)
+        if not grams.total:
             return self.undefined(f"no text has {'a word' if self.n == 1 else f'{self.n} words'}")
-        return torch.tensor(seen.distinct / seen.total, dtype=torch.float64)
+        return torch.tensor(grams.distinct / grams.total, dtype=torch.float64)
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
-        """Draw a batch for the laws: the noisier, the more one word is repeated."""
+        """Draw a batch for the laws in which one word is repeated more often with more noise."""
         return draw_varied(rows, noise, random)
 
 
 @register_metric("intradistinct_1", [TEXT], aliases=["intradistinct-1"])
 class IntraDistinct1(IntraDistinct):
-    """Mean over texts of the share of their words that are different, after normalization as for `accuracy`.
+    """Mean over texts of the share of their words that are distinct, normalized as for `accuracy`.
 
     Formula: mean over rows of max(different words, 1e-12) / max(words, 1e-5)
     Source: Li et al. 2016, NAACL; by text as in ParlAI.
@@ -109,7 +109,7 @@ class IntraDistinct1(IntraDistinct):
 
 @register_metric("intradistinct_2", [TEXT], aliases=["intradistinct-2"])
 class IntraDistinct2(IntraDistinct):
-    """Mean over texts of the share of their pairs of words that are different, normalized as for `accuracy`.
+    """Mean over texts of the share of their pairs of words that are distinct, normalized as for `accuracy`.
 
     A text of one word scores 1e-7, as in ParlAI.
 
@@ -128,9 +128,9 @@ class IntraDistinct2(IntraDistinct):
 
 @register_metric("interdistinct_1", [TEXT], aliases=["interdistinct-1", "distinct_1"])
 class InterDistinct1(InterDistinct):
-    """Share of the words of all texts together that are different, after normalization as for `accuracy`.
+    """Share of the words of all texts together that are distinct, normalized as for `accuracy`.
 
-    A row of weight w adds w times as many words, and the same different ones; a word of rows that weigh less
+    A row of weight w adds w times as many words, and the same distinct ones; a word of rows that weigh less
     than 1 together is a part of a word.
 
     Value: float in [0, 1], no unit, 1 is best; nan if no text has a word.
@@ -150,9 +150,9 @@ class InterDistinct1(InterDistinct):
 
 @register_metric("interdistinct_2", [TEXT], aliases=["interdistinct-2", "distinct_2"])
 class InterDistinct2(InterDistinct):
-    """Share of the pairs of words of all texts together that are different, normalized as for `accuracy`.
+    """Share of the pairs of words of all texts together that are distinct, normalized as for `accuracy`.
 
-    A row of weight w adds w times as many pairs, and the same different ones; a pair of rows that weigh less
+    A row of weight w adds w times as many pairs, and the same distinct ones; a pair of rows that weigh less
     than 1 together is a part of a pair.
 
     Value: float in [0, 1], no unit, 1 is best; nan if no text has two words.

@@ -1,4 +1,4 @@
-"""Edit distance of texts: error rates over words and characters, and what alignments share."""
+"""Edit distances of texts, and error rates over words and characters."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ from .words import TextMetric, draw_texts, per_row
 Unit = Literal["word", "character"]
 
 
-def _cut(batch: Outputs, unit: Unit) -> Words:
+def _tokens(batch: Outputs, unit: Unit) -> Words:
     return words(batch, f"raw {unit}s", str.split if unit == "word" else list)
 
 
 def nearest(text: Sequence[str], references: Iterable[Sequence[str]]) -> tuple[int, int]:
-    """The edits to the reference with the fewest per token of its own, and its length."""
+    """Return the edits to the reference with the fewest edits per token, and its length."""
     pairs = [(edit_distance(text, reference), len(reference)) for reference in references]
     return min(pairs, key=lambda pair: (pair[0] / max(pair[1], 1), pair[1]))
 
 
 class EditCounts(RowTotals):
-    """Edits and length of the nearest reference, over words or characters."""
+    """Counts of the edits and the length of the nearest reference, over words or characters."""
 
     def __init__(self, unit: Unit) -> None:
         super().__init__(unit=unit)
 
     def columns(self, batch: Outputs) -> Tensor:
-        """Count each row."""
-        texts = _cut(batch, self.params["unit"])
+        """Return the counts of each row."""
+        texts = _tokens(batch, self.params["unit"])
         return per_row(np.array(list(map(nearest, texts.predictions, texts.references))), batch)
 
 
 class AlignedCounts(RowTotals):
-    """Edits, hits and lengths of prediction and nearest reference, over words."""
+    """Counts of edits, hits and lengths of prediction and nearest reference, over words."""
 
     def columns(self, batch: Outputs) -> Tensor:
-        """Count each row."""
-        texts = _cut(batch, "word")
+        """Return the counts of each row."""
+        texts = _tokens(batch, "word")
         right = [_nearest_words(*row) for row in zip(texts.predictions, texts.references, strict=True)]
         numbers: dict[str, int] = {}
         first, first_lengths = _padded(texts.predictions, numbers)
@@ -68,14 +68,14 @@ def _nearest_words(text: list[str], references: list[list[str]]) -> list[str]:
 
 
 def _padded(texts: Sequence[Sequence[str]], numbers: dict[str, int]) -> tuple[Tensor, Tensor]:
-    """Number the words; rows padded to one length, and their own lengths."""
+    """Return the numbers of the words, rows padded to one length, and the lengths of the rows."""
     rows = [torch.tensor([numbers.setdefault(word, len(numbers)) for word in text]).long() for text in texts]
     padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1)
     return padded, torch.tensor([len(row) for row in rows])
 
 
 class ErrorRate(Metric):
-    """A ratio of pooled edit counts.
+    """Base class of ratios of pooled edit counts.
 
     Shape:
         predictions: N texts.
@@ -100,9 +100,9 @@ class ErrorRate(Metric):
 
 @register_metric("wer", [TEXT], aliases=["word_error_rate"])
 class WordErrorRate(ErrorRate):
-    """Word edits that turn the predictions into the references, per word of the references.
+    """Word error rate: word edits that turn predictions into references, per word of the references.
 
-    Words are what white space separates; nothing is normalized. Of several references the one with the
+    Words are separated by white space; nothing is normalized. Among several references the one with the
     fewest edits per word counts.
 
     Shape:
@@ -122,7 +122,7 @@ class WordErrorRate(ErrorRate):
     objective = MINIMIZE
 
     def statistics(self) -> dict[str, Statistic]:
-        """Need the edits over words."""
+        """Return the edits over words."""
         return {"edits": EditCounts("word")}
 
     def compute(self) -> Tensor:
@@ -132,9 +132,9 @@ class WordErrorRate(ErrorRate):
 
 @register_metric("cer", [TEXT], aliases=["char_error_rate"])
 class CharacterErrorRate(ErrorRate):
-    """Character edits that turn the predictions into the references, per character of the references.
+    """Character error rate: character edits that turn predictions into references, per character of them.
 
-    Spaces are characters; nothing is normalized. Of several references the one with the fewest edits per
+    Spaces are characters; nothing is normalized. Among several references the one with the fewest edits per
     character counts.
 
     Shape:
@@ -154,7 +154,7 @@ class CharacterErrorRate(ErrorRate):
     objective = MINIMIZE
 
     def statistics(self) -> dict[str, Statistic]:
-        """Need the edits over characters."""
+        """Return the edits over characters."""
         return {"edits": EditCounts("character")}
 
     def compute(self) -> Tensor:
@@ -164,7 +164,7 @@ class CharacterErrorRate(ErrorRate):
 
 @register_metric("edit_distance", [TEXT])
 class EditDistance(TextMetric):
-    """Mean over texts of the character edits that turn them into their nearest reference.
+    """Mean number of character edits that turn a text into its nearest reference.
 
     Value: float from 0, in edits, 0 is best; nan before the first row.
     Formula: mean over rows of the fewest substitutions + deletions + insertions
@@ -180,17 +180,17 @@ class EditDistance(TextMetric):
     objective = MINIMIZE
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Give each text's distance."""
+        """Return the distance of each text."""
         pairs = zip(batch.texts, batch.references, strict=True)
         return per_row(np.array([min(edit_distance(text, r) for r in right) for text, right in pairs]), batch)
 
 
 @register_metric("mer", [TEXT])
 class MatchErrorRate(ErrorRate):
-    """Share of the aligned words that are edits: 1 minus the share that is a match.
+    """Match error rate: the share of the aligned words that are edits.
 
-    Of all alignments with the fewest edits the one with the most matches counts. Words are what white space
-    separates; nothing is normalized.
+    Among the alignments with the fewest edits the one with the most matches counts. Words are separated by
+    white space; nothing is normalized.
 
     Value: float in [0, 1], no unit, 0 is best; nan if no text holds a word.
     Formula: edits / (hits + edits), both pooled
@@ -207,34 +207,34 @@ class MatchErrorRate(ErrorRate):
     objective = MINIMIZE
 
     def statistics(self) -> dict[str, Statistic]:
-        """Need edits and hits of the alignments."""
+        """Return the edits and hits of the alignments."""
         return {"alignments": AlignedCounts()}
 
     def compute(self) -> Tensor:
-        """Divide edits by all that is aligned."""
+        """Divide edits by edits and hits."""
         edits, hits, _, _ = self.statistic(AlignedCounts).total
         return edits / (edits + hits) if edits + hits else self.undefined("no text holds a word")
 
 
 class PreservedWords(ErrorRate):
-    """Words preserved or lost, as a function of hits and both lengths."""
+    """Base class of word information preserved or lost, a function of hits and both lengths."""
 
     def statistics(self) -> dict[str, Statistic]:
-        """Need hits and lengths of the alignments."""
+        """Return the hits and lengths of the alignments."""
         return {"alignments": AlignedCounts()}
 
-    def preserved(self) -> Tensor:
-        """The product of the shares of predicted and of right words that are hits."""
+    def preserved_share(self) -> Tensor:
+        """Return the product of the shares of predicted and of right words that are hits."""
         _, hits, predicted, right = self.statistic(AlignedCounts).total
         if not predicted and not right:
             return self.undefined("no text holds a word")
         shares: Tensor = hits / torch.stack([predicted, right])
-        return shares.nan_to_num(nan=0.0).prod()  # of no words none is a hit
+        return shares.nan_to_num(nan=0.0).prod()  # without words there is no hit
 
 
 @register_metric("wip", [TEXT])
 class WordInformationPreserved(PreservedWords):
-    """Share of predicted words that are hits, times the share of the references' words that are.
+    """Word information preserved: the share of hits among predicted words, times that among right words.
 
     Alignments are those of `mer`.
 
@@ -253,12 +253,12 @@ class WordInformationPreserved(PreservedWords):
 
     def compute(self) -> Tensor:
         """Multiply the two shares."""
-        return self.preserved()
+        return self.preserved_share()
 
 
 @register_metric("wil", [TEXT])
 class WordInformationLost(PreservedWords):
-    """1 minus the word information preserved, `wip`.
+    """Word information lost: 1 minus the word information preserved, `wip`.
 
     Value: float in [0, 1], no unit, 0 is best; nan if no text holds a word.
     Formula: 1 - hits / predicted words * hits / words of the references, all pooled
@@ -274,21 +274,21 @@ class WordInformationLost(PreservedWords):
     objective = MINIMIZE
 
     def compute(self) -> Tensor:
-        """Take what is preserved from 1."""
-        return 1 - self.preserved()
+        """Subtract the preserved share from 1."""
+        return 1 - self.preserved_share()
 
 
 @register_metric("eed", [TEXT], aliases=["extended_edit_distance"])
 class ExtendedEditDistance(TextMetric):
-    """Character edits that make the best reference of the text, which may jump where a word begins.
+    """Extended edit distance: character edits to the best reference, with jumps at the start of a word.
 
-    Marks are set apart and English abbreviations kept together, as its authors' program does.
+    Punctuation is separated and English abbreviations are kept together, as by its authors' program.
 
     Args:
-        alpha: what a jump costs.
-        rho: what each further visit of a character costs, or none.
-        deletion: what it costs to leave a character out.
-        insertion: what a missing character costs.
+        alpha: the cost of a jump.
+        rho: the cost of each character that is visited again or never.
+        deletion: the cost of leaving a character out.
+        insertion: the cost of a missing character.
 
     Value: float in [0, 1], no unit, 0 is best; nan before the first row.
     Formula: mean over rows of the least (edits + alpha jumps + rho visits) / (characters + rho visits)
@@ -313,26 +313,26 @@ class ExtendedEditDistance(TextMetric):
                 raise MetricNameError(f"eed: {name} is a number from 0, got {getattr(self, name)!r}")
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Give each text's distance from its best reference."""
+        """Return the distance of each text from its best reference."""
         rows = zip(batch.texts, batch.references, strict=True)
         return per_row(np.array([min(self._distances(text, right)) for text, right in rows]), batch)
 
     def _distances(self, text: str, references: Iterable[str]) -> Iterator[float]:
         costs = {"alpha": self.alpha, "rho": self.rho, "deletion": self.deletion, "insertion": self.insertion}
-        predicted = _set_apart(text)
+        predicted = _separate_marks(text)
         for right in references:
-            yield extended_edits(predicted, _set_apart(right), **costs)
+            yield extended_edits(predicted, _separate_marks(right), **costs)
 
 
 _MARK, _BLANKS = re.compile(r"[.!?,]"), re.compile(r"\s+")
 _IN_A_NUMBER, _TITLE = re.compile(r"(\d) ([.,]) (\d)"), re.compile(r"(Dr|Jr|Prof|Rev|Gen|Mr|Mt|Mrs|Ms) .")
-_ABBREVIATED = ("e.g.", "i.e.", "U.S.")
+_ABBREVIATIONS = ("e.g.", "i.e.", "U.S.")
 
 
-def _set_apart(text: str) -> str:
-    """Put a blank before each mark that is none of a number or an abbreviation, and around the text."""
+def _separate_marks(text: str) -> str:
+    """Insert a blank before each mark outside of numbers and abbreviations, and around the text."""
     spaced = _BLANKS.sub(" ", _MARK.sub(r" \g<0>", text.rstrip()))
     joined = _TITLE.sub(r"\1.", _IN_A_NUMBER.sub(r"\1\2\3", spaced))
-    for word in _ABBREVIATED:
+    for word in _ABBREVIATIONS:
         joined = joined.replace(" ".join(word), word)
     return f" {joined} "

@@ -1,4 +1,4 @@
-"""Generated token ids: how near a decoded sequence is to the right one, and how long it is."""
+"""Edit distance, BLEU and length of decoded sequences of token ids."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from .bleu import ORDERS, brevity
 
 
 def sequence_edits(batch: Outputs, end: int | None) -> Tensor:
-    """The block of edits between each decoded prediction and its target: (N,)."""
+    """Return the block of edits between each decoded prediction and its target, (N,)."""
     return batch.block(f"sequence edits {end}", lambda b: aligned(*decoded(b, end))[0])
 
 
 class SequenceEditCounts(RowTotals):
-    """Edits and tokens of the target."""
+    """Counts of edits and of the tokens of the target."""
 
     def __init__(self, end: int | None) -> None:
         super().__init__(end=end)
 
     def columns(self, batch: Outputs) -> Tensor:
-        """Count each row."""
+        """Return the counts of each row."""
         end = self.params["end"]
         return torch.stack([sequence_edits(batch, end), decoded(batch, end).target_lengths], 1).double()
 
 
 @register_metric("edit_distance", [SEQUENCE])
 class SequenceEditDistance(MeanMetric):
-    """Mean over sequences of the token edits that turn the prediction into the target.
+    """Mean number of token edits that turn a predicted sequence into its target.
 
     Args:
         end: the id that ends a sequence. Without it, prediction and target are read where the target counts;
@@ -66,13 +66,13 @@ class SequenceEditDistance(MeanMetric):
         self.end = end
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Give each sequence's distance."""
+        """Return the distance of each sequence."""
         return sequence_edits(batch, self.end).double()
 
 
 @register_metric("token_error_rate", [SEQUENCE, TEXT])
 class TokenErrorRate(Metric):
-    """Token edits that turn the predictions into the targets, per token of the targets.
+    """Token error rate: token edits that turn predictions into targets, per token of the targets.
 
     Args:
         end: the id that ends a sequence. Without it, prediction and target are read where the target counts;
@@ -98,7 +98,7 @@ class TokenErrorRate(Metric):
         self.end = end
 
     def statistics(self) -> dict[str, Statistic]:
-        """Need edits and lengths."""
+        """Return the edits and lengths."""
         return {"edits": SequenceEditCounts(self.end)}
 
     def compute(self) -> Tensor:
@@ -148,11 +148,11 @@ class FairseqBleu(Metric):
         self.order, self.end, self.unk = order, end, unk
 
     def statistics(self) -> dict[str, Statistic]:
-        """Need the counts of the corpus; of all orders, so that they can be shared."""
+        """Return the counts of the corpus, of all orders, so that metrics can share them."""
         return {"counts": SequenceBleuCounts(ORDERS, self.end, self.unk)}
 
     def compute(self) -> Tensor:
-        """Pool, then divide."""
+        """Return the BLEU of the pooled counts."""
         predicted, right, *counts = self.statistic(SequenceBleuCounts).total.tolist()
         if not predicted:
             return self.undefined("no token is predicted")
@@ -166,11 +166,11 @@ class FairseqBleu(Metric):
 
 @register_metric("gen_n_toks", [SEQUENCE, TEXT])
 class GeneratedTokens(MeanMetric):
-    """Mean number of tokens that are generated per sequence; it has no better and no worse.
+    """Mean number of tokens generated per sequence, which has no direction.
 
     Args:
-        end: the id that ends a sequence and does not count itself. Without it, as many tokens are generated
-            as there are positions that count.
+        end: the id that ends a sequence and does not count itself. Without it, every position that counts is
+            a generated token.
 
     Shape:
         preds, target: (N, T) int; positions whose target is the output's `ignore_index` do not count.
@@ -193,5 +193,5 @@ class GeneratedTokens(MeanMetric):
         self.end = end
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Give each sequence's length."""
+        """Return the length of each sequence."""
         return decoded(batch, self.end).preds_lengths.double()

@@ -1,4 +1,4 @@
-"""ROUGE: how much of the references' words, pairs of words and order the predicted texts have."""
+"""ROUGE: overlap of predicted texts with references in words, pairs of words and subsequences."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from ...features import TEXT
 from ...registry.register import register_metric
 from ...statistics.edits import common_length
 from ...statistics.text_counts import Tokenizer, alphanumeric_words, stemmed_words, summary_hits, words
-from .words import TextMetric, compared, per_row
+from .words import TextMetric, ngram_matches, per_row
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Measure = Literal["f", "p", "r"]
 
 
-class Shared(NamedTuple):
-    """What pairs of prediction and reference share, and how much each of them has."""
+class PairCounts(NamedTuple):
+    """Counts of pairs of prediction and reference: the common part, and the size of each side."""
 
     hits: Ints
     predicted: Ints
     right: Ints
 
     def score(self, measure: Measure) -> Floats:
-        """Precision, recall or F1 of each pair; 0 where nothing is shared."""
+        """Return precision, recall or F1 of each pair; 0 where the common part is empty."""
         whole = {"p": self.predicted, "r": self.right, "f": (self.predicted + self.right) / 2}[measure]
         scores: Floats = self.hits / np.maximum(whole, 1e-9)
         return scores
@@ -40,11 +40,11 @@ def _tokenizer(stem: bool) -> tuple[str, Tokenizer]:
 
 
 class Rouge(TextMetric):
-    """Mean over texts of a measure of what they share with their best reference.
+    """Base class of means over texts of the overlap with their best reference.
 
     Args:
         measure: `r`, recall, which ParlAI's names `rouge_1`, `rouge_2` and `rouge_L` mean; `p`, precision;
-            `f`, their F1 (rouge-score's). Each takes the reference that is best for it.
+            `f`, their F1 (rouge-score's). Each uses the reference that is best for it.
         stem: whether words of more than three letters are cut to their Porter stem; needs NLTK.
 
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
@@ -57,30 +57,30 @@ class Rouge(TextMetric):
         self.measure_: Measure = measure_
         self.stem = stem
 
-    def shared(self, batch: Outputs) -> Shared:
-        """What each pair of prediction and reference shares."""
-        raise NotImplementedError(f"{type(self).__name__} needs shared(batch)")
+    def pair_counts(self, batch: Outputs) -> PairCounts:
+        """Return the counts of each pair of prediction and reference."""
+        raise NotImplementedError(f"{type(self).__name__} needs pair_counts(batch)")
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Give each text's score."""
-        shared = batch.block(f"{type(self).__name__} {self.stem}", self.shared)
-        found = compared(batch, *_tokenizer(self.stem))
-        return per_row(found.best(shared.score(self.measure_)), batch)
+        """Return the score of each text."""
+        counts = batch.block(f"{type(self).__name__} {self.stem}", self.pair_counts)
+        matches = ngram_matches(batch, *_tokenizer(self.stem))
+        return per_row(matches.best(counts.score(self.measure_)), batch)
 
 
 class RougeN(Rouge):
-    """ROUGE of n-grams."""
+    """Base class of ROUGE over n-grams."""
 
     n: ClassVar[int]
 
-    def shared(self, batch: Outputs) -> Shared:
-        """Count n-grams."""
-        found = compared(batch, *_tokenizer(self.stem))
-        return Shared(found.matched(self.n), found.predicted(self.n), found.right(self.n))
+    def pair_counts(self, batch: Outputs) -> PairCounts:
+        """Return the counts of n-grams."""
+        matches = ngram_matches(batch, *_tokenizer(self.stem))
+        return PairCounts(matches.matched(self.n), matches.predicted(self.n), matches.right(self.n))
 
 
 def _aliases(name: str, key: str, parlai: str) -> dict[str, str]:
-    """The names of rouge-score and Hugging Face (F1), torchmetrics, and ParlAI (recall)."""
+    """Return the names of rouge-score and Hugging Face (F1), torchmetrics, and ParlAI (recall)."""
     return {
         key: f"{name}(measure=f)",
         f"{key}_fmeasure": f"{name}(measure=f)",
@@ -94,7 +94,7 @@ def _aliases(name: str, key: str, parlai: str) -> dict[str, str]:
     "rouge_1", [TEXT], aliases=_aliases("rouge_1", "rouge1", "rouge-1") | {"rouge_1": "rouge_1(measure=r)"}
 )
 class Rouge1(RougeN):
-    """Mean over texts of the words shared with the best reference, as recall, precision or F1.
+    """Mean overlap in words with the best reference, as recall, precision or F1.
 
     Words are lower-case runs of ASCII letters and digits: a text in another script has none.
 
@@ -115,7 +115,7 @@ class Rouge1(RougeN):
     "rouge_2", [TEXT], aliases=_aliases("rouge_2", "rouge2", "rouge-2") | {"rouge_2": "rouge_2(measure=r)"}
 )
 class Rouge2(RougeN):
-    """Mean over texts of the pairs of words shared with the best reference, as recall, precision or F1.
+    """Mean overlap in pairs of words with the best reference, as recall, precision or F1.
 
     Words are those of `rouge_1`.
 
@@ -139,7 +139,7 @@ class Rouge2(RougeN):
     | dict.fromkeys(["rouge-L", "rouge_l"], "rouge_l(measure=r)"),
 )
 class RougeL(Rouge):
-    """Mean over texts of the longest common subsequence with the best reference, as recall, precision or F1.
+    """Mean longest common subsequence with the best reference, as recall, precision or F1.
 
     Words are those of `rouge_1`; the text is one sentence.
 
@@ -153,25 +153,25 @@ class RougeL(Rouge):
     0.75
     """
 
-    def shared(self, batch: Outputs) -> Shared:
-        """Measure subsequences."""
+    def pair_counts(self, batch: Outputs) -> PairCounts:
+        """Return the lengths of the longest common subsequences."""
         texts = words(batch, *_tokenizer(self.stem))
         pairs = zip(texts.predictions, texts.references, strict=True)
         hits = [common_length(text, other) for text, right in pairs for other in right]
-        found = compared(batch, *_tokenizer(self.stem))
-        return Shared(np.array(hits), found.predicted(1), found.right(1))
+        matches = ngram_matches(batch, *_tokenizer(self.stem))
+        return PairCounts(np.array(hits), matches.predicted(1), matches.right(1))
 
 
 @register_metric("rouge_lsum", [TEXT], aliases=_aliases("rouge_lsum", "rougeLsum", "rouge_Lsum"))
 class RougeLsum(Rouge):
-    r"""Mean over summaries of what each line of the best reference shares in order with any predicted line.
+    r"""Mean longest common subsequence of the lines of a summary with those of the best reference.
 
     Lines are the sentences, words are those of `rouge_1`. The subsequences that a line of the reference has
     in common with the predicted lines are united.
 
     Args:
-        measure: `r`, recall; `p`, precision; `f`, their F1 (rouge-score's). The field disagrees, so it must
-            be said. Each takes the reference that is best for it.
+        measure: `r`, recall; `p`, precision; `f`, their F1 (rouge-score's). Libraries disagree, so it
+            must be stated. Each uses the reference that is best for it.
         stem: whether words of more than three letters are cut to their Porter stem; needs NLTK.
 
     Formula: mean over rows of the best united length / words of the reference (of the prediction for p)
@@ -184,14 +184,15 @@ class RougeLsum(Rouge):
     0.8
     """
 
-    def shared(self, batch: Outputs) -> Shared:
-        """Unite subsequences."""
-        cut = _tokenizer(self.stem)[1]
+    def pair_counts(self, batch: Outputs) -> PairCounts:
+        """Return the lengths of the united subsequences."""
+        tokens_of = _tokenizer(self.stem)[1]
         hits = []
         for text, references in zip(batch.texts, batch.references, strict=True):
-            predicted = [cut(line) for line in text.split("\n")]
+            predicted = [tokens_of(line) for line in text.split("\n")]
             hits += [
-                summary_hits(predicted, [cut(line) for line in other.split("\n")]) for other in references
+                summary_hits(predicted, [tokens_of(line) for line in other.split("\n")])
+                for other in references
             ]
-        found = compared(batch, *_tokenizer(self.stem))
-        return Shared(np.array(hits), found.predicted(1), found.right(1))
+        matches = ngram_matches(batch, *_tokenizer(self.stem))
+        return PairCounts(np.array(hits), matches.predicted(1), matches.right(1))

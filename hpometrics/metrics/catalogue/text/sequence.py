@@ -1,4 +1,4 @@
-"""Sequences of tokens: how many tokens are right, how many sequences, and how surprised the model is."""
+"""Accuracies, likelihoods and perplexity of sequences of tokens."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .._data import Batch, normal, uniform
 
 
 def right_tokens(batch: Outputs) -> Tensor:
-    """The block of positions that count and are predicted right: (N, T), bool."""
+    """Return the block of positions that count and are predicted right, (N, T) bool."""
     return batch.block("right_tokens", lambda b: (b.predictions == b.index) & b.counted)
 
 
 def token_losses(batch: Outputs) -> Tensor:
-    """The block of -log p of each position's token, in nats: (N, T); what does not count is arbitrary."""
+    """Return the block of -log p of each token, in nats, (N, T); arbitrary at positions that do not count."""
     return batch.block("token_losses", _token_losses)
 
 
@@ -36,7 +36,7 @@ def _token_losses(batch: Outputs) -> Tensor:
 
 @register_metric("token_accuracy", [SEQUENCE, TEXT], aliases=["token_acc"])
 class TokenAccuracy(MeanMetric):
-    """Share of tokens predicted right.
+    """Share of tokens that are predicted correctly.
 
     Args:
         average: `token`, every token of the epoch weighs the same; or `sequence`, the mean over sequences
@@ -63,7 +63,7 @@ class TokenAccuracy(MeanMetric):
         self.average = average
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
-        """Give each token, or each sequence, and which of them count."""
+        """Return the value of each token, or of each sequence, and which of them count."""
         right = right_tokens(batch)
         if self.average == "token":
             return right, batch.counted
@@ -73,9 +73,9 @@ class TokenAccuracy(MeanMetric):
 
 @register_metric("sequence_accuracy", [SEQUENCE, TEXT], aliases=["token_em"])
 class SequenceAccuracy(MeanMetric):
-    """Share of sequences predicted right in every token that counts.
+    """Share of sequences in which every token that counts is predicted correctly.
 
-    What is predicted at padded positions does not matter; a sequence that is all padding is left out.
+    Predictions at padded positions do not matter; a sequence that is all padding is left out.
 
     Shape:
         preds, target: (N, T) int; positions whose target is the output's `ignore_index` do not count.
@@ -94,13 +94,13 @@ class SequenceAccuracy(MeanMetric):
     inputs = PREDICTIONS
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
-        """Give 1 for a sequence without a wrong token, and which sequences have tokens."""
+        """Return 1 for each sequence without a wrong token, and which sequences have tokens."""
         return (right_tokens(batch) == batch.counted).all(1), batch.counted.any(1)
 
 
 @register_metric("last_accuracy", [SEQUENCE, TEXT])
 class LastAccuracy(MeanMetric):
-    """Share of sequences whose last token that counts is predicted right.
+    """Share of sequences whose last token that counts is predicted correctly.
 
     A sequence that is all padding is left out.
 
@@ -120,14 +120,14 @@ class LastAccuracy(MeanMetric):
     inputs = PREDICTIONS
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
-        """Give 1 for a sequence with a right last token, and which sequences have tokens."""
+        """Return 1 for each sequence with a right last token, and which sequences have tokens."""
         places = torch.arange(batch.index.shape[1], device=batch.index.device)
         last = (batch.counted * places).amax(1, keepdim=True)
         return right_tokens(batch).gather(1, last).squeeze(1), batch.counted.any(1)
 
 
 class TokenLoss(MeanMetric):
-    """A function of the mean negative log-likelihood of a token.
+    """Base class of functions of the mean negative log-likelihood of a token.
 
     Shape:
         probabilities or logits: (N, T, V) float.
@@ -138,7 +138,7 @@ class TokenLoss(MeanMetric):
     inputs = PROBABILITIES
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
-        """Give each token's negative log-likelihood, and which tokens count."""
+        """Return the negative log-likelihood of each token, and which tokens count."""
         return token_losses(batch), batch.counted
 
 
@@ -148,10 +148,10 @@ class TokenLoss(MeanMetric):
     aliases=["cross_entropy", "loss", "sequence_softmax_cross_entropy", "token_loss", "token_nll"],
 )
 class TokenLogLoss(TokenLoss):
-    """Mean of -log p of the right token over all tokens, in nats.
+    """Mean negative log-likelihood of the right token over all tokens, in nats.
 
-    From logits nothing leaves log space; a given probability below the machine epsilon of its dtype is taken
-    as that.
+    From logits nothing leaves log space; a probability below the machine epsilon of its dtype counts as
+    epsilon.
 
     Value: float from 0, in nats, 0 is best, log(V) is a blind guess; nan if no position counts.
     Formula: -(sum of log p of the right tokens) / tokens
@@ -167,7 +167,7 @@ class TokenLogLoss(TokenLoss):
 
 @register_metric("bits_per_token", [SEQUENCE, TEXT])
 class BitsPerToken(TokenLoss):
-    """Mean of -log2 p of the right token over all tokens: what the model needs to encode one.
+    """Mean negative log-likelihood of the right token in bits: the code length of a token under the model.
 
     Value: float from 0, in bits, 0 is best, log2(V) is a blind guess; nan if no position counts.
     Formula: -(sum of log2 p of the right tokens) / tokens
@@ -180,16 +180,16 @@ class BitsPerToken(TokenLoss):
     """
 
     def compute(self) -> Tensor:
-        """Average over tokens, in bits."""
+        """Return the mean over tokens, in bits."""
         return super().compute() / math.log(2)
 
 
 @register_metric("perplexity", [SEQUENCE, TEXT], aliases=["ppl"])
 class Perplexity(TokenLoss):
-    """How many tokens the model wavers between: exp of the mean negative log-likelihood of a token.
+    """Perplexity: the exponential of the mean negative log-likelihood of a token.
 
     The mean is over all tokens of the epoch, and exp is taken once. From logits nothing leaves log space; a
-    given probability below the machine epsilon of its dtype is taken as that.
+    probability below the machine epsilon of its dtype counts as epsilon.
 
     Value: float in [1, inf), in tokens, 1 is best, V is a blind guess; nan if no position counts.
     Formula: exp(-(sum of log p of the right tokens) / tokens)
@@ -203,12 +203,12 @@ class Perplexity(TokenLoss):
     """
 
     def compute(self) -> Tensor:
-        """Average over tokens, then take exp."""
+        """Return exp of the mean over tokens."""
         return super().compute().exp()
 
 
 class NextTokenLoss(MeanMetric):
-    """A function of the mean negative log-likelihood of the next token.
+    """Base class of functions of the mean negative log-likelihood of the next token.
 
     Shape:
         probabilities or logits: (N, T, V) float, of the token at t + 1 given those up to t.
@@ -219,12 +219,12 @@ class NextTokenLoss(MeanMetric):
     inputs = PROBABILITIES
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
-        """Give each next token's negative log-likelihood, and which of them count."""
+        """Return the negative log-likelihood of each next token, and which of them count."""
         return batch.block("next_token_losses", _next_token_losses)
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
-        """Draw a batch for the laws: each position's logits favor the next token, but for the noise."""
+        """Draw a batch for the laws: each position's logits favor the next token, apart from the noise."""
         tokens = getattr(output, "vocab_size", None) or 7
         target, guess = torch.randint(tokens, (2, rows, 6), generator=random)
         answer = torch.where(torch.rand(rows, 6, generator=random) < noise, guess, target).roll(-1, 1)
@@ -233,16 +233,16 @@ class NextTokenLoss(MeanMetric):
 
 
 def _next_token_losses(batch: Outputs) -> tuple[Tensor, Tensor]:
-    counted = batch.counted[:, 1:]
-    true = batch.index[:, 1:].masked_fill(~counted, 0).unsqueeze(-1)
-    return -batch.log_probabilities[:, :-1].gather(-1, true).squeeze(-1), counted
+    mask = batch.counted[:, 1:]
+    true = batch.index[:, 1:].masked_fill(~mask, 0).unsqueeze(-1)
+    return -batch.log_probabilities[:, :-1].gather(-1, true).squeeze(-1), mask
 
 
 @register_metric("next_token_log_loss", [SEQUENCE, TEXT], aliases=["next_token_softmax_cross_entropy"])
 class NextTokenLogLoss(NextTokenLoss):
-    """Mean of -log p of the next token, in nats: what stands at a position predicts the token behind it.
+    """Mean negative log-likelihood of the next token, in nats: each position predicts the token after it.
 
-    The last position predicts nothing, the first token is predicted by none.
+    The last position predicts nothing, and no position predicts the first token.
 
     Value: float from 0, in nats, 0 is best, log(V) is a blind guess; nan if no position counts.
     Formula: -(sum over t of log p_t of the token at t + 1) / tokens behind the first
@@ -258,7 +258,7 @@ class NextTokenLogLoss(NextTokenLoss):
 
 @register_metric("next_token_perplexity", [SEQUENCE, TEXT])
 class NextTokenPerplexity(NextTokenLoss):
-    """How many tokens the model wavers between for the next one: exp of `next_token_log_loss`.
+    """Perplexity of the next token: the exponential of `next_token_log_loss`.
 
     Value: float in [1, inf), in tokens, 1 is best, V is a blind guess; nan if no position counts.
     Formula: exp(-(sum over t of log p_t of the token at t + 1) / tokens behind the first)
@@ -272,13 +272,13 @@ class NextTokenPerplexity(NextTokenLoss):
     """
 
     def compute(self) -> Tensor:
-        """Average over tokens, then take exp."""
+        """Return exp of the mean over tokens."""
         return super().compute().exp()
 
 
 @register_metric("ctc", [SEQUENCE, TEXT], aliases=["ctc_loss"])
 class CTC(MeanMetric):
-    """-log p of the label sequence over all its alignments with the positions, per label; mean over rows.
+    """Connectionist temporal classification loss per label, averaged over rows.
 
     Shape:
         preds: (N, T, V) logits, of which the class `blank` is the one between labels.
@@ -308,17 +308,17 @@ class CTC(MeanMetric):
         self.blank = blank
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Measure each row; what is ignored in the target becomes -1."""
+        """Return the loss of each row; ignored positions of the target become -1."""
         labels = torch.where(batch.counted, batch.index, -1)
         return self.get_current_value(batch.log_probabilities.double(), labels, **self.wanted(batch.extras))
 
     def get_current_value(self, preds: Tensor, target: Tensor, lengths: Any = None) -> Tensor:
-        """Measure each row: preds are log-probabilities, target is -1 behind the labels."""
+        """Return the loss of each row: preds are log-probabilities, target is -1 after the labels."""
         self._check(target)
         labels = torch.where(target < 0, (self.blank + 1) % preds.shape[-1], target)
         count = (target >= 0).sum(1)
-        seen = self._seen(lengths, target)
-        loss = functional.ctc_loss(preds.transpose(0, 1), labels, seen, count, self.blank, reduction="none")
+        steps = self._lengths(lengths, target)
+        loss = functional.ctc_loss(preds.transpose(0, 1), labels, steps, count, self.blank, reduction="none")
         return loss / count.clamp(min=1)
 
     def _check(self, target: Tensor) -> None:
@@ -329,11 +329,11 @@ class CTC(MeanMetric):
         if bool(((target[:, 1:] >= 0) & (target[:, :-1] < 0)).any()):
             raise MetricInputError(f"{self.name}: labels come first in a row, what is ignored behind them")
 
-    def _seen(self, given: Any, target: Tensor) -> Tensor:
+    def _lengths(self, extra: Any, target: Tensor) -> Tensor:
         rows, steps = target.shape
-        if given is None:
+        if extra is None:
             return torch.full((rows,), steps, device=target.device)
-        lengths = as_tensor(given).long()
+        lengths = as_tensor(extra).long()
         if lengths.shape != (rows,) or (
             on_host(lengths) and not bool(((lengths > 0) & (lengths <= steps)).all())
         ):
@@ -341,7 +341,7 @@ class CTC(MeanMetric):
         return lengths
 
     def compute(self) -> Tensor:
-        """Divide once."""
+        """Return the mean; nan with a reason where a row has too few positions."""
         mean = super().compute()
         if self.undefined_reason is None and not mean.isfinite():
             return self.undefined("a row has fewer positions than its labels need")
@@ -349,16 +349,16 @@ class CTC(MeanMetric):
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-        """Up to four labels in nine positions, blanks between them, but for the noise."""
+        """Return up to four labels in nine positions, blanks between them, apart from the noise."""
         vocabulary = getattr(output, "vocab_size", None) or 7
         labels, guess = torch.randint(1, vocabulary, (2, rows, 4), generator=random)
         count = torch.randint(1, 5, (rows, 1), generator=random)
-        held = torch.arange(4) < count
-        seen = torch.where(uniform((rows, 4), random) < noise, guess, labels) * held
+        present = torch.arange(4) < count
+        answer = torch.where(uniform((rows, 4), random) < noise, guess, labels) * present
         path = torch.zeros(rows, 9, dtype=torch.int64)
-        path[:, 1:8:2] = seen
+        path[:, 1:8:2] = answer
         ignored = getattr(output, "ignore_index", -100)
         target = torch.full((rows, 9), ignored)
-        target[:, :4] = labels.masked_fill(~held, ignored)
+        target[:, :4] = labels.masked_fill(~present, ignored)
         logits = 8 * functional.one_hot(path, vocabulary) + 0.5 * normal((rows, 9, vocabulary), random)
         return {"logits": logits, "target": target}

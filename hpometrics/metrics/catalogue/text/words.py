@@ -1,4 +1,4 @@
-"""Texts as a whole: exact match and the overlap of words, by ParlAI's and by SQuAD's normalizer."""
+"""Exact match and word overlap of texts, with ParlAI's and SQuAD's normalization."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Ints = NDArray[np.int64]
 
 
 class Overlap(NamedTuple):
-    """Precision, recall and F1 of words: for each the best reference of each row, taken independently."""
+    """Precision, recall and F1 of words, each with its own best reference per row."""
 
     precision: Floats
     recall: Floats
@@ -43,7 +43,7 @@ class Overlap(NamedTuple):
 
 
 class TextMetric(MeanMetric):
-    """A metric of predicted texts and their references, measured text by text.
+    """Base class of metrics of predicted texts and their references, measured text by text.
 
     The texts are the predictions and the target, or the extras `texts` and `references` beside token ids.
 
@@ -65,25 +65,25 @@ class TextMetric(MeanMetric):
 
 
 def draw_texts(rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
-    """Draw texts of 2 to 9 words with one or two references, and predictions right but for the noise."""
+    """Draw texts of 2 to 9 words with one or two references, and predictions with noise."""
     texts: list[str] = []
     references: list[list[str]] = []
     for _ in range(rows):
         length = int(torch.randint(2, 10, (), generator=random))
         right, other, guess = torch.randint(40, (3, length), generator=random)
-        given = torch.where(torch.rand(length, generator=random) < noise, guess, right)
-        texts.append(_spelt(given))
-        references.append([_spelt(right), _spelt(other)][: 1 + length % 2])
+        answer = torch.where(torch.rand(length, generator=random) < noise, guess, right)
+        texts.append(_text(answer))
+        references.append([_text(right), _text(other)][: 1 + length % 2])
     return {"predictions": texts, "target": references}
 
 
 def per_row(values: NDArray[Any], batch: Outputs) -> Tensor:
-    """Values of rows as a tensor beside the batch's target."""
+    """Return values of rows as a tensor on the device of the batch's target."""
     return sent(torch.from_numpy(values.astype(np.float64)), batch.target.device)
 
 
-def compared(batch: Outputs, name: str, tokenizer: Tokenizer) -> NgramMatches:
-    """The block of n-gram matches of each prediction with each of its references apart."""
+def ngram_matches(batch: Outputs, name: str, tokenizer: Tokenizer) -> NgramMatches:
+    """Return the block of n-gram matches of each prediction with each of its references separately."""
 
     def make(batch: Outputs) -> NgramMatches:
         if tokenizer is normalized_words:
@@ -94,7 +94,7 @@ def compared(batch: Outputs, name: str, tokenizer: Tokenizer) -> NgramMatches:
 
 
 def numbers(batch: Outputs) -> Numbered:
-    """The block of the normalized words of all predictions, then of all references, as numbers."""
+    """Return the block of the normalized words of all predictions, then of all references, as numbers."""
 
     def make(batch: Outputs) -> Numbered:
         text = closed_predictions(batch) + closed_references(batch)
@@ -106,34 +106,34 @@ def numbers(batch: Outputs) -> Numbered:
 
 
 def reference_counts(batch: Outputs) -> Ints:
-    """How many references each row has."""
+    """Return the number of references of each row."""
     if batch.single_references is not None:
         return np.ones(len(batch), np.int64)
     return np.fromiter(map(len, batch.references), np.int64, len(batch.references))
 
 
 def overlap(batch: Outputs, name: str, tokenizer: Tokenizer) -> Overlap:
-    """The block of overlaps of words; texts without words overlap with nothing."""
-    return batch.block(f"overlap {name}", lambda batch: _overlap(compared(batch, name, tokenizer)))
+    """Return the block of overlaps of words; texts without words overlap with nothing."""
+    return batch.block(f"overlap {name}", lambda batch: _overlap(ngram_matches(batch, name, tokenizer)))
 
 
-def _overlap(found: NgramMatches) -> Overlap:
-    shared = found.matched(1)
-    predicted, right = found.predicted_lengths, found.reference_lengths
+def _overlap(matches: NgramMatches) -> Overlap:
+    hits = matches.matched(1)
+    predicted, right = matches.predicted_lengths, matches.reference_lengths
     ratios = (
-        shared / np.maximum(predicted, 1),
-        shared / np.maximum(right, 1),
-        2 * shared / np.maximum(predicted + right, 1),
+        hits / np.maximum(predicted, 1),
+        hits / np.maximum(right, 1),
+        2 * hits / np.maximum(predicted + right, 1),
     )
-    return Overlap(*map(found.best, ratios))
+    return Overlap(*map(matches.best, ratios))
 
 
-def _spelt(numbers: Tensor) -> str:
+def _text(numbers: Tensor) -> str:
     return " ".join(f"w{number}" for number in numbers.tolist())
 
 
 def _any_equal(batch: Outputs, name: str, tokenizer: Tokenizer) -> Tensor:
-    """1 for each row whose prediction has the words of one of its references."""
+    """Return 1 for each row whose prediction has the words of one of its references, else 0."""
     texts = words(batch, name, tokenizer)
     hits = [text in right for text, right in zip(texts.predictions, texts.references, strict=True)]
     return per_row(np.array(hits), batch)
@@ -158,17 +158,17 @@ class TextAccuracy(TextMetric):
     objective = MAXIMIZE
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Give 1 for a text that equals a reference."""
+        """Return 1 for each text that equals a reference, else 0."""
         return _any_equal(batch, "normalized", normalized_words)
 
 
 @register_metric("f1", [TEXT], aliases=["f1_unigram", "unigram_f1", "nlg_f1"])
 class TextF1(TextMetric):
-    """Mean over texts of the F1 of their words with those of the best reference, after normalization.
+    """Mean F1 of the words of a text and of its best reference, after normalization.
 
     Words are counted as often as they occur. Normalization is ParlAI's, see `accuracy`; a text that
-    normalizes to nothing scores 0. With several references, this F1, `precision` and `recall` each take
-    the reference that is best for it.
+    normalizes to nothing scores 0. With several references, this F1, `precision` and `recall` each use the
+    reference that is best for it.
 
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
     Formula: mean over rows of the best 2 shared words / (predicted words + words of the reference)
@@ -183,13 +183,13 @@ class TextF1(TextMetric):
     objective = MAXIMIZE
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Give each text's F1."""
+        """Return the F1 of each text."""
         return per_row(overlap(batch, "normalized", normalized_words).f1, batch)
 
 
 @register_metric("precision", [TEXT], aliases=["unigram_precision"])
 class TextPrecision(TextMetric):
-    """Mean over texts of the share of their words that the best reference has, after normalization.
+    """Mean share of the words of a text that its best reference has, after normalization.
 
     Words are counted as often as they occur. Normalization is ParlAI's, see `accuracy`; a text that
     normalizes to nothing scores 0.
@@ -207,13 +207,13 @@ class TextPrecision(TextMetric):
     objective = MAXIMIZE
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Give each text's precision."""
+        """Return the precision of each text."""
         return per_row(overlap(batch, "normalized", normalized_words).precision, batch)
 
 
 @register_metric("recall", [TEXT], aliases=["unigram_recall"])
 class TextRecall(TextMetric):
-    """Mean over texts of the share of the best reference's words that they have, after normalization.
+    """Mean share of the words of the best reference that a text has, after normalization.
 
     Words are counted as often as they occur. Normalization is ParlAI's, see `accuracy`; a reference that
     normalizes to nothing scores 0.
@@ -231,7 +231,7 @@ class TextRecall(TextMetric):
     objective = MAXIMIZE
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Give each text's recall."""
+        """Return the recall of each text."""
         return per_row(overlap(batch, "normalized", normalized_words).recall, batch)
 
 
@@ -255,13 +255,13 @@ class SquadExactMatch(TextMetric):
     objective = MAXIMIZE
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Give 1 for an answer that equals a right one."""
+        """Return 1 for each answer that equals a right one, else 0."""
         return _any_equal(batch, "squad", squad_words)
 
 
 @register_metric("squad_f1", [TEXT])
 class SquadF1(TextMetric):
-    """Mean over answers of the F1 of their words with those of the best right one, by SQuAD's normalization.
+    """Mean F1 of the words of an answer and of the best right answer, after SQuAD's normalization.
 
     An answer and a reference that both normalize to nothing agree: F1 is 1 for them, as for the unanswerable
     questions of SQuAD 2.
@@ -280,6 +280,6 @@ class SquadF1(TextMetric):
     objective = MAXIMIZE
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Give each answer's F1."""
+        """Return the F1 of each answer."""
         both_empty = _any_equal(batch, "squad", squad_words)
         return torch.maximum(both_empty, per_row(overlap(batch, "squad", squad_words).f1, batch))
