@@ -1,1 +1,1 @@
-"""The catalogue: the built-in metrics, a file per family, imported when a metric of it is first built."""
+"""The built-in metrics, one file per family, imported when a metric of the family is first built."""

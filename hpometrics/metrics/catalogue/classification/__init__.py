@@ -1,1 +1,1 @@
-"""Classification metrics, a file per family."""
+"""Classification metrics, one file per family."""

@@ -1,4 +1,4 @@
-"""Segmentation: overlap of predicted and right regions, over the pixels of all images at once."""
+"""Segmentation metrics over the pixels of all images, or averaged over images."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from ...registry.register import register_metric
 from ...statistics.confusion import Counts
 from ..classification._base import Average, ConfusionMetric, Ratio, averages
 
+ImageAverage = Literal["micro", "macro"]
+Weighting = Literal["square", "simple", "linear"]
+
 
 class MaskRatio(Ratio):
-    """A ratio of the counts of all pixels; with `include_background=false` without those of class 0.
+    """Base class of ratios of the counts of all pixels, by class.
 
     Args:
-        average: how the classes become one value.
-        class: the one class to be measured.
-        include_background: whether class 0 is one of the classes that are averaged.
+        average: how the classes are averaged.
+        class: the one class to measure.
+        include_background: whether class 0 is one of the averaged classes.
 
     Shape:
         preds: (N, height, width) int, classes (or logits (N, C, height, width) by keyword).
@@ -42,11 +45,11 @@ class MaskRatio(Ratio):
 
     @property
     def counts(self) -> Counts:
-        """Counts per class that is to be averaged; of all classes where one is picked."""
-        every = super().counts
+        """The counts of each averaged class; of all classes where one is selected."""
+        counts = super().counts
         if self.include_background or self.class_ is not None:
-            return every
-        return Counts(*(part[1:] for part in (every.tp, every.fp, every.fn, every.tn)))
+            return counts
+        return Counts(*(part[1:] for part in (counts.tp, counts.fp, counts.fn, counts.tn)))
 
 
 @register_metric(
@@ -55,10 +58,10 @@ class MaskRatio(Ratio):
     aliases={"jaccard": "iou", "jaccard_index": "iou", "jaccard_score": "iou", **averages("iou")},
 )
 class Iou(MaskRatio):
-    """Intersection over union of predicted and right region of a class, over all pixels of all images.
+    """Intersection over union of the predicted and the right region of a class, over all pixels.
 
     `average=macro` is the mIoU of segmentation papers, `weighted` the frequency-weighted IoU, `class=1` that
-    of the foreground of a mask of two classes. The mean over images of the value of each is `image_iou`.
+    of the foreground of a mask of two classes. The mean of the values of the images is `image_iou`.
 
     Formula: tp / (tp + fp + fn)
     Deviates: torchmetrics' MeanIoU is a mean over images, as `image_iou` is.
@@ -75,18 +78,18 @@ class Iou(MaskRatio):
     word = "iou"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
-        """Intersection over union."""
+        """Return intersection and union."""
         return counts.tp, counts.tp + counts.fp + counts.fn
 
 
 @register_metric("dice", [MASK], aliases={"f1": "dice", **averages("dice")})
 class Dice(MaskRatio):
-    """Overlap of predicted and right region of a class, as a share of their mean size, over all pixels.
+    """Dice coefficient of the predicted and the right region of a class, over all pixels.
 
-    The mean over images of the value of each is `image_dice`.
+    The mean of the values of the images is `image_dice`.
 
     Formula: 2 tp / (2 tp + fp + fn)
-    Deviates: torchmetrics' DiceScore averages over images unless it is given aggregation_level="global".
+    Deviates: torchmetrics' DiceScore averages over images without aggregation_level="global".
     Source: Dice 1945, Ecology 26(3).
 
     >>> import torch
@@ -100,13 +103,13 @@ class Dice(MaskRatio):
     word = "dice"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
-        """Twice the overlap over both sizes."""
+        """Return twice the overlap and the sum of both sizes."""
         return 2 * counts.tp, 2 * counts.tp + counts.fp + counts.fn
 
 
 @register_metric("pixel_accuracy", [MASK], aliases=["accuracy"])
 class PixelAccuracy(ConfusionMetric):
-    """Share of all pixels that have the right class.
+    """Share of all pixels that are predicted correctly.
 
     Shape:
         preds: (N, height, width) int, classes (or logits (N, C, height, width) by keyword).
@@ -133,7 +136,7 @@ class PixelAccuracy(ConfusionMetric):
 
 @register_metric("mean_pixel_accuracy", [MASK], aliases=["balanced_accuracy"])
 class MeanPixelAccuracy(ConfusionMetric):
-    """Mean, over the classes of the target, of the share of its pixels that are found.
+    """Mean recall of pixels over the classes that occur in the target.
 
     Shape:
         preds: (N, height, width) int, classes (or logits (N, C, height, width) by keyword).
@@ -152,7 +155,7 @@ class MeanPixelAccuracy(ConfusionMetric):
     objective = MAXIMIZE
 
     def compute(self) -> Tensor:
-        """Average over the classes that occur in the target."""
+        """Average the recalls of the classes that occur in the target."""
         counts = self.counts
         occurs = counts.support > 0
         if not occurs.any():
@@ -160,12 +163,8 @@ class MeanPixelAccuracy(ConfusionMetric):
         return (counts.tp[occurs] / counts.support[occurs]).mean()
 
 
-ImageAverage = Literal["micro", "macro"]
-Weighting = Literal["square", "simple", "linear"]
-
-
 class ImageMetric(MeanMetric):
-    """A mean over images; images of which nothing counts are left out.
+    """Base class of means over images; images without a pixel that counts are left out.
 
     Shape:
         preds: (N, height, width) int, classes (or logits (N, C, height, width) by keyword).
@@ -176,14 +175,14 @@ class ImageMetric(MeanMetric):
 
 
 class ImageRatio(ImageMetric):
-    """The mean over images of a ratio of the counts within each.
+    """Base class of means over images of a ratio of the counts within each.
 
     Args:
-        average: how the classes of an image become one value.
-        class: the one class to be measured.
-        include_background: whether class 0 is one of the classes that are averaged.
+        average: how the classes of an image are averaged.
+        class: the one class to measure.
+        include_background: whether class 0 is one of the averaged classes.
 
-    Value: float in [0, 1], no unit, 1 is best; nan when no image shows a class that is asked for.
+    Value: float in [0, 1], no unit, 1 is best; nan when no image shows a requested class.
 
     Raises:
         MetricNameError: average and class are both given, or neither.
@@ -208,20 +207,20 @@ class ImageRatio(ImageMetric):
         self.average, self.class_, self.include_background = average, class_, include_background
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
-        """Divide, per image, and say in which images there is anything to divide by."""
-        above, below = self.parts(self._chosen(batch.block("image_counts", image_counts)))
+        """Return the ratio of each image, and which images have a denominator."""
+        above, below = self.parts(self._selected(batch.block("image_counts", image_counts)))
         if self.average == "micro":
             above, below = above.sum(1, keepdim=True), below.sum(1, keepdim=True)
-        held = below > 0
-        ratios = torch.where(held, above / below, 0.0)
-        return ratios.sum(1) / held.sum(1).clamp(min=1), held.any(1)
+        defined = below > 0
+        ratios = torch.where(defined, above / below, 0.0)
+        return ratios.sum(1) / defined.sum(1).clamp(min=1), defined.any(1)
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
-        """Numerator and denominator, (N, C) each."""
+        """Return numerator and denominator, (N, C) each."""
         raise NotImplementedError(f"{type(self).__name__} needs parts(counts)")
 
-    def _chosen(self, counts: Counts) -> Counts:
-        """The counts of the classes that are asked for; a class that no image of the batch shows has none."""
+    def _selected(self, counts: Counts) -> Counts:
+        """Return the counts of the requested classes; a class that no image of the batch shows has none."""
         every = (counts.tp, counts.fp, counts.fn, counts.tn)
         if self.class_ is not None:
             return Counts(*(part[:, self.class_ : self.class_ + 1] for part in every))
@@ -233,7 +232,7 @@ class ImageIou(ImageRatio):
     """Mean over images of the intersection over union within each.
 
     `average=macro` averages the classes that an image shows in target or predictions, `micro` pools them,
-    `class=1` takes one class, in the images that show it. Over all pixels at once it is `iou`.
+    `class=1` selects one class, in the images that show it. Over all pixels at once it is `iou`.
 
     Formula: mean over images of the mean over classes of tp / (tp + fp + fn)
     Deviates: torchmetrics' MeanIoU gives every pair of image and class the same weight, so that an image of
@@ -250,16 +249,16 @@ class ImageIou(ImageRatio):
     word = "image_iou"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
-        """Intersection and union."""
+        """Return intersection and union."""
         return counts.tp, counts.tp + counts.fp + counts.fn
 
 
 @register_metric("image_dice", [MASK])
 class ImageDice(ImageRatio):
-    """Mean over images of the Dice overlap within each.
+    """Mean over images of the Dice coefficient within each.
 
     `average=macro` averages the classes that an image shows in target or predictions, `micro` pools them,
-    `class=1` takes one class, in the images that show it. Over all pixels at once it is `dice`.
+    `class=1` selects one class, in the images that show it. Over all pixels at once it is `dice`.
 
     Formula: mean over images of the mean over classes of 2 tp / (2 tp + fp + fn)
     Source: Dice 1945, Ecology 26(3); torchmetrics' DiceScore by samples.
@@ -274,16 +273,16 @@ class ImageDice(ImageRatio):
     word = "image_dice"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
-        """Twice the overlap and both sizes."""
+        """Return twice the overlap and the sum of both sizes."""
         return 2 * counts.tp, 2 * counts.tp + counts.fp + counts.fn
 
 
 @register_metric("generalized_dice", [MASK], aliases=["generalized_dice_score"])
 class GeneralizedDice(ImageMetric):
-    """Mean over images of one Dice overlap of all classes, in which small regions weigh more.
+    """Mean over images of one Dice coefficient of all classes, in which small regions weigh more.
 
-    A class weighs by the size of its region in the target of the image; one that the target does not show, as
-    much as the heaviest that it does.
+    The weight of a class follows from the size of its region in the target of the image; a class that the
+    target does not show has the largest weight of those that it shows.
 
     Args:
         weighting: 1 / size^2 (square), 1 / size (simple) or 1 (linear).
@@ -309,7 +308,7 @@ class GeneralizedDice(ImageMetric):
         self.include_background = include_background
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
-        """Weigh the classes of each image."""
+        """Return the weighted coefficient of each image, and which images show a class in their target."""
         counts = batch.block("image_counts", image_counts)
         first = 0 if self.include_background else 1
         tp, size = counts.tp[:, first:], counts.support[:, first:]
@@ -322,24 +321,24 @@ class GeneralizedDice(ImageMetric):
 
 
 def image_counts(batch: Outputs) -> Counts:
-    """Counts per image and class, (N, C), of the pixels that count."""
-    counted, predictions = batch.counted, batch.predictions.long()
-    target = batch.index.where(counted, 0)
+    """Return the counts per image and class, (N, C), of the pixels that count."""
+    mask, predictions = batch.counted, batch.predictions.long()
+    target = batch.index.where(mask, 0)
     classes = _classes(batch, target, predictions)
     first = torch.arange(len(target), device=target.device).view(-1, 1, 1) * classes
-    actual = _sizes(first + target, counted, classes)
-    predicted = _sizes(first + predictions, counted, classes)
-    tp = _sizes(first + target, counted & (target == predictions), classes)
+    actual = _sizes(first + target, mask, classes)
+    predicted = _sizes(first + predictions, mask, classes)
+    tp = _sizes(first + target, mask & (target == predictions), classes)
     fp, fn = predicted - tp, actual - tp
     return Counts(tp, fp, fn, actual.sum(1, keepdim=True) - tp - fp - fn)
 
 
 def _classes(batch: Outputs, target: Tensor, predictions: Tensor) -> int:
-    stated: int | None = batch.num_classes or getattr(batch.feature, "num_classes", None)
-    return stated or int(torch.maximum(target.amax(), predictions.amax())) + 1
+    classes: int | None = batch.num_classes or getattr(batch.feature, "num_classes", None)
+    return classes or int(torch.maximum(target.amax(), predictions.amax())) + 1
 
 
-def _sizes(places: Tensor, counted: Tensor, classes: int) -> Tensor:
-    """How many pixels that count lie at each place, a row per image."""
+def _sizes(places: Tensor, mask: Tensor, classes: int) -> Tensor:
+    """Count the pixels of the mask at each place, a row per image."""
     sums = torch.zeros(len(places) * classes, dtype=torch.float64, device=places.device)
-    return sums.index_add_(0, places.flatten(), counted.double().flatten()).view(-1, classes)
+    return sums.index_add_(0, places.flatten(), mask.double().flatten()).view(-1, classes)

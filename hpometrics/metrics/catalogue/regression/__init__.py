@@ -1,1 +1,1 @@
-"""Regression and forecasting metrics, a file per family."""
+"""Regression and forecasting metrics, one file per family."""

@@ -1,11 +1,11 @@
-"""Reference: every torchmetrics class that yields an objective, by name, under our facts.
+"""Metrics from torchmetrics: every class that has a direction, by name.
 
-The tables say of each class how it is called, what it reads and which way is better. Where a metric of ours
-has the name and the output feature, ours is registered and the class is its oracle in the tests. A class
-that no name reaches is in `UNLISTED`, with the reason.
+The tables state the name, the inputs and the direction of each class. Where a native metric has the name and
+the output feature, the native metric is registered and the class is its oracle in the tests. A class without
+a name is in `UNLISTED`, with the reason.
 
-A metric class is made of its row when it is first asked for, by an attribute of this module; the index says
-what it is registered as. torchmetrics' modules are imported when a metric is first used.
+A metric class is created from its row when the attribute of this module is first read; the index states what
+it is registered as. torchmetrics' modules are imported when a metric is first used.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ ROWS: tuple[Row, ...] = tuple(
     for table in (labels, numbers, clusterings, texts, rankings, images, audio, objects)
     for row in table.ROWS
 )
-"""Every name that a torchmetrics class can have."""
+"""Every row of the tables, one per name of a torchmetrics class."""
 
 
 def __getattr__(name: str) -> Any:
-    """Make the metric class of this name, and register it as the index says."""
+    """Create the metric class of this name, and register it as the index states."""
     row = _ROW_OF.get(name)
     if row is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -46,18 +46,18 @@ def __getattr__(name: str) -> Any:
 
 
 def register_all() -> None:
-    """Register every class whose name no native metric has; call it when all of those are registered.
+    """Register every class whose name no native metric has, after all native metrics are registered.
 
-    The index is written from what this registers.
+    The index is written from these registrations.
     """
     for row in ROWS:
-        for feature in [one for one in row.features if not _is_native(row.name, one)]:
+        for feature in [feature for feature in row.features if not _is_native(row.name, feature)]:
             cls = globals().setdefault(_class_name(row), class_of(row))
             register_metric(row.name, [feature], aliases=_free_aliases(row, feature))(cls)
 
 
 def class_of(row: Row) -> type[Reference]:
-    """Make the metric class of a row."""
+    """Create the metric class of a row."""
     signature, hints = _signature(row)
     parameters = signature.parameters.values()
 
@@ -81,29 +81,30 @@ def _class_name(row: Row) -> str:
 
 
 def _signature(row: Row) -> tuple[inspect.Signature, dict[str, Any]]:
-    """The keyword arguments that a name may set, with their types."""
-    made = {name: _parameter(given) for name, given in row.params.items()}
+    """Return the signature of the parameters that a name may set, and their types."""
+    parameters_by_name = {name: _parameter(value) for name, value in row.params.items()}
     parameters = [
         inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD),
         *(
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
-            for name, (_, default) in made.items()
+            for name, (_, default) in parameters_by_name.items()
         ),
     ]
-    return inspect.Signature(parameters), {name: hint for name, (hint, _) in made.items()}
+    hints = {name: hint for name, (hint, _) in parameters_by_name.items()}
+    return inspect.Signature(parameters), hints
 
 
-def _parameter(given: Any) -> tuple[Any, Any]:
-    """The type and the default of a parameter as a row writes it."""
-    if isinstance(given, tuple):
-        return Literal[given], given[0]
-    if given is None:
+def _parameter(value: Any) -> tuple[Any, Any]:
+    """Return the type and the default of a parameter as a row writes it."""
+    if isinstance(value, tuple):
+        return Literal[value], value[0]
+    if value is None:
         return int | None, None
-    return (given, inspect.Parameter.empty) if isinstance(given, type) else (type(given), given)
+    return (value, inspect.Parameter.empty) if isinstance(value, type) else (type(value), value)
 
 
 def _doc(row: Row) -> str:
-    cls = row.source if row.class_name(row.features[0]) in row.source else f"the three of {row.source}"
+    cls = row.source if row.class_name(row.features[0]) in row.source else f"the variants of {row.source}"
     sections = {
         "Shape": row.shape or SHAPES.get(row.features[0], ""),
         "Value": row.value if "nan" in row.value else f"{row.value}; nan before the first update",
@@ -118,18 +119,18 @@ def _doc(row: Row) -> str:
 
 
 def _is_native(name: str, feature: str) -> bool:
-    """Whether a metric of ours has the name, or an alias for it."""
+    """Return whether a native metric has the name, or an alias for it."""
     entry = index.built_in.entries.get((name, feature))
     native = entry is not None and not entry.path.startswith(f"{__name__}:")
     return native or (entry is None and (name, feature) in index.built_in.aliases)
 
 
 def _free_aliases(row: Row, feature: str) -> Mapping[str, str]:
-    """Those of its further names that mean nothing else yet."""
-    named = row.aliases if isinstance(row.aliases, Mapping) else dict.fromkeys(row.aliases, row.name)
+    """Return the aliases of a row that mean nothing else yet."""
+    aliases = row.aliases if isinstance(row.aliases, Mapping) else dict.fromkeys(row.aliases, row.name)
     return {
         alias: meaning
-        for alias, meaning in named.items()
+        for alias, meaning in aliases.items()
         if alias != row.name
         and (alias, feature) not in index.built_in.entries
         and index.built_in.aliases.get((alias, feature), meaning) == meaning

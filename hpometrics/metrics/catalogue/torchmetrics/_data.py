@@ -1,4 +1,4 @@
-"""Draws: random batches for the laws, of the outputs and extras that the reference metrics read."""
+"""Random batches for the laws, of the outputs and extras that torchmetrics' metrics read."""
 
 from __future__ import annotations
 
@@ -9,38 +9,34 @@ import torch
 from torch import Tensor
 
 from ...features import AUDIO, BOXES, IMAGE, MASK, TEXT, OutputFeature
+from .._data import uniform
 from ..text.words import draw_texts
 from ._row import Row
 
 Batch = dict[str, Any]
 Draw = Callable[[OutputFeature, int, float, torch.Generator], Batch]
 
-_GRAIN = 0.01  # a right picture or sound is not perfect: its ratio to an error of 0 would be infinite
+_GRAIN = 0.01  # keeps a right picture or sound from an error of 0, whose ratio would be infinite
 
 
 def draw_of(row: Row) -> Draw | None:
-    """The draw that a row needs; None if the usual one of its feature serves."""
+    """Return the draw that a row needs; None if the usual one of its feature serves."""
     return _BY_NAME.get(row.name) or _BY_FEATURE.get(row.features[0])
 
 
-def uniform(shape: tuple[int, ...], random: torch.Generator) -> Tensor:
-    """Uniform numbers in [0, 1), float64."""
-    return torch.rand(*shape, generator=random, dtype=torch.float64)
-
-
 def mixed(target: Tensor, noise: float, random: torch.Generator) -> Tensor:
-    """The target with a share of noise in it, and a little grain."""
+    """Return the target mixed with a share of noise and a little grain."""
     share = noise + _GRAIN
     return (1 - share) * target + share * uniform(tuple(target.shape), random)
 
 
 def _at_most(most: int, draw: Draw) -> Draw:
-    """Draw no more rows than these, of something that takes long to measure."""
+    """Limit the rows of a draw that takes long to measure."""
 
-    def fewer(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+    def limited(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
         return draw(output, min(rows, most), noise, random)
 
-    return fewer
+    return limited
 
 
 def _pictures(side: int, channels: int = 3) -> Draw:
@@ -52,7 +48,7 @@ def _pictures(side: int, channels: int = 3) -> Draw:
 
 
 def _spectra(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-    """Pictures whose channels are nearly the same, so that they lose what they have in common."""
+    """Draw pictures whose channels are nearly the same, which noise makes different."""
     target = uniform((rows, 1, 12, 12), random) + 0.1 * uniform((rows, 2, 12, 12), random)
     return {"predictions": mixed(target, noise, random), "target": target}
 
@@ -67,7 +63,7 @@ def _sounds(*shape: int) -> Draw:
     return draw
 
 
-def _sharpened(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+def _pansharpened(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
     fine = torch.nn.functional.interpolate(
         uniform((rows, 2, 4, 4), random), scale_factor=8.0, mode="bilinear"
     )
@@ -75,8 +71,8 @@ def _sharpened(output: OutputFeature, rows: int, noise: float, random: torch.Gen
     coarse, pan_lr = (
         torch.nn.functional.interpolate(x, scale_factor=0.5, mode="bilinear") for x in (fine, pan)
     )
-    made = mixed(fine, noise, random)
-    return {"predictions": made, "target": fine, "ms": coarse, "pan": pan, "pan_lr": pan_lr}
+    predictions = mixed(fine, noise, random)
+    return {"predictions": predictions, "target": fine, "ms": coarse, "pan": pan, "pan_lr": pan_lr}
 
 
 def _smooth(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
@@ -104,11 +100,11 @@ def _clustered(output: OutputFeature, rows: int, noise: float, random: torch.Gen
 def _masks(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
     classes = getattr(output, "num_classes", None) or 4
     predictions, target = _labels((rows, 8, 8), classes, noise, random)
-    return {"logits": _sure(predictions, classes), "target": target}
+    return {"logits": _confident_logits(predictions, classes), "target": target}
 
 
-def _sure(labels: Tensor, classes: int) -> Tensor:
-    """Logits of a model that is sure of these classes."""
+def _confident_logits(labels: Tensor, classes: int) -> Tensor:
+    """Return logits of a model that is confident of these classes."""
     return 8.0 * torch.nn.functional.one_hot(labels, classes).movedim(-1, 1).double().contiguous()
 
 
@@ -118,22 +114,22 @@ def _panoptic(output: OutputFeature, rows: int, noise: float, random: torch.Gene
     _, coarse = _labels((rows, 4, 4), 4, 0.0, random)
     target = coarse.repeat_interleave(2, 1).repeat_interleave(2, 2)
     guess = torch.randint(4, (rows, 8, 8), generator=random)
-    found = torch.where(uniform((rows, 8, 8), random) < noise, guess, target)
+    predictions = torch.where(uniform((rows, 8, 8), random) < noise, guess, target)
     objects = {"instances": instances.clone(), "target_instances": instances.clone()}
-    return {"logits": _sure(found, 4), "target": target, **objects}
+    return {"logits": _confident_logits(predictions, 4), "target": target, **objects}
 
 
 def _boxes(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-    found, right = [], []
+    predictions, target = [], []
     for _ in range(rows):
         count = int(torch.randint(1, 4, (), generator=random))
         corner = 100 * uniform((count, 2), random)
         boxes = torch.cat([corner, corner + 20 + 40 * uniform((count, 2), random)], 1)
         labels = torch.randperm(4, generator=random)[:count]
         moved = boxes + noise * 60 * (uniform((count, 1), random) + 0.05)
-        found.append({"boxes": moved, "scores": uniform((count,), random), "labels": labels})
-        right.append({"boxes": boxes, "labels": labels})
-    return {"predictions": found, "target": right}
+        predictions.append({"boxes": moved, "scores": uniform((count,), random), "labels": labels})
+        target.append({"boxes": boxes, "labels": labels})
+    return {"predictions": predictions, "target": target}
 
 
 def _clouds(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
@@ -166,8 +162,8 @@ _BY_NAME: dict[str, Draw] = {
     "ms_ssim": _at_most(2, _pictures(176, 1)),
     "vif": _at_most(12, _pictures(41, 1)),
     "spectral_distortion": _at_most(12, _spectra),
-    "qnr": _at_most(6, _sharpened),
-    "spatial_distortion": _at_most(6, _sharpened),
+    "qnr": _at_most(6, _pansharpened),
+    "spatial_distortion": _at_most(6, _pansharpened),
     "total_variation": _smooth,
     "procrustes": _clouds,
     "sdr": _at_most(12, _sounds(600)),

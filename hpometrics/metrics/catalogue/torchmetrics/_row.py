@@ -1,6 +1,6 @@
-"""Row: what we say of one torchmetrics class, so that it can be reached by a name and optimized.
+"""Description of one torchmetrics class, by which it gets a name, a direction and documentation.
 
-`as_metric` still takes an object of any of them, but one that forgets all but the last batches.
+`as_metric` also accepts an object of any of these classes, except one that forgets earlier batches.
 """
 
 from __future__ import annotations
@@ -45,71 +45,71 @@ SHAPES: Mapping[str, str] = {
     MASK: "preds: (N, height, width) int, classes (or logits (N, C, height, width) by keyword). target: (N, "
     "height, width) int.",
 }
-"""What the rows of a feature read, if they do not say otherwise."""
+"""The inputs that the rows of a feature read by default."""
 
 _PREFIXES = {BINARY: "Binary", CATEGORY: "Multiclass", SET: "Multilabel"}
 
 
-def pair(inner: torchmetrics.Metric, given: Given) -> None:
-    """Hand over predictions and target."""
-    inner.update(given.preds, given.target)
+def pair(inner: torchmetrics.Metric, inputs: Given) -> None:
+    """Update with predictions and target."""
+    inner.update(inputs.preds, inputs.target)
 
 
-def row_by_row(inner: torchmetrics.Metric, given: Given) -> None:
-    """Hand over one row after the other: a class that sums the rows of a batch in float32 then does not."""
-    for preds, target in zip(given.preds, given.target, strict=True):
+def row_by_row(inner: torchmetrics.Metric, inputs: Given) -> None:
+    """Update row by row, so that a class that sums the rows of a batch in float32 does not."""
+    for preds, target in zip(inputs.preds, inputs.target, strict=True):
         inner.update(preds[None], target[None])
 
 
-def target_first(inner: torchmetrics.Metric, given: Given) -> None:
-    """Hand over the target before the predictions."""
-    inner.update(given.target, given.preds)
+def target_first(inner: torchmetrics.Metric, inputs: Given) -> None:
+    """Update with the target before the predictions."""
+    inner.update(inputs.target, inputs.preds)
 
 
-def predictions_only(inner: torchmetrics.Metric, given: Given) -> None:
-    """Hand over what was made; there is no right one."""
-    inner.update(given.preds)
+def predictions_only(inner: torchmetrics.Metric, inputs: Given) -> None:
+    """Update with the predictions alone, without a target."""
+    inner.update(inputs.preds)
 
 
-def unit_predictions_only(inner: torchmetrics.Metric, given: Given) -> None:
-    """Hand over what was made, cut to [0, 1] as a file of it would be."""
-    inner.update(given.preds.clamp(0, 1))
+def unit_predictions_only(inner: torchmetrics.Metric, inputs: Given) -> None:
+    """Update with the predictions alone, clamped to [0, 1] as a file would store them."""
+    inner.update(inputs.preds.clamp(0, 1))
 
 
-def plainly(cls: type, arguments: dict[str, Any]) -> torchmetrics.Metric:
+def construct(cls: type, arguments: dict[str, Any]) -> torchmetrics.Metric:
     """Call the constructor."""
-    made: torchmetrics.Metric = cls(**arguments)
-    return made
+    metric: torchmetrics.Metric = cls(**arguments)
+    return metric
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One name for one torchmetrics class, or for one of each of its binary, multiclass, multilabel three.
+    """One name for one torchmetrics class, or for its binary, multiclass and multilabel variants.
 
     Attributes:
-        name: the canonical name; of a native metric where there is one, which then wins.
+        name: the canonical name; a native metric of the same name takes precedence.
         features: the output features it serves.
-        source: module and class, without `torchmetrics`; of classification without the prefix of the three.
+        source: module and class, without `torchmetrics`; for classification without the variant's prefix.
         objective: which way is better. It is ours, proven by experiment, and never read from the class.
         inputs: which model output it reads.
-        summary, value, formula, paper, deviates: what its docstring says.
-        shape: what it reads, where that is not what others of its feature do (`SHAPES`).
-        params: what a name may set: `{"data_range": 1.0}` a default, a tuple its choices (the first is the
-            default), a type what must be given, None an optional whole number.
+        summary, value, formula, paper, deviates: the text of its docstring.
+        shape: its inputs, where they differ from those of its feature in `SHAPES`.
+        params: the parameters of a name: `{"data_range": 1.0}` a default, a tuple its choices (the first is
+            the default), a type a required value, None an optional whole number.
         fixed: further constructor arguments.
-        renamed: what the constructor calls a parameter, where that is another name.
-        component: the way to the one number in a result of several: keys, indices, `mean`, `least`;
-            `component` in `params` lets a name choose, by the numbers of `entries` where those are places.
-        feed: hands what was given to `update`; `make` calls the constructor.
-        keeps: `states` adds up what the class keeps; `rows` keeps the inputs, for a class whose states do
+        argument_names: the constructor's name of a parameter, where it differs.
+        component: the path to the value in a result of several: keys, indices, `mean`, `least`; `component`
+            in `params` lets a name choose, by the indices of `entries` where the result is a sequence.
+        feed: passes the inputs to `update`; `make` calls the constructor.
+        keeps: `states` adds up the states of the class; `rows` stores the inputs, for a class whose states do
             not add up, and measures once.
         wide: whether it is measured in float64.
-        highest: the largest value of a picture, where no `data_range` says it.
+        highest: the largest value of a picture, where it has no `data_range`.
         keeps_ignored: the class leaves out the positions of the output's `ignore_index`.
         extras: keyword arguments of `update` that it needs; `optional` those that it can use.
-        packages: what must be importable, `a|b` one of the two, and `requires` the extra that brings it.
-        sentinel: a value that stands for undefined, and why it comes about; `void` says of all rows, by the
-            parameters, why they have no value, where the class has one for them.
+        packages: required modules, `a|b` for one of the two; `requires` the extra that brings them.
+        sentinel: a value that stands for undefined, and its reason; `void` returns, from all rows and the
+            parameters, why they have no value, where the class returns one.
         aliases: further names.
     """
 
@@ -126,11 +126,11 @@ class Row:
     inputs: InputType = PREDICTIONS
     params: Mapping[str, Any] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    renamed: Mapping[str, str] = field(default_factory=dict)
+    argument_names: Mapping[str, str] = field(default_factory=dict)
     component: tuple[str | int, ...] = ()
     entries: Mapping[str, int] = field(default_factory=dict)
     feed: Feed = pair
-    make: Make = plainly
+    make: Make = construct
     keeps: Literal["states", "rows"] = "states"
     wide: bool = True
     highest: float | None = None
@@ -145,7 +145,7 @@ class Row:
 
     @property
     def missing_packages(self) -> list[str]:
-        """The packages that are not installed; of alternatives the first."""
+        """The packages that are not installed; among alternatives the first."""
         choices = [package.split("|") for package in self.packages]
         return [names[0] for names in choices if not any(map(find_spec, names))]
 
@@ -165,7 +165,7 @@ class Row:
         return self.source.partition(".")[0]
 
     def class_name(self, feature_type: str) -> str:
-        """The torchmetrics class that measures a feature."""
+        """Return the name of the torchmetrics class that measures a feature."""
         name = self.source.rpartition(".")[2]
         if self.family != "classification" or name.startswith(tuple(_PREFIXES.values())):
             return name
@@ -173,14 +173,14 @@ class Row:
 
     @property
     def sources(self) -> set[str]:
-        """Every class it reaches, as `module.Class`."""
+        """Every class that it covers, as `module.Class`."""
         return {f"{self.family}.{self.class_name(feature)}" for feature in self.features}
 
 
-_CURVE = "a curve has no order, hence no direction; {} gives its points"
-_FACADE = "it makes one of its binary, multiclass and multilabel three, which are listed"
-_FED = "its direction is that of what it is fed with; a run averages its own values"
-_WRAPS = "it has the direction of the metric inside; wrap that one"
+_CURVE = "a curve has no order, hence no direction; {} returns its points"
+_FACADE = "it creates one of its binary, multiclass and multilabel variants, which are listed"
+_AGGREGATES = "its direction is that of the values it aggregates; a run averages its own values"
+_WRAPS = "it has the direction of the wrapped metric; wrap that one"
 
 FACADES = (
     "AUROC Accuracy AveragePrecision CalibrationError CohenKappa ConfusionMatrix EER ExactMatch F1Score "
@@ -189,24 +189,24 @@ FACADES = (
     "SensitivityAtSpecificity Specificity SpecificityAtSensitivity StatScores"
 ).split()
 
-_THREE = ("Binary", "Multiclass", "Multilabel")
+_VARIANTS = ("Binary", "Multiclass", "Multilabel")
 _SHAPES = {
-    "ConfusionMatrix": "a table has no order, hence no direction; confusion_matrix gives it",
+    "ConfusionMatrix": "a table has no order, hence no direction; confusion_matrix returns it",
     "PrecisionRecallCurve": _CURVE.format("precision_recall_curve"),
     "ROC": _CURVE.format("roc_curve"),
-    "StatScores": "counts have no order, hence no direction; stat_scores gives them",
+    "StatScores": "counts have no order, hence no direction; stat_scores returns them",
 }
 
 UNLISTED: dict[str, str] = {
     **{f"classification.{name}": _FACADE for name in FACADES},
-    **{f"classification.{prefix}{name}": why for name, why in _SHAPES.items() for prefix in _THREE},
+    **{f"classification.{prefix}{name}": reason for name, reason in _SHAPES.items() for prefix in _VARIANTS},
     "classification.BinaryGroupStatRates": "rates of each group have no order, hence no direction",
     "retrieval.RetrievalMetric": "the abstract base of the others",
     "retrieval.RetrievalPrecisionRecallCurve": "a curve has no order, hence no direction",
-    "image.PerceptualPathLength": "it reads a generator, not what one made; less is better",
-    "multimodal.LipVertexError": "it needs a list of vertices, which no name can hold; less is better",
+    "image.PerceptualPathLength": "it reads a generator, not its output; lower is better",
+    "multimodal.LipVertexError": "it needs a list of vertices, which a name cannot hold; lower is better",
     **{
-        f"aggregation.{name}": _FED
+        f"aggregation.{name}": _AGGREGATES
         for name in "CatMetric MaxMetric MeanMetric MinMetric RunningMean RunningSum SumMetric".split()
     },
     "aggregation.BaseAggregator": "the abstract base of the others",
@@ -219,4 +219,4 @@ UNLISTED: dict[str, str] = {
     },
     "wrappers.WrapperMetric": "the abstract base of the others",
 }
-"""Class, as `module.Class` -> why no name reaches it."""
+"""Class, as `module.Class` -> why it has no name."""

@@ -1,4 +1,4 @@
-"""Rows of sound: how much of what is heard is the signal, and how well speech is understood."""
+"""Rows of audio metrics: signal-to-noise ratios, and quality and intelligibility of speech."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._row import Row, predictions_only, row_by_row
 
 _DB = "float in (-inf, inf), in decibels, higher is better"
 _SPEAKERS = "preds, target: (N, speakers, samples) float."
-_HEARD = "preds: (N, samples) float; no target is read."
+_SPEECH_SHAPE = "preds: (N, samples) float; no target is read."
 _SPEECH: dict[str, Any] = {"wide": False, "requires": "audio"}
 _PERMUTED = {
     "si_sdr": "scale_invariant_signal_distortion_ratio",
@@ -22,52 +22,53 @@ _PERMUTED = {
 }
 
 
-def permuted(cls: type, arguments: dict[str, Any]) -> torchmetrics.Metric:
-    """Make the metric of the best order of speakers, by the measure of one speaker."""
+def construct_permutation_invariant(cls: type, arguments: dict[str, Any]) -> torchmetrics.Metric:
+    """Call the constructor with the function that measures one speaker."""
     from torchmetrics.functional import audio
 
     function = getattr(audio, _PERMUTED[arguments.pop("measure")])
-    made: torchmetrics.Metric = cls(function, eval_func="max", **arguments)
-    return made
+    metric: torchmetrics.Metric = cls(function, eval_func="max", **arguments)
+    return metric
 
 
-def by_speaker(inner: torchmetrics.Metric, given: Given) -> None:
-    """Hand over sounds of several speakers.
+def by_speaker(inner: torchmetrics.Metric, inputs: Given) -> None:
+    """Update with sounds of several speakers.
 
     Raises:
-        ValueError: they are those of one, whose samples would be taken for speakers, each with each.
+        ValueError: they are of one speaker, whose samples would be mistaken for speakers.
     """
-    if given.target.ndim != 3:
+    if inputs.target.ndim != 3:
         raise ValueError(
-            f"it reads (N, speakers, samples), got {tuple(given.target.shape)}; one speaker is for si_sdr"
+            f"it reads (N, speakers, samples), got {tuple(inputs.target.shape)}; one speaker is for si_sdr"
         )
-    inner.update(given.preds, given.target)
+    inner.update(inputs.preds, inputs.target)
 
 
 ROWS = [
     Row(
         name="snr", features=(AUDIO,), source="audio.SignalNoiseRatio", objective=MAXIMIZE,
         aliases=("signal_noise_ratio",), params={"zero_mean": False},
-        summary="Power of the signal over that of the error.", value=_DB,
+        summary="Power of the signal over the power of the error.", value=_DB,
         formula="10 log10(|t|^2 / |t - p|^2), mean over rows", paper="Le Roux et al. 2019, ICASSP.",
     ),
     Row(
         name="si_snr", features=(AUDIO,), source="audio.ScaleInvariantSignalNoiseRatio", objective=MAXIMIZE,
         aliases=("scale_invariant_signal_noise_ratio",),
-        summary="Power of the signal over that of the error, whatever loudness and offset.", value=_DB,
+        summary="Power of the signal over the power of the error, invariant to loudness and offset.",
+        value=_DB,
         formula="10 log10(|s|^2 / |p - s|^2), s = <p, t> t / |t|^2, both centered",
         paper="Luo & Mesgarani 2018, ICASSP.",
     ),
     Row(
         name="si_sdr", features=(AUDIO,), source="audio.ScaleInvariantSignalDistortionRatio",
         objective=MAXIMIZE, aliases=("scale_invariant_signal_distortion_ratio",), params={"zero_mean": False},
-        summary="Power of the signal over that of the error, whatever loudness.", value=_DB,
+        summary="Power of the signal over the power of the error, invariant to loudness.", value=_DB,
         formula="10 log10(|s|^2 / |s - p|^2), s = <p, t> t / |t|^2", paper="Le Roux et al. 2019, ICASSP.",
     ),
     Row(
         name="sdr", features=(AUDIO,), source="audio.SignalDistortionRatio", objective=MAXIMIZE,
         aliases=("signal_distortion_ratio",), params={"filter_length": 512, "zero_mean": False},
-        summary="Power of the signal over that of the error, whatever a short filter does to it.", value=_DB,
+        summary="Power of the signal over the power of the error, invariant to a short filter.", value=_DB,
         formula="10 log10(|s|^2 / |p - s|^2), s the best filtering of t",
         paper="Vincent, Gribonval & Fevotte 2006, IEEE TASLP 14(4); Scheibler 2022, ICASSP.",
     ),
@@ -75,7 +76,7 @@ ROWS = [
         name="sa_sdr", features=(AUDIO,), source="audio.SourceAggregatedSignalDistortionRatio",
         objective=MAXIMIZE, aliases=("source_aggregated_signal_distortion_ratio",),
         params={"scale_invariant": True, "zero_mean": False}, feed=by_speaker,
-        summary="Power of all speakers (N, speakers, samples) over that of all errors.",
+        summary="Power of all speakers (N, speakers, samples) over the power of all errors.",
         shape=_SPEAKERS,
         value=_DB,
         formula="10 log10(sum |s|^2 / sum |s - p|^2), over speakers",
@@ -94,8 +95,8 @@ ROWS = [
     Row(
         name="pit", features=(AUDIO,), source="audio.PermutationInvariantTraining", objective=MAXIMIZE,
         aliases=("permutation_invariant_training",), params={"measure": ("si_sdr", "si_snr", "snr")},
-        make=permuted, feed=by_speaker,
-        summary="Signal to noise of several speakers (N, speakers, samples) in their best order.",
+        make=construct_permutation_invariant, feed=by_speaker,
+        summary="Signal-to-noise ratio of several speakers (N, speakers, samples) in their best order.",
         shape=_SPEAKERS,
         value=_DB,
         formula="mean over rows of max over orders of mean over speakers of the measure",
@@ -113,7 +114,7 @@ ROWS = [
         name="stoi", features=(AUDIO,), source="audio.ShortTimeObjectiveIntelligibility", objective=MAXIMIZE,
         aliases=("short_time_objective_intelligibility",), params={"fs": 16000, "extended": False},
         packages=("pystoi",), requires="audio", feed=row_by_row,
-        summary="How well speech is understood: correlation of short spectra.",
+        summary="Intelligibility of speech: correlation of short-time spectra.",
         value="float in [-1, 1], no unit, 1 is best", formula="mean correlation of short-time envelopes",
         paper="Taal, Hendriks, Heusdens & Jensen 2011, IEEE TASLP 19(7).",
     ),
@@ -124,7 +125,7 @@ ROWS = [
         entries={"p808": 0, "sig": 1, "bak": 2, "ovr": 3}, packages=("librosa", "onnxruntime", "requests"),
         **_SPEECH,
         summary="Mean opinion of denoised speech that a network predicts; no target is read.",
-        shape=_HEARD,
+        shape=_SPEECH_SHAPE,
         value="float in [0, 5], a mean opinion, 5 is best", formula="mean over rows of the network's score",
         paper="Reddy, Gopal & Cutler 2021, ICASSP.",
     ),
@@ -138,7 +139,7 @@ ROWS = [
         entries={"overall": 0, "noisiness": 1, "discontinuity": 2, "coloration": 3, "loudness": 4},
         packages=("librosa", "requests"), **_SPEECH,
         summary="Mean opinion of speech that a network predicts; no target is read.",
-        shape=_HEARD,
+        shape=_SPEECH_SHAPE,
         value="float in [0, 5], a mean opinion, 5 is best", formula="mean over rows of the network's score",
         paper="Mittag, Naderi, Chehadi & Moeller 2021, Interspeech.",
     ),
@@ -146,8 +147,8 @@ ROWS = [
         name="srmr", features=(AUDIO,), source="audio.SpeechReverberationModulationEnergyRatio",
         objective=MAXIMIZE, aliases=("speech_reverberation_modulation_energy_ratio",), feed=predictions_only,
         params={"fs": 16000}, packages=("gammatone", "torchaudio"), **_SPEECH,
-        summary="Energy of slow over fast modulations: little reverberation is much; no target is read.",
-        shape=_HEARD,
+        summary="Energy of slow over fast modulations, high for little reverberation; no target is read.",
+        shape=_SPEECH_SHAPE,
         value="float from 0, no unit, higher is better",
         formula="slow / fast modulation energy, mean over rows",
         paper="Falk, Zheng & Chan 2010, IEEE TASLP 18(7).",

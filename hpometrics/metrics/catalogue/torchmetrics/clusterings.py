@@ -1,4 +1,4 @@
-"""Rows of clusterings and of nominal variables: how well groups, or classes, belong together."""
+"""Rows of clustering metrics and of nominal association."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _DATA = "preds: (N,) int. `data=`: (N, D) float, what was clustered; no target i
 _SHARE = "float in [0, 1], no unit, 1 is best"
 
 
-def data_and_labels(inner: torchmetrics.Metric, given: Given) -> None:
-    """Hand over the data that was clustered and the clusters."""
-    inner.update(given.extras["data"], given.preds)
+def data_and_labels(inner: torchmetrics.Metric, inputs: Given) -> None:
+    """Update with the clustered data and the clusters."""
+    inner.update(inputs.extras["data"], inputs.preds)
 
 
-def two_raters(inner: torchmetrics.Metric, given: Given) -> None:
-    """Count for each row what two raters, the model and the target, call it."""
-    classes = int(max(given.preds.max(), given.target.max())) + 1
-    votes = torch.stack([given.preds, given.target], 1).long()
+def two_raters(inner: torchmetrics.Metric, inputs: Given) -> None:
+    """Update with the counts, per row, of the classes that two raters, the model and the target, assign."""
+    classes = int(max(inputs.preds.max(), inputs.target.max())) + 1
+    votes = torch.stack([inputs.preds, inputs.target], 1).long()
     inner.update(torch.nn.functional.one_hot(votes, classes).sum(1))
 
 
@@ -33,7 +33,7 @@ ROWS = [
     Row(
         name="adjusted_rand", features=(CLUSTERS,), source="clustering.AdjustedRandScore", objective=MAXIMIZE,
         aliases=("adjusted_rand_score", "ari"), keeps="rows",
-        summary="Share of pairs of rows on which two clusterings agree, less what chance gives, scaled to 1.",
+        summary="Share of pairs of rows on which two clusterings agree, adjusted for chance.",
         value="float in [-1, 1], no unit, 1 is best, 0 is chance",
         formula="(RI - E[RI]) / (max RI - E[RI])",
         paper="Hubert & Arabie 1985, Journal of Classification 2(1).",
@@ -82,14 +82,14 @@ ROWS = [
     Row(
         name="homogeneity", features=(CLUSTERS,), source="clustering.HomogeneityScore", objective=MAXIMIZE,
         aliases=("homogeneity_score",), keeps="rows",
-        summary="How far each predicted cluster holds rows of one true cluster only.",
+        summary="Degree to which each predicted cluster holds rows of one true cluster only.",
         value=_SHARE, formula="1 - H(target | preds) / H(target)",
         paper="Rosenberg & Hirschberg 2007, EMNLP.",
     ),
     Row(
         name="completeness", features=(CLUSTERS,), source="clustering.CompletenessScore", objective=MAXIMIZE,
         aliases=("completeness_score",), keeps="rows",
-        summary="How far the rows of each true cluster are in one predicted cluster.",
+        summary="Degree to which the rows of each true cluster are in one predicted cluster.",
         value=_SHARE, formula="1 - H(preds | target) / H(preds)",
         paper="Rosenberg & Hirschberg 2007, EMNLP.",
     ),
@@ -104,7 +104,7 @@ ROWS = [
         name="cluster_accuracy", features=(CLUSTERS,), source="clustering.ClusterAccuracy",
         objective=MAXIMIZE,
         keeps="rows", packages=("torch_linear_assignment",), requires="clustering",
-        summary="Share of rows that are right once the clusters are named in the best way.",
+        summary="Accuracy of clusters under the best one-to-one assignment to classes.",
         value=_SHARE, formula="max over one-to-one namings of right rows / rows",
         paper="Yang, Xu, Nie, Yan & Zhuang 2010, IEEE Transactions on Image Processing 19(10).",
     ),
@@ -112,7 +112,7 @@ ROWS = [
         name="calinski_harabasz", features=(CLUSTERS,), source="clustering.CalinskiHarabaszScore",
         objective=MAXIMIZE, aliases=("calinski_harabasz_score",), keeps="rows",
         feed=data_and_labels, extras=("data",),
-        summary="Variance between clusters over that within; it reads `data=` (N, D) and no target.",
+        summary="Variance between clusters over variance within; it reads `data=` (N, D) and no target.",
         shape=_DATA,
         value=f"float from 0, no unit, higher is better; {_ONE_GROUP}",
         formula="(between / (k - 1)) / (within / (n - k))",
@@ -122,7 +122,7 @@ ROWS = [
         name="davies_bouldin", features=(CLUSTERS,), source="clustering.DaviesBouldinScore",
         objective=MINIMIZE, aliases=("davies_bouldin_score",), keeps="rows",
         feed=data_and_labels, extras=("data",),
-        summary="Mean likeness of each cluster to the one most like it; it reads `data=` (N, D), no target.",
+        summary="Mean similarity of each cluster to the closest one; it reads `data=` (N, D) and no target.",
         shape=_DATA,
         value=f"float from 0, no unit, 0 is best; {_ONE_GROUP}",
         formula="mean over i of max over j of (s_i + s_j) / d_ij",
@@ -166,7 +166,7 @@ ROWS = [
     Row(
         name="theils_u", features=(CATEGORY,), source="nominal.TheilsU", objective=MAXIMIZE, keeps="rows",
         aliases=("uncertainty_coefficient",), feed=target_first,
-        summary="Share of the uncertainty about the target that knowing the prediction takes away.",
+        summary="Share of the uncertainty about the target that the prediction removes.",
         value=_SHARE, formula="(H(target) - H(target | preds)) / H(target)",
         paper="Theil 1970, American Journal of Sociology 76(1).",
     ),

@@ -1,6 +1,7 @@
-"""Rows of pictures: how near they come to the right ones, and how natural they look.
+"""Rows of image metrics: similarity to the right pictures, and quality without them.
 
-The target shows it: a network may overshoot the range, which is its error and is measured.
+The range of pictures is checked on the target: a network may overshoot the range, which is an error that the
+metric measures.
 """
 
 from __future__ import annotations
@@ -20,54 +21,55 @@ from ...features import IMAGE
 from ._packing import Given
 from ._row import Row, predictions_only, row_by_row, unit_predictions_only
 
-_OVERSHOT = 1.1  # of its range: what a right picture may come to that was resampled
-_PREDICTION_LIMIT = 2.0  # what a made one may come to, where no right one is read
+_OVERSHOT = 1.1  # how far a resampled target may exceed its range
+_PREDICTION_LIMIT = 2.0  # how far a prediction may exceed its range, where no target is read
 
 
 def check_range(row: Row, params: Mapping[str, Any], batch: Outputs) -> Tensor | None:
-    """Refuse pictures that are wider than the range that a metric reads, as those of 0 to 255 where it is 1.
+    """Check that pictures lie in the range that a metric reads, unlike those of 0 to 255 where it is 1.
 
-    Pictures from -1 to 1 have the range 2. Of whole numbers, the predictions are looked at as well.
+    Pictures from -1 to 1 have the range 2. Predictions of whole numbers are checked as well.
 
     Returns:
-        On a device how many kinds of pictures were found to be too wide, which nobody has read; None of a
-        metric that reads any range.
+        On a device, how many kinds of pictures are too wide, still unread; None for a metric that reads any
+        range.
 
     Raises:
-        MetricInputError: on the CPU; naming their least and largest value.
+        MetricInputError: on the CPU, naming the least and largest value.
     """
     highest = highest_of(row, params)
     if highest is None:
         return None
-    found = [_check(row, params, name, batch, slack * highest) for name, slack in _looked_at(row, batch)]
-    for check in found:
+    pictures = _pictures_to_check(row, batch)
+    checks = [_check(row, params, name, batch, slack * highest) for name, slack in pictures]
+    for check in checks:
         if not isinstance(check.bad, Tensor) and check.bad:
             raise MetricInputError(check.explain())
-    flags = [torch.as_tensor(check.bad, device=batch.target.device) for check in found]
+    flags = [torch.as_tensor(check.bad, device=batch.target.device) for check in checks]
     return torch.stack([torch.zeros((), dtype=torch.bool, device=batch.target.device), *flags]).sum()
 
 
 def highest_of(row: Row, params: Mapping[str, Any]) -> float | None:
-    """The largest value of the pictures that a metric reads; None if it reads any."""
+    """Return the largest value of the pictures that a metric reads; None if it reads any."""
     highest: float | None = params.get("data_range", row.highest)
     return highest
 
 
 def range_rule(row: Row, params: Mapping[str, Any]) -> str:
-    """What must hold of the pictures that a metric reads."""
+    """Return the rule for the range of the pictures that a metric reads."""
     return f"{row.name} reads pictures from 0 to {highest_of(row, params)}"
 
 
-def _looked_at(row: Row, batch: Outputs) -> list[tuple[str, float]]:
-    """Which pictures show the range, and how many times as wide they may be."""
-    made_only = row.feed in (predictions_only, unit_predictions_only)
-    shown = {"predictions": batch.predictions} if made_only else {"target": batch.target}
+def _pictures_to_check(row: Row, batch: Outputs) -> list[tuple[str, float]]:
+    """Return the pictures whose range is checked, and how many times as wide they may be."""
+    without_target = row.feed in (predictions_only, unit_predictions_only)
+    pictures = {"predictions": batch.predictions} if without_target else {"target": batch.target}
     if not batch.predictions.is_floating_point():
-        shown["predictions"] = batch.predictions
-    slack = _PREDICTION_LIMIT if made_only else _OVERSHOT
+        pictures["predictions"] = batch.predictions
+    slack = _PREDICTION_LIMIT if without_target else _OVERSHOT
     return [
         (name, slack if x.is_floating_point() else 1.0)
-        for name, x in shown.items()
+        for name, x in pictures.items()
         if x.numel() and x.dtype is not torch.bool
     ]
 
@@ -87,7 +89,7 @@ def _check(row: Row, params: Mapping[str, Any], name: str, batch: Outputs, most:
 
 
 def _hint(row: Row, params: Mapping[str, Any], low: float, high: float) -> str:
-    """What to do about pictures of another range."""
+    """Return advice for pictures of another range."""
     scale = "map them to that range" if low < 0 else "divide them by 255"
     if "data_range" not in params:
         return scale
@@ -98,9 +100,9 @@ def _hint(row: Row, params: Mapping[str, Any], low: float, high: float) -> str:
 _HIGHER, _ZERO = "higher is better", "0 is best"
 _LIKENESS = "float in [-1, 1], no unit, 1 is best"
 _DISTANCE = f"float from 0, no unit, {_ZERO}"
-_MADE = "preds: (N, channels, height, width) float; no target is read."
+_GENERATED = "preds: (N, channels, height, width) float; no target is read."
 _COLORED = "preds, target: (N, 3, height, width) float in [0, 1]."
-_MADE_COLORED = "preds: (N, 3, height, width) float in [0, 1]; no target is read."
+_GENERATED_COLORED = "preds: (N, 3, height, width) float in [0, 1]; no target is read."
 _RANGED = "preds, target: (N, channels, height, width) float, the target no wider than `data_range`."
 _VISION: dict[str, Any] = {
     "packages": ("torchvision",), "requires": "image", "wide": False, "highest": 1.0,
@@ -114,33 +116,34 @@ _INCEPTION: dict[str, Any] = {
 }
 
 
-def real_and_made(inner: torchmetrics.Metric, given: Given) -> None:
-    """Hand over the target as real pictures and the predictions as made ones.
+def real_and_generated(inner: torchmetrics.Metric, inputs: Given) -> None:
+    """Update with the target as real pictures and the predictions as generated ones.
 
-    Both are cut to [0, 1], as files of them would be: torchmetrics makes bytes of them, which wrap around.
+    Both are clamped to [0, 1], as files would store them: torchmetrics converts them to bytes, which wrap
+    around.
     """
-    inner.update(given.target.clamp(0, 1), real=True)
-    inner.update(given.preds.clamp(0, 1), real=False)
+    inner.update(inputs.target.clamp(0, 1), real=True)
+    inner.update(inputs.preds.clamp(0, 1), real=False)
 
 
-def from_41_pixels(inner: torchmetrics.Metric, given: Given) -> None:
-    """Hand over pictures that are large enough for the smallest of the four scales."""
-    height, width = given.preds.shape[-2:]
+def from_41_pixels(inner: torchmetrics.Metric, inputs: Given) -> None:
+    """Update with pictures that are large enough for the smallest of the four scales."""
+    height, width = inputs.preds.shape[-2:]
     if min(height, width) < 41:
         raise MetricInputError(
             f"vif reads pictures from 41 pixels a side, got {height} x {width}; enlarge both, "
             "or choose a metric that reads small ones, such as ssim"
         )
-    inner.update(given.preds, given.target)
+    inner.update(inputs.preds, inputs.target)
 
 
-def sharpened(inner: torchmetrics.Metric, given: Given) -> None:
-    """Hand over a picture sharpened by a panchromatic one, and the two that it was made of."""
-    inner.update(given.preds, dict(given.extras))
+def pansharpening(inner: torchmetrics.Metric, inputs: Given) -> None:
+    """Update with a pansharpened picture, and with the two that it was made from."""
+    inner.update(inputs.preds, dict(inputs.extras))
 
 
 _PAN: dict[str, Any] = {
-    "feed": sharpened, "keeps": "rows", "extras": ("ms", "pan", "pan_lr"),
+    "feed": pansharpening, "keeps": "rows", "extras": ("ms", "pan", "pan_lr"),
     "shape": "preds, `pan=`: (N, channels, height, width) float. `ms=`, `pan_lr=`: the same, smaller. No "
     "target is read.",
 }  # fmt: skip
@@ -151,7 +154,7 @@ ROWS = [
         aliases=("peak_signal_noise_ratio", "peak_signal_to_noise_ratio"),
         params={"data_range": 1.0, "base": 10.0},
         shape=_RANGED,
-        summary="Power of the largest signal over the mean squared error of all pixels together.",
+        summary="Peak signal-to-noise ratio: largest signal power over mean squared error of all pixels.",
         value=f"float in (-inf, inf], in decibels, {_HIGHER}, infinite when every pixel is right",
         formula="10 log10(data_range^2 / mse)",
         paper="Huynh-Thu & Ghanbari 2008, Electronics Letters 44(13).",
@@ -171,7 +174,7 @@ ROWS = [
         aliases=("structural_similarity", "structural_similarity_index_measure"),
         params={"data_range": 1.0, "sigma": 1.5, "kernel_size": 11, "k1": 0.01, "k2": 0.03},
         shape=_RANGED,
-        summary="Likeness of brightness, contrast and structure in small windows, averaged over pictures.",
+        summary="Similarity of brightness, contrast and structure in small windows, averaged over pictures.",
         value=_LIKENESS,
         formula="mean of (2 mx my + c1)(2 sxy + c2) / ((mx^2 + my^2 + c1)(sx^2 + sy^2 + c2))",
         paper="Wang, Bovik, Sheikh & Simoncelli 2004, IEEE Transactions on Image Processing 13(4).",
@@ -181,7 +184,7 @@ ROWS = [
         objective=MAXIMIZE, aliases=("multi_scale_structural_similarity_index_measure",),
         params={"data_range": 1.0, "sigma": 1.5, "kernel_size": 11, "k1": 0.01, "k2": 0.03},
         fixed={"normalize": "relu"},
-        summary="SSIM over five scales, of pictures of more than 160 pixels a side (of a kernel of 11).",
+        summary="SSIM over five scales, for pictures of more than 160 pixels a side (with a kernel of 11).",
         shape=f"{_RANGED[:-1]}; height and width above 160.",
         value="float in [0, 1], no unit, 1 is best", formula="product over scales of contrast and structure",
         paper="Wang, Simoncelli & Bovik 2003, Asilomar Conference.",
@@ -196,7 +199,7 @@ ROWS = [
     Row(
         name="vif", features=(IMAGE,), source="image.VisualInformationFidelity", objective=MAXIMIZE,
         aliases=("visual_information_fidelity",), params={"sigma_n_sq": 2.0}, feed=from_41_pixels,
-        summary="Share of the right picture's information that is left, from 41 pixels a side.",
+        summary="Share of the target's information that the prediction preserves, from 41 pixels a side.",
         shape="preds, target: (N, channels, height, width) float, height and width from 41.",
         value="float from 0, no unit, 1 for equal pictures, above 1 with more contrast",
         formula="information in the prediction / information in the target, in the pixel domain",
@@ -243,7 +246,7 @@ ROWS = [
     Row(
         name="spectral_distortion", features=(IMAGE,), source="image.SpectralDistortionIndex",
         objective=MINIMIZE, aliases=("spectral_distortion_index", "d_lambda"), keeps="rows", params={"p": 1},
-        summary="How much the relations between channels differ from those of the target.",
+        summary="Difference of the relations between channels from those of the target.",
         shape="preds, target: (N, channels, height, width) float, of at least 2 channels.",
         value=f"float in [0, 2], no unit, {_ZERO}",
         formula="mean over pairs of channels of |uqi(preds) - uqi(target)|^p, ^(1 / p)",
@@ -272,7 +275,7 @@ ROWS = [
         name="total_variation", features=(IMAGE,), source="image.TotalVariation", objective=MINIMIZE,
         aliases=("tv",), fixed={"reduction": "mean"}, feed=predictions_only,
         summary="Sum of the steps between neighboring pixels, averaged over pictures; no target is read.",
-        shape=_MADE,
+        shape=_GENERATED,
         value="float from 0, in the prediction's unit, 0 is a picture of one color",
         formula="mean over pictures of sum |step down| + sum |step right|",
         paper="Rudin, Osher & Fatemi 1992, Physica D 60.",
@@ -282,7 +285,7 @@ ROWS = [
         name="lpips", features=(IMAGE,), source="image.LearnedPerceptualImagePatchSimilarity",
         objective=MINIMIZE, aliases=("learned_perceptual_image_patch_similarity",),
         params={"net_type": ("alex", "vgg", "squeeze")}, fixed={"normalize": True},
-        summary="Distance of the features that a trained network sees in both pictures, of values in [0, 1].",
+        summary="Distance of the features of both pictures in a trained network, for values in [0, 1].",
         shape=_COLORED,
         value=_DISTANCE, formula="sum over layers of weighted squared distance of unit features",
         paper="Zhang, Isola, Efros, Shechtman & Wang 2018, CVPR.", **_VISION,
@@ -299,24 +302,25 @@ ROWS = [
         name="arniqa", features=(IMAGE,), source="image.arniqa.ARNIQA", objective=MAXIMIZE,
         feed=predictions_only,
         params={"regressor_dataset": ("koniq10k", "kadid10k")},
-        summary="Quality that a trained network sees in a picture, of values in [0, 1]; no target is read.",
-        shape=_MADE_COLORED,
+        summary="Quality of a picture by a trained network, for values in [0, 1]; no target is read.",
+        shape=_GENERATED_COLORED,
         value="float in [0, 1], no unit, 1 is best", formula="mean over pictures of the network's score",
         paper="Agnolucci, Galteri, Bertini & Del Bimbo 2024, WACV.", **_VISION,
     ),
     Row(
         name="fid", features=(IMAGE,), source="image.FrechetInceptionDistance", objective=MINIMIZE,
-        aliases=("frechet_inception_distance",), params={"feature": (2048, 64, 192, 768)}, feed=real_and_made,
-        summary="Distance of the distributions of features of real pictures (the target) and of made ones.",
+        aliases=("frechet_inception_distance",), params={"feature": (2048, 64, 192, 768)},
+        feed=real_and_generated,
+        summary="Distance of the feature distributions of real (the target) and generated pictures.",
         shape=_COLORED,
         value=_DISTANCE, formula="|m1 - m2|^2 + tr(c1 + c2 - 2 sqrt(c1 c2))",
         paper="Heusel, Ramsauer, Unterthiner, Nessler & Hochreiter 2017, NeurIPS.", **_INCEPTION,
     ),
     Row(
         name="kid", features=(IMAGE,), source="image.KernelInceptionDistance", objective=MINIMIZE,
-        aliases=("kernel_inception_distance",), feed=real_and_made, component=(0,),
+        aliases=("kernel_inception_distance",), feed=real_and_generated, component=(0,),
         params={"feature": (2048, 64, 192, 768), "subsets": 100, "subset_size": 1000},
-        summary="Squared kernel distance of the features of real pictures (the target) and of made ones.",
+        summary="Squared kernel distance of the features of real (the target) and generated pictures.",
         shape=_COLORED,
         value=f"float in (-inf, inf), no unit, {_ZERO}, unbiased and hence sometimes below 0",
         formula="mean over random subsets of the squared maximum mean discrepancy",
@@ -324,9 +328,10 @@ ROWS = [
     ),
     Row(
         name="mifid", features=(IMAGE,), source="image.mifid.MemorizationInformedFrechetInceptionDistance",
-        objective=MINIMIZE, aliases=("memorization_informed_frechet_inception_distance",), feed=real_and_made,
+        objective=MINIMIZE, aliases=("memorization_informed_frechet_inception_distance",),
+        feed=real_and_generated,
         params={"feature": (2048, 64, 192, 768), "cosine_distance_eps": 0.1},
-        summary="FID made larger when the made pictures copy the real ones.",
+        summary="FID with a penalty for generated pictures that copy the real ones.",
         shape=_COLORED,
         value=_DISTANCE, formula="fid / memorization penalty", paper="Bai, Lin, Raffel & Kan 2021, KDD.",
         **_INCEPTION,
@@ -334,8 +339,8 @@ ROWS = [
     Row(
         name="inception_score", features=(IMAGE,), source="image.InceptionScore", objective=MAXIMIZE,
         feed=unit_predictions_only, component=(0,), params={"splits": 10},
-        summary="How sure a network is of each made picture, and how varied they are; no target is read.",
-        shape=_MADE_COLORED,
+        summary="Confidence of a network in each generated picture, and their diversity; no target is read.",
+        shape=_GENERATED_COLORED,
         value=f"float from 1, no unit, {_HIGHER}", formula="exp(mean KL(p(class | picture) || p(class)))",
         paper="Salimans et al. 2016, NeurIPS.", **_INCEPTION,
     ),
@@ -354,7 +359,7 @@ ROWS = [
         name="vmaf", features=(IMAGE,), source="video.VideoMultiMethodAssessmentFusion", objective=MAXIMIZE,
         aliases=("video_multi_method_assessment_fusion",), component=("mean",),
         packages=("vmaf_torch", "einops"), requires="video", wide=False,
-        summary="Quality of films (N, 3, frames, height, width) from several measures, mean over frames.",
+        summary="Quality of videos (N, 3, frames, height, width) from several measures, mean over frames.",
         shape="preds, target: (N, 3, frames, height, width) float.",
         value="float in [0, 100], no unit, 100 is best",
         formula="mean over frames of a regression on features",

@@ -1,4 +1,4 @@
-"""Rows of labels: yes or no, one class of several, or a set of labels."""
+"""Rows of classification metrics: binary outputs, categories and sets of labels."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _ERROR = "float in [0, 1], no unit, 0 is best"
 _BOOKS = "Sokolova & Lapalme 2009, Information Processing & Management 45(4)."
 
 
-def in_groups(inner: torchmetrics.Metric, given: Given) -> None:
-    """Hand over predictions, target and the group of each row, of those that there are."""
-    groups, last = given.extras["groups"], int(inner.num_groups) - 1  # type: ignore[arg-type]  # a number
+def in_groups(inner: torchmetrics.Metric, inputs: Given) -> None:
+    """Update with predictions, target and the group of each row, which must be one of the groups."""
+    groups, last = inputs.extras["groups"], int(inner.num_groups) - 1  # type: ignore[arg-type]  # a number
     odd = groups if isinstance(groups, list) else groups[(groups < 0) | (groups > last) | (groups % 1 != 0)]
     if len(odd):
         first = odd[0].item() if isinstance(odd, Tensor) else odd[0]
@@ -32,16 +32,16 @@ def in_groups(inner: torchmetrics.Metric, given: Given) -> None:
             f"fairness reads groups= from 0 to {last}, whole numbers, got {first!r}; "
             f"fairness(num_groups={last + 2}) reads more"
         )
-    with given.preds.device:  # torchmetrics makes a target of its own for demographic_parity
-        inner.update(given.preds, given.target, groups.long())
+    with inputs.preds.device:  # torchmetrics makes a target of its own for demographic_parity
+        inner.update(inputs.preds, inputs.target, groups.long())
 
 
-def without_rates(given: Given, params: Mapping[str, Any]) -> str | None:
-    """A group has no rate, or all rates are 0, so that none is a share of another."""
-    groups, count = given.extras["groups"].long(), params["num_groups"]
+def without_rates(inputs: Given, params: Mapping[str, Any]) -> str | None:
+    """Return why no rate is a share of another: a group has none, or all are 0."""
+    groups, count = inputs.extras["groups"].long(), params["num_groups"]
     rows = {
-        "demographic_parity": ("", given.target >= 0),
-        "equal_opportunity": (" of class 1", given.target == 1),
+        "demographic_parity": ("", inputs.target >= 0),
+        "equal_opportunity": (" of class 1", inputs.target == 1),
     }
     for task, (kind, among) in rows.items():
         if params["task"] not in ("all", task):
@@ -49,7 +49,7 @@ def without_rates(given: Given, params: Mapping[str, Any]) -> str | None:
         without = torch.bincount(groups[among], minlength=count) == 0
         if without.any():
             return f"group {int(without.nonzero()[0])} of {count} has no row{kind}"
-        if not given.preds[among].any():
+        if not inputs.preds[among].any():
             return f"no row{kind} is predicted 1"
     return None
 
@@ -69,33 +69,37 @@ def _scores(name: str, source: str, summary: str, formula: str, **more: Any) -> 
     return _counts(name, source, summary, formula, **facts)
 
 
-def _at(name: str, source: str, least: str, summary: str, formula: str) -> Row:
+def _at_level(name: str, source: str, least: str, summary: str, formula: str) -> Row:
     return _scores(name, source, summary, formula, params={least: float}, component=(0, "mean"))
 
 
 ROWS = [
     _counts(
-        "accuracy", "Accuracy", "Share of rows whose prediction is right.", "right / rows",
+        "accuracy", "Accuracy", "Share of rows that are predicted correctly.", "right / rows",
         features=(BINARY, CATEGORY), params={}, fixed={"average": "micro"},
     ),
     _counts(
         "balanced_accuracy", "MulticlassAccuracy",
-        "Mean over classes of the share of their rows that is right.",
+        "Mean recall over classes.",
         "mean of right / rows of the class", features=(CATEGORY,), params={}, fixed={"average": "macro"},
     ),
     _counts(
-        "label_accuracy", "MultilabelAccuracy", "Share of labels decided rightly.", "right / labels",
-        features=(SET,), params={}, fixed={"average": "micro"},
+        "label_accuracy", "MultilabelAccuracy", "Share of labels that are predicted correctly.",
+        "right / labels", features=(SET,), params={}, fixed={"average": "micro"},
     ),
     _counts(
-        "accuracy", "MultilabelExactMatch", "Share of rows right in every label.", "right rows / rows",
-        features=(SET,), params={},
+        "accuracy", "MultilabelExactMatch", "Share of rows in which every label is right.",
+        "right rows / rows", features=(SET,), params={},
     ),
-    _counts("precision", "Precision", "Share of the predicted that is right.", "tp / (tp + fp)"),
-    _counts("recall", "Recall", "Share of what was to be found that is found.", "tp / (tp + fn)"),
-    _counts("specificity", "Specificity", "Share of the negatives that is left alone.", "tn / (tn + fp)"),
+    _counts("precision", "Precision", "Share of the predicted positives that are right.", "tp / (tp + fp)"),
+    _counts("recall", "Recall", "Share of the positives that are found.", "tp / (tp + fn)"),
     _counts(
-        "negative_predictive_value", "NegativePredictiveValue", "Share of predicted negatives that is right.",
+        "specificity", "Specificity", "Share of the negatives that are predicted negative.",
+        "tn / (tn + fp)",
+    ),
+    _counts(
+        "negative_predictive_value", "NegativePredictiveValue",
+        "Share of the predicted negatives that are right.",
         "tn / (tn + fn)", aliases=("npv",),
     ),
     _counts("f1", "F1Score", "Harmonic mean of precision and recall.", "2 tp / (2 tp + fp + fn)"),
@@ -108,8 +112,8 @@ ROWS = [
         "tp / (tp + fp + fn)",
     ),
     _counts(
-        "hamming", "HammingDistance", "Share of labels predicted wrongly.", "wrong / labels", params={},
-        fixed={"average": "micro"}, objective=MINIMIZE, value=_ERROR,
+        "hamming", "HammingDistance", "Share of labels that are predicted wrongly.", "wrong / labels",
+        params={}, fixed={"average": "micro"}, objective=MINIMIZE, value=_ERROR,
     ),
     _counts(
         "mcc", "MatthewsCorrCoef", "Correlation of predicted and true classes.",
@@ -117,12 +121,12 @@ ROWS = [
         value="float in [-1, 1], no unit, 1 is best, 0 is chance",
     ),
     _counts(
-        "cohen_kappa", "CohenKappa", "Agreement beyond that of chance.", "(p_o - p_e) / (1 - p_e)",
+        "cohen_kappa", "CohenKappa", "Agreement beyond chance.", "(p_o - p_e) / (1 - p_e)",
         features=(BINARY, CATEGORY), params={"weights": ("none", "linear", "quadratic")},
         value="float in [-1, 1], no unit, 1 is best, 0 is chance",
     ),
     _counts(
-        "fairness", "BinaryFairness", "Least rate of one group over that of another, of `groups=` (N,) int.",
+        "fairness", "BinaryFairness", "Lowest rate of a group over the highest, of `groups=` (N,) int.",
         "min of least / largest share predicted 1, and of least / largest recall", features=(BINARY,),
         shape="preds, target, `groups=`: (N,) int.",
         params={"num_groups": 2, "task": ("all", "demographic_parity", "equal_opportunity")},
@@ -131,11 +135,11 @@ ROWS = [
         deviates="torchmetrics says that lower is better; 1 is fair. Where a rate is missing it gives 0.",
     ),
     _scores(
-        "roc_auc", "AUROC", "Probability that a row of the class scores above another.",
+        "roc_auc", "AUROC", "Area under the ROC curve.",
         "area under the curve",
     ),
     _scores(
-        "average_precision", "AveragePrecision", "Mean precision at the rows of the class.",
+        "average_precision", "AveragePrecision", "Average precision at the rows of the class.",
         "sum of (recall step) * precision",
     ),
     _scores(
@@ -143,36 +147,37 @@ ROWS = [
         features=(BINARY, CATEGORY), objective=MINIMIZE, value=_ERROR,
     ),
     _scores(
-        "eer", "EER", "Error rate where both kinds of error are as frequent.", "fpr = fnr",
+        "eer", "EER", "Error rate where both kinds of error are equally frequent.", "fpr = fnr",
         objective=MINIMIZE,
         value=_ERROR, component=("mean",),
     ),
     _scores(
-        "hinge", "HingeLoss", "Mean distance to the margin, of probabilities.", "mean of max(0, 1 - margin)",
+        "hinge", "HingeLoss", "Mean hinge loss of probabilities.", "mean of max(0, 1 - margin)",
         features=(BINARY, CATEGORY), objective=MINIMIZE, value="float from 0, no unit, 0 is best",
     ),
     _scores(
         "log_auc", "LogAUC", "Area under the ROC curve over log fpr.", "mean tpr over log fpr",
         component=("mean",),
     ),
-    _at(
+    _at_level(
         "precision_at_recall", "PrecisionAtFixedRecall", "min_recall",
         "Highest precision where recall is at least `min_recall`.", "max precision",
     ),
-    _at(
+    _at_level(
         "recall_at_precision", "RecallAtFixedPrecision", "min_precision",
         "Highest recall where precision is at least `min_precision`.", "max recall",
     ),
-    _at(
+    _at_level(
         "sensitivity_at_specificity", "SensitivityAtSpecificity", "min_specificity",
         "Highest sensitivity where specificity is at least `min_specificity`.", "max sensitivity",
     ),
-    _at(
+    _at_level(
         "specificity_at_sensitivity", "SpecificityAtSensitivity", "min_sensitivity",
         "Highest specificity where sensitivity is at least `min_sensitivity`.", "max specificity",
     ),
     _scores(
-        "coverage_error", "MultilabelCoverageError", "Labels to take until all right ones are among them.",
+        "coverage_error", "MultilabelCoverageError",
+        "Number of top-scoring labels that include all right ones.",
         "mean of the largest rank", features=(SET,), objective=MINIMIZE, keeps="states",
         value="float from 0, in labels, the mean number of labels is best",
     ),

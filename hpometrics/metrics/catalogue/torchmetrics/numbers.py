@@ -1,4 +1,4 @@
-"""Rows of numbers: errors, explained shares and correlations of real values."""
+"""Rows of regression metrics: errors, explained shares and correlations of real values."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _CORRELATION = "float in [-1, 1], no unit, 1 is best, 0 is chance"
 _BEST = "float in (-inf, 1], no unit, 1 is best"
 
 
-def samples(inner: torchmetrics.Metric, given: Given) -> None:
-    """Hand over an ensemble of predictions."""
-    inner.update(given.extras["samples"], given.target)
+def samples(inner: torchmetrics.Metric, inputs: Given) -> None:
+    """Update with an ensemble of predictions."""
+    inner.update(inputs.extras["samples"], inputs.target)
 
 
 def _number(name: str, source: str, summary: str, formula: str, value: str = _ZERO, **more: Any) -> Row:
@@ -37,15 +37,17 @@ ROWS = [
     _number("rmse", "MeanSquaredError", "Root mean squared error.", "sqrt(mse)", fixed={"squared": False}),
     _number("mae", "MeanAbsoluteError", "Mean absolute error.", "mean of |p - t|"),
     _number(
-        "mape", "MeanAbsolutePercentageError", "Mean error as a share of the target.",
+        "mape", "MeanAbsolutePercentageError", "Mean absolute error as a share of the target.",
         "mean of |p - t| / |t|",
     ),
     _number(
-        "smape", "SymmetricMeanAbsolutePercentageError", "Mean error as a share of the mean of both sizes.",
+        "smape", "SymmetricMeanAbsolutePercentageError",
+        "Mean absolute error as a share of the mean of both sizes.",
         "mean of 2 |p - t| / (|p| + |t|)", "float in [0, 2], no unit, 0 is best",
     ),
     _number(
-        "wape", "WeightedMeanAbsolutePercentageError", "All error over all target.", "sum |p - t| / sum |t|",
+        "wape", "WeightedMeanAbsolutePercentageError", "Sum of all errors over the sum of all targets.",
+        "sum |p - t| / sum |t|",
     ),
     _number(
         "msle", "MeanSquaredLogError", "Mean squared error of log(1 + x).",
@@ -68,24 +70,26 @@ ROWS = [
         aliases=("normalized_root_mean_squared_error",),
     ),
     _number(
-        "rse", "RelativeSquaredError", "Squared error over that of the mean.",
+        "rse", "RelativeSquaredError", "Squared error relative to that of the mean.",
         "sum (p - t)^2 / sum (t - mean)^2",
     ),
     _number("r2", "R2Score", "Share of the target's variance that is explained.", "1 - rse", _BEST),
-    _number("explained_variance", "ExplainedVariance", "1 less the variance of the error over the target's.",
+    _number("explained_variance", "ExplainedVariance",
+            "1 minus the variance of the error over the variance of the target.",
             "1 - var(p - t) / var(t)", _BEST),
     _number("concordance", "ConcordanceCorrCoef", "Lin's concordance correlation.",
             "2 cov / (var + var + (mean - mean)^2)", _CORRELATION),
     _number("pearson", "PearsonCorrCoef", "Linear correlation.", "cov / sqrt(var var)", _CORRELATION),
     _number("spearman", "SpearmanCorrCoef", "Correlation of ranks.", "pearson of ranks", _CORRELATION),
     _number(
-        "kendall", "KendallRankCorrCoef", "Pairs in order less those out of order.", "tau", _CORRELATION,
+        "kendall", "KendallRankCorrCoef", "Share of pairs in order minus the share out of order.", "tau",
+        _CORRELATION,
         params={"variant": ("b", "a", "c")},
     ),
-    _number("csi", "CriticalSuccessIndex", "Share of hits among events that came or were predicted.",
+    _number("csi", "CriticalSuccessIndex", "Share of hits among events that occurred or were predicted.",
             "hits / (hits + misses + false alarms)", "float in [0, 1], no unit, 1 is best",
             params={"threshold": float}),
-    _number("crps", "ContinuousRankedProbabilityScore", "Error of an ensemble, less half its spread.",
+    _number("crps", "ContinuousRankedProbabilityScore", "Error of an ensemble minus half its spread.",
             "mean |s - t| - mean |s - s'| / 2", feed=samples, extras=("samples",)),
     _number("cosine_similarity", "CosineSimilarity", "Mean cosine of prediction and target.",
     "mean <p, t> / |p| |t|",
@@ -93,6 +97,6 @@ ROWS = [
     _number("kl_divergence", "KLDivergence", "Mean divergence of the true from the predicted distribution.",
             "mean sum t log(t / p)", features=(VECTOR,), feed=target_first),
     _number("js_divergence", "JensenShannonDivergence",
-    "Mean divergence of both distributions from their middle.",
+    "Mean divergence of both distributions from their midpoint.",
             "mean (KL(p | m) + KL(t | m)) / 2", features=(VECTOR,)),
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Rows of what is seen in pictures: boxes of objects, a class per pixel, shapes."""
+"""Rows of detection and segmentation metrics: boxes, masks and shapes."""
 
 from __future__ import annotations
 
@@ -28,46 +28,46 @@ _SEGMENTS = (
 _SHARE = "float in [0, 1], no unit, 1 is best"
 
 
-def with_instances(inner: torchmetrics.Metric, given: Given) -> None:
-    """Hand over the category and the instance of each pixel, together."""
+def with_instances(inner: torchmetrics.Metric, inputs: Given) -> None:
+    """Update with the category and the instance of each pixel."""
     inner.update(
-        torch.stack([given.preds.long(), torch.as_tensor(given.extras["instances"]).long()], -1),
-        torch.stack([given.target.long(), torch.as_tensor(given.extras["target_instances"]).long()], -1),
+        torch.stack([inputs.preds.long(), torch.as_tensor(inputs.extras["instances"]).long()], -1),
+        torch.stack([inputs.target.long(), torch.as_tensor(inputs.extras["target_instances"]).long()], -1),
     )
 
 
-def things_first(cls: type, arguments: dict[str, Any]) -> torchmetrics.Metric:
-    """Number the categories: first the things, which are counted, then the stuffs."""
+def construct_panoptic(cls: type, arguments: dict[str, Any]) -> torchmetrics.Metric:
+    """Call the constructor with the numbers of the things, which come first, and of the stuffs."""
     things, stuffs = arguments.pop("things"), arguments.pop("stuffs")
-    made: torchmetrics.Metric = cls(set(range(things)), set(range(things, things + stuffs)), **arguments)
-    return made
+    metric: torchmetrics.Metric = cls(set(range(things)), set(range(things, things + stuffs)), **arguments)
+    return metric
 
 
-def by_coco(cls: type, arguments: dict[str, Any]) -> torchmetrics.Metric:
-    """Measure by faster-coco-eval, or by pycocotools where that alone is installed."""
+def construct_coco(cls: type, arguments: dict[str, Any]) -> torchmetrics.Metric:
+    """Call the constructor with faster-coco-eval, or with pycocotools where only that is installed."""
     faster = find_spec("faster_coco_eval") is not None
-    made: torchmetrics.Metric = cls(backend="faster_coco_eval" if faster else "pycocotools", **arguments)
-    return made
+    metric: torchmetrics.Metric = cls(backend="faster_coco_eval" if faster else "pycocotools", **arguments)
+    return metric
 
 
-def shown_in_squares(inner: torchmetrics.Metric, given: Given) -> None:
-    """Hand over the classes of each picture that it shows, as masks made square by pixels of no class.
+def square_masks(inner: torchmetrics.Metric, inputs: Given) -> None:
+    """Update, per picture, with masks of the classes that it shows, padded to a square.
 
-    torchmetrics is wrong about pictures of another form, and refuses a class that is in neither of the two.
+    torchmetrics is wrong for pictures of another form, and refuses a class that is in neither picture.
     """
     first = 0 if inner.include_background else 1
-    for preds, target in zip(given.preds, given.target, strict=True):
-        held = torch.bincount(torch.cat([preds.flatten(), target.flatten()]).long())
-        shown = [one for one, pixels in enumerate(held.tolist()) if pixels and one >= first]
-        if shown:
-            inner.update(*(_squares(labels, [0] * first + shown)[None] for labels in (preds, target)))
+    for preds, target in zip(inputs.preds, inputs.target, strict=True):
+        counts = torch.bincount(torch.cat([preds.flatten(), target.flatten()]).long())
+        classes = [index for index, pixels in enumerate(counts.tolist()) if pixels and index >= first]
+        if classes:
+            inner.update(*(_masks(labels, [0] * first + classes)[None] for labels in (preds, target)))
 
 
-def _squares(labels: Tensor, classes: Sequence[int]) -> Tensor:
-    """A mask for each class."""
+def _masks(labels: Tensor, classes: Sequence[int]) -> Tensor:
+    """Return a square mask for each class."""
     height, width = labels.shape
     side = max(height, width)
-    masks = torch.stack([labels == one for one in classes]).long()
+    masks = torch.stack([labels == index for index in classes]).long()
     return torch.nn.functional.pad(masks, (0, side - width, 0, side - height))
 
 
@@ -92,7 +92,7 @@ ROWS = [
             "mean_average_precision": "map",
             **{name: f"map(component={name})" for name in _COMPONENTS if name != "map"},
         },
-        packages=("torchvision", "faster_coco_eval|pycocotools"), make=by_coco,
+        packages=("torchvision", "faster_coco_eval|pycocotools"), make=construct_coco,
         sentinel=(-1.0, "there is no true box that it could find"),
         summary="Area under the precision-recall curve of boxes, mean over classes and overlaps from 0.5.",
         value=f"{_SHARE}; nan when there is no true box",
@@ -100,28 +100,28 @@ ROWS = [
         paper="Lin et al. 2014, ECCV (COCO).", **_BOXES,
     ),
     _overlap(
-        "iou", "IntersectionOverUnion", "iou", "Overlap of boxes over their union", _SHARE,
+        "iou", "IntersectionOverUnion", "iou", "Intersection over union of boxes", _SHARE,
         "|A and B| / |A or B|", "Jaccard 1912, New Phytologist 11(2).",
     ),
     _overlap(
-        "giou", "GeneralizedIntersectionOverUnion", "giou", "IoU less the empty share of the box around both",
+        "giou", "GeneralizedIntersectionOverUnion", "giou", "IoU minus the empty share of the enclosing box",
         "float in [-1, 1], no unit, 1 is best", "iou - |C less (A or B)| / |C|",
         "Rezatofighi et al. 2019, CVPR.",
     ),
     _overlap(
-        "diou", "DistanceIntersectionOverUnion", "diou", "IoU less the distance of the centers",
+        "diou", "DistanceIntersectionOverUnion", "diou", "IoU minus the distance of the centers",
         "float in [-1, 1], no unit, 1 is best", "iou - d^2 / c^2", "Zheng et al. 2020, AAAI.",
     ),
     _overlap(
         "ciou", "CompleteIntersectionOverUnion", "ciou",
-        "IoU less distance of centers and difference of form",
+        "IoU minus the distance of centers and the difference of shape",
         "float in (-inf, 1], no unit, 1 is best", "diou - alpha v", "Zheng et al. 2020, AAAI.",
     ),
     Row(
         name="panoptic_quality", features=(MASK,), source="detection.PanopticQuality", objective=MAXIMIZE,
-        aliases=("pq",), params={"things": int, "stuffs": int}, feed=with_instances, make=things_first,
+        aliases=("pq",), params={"things": int, "stuffs": int}, feed=with_instances, make=construct_panoptic,
         extras=("instances", "target_instances"),
-        summary="Quality of segments: overlap of the matched, times the share that is matched.",
+        summary="Quality of segments: overlap of the matched ones, times the share that is matched.",
         shape=_SEGMENTS,
         value=_SHARE, formula="mean over categories of sum of IoU of matches / (tp + fp / 2 + fn / 2)",
         paper="Kirillov, He, Girshick, Rother & Dollar 2019, CVPR.",
@@ -129,8 +129,8 @@ ROWS = [
     ),
     Row(
         name="modified_panoptic_quality", features=(MASK,), source="detection.ModifiedPanopticQuality",
-        objective=MAXIMIZE, params={"things": int, "stuffs": int}, feed=with_instances, make=things_first,
-        extras=("instances", "target_instances"),
+        objective=MAXIMIZE, params={"things": int, "stuffs": int}, feed=with_instances,
+        make=construct_panoptic, extras=("instances", "target_instances"),
         summary="Panoptic quality where stuffs are not matched but measured by their overlap.",
         shape=_SEGMENTS,
         value=_SHARE, formula="as panoptic_quality; of a stuff the sum of IoU / its pictures",
@@ -163,7 +163,7 @@ ROWS = [
     ),
     Row(
         name="hausdorff", features=(MASK,), source="segmentation.HausdorffDistance", objective=MINIMIZE,
-        aliases=("hausdorff_distance",), feed=shown_in_squares,
+        aliases=("hausdorff_distance",), feed=square_masks,
         params={
             "distance_metric": ("euclidean", "chessboard", "taxicab"), "directed": False,
             "include_background": False,
@@ -179,7 +179,7 @@ ROWS = [
     Row(
         name="procrustes", features=(IMAGE,), source="shape.ProcrustesDisparity", objective=MINIMIZE,
         aliases=("procrustes_disparity",),
-        summary="What is left between two clouds of points (N, points, coordinates) after the best turn.",
+        summary="Distance of two clouds of points (N, points, coordinates) after the best alignment.",
         shape="preds, target: (N, points, coordinates) float.",
         value="float in [0, 1], no unit, 0 is best",
         formula="squared distance after centring, scaling and turning, mean over rows",

@@ -1,4 +1,4 @@
-"""Rows of rankings: scores of items for each user, with the items that are relevant."""
+"""Rows of ranking metrics: scores of items per user, with the relevant items."""
 
 from __future__ import annotations
 
@@ -20,52 +20,52 @@ _AT_K = {"k": int, "empty": _CHOICES}
 _SHARE = "float in [0, 1], no unit, 1 is best; nan when no user has a relevant item"
 
 
-def by_user(inner: torchmetrics.Metric, given: Given) -> None:
-    """Hand over items one behind another, relevant or not, each with the number of its user."""
-    preds, target, indexes = _flat(given)
+def by_user(inner: torchmetrics.Metric, inputs: Given) -> None:
+    """Update with the items of all users in one vector, relevant or not, and the index of the user."""
+    preds, target, indexes = _flat(inputs)
     inner.update(preds, (target > 0).long(), indexes=indexes)
 
 
-def graded_by_user(inner: torchmetrics.Metric, given: Given) -> None:
-    """Hand over items one behind another, with their grades."""
-    preds, target, indexes = _flat(given)
+def graded_by_user(inner: torchmetrics.Metric, inputs: Given) -> None:
+    """Update with the items of all users in one vector, with their grades."""
+    preds, target, indexes = _flat(inputs)
     inner.update(preds, target, indexes=indexes)
 
 
 def mean_over_users(values: Tensor, dim: int) -> Tensor:
-    """The mean in float64, which the order of the users does not change."""
+    """Return the mean in float64, which does not depend on the order of users."""
     return values.double().mean(dim)
 
 
-def averaging(cls: type, arguments: dict[str, Any]) -> torchmetrics.Metric:
-    """Make the metric and have it average in float64, which its constructor does not offer."""
-    made: torchmetrics.Metric = cls(**arguments)
-    made.aggregation = mean_over_users
-    return made
+def construct_with_mean(cls: type, arguments: dict[str, Any]) -> torchmetrics.Metric:
+    """Call the constructor and set the mean in float64, which is not an argument of it."""
+    metric: torchmetrics.Metric = cls(**arguments)
+    metric.aggregation = mean_over_users
+    return metric
 
 
-def nothing_relevant(given: Given, params: Mapping[str, Any]) -> str | None:
-    """No user has a relevant item, which counts 0 for torchmetrics."""
-    return None if bool((given.target > 0).any()) else "no user has a relevant item"
+def nothing_relevant(inputs: Given, params: Mapping[str, Any]) -> str | None:
+    """Return the reason where no user has a relevant item, which torchmetrics counts as 0."""
+    return None if bool((inputs.target > 0).any()) else "no user has a relevant item"
 
 
-def nothing_irrelevant(given: Given, params: Mapping[str, Any]) -> str | None:
-    """No user has an item that is not relevant."""
-    return None if bool((given.target <= 0).any()) else "no user has an item that is not relevant"
+def nothing_irrelevant(inputs: Given, params: Mapping[str, Any]) -> str | None:
+    """Return the reason where no user has an item that is not relevant."""
+    return None if bool((inputs.target <= 0).any()) else "no user has an item that is not relevant"
 
 
-def _flat(given: Given) -> tuple[Tensor, Tensor, Tensor]:
-    preds, target = given.preds.flatten(), given.target.flatten()
-    indexes = torch.arange(len(given.target), device=target.device).repeat_interleave(given.target.shape[1])
-    known = (preds > -torch.inf) | (target > 0)  # what is not ranked is no item, but can be missed
-    return preds[known], target[known], indexes[known]
+def _flat(inputs: Given) -> tuple[Tensor, Tensor, Tensor]:
+    preds, target = inputs.preds.flatten(), inputs.target.flatten()
+    indexes = torch.arange(len(inputs.target), device=target.device).repeat_interleave(inputs.target.shape[1])
+    mask = (preds > -torch.inf) | (target > 0)  # an item without a rank counts only if it is relevant
+    return preds[mask], target[mask], indexes[mask]
 
 
 def _row(name: str, source: str, summary: str, formula: str, paper: str, **more: Any) -> Row:
     facts: dict[str, Any] = {
         "objective": MAXIMIZE, "params": {"empty": _CHOICES, "k": None}, "value": _SHARE,
         "void": nothing_relevant, "fixed": {"aggregation": mean_over_users}, "feed": by_user,
-        "renamed": {"k": "top_k", "empty": "empty_target_action"}, **more,
+        "argument_names": {"k": "top_k", "empty": "empty_target_action"}, **more,
     }  # fmt: skip
     return Row(
         name=name, features=(RANKING,), source=f"retrieval.{source}", inputs=LOGITS, keeps="rows",
@@ -82,7 +82,7 @@ ROWS = [
     ),
     _row(
         "ndcg", "RetrievalNormalizedDCG",
-        "Gain of the items in their order, later ones counting less, of the best",
+        "Discounted gain of the items in their order, relative to that of the best order",
         "sum of relevance / log2(place + 1), over that of the best order",
         "Jarvelin & Kekalainen 2002, ACM TOIS 20(4).", aliases=("retrieval_normalized_dcg",),
         feed=graded_by_user,
@@ -94,12 +94,12 @@ ROWS = [
         aliases=("mean_reciprocal_rank", "retrieval_mrr"),
     ),
     _row(
-        "precision", "RetrievalPrecision", "Share of the first `k` items that is relevant",
+        "precision", "RetrievalPrecision", "Share of the first `k` items that are relevant",
         "relevant among the first k / k", "van Rijsbergen 1979, Information Retrieval.",
         aliases=("retrieval_precision",), params=_AT_K,
     ),
     _row(
-        "recall", "RetrievalRecall", "Share of the relevant items that is among the first `k`",
+        "recall", "RetrievalRecall", "Share of the relevant items that are among the first `k`",
         "relevant among the first k / relevant", "van Rijsbergen 1979, Information Retrieval.",
         aliases=("retrieval_recall",), params=_AT_K,
     ),
@@ -109,21 +109,21 @@ ROWS = [
         aliases=("retrieval_hit_rate", "hits"),
     ),
     _row(
-        "fall_out", "RetrievalFallOut", "Share of the irrelevant items that is among the first `k`",
+        "fall_out", "RetrievalFallOut", "Share of the irrelevant items that are among the first `k`",
         "irrelevant among the first k / irrelevant", "van Rijsbergen 1979, Information Retrieval.",
         objective=MINIMIZE, void=nothing_irrelevant, params=_AT_K, aliases=("retrieval_fall_out",),
         value="float in [0, 1], no unit, 0 is best; nan when no user has an item that is not relevant",
     ),
     _row(
         "r_precision", "RetrievalRPrecision",
-        "Share of relevant items among as many as there are relevant ones",
+        "Share of relevant items among the first R, where R items are relevant",
         "relevant among the first R / R, where R items are relevant",
         "Craswell 2009, Encyclopedia of Databases.",
         params={"empty": _CHOICES}, aliases=("retrieval_r_precision",),
     ),
     _row(
         "roc_auc", "RetrievalAUROC",
-        "Mean over users of the probability that a relevant item is before another",
+        "Mean over users of the probability that a relevant item precedes another",
         "mean over users of the area under the ROC curve of their items", "Rendle et al. 2009, UAI.",
         aliases=("auc", "auroc", "retrieval_auroc"),
     ),
@@ -132,7 +132,7 @@ ROWS = [
         "Highest recall, over the number of items shown, where precision is at least `min_precision`",
         "max over k of recall@k where precision@k >= min_precision", "torchmetrics.",
         params={"min_precision": float, "empty": _CHOICES, "k": None},
-        aliases=("retrieval_recall_at_fixed_precision",), component=(0,), make=averaging,
-        renamed={"k": "max_k", "empty": "empty_target_action"},
+        aliases=("retrieval_recall_at_fixed_precision",), component=(0,), make=construct_with_mean,
+        argument_names={"k": "max_k", "empty": "empty_target_action"},
     ),
 ]  # fmt: skip

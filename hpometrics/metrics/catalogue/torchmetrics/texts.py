@@ -1,4 +1,4 @@
-"""Rows of texts: predictions and their references, and the tokens of sequences."""
+"""Rows of text metrics: predictions with their references, and tokens of sequences."""
 
 from __future__ import annotations
 
@@ -20,45 +20,45 @@ _INFORMATION = (
 )  # fmt: skip
 
 
-def several(inner: torchmetrics.Metric, given: Given) -> None:
-    """Hand over texts with all their references."""
-    inner.update(list(given.preds), [list(references) for references in given.target])
+def several(inner: torchmetrics.Metric, inputs: Given) -> None:
+    """Update with texts and all their references."""
+    inner.update(list(inputs.preds), [list(references) for references in inputs.target])
 
 
-def single(inner: torchmetrics.Metric, given: Given) -> None:
-    """Hand over texts with their first reference."""
-    inner.update(list(given.preds), [references[0] for references in given.target])
+def single(inner: torchmetrics.Metric, inputs: Given) -> None:
+    """Update with texts and their first reference."""
+    inner.update(list(inputs.preds), [references[0] for references in inputs.target])
 
 
-def answers(inner: torchmetrics.Metric, given: Given) -> None:
-    """Hand over texts as SQuAD's answers, numbered."""
-    preds = [{"prediction_text": text, "id": str(row)} for row, text in enumerate(given.preds)]
+def answers(inner: torchmetrics.Metric, inputs: Given) -> None:
+    """Update with texts as SQuAD's answers, with row numbers as ids."""
+    preds = [{"prediction_text": text, "id": str(row)} for row, text in enumerate(inputs.preds)]
     target = [
         {"answers": {"answer_start": [0] * len(texts), "text": list(texts)}, "id": str(row)}
-        for row, texts in enumerate(given.target)
+        for row, texts in enumerate(inputs.target)
     ]
     inner.update(preds, target)
 
 
-def shifted(inner: Any, given: Given) -> None:
-    """Count as Tercom: words of the text are shifted, never those of its reference."""
-    for text, references in zip(given.preds, given.target, strict=True):
+def tercom(inner: Any, inputs: Given) -> None:
+    """Add the edits as Tercom counts them: words of the text are shifted, never those of its reference."""
+    for text, references in zip(inputs.preds, inputs.target, strict=True):
         inner.total_num_edits += min(_tercom_edits(text, reference) for reference in references)
         inner.total_tgt_len += sum(len(reference.split()) for reference in references) / len(references)
 
 
 def _tercom_edits(text: str, reference: str) -> int:
-    """Edits and shifts of words; a text without words costs those of the other."""
-    said, right = len(text.split()), len(reference.split())
-    if not said or not right:
-        return max(said, right)
+    """Return edits and shifts of words; a text without words costs those of the other."""
+    length, reference_length = len(text.split()), len(reference.split())
+    if not length or not reference_length:
+        return max(length, reference_length)
     per_word: Any = translation_edit_rate([reference], [[text]])  # it shifts words of the second argument
-    return round(float(per_word) * said)
+    return round(float(per_word) * length)
 
 
-def captions(inner: torchmetrics.Metric, given: Given) -> None:
-    """Hand over pictures with the texts that were made of them."""
-    inner.update(list(given.extras["images"]), list(given.preds))
+def captions(inner: torchmetrics.Metric, inputs: Given) -> None:
+    """Update with pictures and the texts that were generated from them."""
+    inner.update(list(inputs.extras["images"]), list(inputs.preds))
 
 
 def _text(name: str, source: str, summary: str, value: str, formula: str, paper: str, **more: Any) -> Row:
@@ -86,31 +86,33 @@ def _rouge(name: str, key: str, summary: str, formula: str, **more: Any) -> Row:
 
 ROWS = [
     _text(
-        "bleu_score", "BLEUScore", "N-gram precision of all texts together, words cut at blanks, in [0, 1].",
+        "bleu_score", "BLEUScore",
+        "BLEU of the corpus in [0, 1]: n-gram precision of words separated by blanks.",
         _SHARE, "brevity penalty * geometric mean of the n-gram precisions", "Papineni et al. 2002, ACL.",
         params={"n_gram": 4, "smooth": False},
     ),
     _text(
-        "bleu", "SacreBLEUScore", "N-gram precision of all texts together, words as mteval cuts them.",
+        "bleu", "SacreBLEUScore", "BLEU of the corpus: n-gram precision of words as mteval separates them.",
         _SHARE, "brevity penalty * geometric mean of the n-gram precisions", "Post 2018, WMT.",
         params={"tokenize": ("13a", "none", "char", "intl", "zh"), "lowercase": False},
         fixed={"smooth": True},
     ),
     _text(
-        "chrf", "CHRFScore", "F-score of character n-grams of all texts together.", _SHARE,
+        "chrf", "CHRFScore", "F-score of the character n-grams of a corpus.", _SHARE,
         "(1 + beta^2) p r / (beta^2 p + r), p and r mean over n", "Popovic 2015, WMT.",
         fixed={"n_word_order": 0},
     ),
     _text(
         "ter", "TranslationEditRate",
-        "Edits and shifts of words that make a text of its reference, per word.",
+        "Edits and shifts of words that turn a text into its reference, per word.",
         _ERRORS, "edits / words of the references", "Snover et al. 2006, AMTA; sacrebleu agrees.",
-        objective=MINIMIZE, feed=shifted,
+        objective=MINIMIZE, feed=tercom,
         deviates="an empty prediction costs every word of its reference, and words of the prediction are "
         "shifted; torchmetrics counts no edit, and shifts words of the reference.",
     ),
     _text(
-        "eed", "ExtendedEditDistance", "Character edits and jumps between words that make the reference.",
+        "eed", "ExtendedEditDistance",
+        "Character edits and jumps between words that turn a text into its reference.",
         "float in [0, 1], no unit, 0 is best",
         "(edits + alpha jumps + rho revisits) / (length + rho revisits)",
         "Stanchev, Wang & Ney 2019, WMT.", objective=MINIMIZE, aliases=("extended_edit_distance",),
@@ -125,23 +127,25 @@ ROWS = [
         value="float in [0, 1], no unit, 0 is best",
     ),
     _errors(
-        "wil", "WordInfoLost", "1 less the word information preserved.", "1 - hits^2 / (words * words)",
+        "wil", "WordInfoLost", "1 minus the word information preserved.", "1 - hits^2 / (words * words)",
         value="float in [0, 1], no unit, 0 is best",
     ),
     _errors(
-        "wip", "WordInfoPreserved", "Share of predicted words that are hits, times that of the references.",
+        "wip", "WordInfoPreserved",
+        "Share of hits among predicted words, times that among words of the references.",
         "hits^2 / (words * words)", value=_SHARE, objective=MAXIMIZE,
         deviates="torchmetrics says that lower is better; higher is.",
     ),
     _errors(
-        "edit_distance", "EditDistance", "Mean over texts of the character edits that make the reference.",
+        "edit_distance", "EditDistance",
+        "Mean over texts of the character edits that turn a text into its reference.",
         "mean of edits", value="float from 0, in edits, 0 is best",
     ),
     _rouge("rouge_1", "rouge1", "F-score of words in common with the reference.", "2 p r / (p + r)"),
     _rouge("rouge_2", "rouge2", "F-score of pairs of words in common with the reference.", "2 p r / (p + r)"),
     _rouge("rouge_l", "rougeL", "F-score of the longest common subsequence of words.", "2 p r / (p + r)"),
     _text(
-        "squad_f1", "SQuAD", "F-score of words in common with the nearest answer, as SQuAD normalizes them.",
+        "squad_f1", "SQuAD", "F-score of words in common with the best answer, as SQuAD normalizes them.",
         "float in [0, 100], in percent, 100 is best", "100 * mean of 2 p r / (p + r)",
         "Rajpurkar, Zhang, Lopyrev & Liang 2016, EMNLP.", feed=answers, component=("f1",),
     ),
@@ -151,13 +155,13 @@ ROWS = [
         "Rajpurkar, Zhang, Lopyrev & Liang 2016, EMNLP.", feed=answers, component=("exact_match",),
     ),
     _text(
-        "bert_score", "BERTScore", "Likeness of the words in the eyes of a language model, best matches.",
+        "bert_score", "BERTScore", "Similarity of best matching words in the embeddings of a language model.",
         "float in [-1, 1], no unit, 1 is best", "f1 of the mean best cosine of each word, mean over texts",
         "Zhang, Kishore, Wu, Weinberger & Artzi 2020, ICLR.", keeps="rows", aliases=("bertscore",),
         params={"component": ("f1", "precision", "recall"), "lang": "en"}, component=("mean",), **_MODEL,
     ),
     _text(
-        "infolm", "InfoLM", "Distance of the words that a language model would put into both texts.",
+        "infolm", "InfoLM", "Distance of the words that a language model would fill into both texts.",
         "float from 0, no unit, 0 is best", "distance of the two mixed distributions, mean over texts",
         "Colombo, Clavel & Piantanida 2022, AAAI.", objective=MINIMIZE, keeps="rows", feed=single,
         params={"information_measure": _INFORMATION}, fixed={"verbose": False}, **_MODEL,
@@ -168,7 +172,7 @@ ROWS = [
         name="clip_score", features=(TEXT,), source="multimodal.CLIPScore", objective=MAXIMIZE, feed=captions,
         extras=("images",), optional=("texts", "references"),
         shape="predictions: N texts. `images=`: N pictures (3, height, width); no target is read.",
-        summary="Likeness of captions to their pictures, `images=`, in the eyes of CLIP; no target is read.",
+        summary="Similarity of captions and their pictures, `images=`, by CLIP; no target is read.",
         value="float in [0, 100], no unit, 100 is best", formula="mean of max(100 cos(picture, caption), 0)",
         paper="Hessel, Holtzman, Forbes, Le Bras & Choi 2021, EMNLP.", **_MODEL,
     ),
