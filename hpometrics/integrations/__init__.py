@@ -1,1 +1,1 @@
-"""Bridges to training frameworks: a file each, imported only by those who use it."""
+"""Integrations with training frameworks, one file each, imported only by their users."""

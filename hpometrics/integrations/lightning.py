@@ -1,4 +1,4 @@
-"""Lightning: a callback by which `fit` reports, prunes and picks as a loop over `run.epochs()` does."""
+"""Lightning callback that reports the epochs of `fit` to a run, as a loop over `run.epochs()` does."""
 
 from __future__ import annotations
 
@@ -23,36 +23,34 @@ __all__ = ["RunCallback"]
 class RunCallback(Callback):
     """Measures the validation of each epoch: `Trainer(callbacks=[RunCallback(run)], ...)`.
 
-    `validation_step` returns the keywords of `run.update`, as in `{"logits": logits, "target": y}`. Its
-    values are in `trainer.callback_metrics` under the names of the record, where other callbacks
-    find them:
-    `EarlyStopping("accuracy", mode="max")`, `ModelCheckpoint(monitor="accuracy", mode="max")`. What the step
-    logs by `self.log`, and `training_step` too, is recorded with the epoch and can be what is optimized:
+    `validation_step` must return the keywords of `run.update`, as in `{"logits": logits, "target": y}`. The
+    values are in `trainer.callback_metrics` under the names of the record, where other callbacks find them:
+    `EarlyStopping("accuracy", mode="max")`, `ModelCheckpoint(monitor="accuracy", mode="max")`. Values that
+    `validation_step` or `training_step` log by `self.log` are recorded with the epoch and can be optimized:
     `Run(trial, metric=Reported("val_loss", "minimize"))`. An epoch closes at its end, after its validation
-    and before the module's own `on_train_epoch_end`. The host's stop leaves `fit` as an exception; patience,
-    the target and the spec's `epochs` end it.
+    and before the module's own `on_train_epoch_end`. The backend's stop leaves `fit` as an exception;
+    patience, the target and the spec's `epochs` end it.
 
-    Where the run has a directory, every epoch leaves a checkpoint of the module, the optimizers and the
-    schedulers, and a run that was killed goes on after its latest: `fit` begins with the next epoch. What
-    else Lightning keeps does not come back: `global_step`, the state of other callbacks and of a gradient
-    scaler.
+    Where the run has a directory, every epoch writes a checkpoint of the module, the optimizers and the
+    schedulers, and a killed run continues after its latest one: `fit` starts with the next epoch. Other state
+    of Lightning is not restored: `global_step`, the state of other callbacks and of a gradient scaler.
 
     Args:
-        run: what is updated.
-        read: makes the keywords of `run.update` of what `validation_step` returns; unless given that is the
-            mapping itself. It may return None in a module that updates the run on its own; if nothing updates
-            the run, the first validation raises an error.
+        run: the run to update.
+        read: converts the return value of `validation_step` to the keywords of `run.update`; by default it is
+            the mapping itself. It may return None in a module that updates the run on its own; if nothing
+            updates the run, the first validation raises an error.
     """
 
     def __init__(self, run: Run, read: Callable[[Any], Any] | None = None) -> None:
         self.run = run
         self._read = read
         self._loop = TrainerLoop(run, f"{'validation_step' if read is None else 'read'} returned None")
-        self._before: dict[str, Any] = {}
-        self._shown: dict[str, torch.Tensor] = {}
+        self._earlier_metrics: dict[str, Any] = {}
+        self._values: dict[str, torch.Tensor] = {}
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Refuse a fit that does not validate once per epoch.
+        """Check that the fit validates once per epoch.
 
         Raises:
             RunError: it does not.
@@ -62,27 +60,27 @@ class RunCallback(Callback):
                 "a run measures the validation of each epoch, and this fit has none; give validation_step "
                 "and val_dataloaders"
             )
-        often, interval = trainer.check_val_every_n_epoch, trainer.val_check_interval
-        if often != 1 or interval != 1.0 or isinstance(interval, int):  # 1 is one batch, 1.0 one epoch
+        epochs, interval = trainer.check_val_every_n_epoch, trainer.val_check_interval
+        if epochs != 1 or interval != 1.0 or isinstance(interval, int):  # 1 is one batch, 1.0 one epoch
             raise RunError(
-                f"a run measures one validation per epoch; check_val_every_n_epoch={often} and "
-                f"val_check_interval={interval} are to be 1 and 1.0"
+                f"a run measures one validation per epoch; check_val_every_n_epoch={epochs} and "
+                f"val_check_interval={interval} must be 1 and 1.0"
             )
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Begin: go on after the latest checkpoint, if there is one."""
+        """Start the run, after the latest checkpoint if there is one."""
         limit = trainer.max_epochs
-        done = self._loop.begin(None if limit in (None, -1) else limit, _objects(trainer, pl_module))
-        if done:
-            _step_on_plateau(trainer, pl_module, done, self.run.history[-1].values)
-            counts = dict.fromkeys(("ready", "started", "processed", "completed"), done)
+        epoch = self._loop.begin(None if limit in (None, -1) else limit, _objects(trainer, pl_module))
+        if epoch:
+            _step_on_plateau(trainer, pl_module, epoch, self.run.history[-1].values)
+            counts = dict.fromkeys(("ready", "started", "processed", "completed"), epoch)
             trainer.fit_loop.epoch_progress.current.load_state_dict(counts)
         self._stop_after_the_last(trainer)
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Take what is measured from here on: the sanity check is over."""
+        """Start an epoch; the sanity check before it does not count."""
         self._loop.start_epoch()
-        self._before = dict(trainer.callback_metrics)
+        self._earlier_metrics = dict(trainer.callback_metrics)
 
     def on_validation_batch_end(
         self,
@@ -93,29 +91,29 @@ class RunCallback(Callback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        """Update the run."""
+        """Update the run with the outputs of a batch."""
         self._loop.update(outputs if self._read is None else self._read(outputs))
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Show the values of the pass to the other callbacks."""
+        """Publish the values of the pass to the other callbacks."""
         values = self._loop.measure()
-        self._shown = {name: torch.tensor(value, dtype=torch.float64) for name, value in values.items()}
-        trainer.callback_metrics.update(self._shown)
+        self._values = {name: torch.tensor(value, dtype=torch.float64) for name, value in values.items()}
+        trainer.callback_metrics.update(self._values)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Close the epoch.
 
         Raises:
-            BaseException: the host's stop.
+            BaseException: the backend's stop.
         """
-        known = (self._before, self._shown)
-        logged = trainer.callback_metrics.items()  # of all epochs
-        self._loop.log({n: value for n, value in logged if all(value is not one.get(n) for one in known)})
+        earlier = (self._earlier_metrics, self._values)
+        metrics = trainer.callback_metrics.items()  # of all epochs
+        self._loop.log({n: value for n, value in metrics if all(value is not one.get(n) for one in earlier)})
         self._loop.end_epoch(trainer.current_epoch + 1, _objects(trainer, pl_module))
         self._stop_after_the_last(trainer)
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """End the loop, however the fit ended."""
+        """End the loop, for whatever reason the fit ended."""
         self._loop.leave()
 
     def _stop_after_the_last(self, trainer: Trainer) -> None:
@@ -124,35 +122,35 @@ class RunCallback(Callback):
 
 
 def _objects(trainer: Trainer, pl_module: LightningModule) -> dict[str, Stateful]:
-    """What a checkpoint holds; of several optimizers each has a number."""
+    """Return the contents of a checkpoint; several optimizers are numbered."""
     schedulers = [config.scheduler for config in trainer.lr_scheduler_configs]
     return {
         "model": pl_module,
-        **_numbered("optimizer", trainer.optimizers),
-        **_numbered("scheduler", schedulers),
+        **_number_names("optimizer", trainer.optimizers),
+        **_number_names("scheduler", schedulers),
     }
 
 
 def _step_on_plateau(
-    trainer: Trainer, pl_module: LightningModule, done: int, values: Mapping[str, Any]
+    trainer: Trainer, pl_module: LightningModule, epoch: int, values: Mapping[str, Any]
 ) -> None:
-    """Make the step of those schedulers that Lightning steps behind the hook in which states were copied.
+    """Step the schedulers that Lightning steps after the hook in which states were copied.
 
     Raises:
-        RunError: what one of them watches was logged too late to be recorded.
+        RunError: the value that one of them watches was logged too late to be recorded.
     """
     if not pl_module.automatic_optimization:
         return
     for config in trainer.lr_scheduler_configs:
-        if config.reduce_on_plateau and config.interval == "epoch" and done % config.frequency == 0:
-            watched = str(config.monitor)
-            if watched not in values:
+        if config.reduce_on_plateau and config.interval == "epoch" and epoch % config.frequency == 0:
+            monitor = str(config.monitor)
+            if monitor not in values:
                 raise RunError(
-                    f"a scheduler watches {watched!r}, which the record of epoch {done - 1} lacks, and "
-                    "so cannot go on; log it in validation_step"
+                    f"a scheduler watches {monitor!r}, which the record of epoch {epoch - 1} lacks, and "
+                    "so cannot continue; log it in validation_step"
                 )
-            pl_module.lr_scheduler_step(config.scheduler, values[watched])
+            pl_module.lr_scheduler_step(config.scheduler, values[monitor])
 
 
-def _numbered(name: str, things: list[Any]) -> dict[str, Stateful]:
+def _number_names(name: str, things: list[Any]) -> dict[str, Stateful]:
     return {name: things[0]} if len(things) == 1 else {f"{name}_{i}": thing for i, thing in enumerate(things)}

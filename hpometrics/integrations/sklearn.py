@@ -1,4 +1,4 @@
-"""scikit-learn: any metric as a scorer, and what an estimator says of rows as an update of a run."""
+"""scikit-learn scorers from metrics, and updates of a run from estimators."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _INPUT_OF: Mapping[Method, InputType] = {method: kind for kind, method in _METHO
 
 
 class Scorer:
-    """`scorer(estimator, X, y)`: the value of a metric, and of one that is minimised its negative.
+    """`scorer(estimator, X, y)`: the value of a metric, negated if the metric is minimized.
 
-    Greater is better, as scikit-learn wants it of a scorer. It goes wherever scikit-learn takes one:
+    Greater is better, as scikit-learn expects of a scorer. It is accepted wherever scikit-learn takes one:
     `cross_val_score`, `GridSearchCV`, `permutation_importance`. See `as_scorer`.
     """
 
@@ -54,7 +54,9 @@ class Scorer:
         (self.name,) = panel.names
         objective = panel.objective_of(self.name)
         if objective is None:
-            raise ObjectiveError(f"{self.name} has no direction, so it cannot say which estimator is better")
+            raise ObjectiveError(
+                f"{self.name} has no direction, so it cannot decide which estimator is better"
+            )
         self._panel, self._labels = panel, labels
         self._sign = 1.0 if objective is MAXIMIZE else -1.0
         self._method = response_method or _METHOD_OF[panel[self.name].inputs]
@@ -63,27 +65,28 @@ class Scorer:
         return f"as_scorer({self.name!r}, output={str(self._panel.output)!r})"
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Measure a fitted estimator on rows; nan where the metric is undefined.
+        """Return the value of a fitted estimator on rows; nan where the metric is undefined.
 
         Raises:
-            MetricInputError: the estimator lacks what the metric reads, or the rows have labels that it does
-                not know.
+            MetricInputError: the estimator lacks the method that the metric needs, or the rows have labels
+                that it does not know.
         """
         if not hasattr(estimator, self._method):
-            raise MetricInputError(self._lacking(estimator))
+            raise MetricInputError(self._missing_method(estimator))
         panel = self._panel.fresh()
-        answers = _Answers(estimator, panel.output, self._labels)
-        panel.update(**answers.outputs(X, y, [self._method]), sample_weight=sample_weight)
+        outputs = _EstimatorOutputs(estimator, panel.output, self._labels)
+        panel.update(**outputs.compute(X, y, [self._method]), sample_weight=sample_weight)
         return self._sign * float(panel.compute()[self.name])
 
-    def _lacking(self, estimator: Any) -> str:
+    def _missing_method(self, estimator: Any) -> str:
+        """Return the message for an estimator without the method."""
         kind, name = _INPUT_OF[self._method], type(estimator).__name__
-        told = f"{self.name} reads {kind}, and {name} has no {self._method}"
+        message = f"{self.name} reads {kind}, and {name} has no {self._method}"
         if self._method != "predict_proba" or not hasattr(estimator, "decision_function"):
-            return told
+            return message
         return (
-            f"{told}; calibrate it (CalibratedClassifierCV), or say response_method='decision_function', "
-            "which is read as logits: right for what follows from the order of rows alone"
+            f"{message}; calibrate it (CalibratedClassifierCV), or pass response_method='decision_function', "
+            "which is read as logits: right for metrics that depend on the order of rows alone"
         )
 
 
@@ -94,24 +97,24 @@ def as_scorer(
     response_method: Method | None = None,
     labels: Sequence[Any] | None = None,
 ) -> Scorer:
-    """Make a scorer of a metric, for `scoring=` of whatever scikit-learn has.
+    """Create a scorer from a metric, for `scoring=` in scikit-learn.
 
     Args:
         metric: a name, a class or an object.
-        output: what the estimator predicts; may be left out where the metric knows.
-        response_method: the estimator's method that is asked. Unless given it follows from what the metric
-            reads: `predict` for predictions, `predict_proba` for probabilities, `decision_function` for
-            logits. A decision function is read as logits, whatever the metric reads.
-        labels: the classes in their order, so that a fold may lack one; those of the fitted estimator
-            (`classes_`) unless given. Of a binary output the second is class 1.
+        output: what the estimator predicts; optional where the metric determines it.
+        response_method: the estimator's method to call. By default it follows from what the metric reads:
+            `predict` for predictions, `predict_proba` for probabilities, `decision_function` for logits. A
+            decision function is read as logits, whatever the metric reads.
+        labels: the classes in their order, so that a fold may lack one; by default those of the fitted
+            estimator (`classes_`). For a binary output the second is class 1.
 
     Raises:
-        MetricNameError, UnknownMetricError: there is no such metric, or none of that output.
+        MetricNameError, UnknownMetricError: there is no such metric, or none for that output.
         ObjectiveError: it has no direction.
 
     >>> from sklearn.dummy import DummyClassifier
     >>> coin = DummyClassifier(strategy="prior").fit([[0], [0]], ["no", "yes"])
-    >>> as_scorer("brier", "binary")(coin, [[0], [0]], ["no", "yes"])  # 0.5**2, and less is better
+    >>> as_scorer("brier", "binary")(coin, [[0], [0]], ["no", "yes"])  # 0.5**2, negated as lower is better
     -0.25
     """
     return Scorer(MetricCollection([metric], output), response_method, labels)
@@ -120,15 +123,15 @@ def as_scorer(
 def estimator_outputs(
     estimator: Any, X: Any, y: Any, output: OutputFeature | str, *, labels: Sequence[Any] | None = None
 ) -> dict[str, Any]:
-    """Give what a fitted estimator says of rows, and the truth: `run.update(**estimator_outputs(...))`.
+    """Return the outputs of a fitted estimator and the target: `run.update(**estimator_outputs(...))`.
 
-    Predictions always, and probabilities of an estimator that has them. With an estimator that learns by
-    `partial_fit` or `warm_start` a run then reports every epoch.
+    The outputs are predictions, and probabilities if the estimator has them. With an estimator that learns by
+    `partial_fit` or `warm_start` a run can report every epoch.
 
     Args:
-        estimator: fitted.
+        estimator: the fitted estimator.
         X: the rows.
-        y: the truth about them.
+        y: the target of the rows.
         output: what the estimator predicts.
         labels: see `as_scorer`.
 
@@ -138,11 +141,11 @@ def estimator_outputs(
     methods: list[Method] = ["predict"]
     if hasattr(estimator, "predict_proba"):
         methods.append("predict_proba")
-    return _Answers(estimator, parse_feature(output), labels).outputs(X, y, methods)
+    return _EstimatorOutputs(estimator, parse_feature(output), labels).compute(X, y, methods)
 
 
-class _Answers:
-    """What a fitted estimator says of rows, by scikit-learn's methods; classes are numbers, in one order."""
+class _EstimatorOutputs:
+    """The outputs of a fitted estimator by scikit-learn's methods; classes are numbers, in one order."""
 
     def __init__(self, estimator: Any, output: OutputFeature, labels: Sequence[Any] | None) -> None:
         self._estimator, self._output = estimator, output
@@ -151,51 +154,51 @@ class _Answers:
             self._classes = np.asarray(estimator.classes_ if labels is None else labels).tolist()
             self._check_count(self._classes)
 
-    def outputs(self, X: Any, y: Any, methods: Sequence[Method]) -> dict[str, Any]:
-        """The answers of these methods, and the truth, under the keywords of an update."""
-        answers = {str(_INPUT_OF[method]): getattr(self, method)(X) for method in methods}
-        return {**answers, "target": self._target(np.asarray(y))}
+    def compute(self, X: Any, y: Any, methods: Sequence[Method]) -> dict[str, Any]:
+        """Return the outputs of these methods, and the target, under the keywords of an update."""
+        outputs = {str(_INPUT_OF[method]): getattr(self, method)(X) for method in methods}
+        return {**outputs, "target": self._target(np.asarray(y))}
 
     def predict(self, X: Any) -> Array:
-        given = np.asarray(self._estimator.predict(X))
-        return given if self._classes is None else self._places(given.tolist())
+        predictions = np.asarray(self._estimator.predict(X))
+        return predictions if self._classes is None else self._indices(predictions.tolist())
 
     def predict_proba(self, X: Any) -> Array:
-        given = self._estimator.predict_proba(X)
-        if self._output.type == SET and isinstance(given, list):  # for each label a table of two columns
-            return np.stack([table[:, 1] for table in given], axis=1)
+        probabilities = self._estimator.predict_proba(X)
+        if self._output.type == SET and isinstance(probabilities, list):  # a table of two columns per label
+            return np.stack([table[:, 1] for table in probabilities], axis=1)
         if self._classes is None:
-            return np.asarray(given)
-        columns = np.zeros((len(given), len(self._classes)))
-        columns[:, self._places(self._estimator.classes_.tolist())] = given
+            return np.asarray(probabilities)
+        columns = np.zeros((len(probabilities), len(self._classes)))
+        columns[:, self._indices(self._estimator.classes_.tolist())] = probabilities
         return columns[:, 1] if self._output.type == BINARY else columns
 
     def decision_function(self, X: Any) -> Array:
-        if self._classes is not None and self._classes != (known := self._estimator.classes_.tolist()):
+        if self._classes is not None and self._classes != (classes := self._estimator.classes_.tolist()):
             raise MetricInputError(
-                f"a decision function is of the classes that the estimator was fitted on, {known}, in their "
-                f"order; got labels={self._classes}"
+                "a decision function is of the classes that the estimator was fitted on, "
+                f"{classes}, in their order; got labels={self._classes}"
             )
         return np.asarray(self._estimator.decision_function(X))
 
     def _target(self, y: Array) -> Array:
         if self._output.type == CLUSTERS:  # their names have no meaning
             return np.unique(y, return_inverse=True)[1]
-        return y if self._classes is None else self._places(y.tolist())
+        return y if self._classes is None else self._indices(y.tolist())
 
-    def _places(self, labels: Sequence[Any]) -> Array:
-        places = {label: place for place, label in enumerate(self._classes or ())}
-        unknown = [label for label in labels if label not in places]
+    def _indices(self, labels: Sequence[Any]) -> Array:
+        indices = {label: index for index, label in enumerate(self._classes or ())}
+        unknown = [label for label in labels if label not in indices]
         if unknown:
             raise MetricInputError(
                 f"the label {unknown[0]!r} is none of {self._classes}; give all labels by labels="
             )
-        return np.array([places[label] for label in labels], dtype=np.int64)
+        return np.array([indices[label] for label in labels], dtype=np.int64)
 
     def _check_count(self, classes: list[Any]) -> None:
-        wanted = 2 if self._output.type == BINARY else getattr(self._output, "num_classes", None)
-        if wanted not in (None, len(classes)):
+        count = 2 if self._output.type == BINARY else getattr(self._output, "num_classes", None)
+        if count not in (None, len(classes)):
             raise MetricInputError(
                 f"the output is {self._output}, and there are {len(classes)} classes, {classes}; give all of "
-                "them by labels=, or see to it that each fold has them (StratifiedKFold)"
+                "them by labels=, or make sure that each fold has them (StratifiedKFold)"
             )

@@ -1,7 +1,7 @@
-"""pytorch-tabnet's form of a metric, `metric(y_true, y_score)`, for every registered metric of a table.
+"""Registered metrics of tables in pytorch-tabnet's form, `metric(y_true, y_score)`.
 
-The classes go into `eval_metric=[...]` of a pytorch-tabnet model, as its own do; it need not be installed.
-By a name that both have (`accuracy`, `auc`, `rmse`) pytorch-tabnet takes its own metric.
+Pass the classes to `eval_metric=[...]` of a pytorch-tabnet model like its own; it need not be installed. For
+a name that both have (`accuracy`, `auc`, `rmse`) pytorch-tabnet uses its own metric.
 """
 
 from __future__ import annotations
@@ -42,51 +42,56 @@ from ..metrics.registry.lookup import FoundMetric, find_metric
 from ..metrics.registry.register import get_metric
 
 if TYPE_CHECKING:
-    _Host = object
+    _TabnetBase = object
 else:
     try:
-        from pytorch_tabnet.metrics import (
-            Metric as _Host,
-        )  # it finds the direct subclasses of its own base class
+        # pytorch-tabnet finds the direct subclasses of its own base class
+        from pytorch_tabnet.metrics import Metric as _TabnetBase
     except ImportError:
-        _Host = object
+        _TabnetBase = object
 
-Reading = tuple[OutputFeature, dict[str, Tensor]]
+FeatureInputs = tuple[OutputFeature, dict[str, Tensor]]
 
-_SERVED = (BINARY, CATEGORY, SET, NUMBER, VECTOR)
+_FEATURES = (BINARY, CATEGORY, SET, NUMBER, VECTOR)
 
 
-def _served(found: FoundMetric) -> FoundMetric:
-    """Keep the entries for what pytorch-tabnet predicts: labels, probabilities and numbers."""
-    served = found.among(_SERVED)
-    if not served.entries:
-        kinds = ", ".join(entry.feature_type for entry in found.entries)
+def _tabnet_match(match: FoundMetric) -> FoundMetric:
+    """Return the entries for what pytorch-tabnet predicts: labels, probabilities and numbers.
+
+    Raises:
+        UnknownMetricError: there are none.
+        MetricNameError: the metric reads logits, or has a value per class.
+        ObjectiveError: it has no direction.
+    """
+    metric = match.among(_FEATURES)
+    if not metric.entries:
+        kinds = ", ".join(entry.feature_type for entry in match.entries)
         raise UnknownMetricError(
-            f"{found.name} is a metric of {kinds}; pytorch-tabnet predicts {', '.join(_SERVED)}"
+            f"{match.name} is a metric of {kinds}; pytorch-tabnet predicts {', '.join(_FEATURES)}"
         )
-    if served.inputs is LOGITS:
-        raise MetricNameError(f"{served.name} reads logits; pytorch-tabnet hands over probabilities")
-    if ("average", "none") in served.name.params:
-        raise MetricNameError(f"{served.name} is a value per class; choose another average")
-    if served.objective is None:
-        raise ObjectiveError(f"{served.name} has no direction, so pytorch-tabnet cannot stop early by it")
-    return served
+    if metric.inputs is LOGITS:
+        raise MetricNameError(f"{metric.name} reads logits; pytorch-tabnet passes probabilities")
+    if ("average", "none") in metric.name.params:
+        raise MetricNameError(f"{metric.name} is a value per class; choose another average")
+    if metric.objective is None:
+        raise ObjectiveError(f"{metric.name} has no direction, so pytorch-tabnet cannot stop early by it")
+    return metric
 
 
 class TabnetMetric:
     """A registered metric, called with all rows at once: `metric(y_true, y_score)` is its value as a float.
 
-    What `y_score` is, follows from its shape and dtype, never from its values:
+    The meaning of `y_score` follows from its shape and dtype, never from its values:
 
-    - of a metric of numbers, one prediction per row (N,), or several (N, D);
-    - (N, C) with labels (N,): the probabilities of C classes. Of two classes a metric that exists for a
+    - for a metric of numbers, one prediction per row (N,), or several (N, D);
+    - (N, C) with labels (N,): the probabilities of C classes. With two classes, a metric that exists for a
       binary output reads the second column;
-    - (N, L) with labels (N, L): of each label, its probability (float) or the prediction (integer or bool);
-    - (N,) float: the probability of class 1; a metric that reads predictions takes above 0.5 as class 1;
+    - (N, L) with labels (N, L): the probability (float) or the prediction (integer or bool) of each label;
+    - (N,) float: the probability of class 1; a metric that reads predictions predicts 1 above 0.5;
     - (N,) integer or bool: predicted labels.
 
-    A subclass of such a class measures the same metric unless it names another; where what it makes of the
-    value in a `__call__` of its own gets better the other way, it states `_maximize`.
+    A subclass of such a class measures the same metric unless it names another; if its own `__call__` turns
+    the value so that the other direction is better, it states `_maximize`.
 
     A column (N, 1) is read as (N,). Arguments are tensors, arrays or lists. The value is nan where the metric
     is undefined, as the AUC of one class.
@@ -97,15 +102,15 @@ class TabnetMetric:
 
     _name: ClassVar[str]
     _maximize: ClassVar[bool]
-    _found: ClassVar[FoundMetric]
+    _match: ClassVar[FoundMetric]
 
     def __init_subclass__(cls, *, metric: str | None = None, name: str | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if metric is not None:
-            cls._found = _served(find_metric(metric))
-            cls._name = str(cls._found.name)
-            cls._maximize = cls._found.objective is MAXIMIZE
-        elif not hasattr(cls, "_found"):
+            cls._match = _tabnet_match(find_metric(metric))
+            cls._name = str(cls._match.name)
+            cls._maximize = cls._match.objective is MAXIMIZE
+        elif not hasattr(cls, "_match"):
             raise RegistrationError(
                 f"{cls.__name__} names no metric to measure; write class {cls.__name__}(TabnetMetric, "
                 'metric="roc_auc"), or derive it from a class that has one, such as AUC'
@@ -113,22 +118,22 @@ class TabnetMetric:
         cls._name = name or cls._name
 
     def __call__(self, y_true: Any, y_score: Any) -> float:
-        """Measure."""
-        output, tensors = _read(self._found, _column(y_true), _column(y_score))
-        metric = get_metric(self._found.name, output)
+        """Return the value of the metric."""
+        output, tensors = _parse_scores(self._match, _column(y_true), _column(y_score))
+        metric = get_metric(self._match.name, output)
         metric.update(**tensors)
         return float(metric.compute())
 
 
-class Accuracy(TabnetMetric, _Host, metric="accuracy"):
-    """Share of rows predicted right.
+class Accuracy(TabnetMetric, _TabnetBase, metric="accuracy"):
+    """Share of rows that are predicted correctly.
 
     >>> Accuracy()(torch.tensor([0, 1, 1, 0]), torch.tensor([0, 1, 0, 0]))
     0.75
     """
 
 
-class AUC(TabnetMetric, _Host, metric="roc_auc", name="auc"):
+class AUC(TabnetMetric, _TabnetBase, metric="roc_auc", name="auc"):
     """Area under the ROC curve.
 
     >>> AUC()(torch.tensor([0, 1, 1, 0]), torch.tensor([0.1, 0.8, 0.7, 0.2]))
@@ -136,24 +141,24 @@ class AUC(TabnetMetric, _Host, metric="roc_auc", name="auc"):
     """
 
 
-class BalancedAccuracy(TabnetMetric, _Host, metric="balanced_accuracy"):
-    """Mean over classes of the share of their rows predicted right.
+class BalancedAccuracy(TabnetMetric, _TabnetBase, metric="balanced_accuracy"):
+    """Mean recall over the classes that occur in the target.
 
     >>> BalancedAccuracy()(torch.tensor([0, 1, 1, 0]), torch.tensor([0, 1, 0, 0]))
     0.75
     """
 
 
-class LogLoss(TabnetMetric, _Host, metric="log_loss", name="logloss"):
-    """Mean of -log p of what was right; the scores are probabilities and are not softmaxed again.
+class LogLoss(TabnetMetric, _TabnetBase, metric="log_loss", name="logloss"):
+    """Mean negative log-likelihood of the target; scores are probabilities, without another softmax.
 
     >>> round(LogLoss()(torch.tensor([0, 1]), torch.tensor([0.1, 0.9])), 5)
     0.10536
     """
 
 
-class UnsupervisedLoss(TabnetMetric, _Host, metric="unsup_loss"):
-    """Squared error of the columns hidden from a pretrainer, in units of their variance.
+class UnsupervisedLoss(TabnetMetric, _TabnetBase, metric="unsup_loss"):
+    """Squared error of the columns masked from a pretrainer, in units of their variance.
 
     Called as `TabNetPretrainer` calls its metrics, the reconstruction first.
 
@@ -165,24 +170,24 @@ class UnsupervisedLoss(TabnetMetric, _Host, metric="unsup_loss"):
     def __call__(  # type: ignore[override]  # a pretrainer has no y_true
         self, y_pred: Any, embedded_x: Any, obf_vars: Any
     ) -> float:
-        """Measure.
+        """Return the value of the metric.
 
         Args:
             y_pred: (N, D), the reconstruction.
-            embedded_x: (N, D), what was to be reconstructed.
-            obf_vars: (N, D) of 0 and 1, 1 where a column was hidden.
+            embedded_x: (N, D), the original.
+            obf_vars: (N, D) of 0 and 1, 1 where a column was masked.
 
         Raises:
-            MetricInputError: the three have not one shape, or obf_vars hold other numbers.
+            MetricInputError: the three differ in shape, or obf_vars hold other numbers.
         """
-        metric = get_metric(self._found.name, Vector())
+        metric = get_metric(self._match.name, Vector())
         metric.update(_tensor(y_pred), _tensor(embedded_x), mask=_tensor(obf_vars))
         return float(metric.compute())
 
 
 @functools.cache
 def tabnet_metric(name: str) -> type[TabnetMetric]:
-    """Make the class of a registered metric, for `eval_metric=[tabnet_metric("f1_macro")]`.
+    """Create the class of a registered metric, for `eval_metric=[tabnet_metric("f1_macro")]`.
 
     Raises:
         MetricNameError, UnknownMetricError: a table's outputs have no such metric, or it needs parameters.
@@ -191,14 +196,14 @@ def tabnet_metric(name: str) -> type[TabnetMetric]:
     >>> round(tabnet_metric("rmse")()([3.0, 5.0], [3.0, 1.0]), 9)  # the root of 8
     2.828427125
     """
-    if find_metric(name).name == UnsupervisedLoss._found.name:
+    if find_metric(name).name == UnsupervisedLoss._match.name:
         return UnsupervisedLoss
 
-    class Named(TabnetMetric, _Host, metric=name):
+    class Registered(TabnetMetric, _TabnetBase, metric=name):
         __doc__ = f"The registered metric {name}."
 
-    Named.__name__ = Named.__qualname__ = name
-    return Named
+    Registered.__name__ = Registered.__qualname__ = name
+    return Registered
 
 
 def _tensor(values: Any) -> Tensor:
@@ -210,9 +215,9 @@ def _column(values: Any) -> Tensor:
     return tensor.squeeze(1) if tensor.ndim == 2 and tensor.shape[1] == 1 else tensor
 
 
-def _read(found: FoundMetric, target: Tensor, score: Tensor) -> Reading:
-    """Say which output the scores are of, and under which keyword they go."""
-    types = {entry.feature_type for entry in found.entries}
+def _parse_scores(match: FoundMetric, target: Tensor, score: Tensor) -> FeatureInputs:
+    """Return the output feature that the scores predict, and the keywords of an update."""
+    types = {entry.feature_type for entry in match.entries}
     if types & {NUMBER, VECTOR}:
         return (Number() if score.ndim < 2 else Vector()), {"predictions": score, "target": target}
     if target.ndim == 2:
@@ -221,32 +226,31 @@ def _read(found: FoundMetric, target: Tensor, score: Tensor) -> Reading:
             "target": target,
         }
     if score.ndim == 2:
-        return _read_classes(types, target, score)
+        return _parse_classes(types, target, score)
     if score.is_floating_point():
-        return _read_chances(types, target, score)
-    return _read_labels(found, types, target, score)
+        return _parse_probabilities(types, target, score)
+    return _parse_labels(match, types, target, score)
 
 
-def _read_classes(types: set[str], target: Tensor, score: Tensor) -> Reading:
+def _parse_classes(types: set[str], target: Tensor, score: Tensor) -> FeatureInputs:
     classes = score.shape[1]
     if classes != 2 or BINARY not in types:
         return Category(classes), {"probabilities": score, "target": target}
-    Gate().admit(
-        Outputs(Category(2), probabilities=score, target=target)
-    )  # both columns, before one is left out
+    # check both columns before one is left out
+    Gate().admit(Outputs(Category(2), probabilities=score, target=target))
     return Binary(), {"probabilities": score[:, 1], "target": target}
 
 
-def _read_chances(types: set[str], target: Tensor, score: Tensor) -> Reading:
+def _parse_probabilities(types: set[str], target: Tensor, score: Tensor) -> FeatureInputs:
     if BINARY in types:
         return Binary(), {"probabilities": score, "target": target}
     return Category(2), {"probabilities": torch.stack([1 - score, score], 1), "target": target}
 
 
-def _read_labels(found: FoundMetric, types: set[str], target: Tensor, score: Tensor) -> Reading:
-    if found.inputs is not PREDICTIONS:
+def _parse_labels(match: FoundMetric, types: set[str], target: Tensor, score: Tensor) -> FeatureInputs:
+    if match.inputs is not PREDICTIONS:
         raise MetricInputError(
-            f"{found.name} reads {found.inputs}, and {score.dtype} scores of one dimension are labels; "
+            f"{match.name} reads {match.inputs}, and {score.dtype} scores of one dimension are labels; "
             "pass the probability of class 1 as floats, or (N, C) probabilities"
         )
     return (Category() if CATEGORY in types else Binary()), {"predictions": score, "target": target}

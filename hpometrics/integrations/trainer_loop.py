@@ -1,4 +1,4 @@
-"""TrainerLoop: the epochs of a run inside a trainer that owns the loop."""
+"""Drive the epochs of a run from a trainer that owns the training loop."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from ..run.checkpoint import Stateful
 from ..run.run import Run
 
 Objects = Mapping[str, Stateful]
-"""What a checkpoint holds, by name: `{"model": model, "optimizer": optimizer}`."""
+"""The contents of a checkpoint by name: `{"model": model, "optimizer": optimizer}`."""
 
 
 class TrainerLoop:
-    """Advances `run.epochs()` at the events of a trainer: `for epoch in run.epochs(n)`, step by step.
+    """Advances `run.epochs()` at the events of a trainer, as `for epoch in run.epochs(n)` does.
 
-    It is what the callbacks of Lightning, Transformers and Ignite have in common, and all that one for
-    another trainer needs. What a trainer measures outside of an epoch does not count for the run: a sanity
-    check before the first, a test after the last.
+    The callbacks of Lightning, Transformers and Ignite are built on it, and a callback for another trainer
+    needs nothing else. Measurements outside of an epoch, a sanity check before the first or a test after the
+    last, do not count for the run.
 
     Args:
-        run: what is updated, reported, pruned and picked.
-        absent: the likely reason of a validation without outputs, for the error.
+        run: the run to update and report.
+        absent: the likely reason of a validation without outputs, for the error message.
 
     >>> from hpometrics import Reported
     >>> run = Run(metric=Reported("loss", "minimize"), epochs=2)
     >>> loop = TrainerLoop(run)
-    >>> loop.begin(10, {})  # of which none is done yet
+    >>> loop.begin(10, {})  # no epoch is done yet
     0
     >>> for count in range(1, 11):
     ...     loop.start_epoch()
     ...     loop.log({"loss": 0.3 / count})
     ...     loop.end_epoch(count, {})
-    ...     if loop.over:  # two are all, the spec says
+    ...     if loop.over:  # the spec has two epochs
     ...         break
     >>> count, run.value
     (2, 0.15)
@@ -41,101 +41,100 @@ class TrainerLoop:
 
     def __init__(self, run: Run, absent: str = "the validation step returned None") -> None:
         self._run, self._absent = run, absent
-        self._passed_over = 0  # batches of this epoch without outputs
-        self._outside: Run | None = None  # of a pass that belongs to no epoch
+        self._skipped_batches = 0  # batches of this epoch without outputs
+        self._outside_run: Run | None = None  # measures a pass outside of an epoch
         self._epochs: Generator[int] | None = None
-        self._done = 0
+        self._first_epoch = 0
         self._epoch: int | None = None
         self._open = False
-        self._logged: dict[str, Any] = {}  # in this epoch
+        self._logged_values: dict[str, Any] = {}  # of this epoch
 
     @property
     def over(self) -> bool:
-        """Whether no epoch is left."""
+        """Whether all epochs are done."""
         return self._epoch is None
 
     def begin(self, n: int | None, objects: Objects) -> int:
-        """Restore the objects if the run was killed before, and see how many epochs are left.
+        """Restore the objects if the run was killed before, and start its epochs.
 
         Args:
-            n: how many epochs the trainer means to train; None if it does not know.
-            objects: whose states a checkpoint has.
+            n: the number of epochs that the trainer will train; None if it does not know.
+            objects: the objects whose states a checkpoint holds.
 
         Returns:
             The number of epochs already done.
 
         Raises:
-            RunError: neither the trainer nor the spec says how many epochs there are, or the run has begun.
+            RunError: neither the trainer nor the spec has a number of epochs, or the run has begun.
         """
-        self._done = self._run.restore(**objects)
+        self._first_epoch = self._run.restore(**objects)
         self._epochs = self._run.epochs(n)
         self._epoch = next(self._epochs, None)
-        return self._done
+        return self._first_epoch
 
     def start_epoch(self) -> None:
-        """Take what is measured and logged from here on."""
-        self._open, self._passed_over, self._logged = not self.over, 0, {}
+        """Start an epoch: updates and values count from now on."""
+        self._open, self._skipped_batches, self._logged_values = not self.over, 0, {}
 
     def update(self, outputs: Any) -> None:
-        """Give the run a batch, as a mapping with the keywords of `run.update`.
+        """Update the run with a batch, a mapping with the keywords of `run.update`.
 
         None is ignored: the user may update the run elsewhere. A run that only logs its value ignores every
         batch. A batch outside of an epoch counts for `measure` alone.
 
         Raises:
-            RunError: it is something else.
+            RunError: the outputs are neither a mapping nor None.
             MetricInputError: the batch is not what the metrics read.
         """
         if not self._run.spec.collections:
             return
         if outputs is None:
-            self._passed_over += 1
+            self._skipped_batches += 1
             return
         if not isinstance(outputs, Mapping):
             raise RunError(
                 "a run is updated by keywords, {'logits': logits, 'target': target}, got "
-                f"{type(outputs).__name__}; return such a mapping, or say how to make one of it"
+                f"{type(outputs).__name__}; return such a mapping, or pass a function that makes one"
             )
-        self._measuring.update(**outputs)
+        self._current_run.update(**outputs)
 
     def measure(self) -> dict[str, float]:
-        """Return the values of this pass by name, for the trainer's own callbacks: those the run records.
+        """Return the values of this pass by the names of the record, for the trainer's own callbacks.
 
-        What was measured outside of an epoch is forgotten with the pass.
+        Measurements outside of an epoch end with the pass.
         """
-        values = self._measuring.measure()
-        self._outside = None
+        values = self._current_run.measure()
+        self._outside_run = None
         return values
 
     @property
-    def _measuring(self) -> Run:
-        """The run in an epoch, else one that nobody reports."""
+    def _current_run(self) -> Run:
+        """The run within an epoch, else a run that is never reported."""
         if self._open:
             return self._run
-        if self._outside is None:
-            self._outside = Run(spec=self._run.spec)
-        return self._outside
+        if self._outside_run is None:
+            self._outside_run = Run(spec=self._run.spec)
+        return self._outside_run
 
     def log(self, values: Mapping[str, Any]) -> None:
-        """Take values of this epoch, which the run records; of a name that comes again the last one."""
+        """Record values with this epoch; a later value of a name replaces an earlier one."""
         if self._open:
-            self._logged |= values
+            self._logged_values |= values
 
     def end_epoch(self, count: int, objects: Objects) -> None:
         """Checkpoint the objects, measure and report the epoch.
 
         Args:
-            count: the epoch as the trainer counts them, from 1, those already done included.
+            count: the trainer's count of epochs, from 1, including those already done.
             objects: as in `begin`.
 
         Raises:
-            RunError: the trainer is at another epoch than the run, its validation gave no outputs, or a
-                value that it logged is no number or named as one the run measures itself.
-            BaseException: the host's stop.
+            RunError: the trainer is at another epoch than the run, its validation had no outputs, or a
+                value that it logged is not a number or has the name of one that the run measures.
+            BaseException: the backend's stop.
         """
-        if (
-            self._epochs is None or self._epoch is None or count == self._done
-        ):  # after the last, or before the first
+        # after the last epoch, or before the first
+        if self._epochs is None or self._epoch is None or count == self._first_epoch:
             return
         if count != self._epoch + 1:
             raise RunError(
@@ -143,24 +142,24 @@ class TrainerLoop:
                 f"and the run is at epoch {self._epoch + 1}"
             )
         self._check_measured()
-        self._run.log(**self._logged)
+        self._run.log(**self._logged_values)
         if self._run.keeps_checkpoints:
             self._run.checkpoint(**objects)
-        self._open, self._epoch = False, None  # and so they stay where the host stops the run
+        self._open, self._epoch = False, None  # stays so where the backend stops the run
         self._epoch = next(self._epochs, None)
 
     def _check_measured(self) -> None:
-        """Refuse an epoch whose validation gave the run nothing to measure, whatever a pruner makes of it."""
-        batches, self._passed_over = self._passed_over, 0
-        wanted = [asked.name for asked in self._run.spec.objectives if not asked.reported]
-        if wanted and batches and not self._run.updated:
+        """Check that the validation gave the run something to measure, before a pruner sees the epoch."""
+        batches, self._skipped_batches = self._skipped_batches, 0
+        names = [objective.name for objective in self._run.spec.objectives if not objective.reported]
+        if names and batches and not self._run.updated:
             raise RunError(
-                f"{wanted[0]} cannot be measured in epoch {self._epoch}: {self._absent}; a validation gives "
+                f"{names[0]} cannot be measured in epoch {self._epoch}: {self._absent}; a validation gives "
                 "the keywords of run.update, as in {'logits': logits, 'target': target}"
             )
 
     def leave(self) -> None:
-        """End the loop where the trainer does, however it ends."""
+        """End the loop when the trainer ends, for whatever reason."""
         self._open, self._epoch = False, None
         if self._epochs is not None:
             self._epochs.close()

@@ -1,4 +1,4 @@
-"""Transformers: a callback by which `train` reports, prunes and picks as a loop over `run.epochs()` does."""
+"""Transformers callback that reports the epochs of `train` to a run, as a loop over `run.epochs()` does."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ _ABSENT = "the trainer lacks compute_metrics=callback.compute_metrics or labels,
 
 
 class RunCallback(TrainerCallback):
-    """Measures the evaluation of each epoch; it comes with its own `compute_metrics`.
+    """Measures the evaluation of each epoch through its own `compute_metrics`.
 
-    `Trainer(callbacks=[callback], compute_metrics=callback.compute_metrics, ...)`, with arguments that say
-    `eval_strategy="epoch"`. All predictions of a pass update the run at once, or batch by batch with
-    `batch_eval_metrics=True`: the values are the same. What the trainer logs (`loss`, `eval_loss`) is
-    recorded with the epoch and can be what is optimized:
-    `Run(trial, metric=Reported("eval_loss", "minimize"))`. The trainer gets the values of the pass, so that
-    `metric_for_best_model="accuracy"`, `EarlyStoppingCallback` and `hyperparameter_search` find them. The
-    host's stop leaves `train` as an exception; patience, the target and the spec's `epochs` end it. An
-    evaluation before or after training does not count for the run.
+    Use it as `Trainer(callbacks=[callback], compute_metrics=callback.compute_metrics, ...)`, with
+    `eval_strategy="epoch"` in the arguments. All predictions of a pass update the run at once, or batch by
+    batch with `batch_eval_metrics=True`: the values are the same. Values that the trainer logs (`loss`,
+    `eval_loss`) are recorded with the epoch and can be optimized:
+    `Run(trial, metric=Reported("eval_loss", "minimize"))`. The trainer receives the values of the pass, so that `metric_for_best_model="accuracy"`,
+    `EarlyStoppingCallback` and `hyperparameter_search` find them. The backend's stop leaves `train` as an
+    exception; patience, the target and the spec's `epochs` end it. An evaluation before or after training
+    does not count for the run.
 
-    Where the run has a directory, every epoch leaves a checkpoint of the model, the optimizer and the
-    schedule, and a run that was killed goes on after its latest: `train` trains the epochs that are left.
-    What else the trainer keeps does not come back: it counts steps and epochs from 0 and shuffles as in its
-    first epochs. `resume_from_checkpoint` is refused: it would restore twice.
+    Where the run has a directory, every epoch writes a checkpoint of the model, the optimizer and the
+    schedule, and a killed run continues after its latest one: `train` trains the remaining epochs. Other
+    state of the trainer is not restored: it counts steps and epochs from 0 and shuffles as in its first
+    epochs. `resume_from_checkpoint` is refused: it would restore twice.
 
     Args:
         run: the run to update, or a function that creates one for each training, as
             `hyperparameter_search` needs.
-        read: makes the keywords of `run.update` of an `EvalPrediction`; unless given its predictions are
+        read: converts an `EvalPrediction` to the keywords of `run.update`; by default its predictions are
             logits and its labels the target.
     """
 
@@ -53,37 +53,37 @@ class RunCallback(TrainerCallback):
     ) -> None:
         self._make_run = None if isinstance(run, Run) else run
         self._read = read or _logits
-        self._follow(run if isinstance(run, Run) else run())
+        self._start_run(run if isinstance(run, Run) else run())
 
-    def _follow(self, run: Run) -> None:
+    def _start_run(self, run: Run) -> None:
         self.run = run
         self._loop = TrainerLoop(run, _ABSENT)
-        self._begun = False
-        self._done = 0
+        self._is_started = False
+        self._first_epoch = 0
         self._updating = process() == 0
         self._passes = 0
-        self._shown: dict[str, float] = {}
+        self._values: dict[str, float] = {}
         self._states: Mapping[str, Any] | None = None
 
     def compute_metrics(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, float]:
-        """Update the run, and return the values of the pass, those that the run records.
+        """Update the run, and return the values of the pass, as the run records them.
 
-        In a process group every process is given all rows, and the first one updates.
+        In a process group every process receives all rows, and the first one updates the run.
 
         Args:
-            prediction: of the pass, or of a batch.
-            compute_result: whether it is the last of the pass.
+            prediction: the prediction of the pass, or of a batch.
+            compute_result: whether it is the last one of the pass.
         """
         self._passes += 1
         if self._updating:
             self._loop.update(self._read(prediction))
-        self._shown = self._loop.measure() if compute_result else {}
-        return dict(self._shown)
+        self._values = self._loop.measure() if compute_result else {}
+        return dict(self._values)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Begin: go on after the latest checkpoint, if there is one.
+        """Start the run, after the latest checkpoint if there is one.
 
         Raises:
             RunError: the trainer does not evaluate once per epoch, or has restored a checkpoint of its own.
@@ -94,27 +94,27 @@ class RunCallback(TrainerCallback):
                 f"{IntervalStrategy(args.eval_strategy).value!r}"
             )
         if state.global_step:
-            raise RunError("a run goes on from its own checkpoint; leave resume_from_checkpoint= out")
-        if self._begun and self._make_run is not None:
-            self._follow(self._make_run())
-        self._begun = True
+            raise RunError("a run continues from its own checkpoint; leave resume_from_checkpoint= out")
+        if self._is_started and self._make_run is not None:
+            self._start_run(self._make_run())
+        self._is_started = True
         epochs = state.num_train_epochs
         self._updating = state.is_world_process_zero
-        self._done = self._loop.begin(None if epochs == sys.maxsize else epochs, _objects(kwargs))
+        self._first_epoch = self._loop.begin(None if epochs == sys.maxsize else epochs, _objects(kwargs))
         self._states = copy_states(_objects(kwargs)) if self._loop.over else None
         self._stop_after_the_last(control)
 
     def on_epoch_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Take what is measured from here on: `eval_on_start` is over."""
+        """Start an epoch; `eval_on_start` before it does not count."""
         self._loop.start_epoch()
         self._passes = 0
 
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Take back the step that a trainer makes before it asks whether it is to stop."""
+        """Undo the step that a trainer takes before it checks whether it must stop."""
         if self._states is not None:
             put_states(_objects(kwargs), self._states)
 
@@ -126,9 +126,9 @@ class RunCallback(TrainerCallback):
         logs: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Record what the trainer logs."""
-        shown = {"epoch", *(f"eval_{name}" for name in self._shown)}
-        self._loop.log({name: value for name, value in (logs or {}).items() if name not in shown})
+        """Record the values that the trainer logs."""
+        measured_names = {"epoch", *(f"eval_{name}" for name in self._values)}
+        self._loop.log({name: value for name, value in (logs or {}).items() if name not in measured_names})
 
     def on_evaluate(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -136,12 +136,12 @@ class RunCallback(TrainerCallback):
         """Close the epoch.
 
         Raises:
-            RunError: the trainer gave nothing to measure.
-            BaseException: the host's stop.
+            RunError: the trainer passed nothing to measure.
+            BaseException: the backend's stop.
         """
         if self._updating and not self._passes:
             self._loop.update(None)
-        self._loop.end_epoch(self._done + math.ceil(state.epoch or 0), _objects(kwargs))
+        self._loop.end_epoch(self._first_epoch + math.ceil(state.epoch or 0), _objects(kwargs))
         self._stop_after_the_last(control)
 
     def on_train_end(
@@ -164,10 +164,10 @@ def _logits(prediction: EvalPrediction) -> dict[str, Any]:
     return {"logits": prediction.predictions, "target": prediction.label_ids}
 
 
-def _objects(given: Mapping[str, Any]) -> dict[str, Stateful]:
-    """What a checkpoint holds, of what the trainer hands to its callbacks."""
+def _objects(kwargs: Mapping[str, Any]) -> dict[str, Stateful]:
+    """Return the contents of a checkpoint from the arguments of a callback."""
     return {
-        "model": given["model"],
-        "optimizer": given["optimizer"],
-        "scheduler": given["lr_scheduler"],
+        "model": kwargs["model"],
+        "optimizer": kwargs["optimizer"],
+        "scheduler": kwargs["lr_scheduler"],
     }
