@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torchmetrics
+from torchmetrics.functional import audio
 
 from ....direction import MAXIMIZE
 from ...features import AUDIO
@@ -24,8 +25,6 @@ _PERMUTED = {
 
 def construct_permutation_invariant(cls: type, arguments: dict[str, Any]) -> torchmetrics.Metric:
     """Call the constructor with the function that measures one speaker."""
-    from torchmetrics.functional import audio
-
     function = getattr(audio, _PERMUTED[arguments.pop("measure")])
     metric: torchmetrics.Metric = cls(function, eval_func="max", **arguments)
     return metric
