@@ -31,10 +31,10 @@ class RunCallback(TrainerCallback):
     `eval_strategy="epoch"` in the arguments. All predictions of a pass update the run at once, or batch by
     batch with `batch_eval_metrics=True`: the values are the same. Values that the trainer logs (`loss`,
     `eval_loss`) are recorded with the epoch and can be optimized:
-    `Run(trial, metric=Reported("eval_loss", "minimize"))`. The trainer receives the values of the pass, so that `metric_for_best_model="accuracy"`,
-    `EarlyStoppingCallback` and `hyperparameter_search` find them. The backend's stop leaves `train` as an
-    exception; patience, the target and the spec's `epochs` end it. An evaluation before or after training
-    does not count for the run.
+    `Run(trial, metric=Reported("eval_loss", "minimize"))`. The trainer receives the values of the pass, so
+    that `metric_for_best_model="accuracy"`, `EarlyStoppingCallback` and `hyperparameter_search` find them.
+    The backend's stop leaves `train` as an exception; patience, the target and the spec's `epochs` end it. An
+    evaluation before or after training does not count for the run.
 
     Where the run has a directory, every epoch writes a checkpoint of the model, the optimizer and the
     schedule, and a killed run continues after its latest one: `train` trains the remaining epochs. Other

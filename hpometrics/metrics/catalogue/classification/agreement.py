@@ -135,7 +135,7 @@ def _expected_misses(predicted: Tensor, actual: Tensor) -> Tensor:
 
 
 def _expected_distance(predicted: Tensor, actual: Tensor) -> Tensor:
-    """Sum, over the cuts between classes, the rows with one label below the cut and the other above."""
+    """Return the expected distance: the sum, over cuts between classes, of the rows that a cut separates."""
     below, at_most = (predicted.cumsum(0) / predicted.sum())[:-1], (actual.cumsum(0) / actual.sum())[:-1]
     return (below * (1 - at_most) + at_most * (1 - below)).sum() * actual.sum()
 

@@ -77,7 +77,7 @@ class Brier(MeanMetric):
     regroups = True
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Expand the square: the squared norm of the row, minus twice the true probability, plus one."""
+        """Return the expanded square: the squared norm of the row, minus twice the true probability, plus one."""
         probabilities = batch.probabilities
         if batch.soft is not None:
             return (probabilities - batch.soft).square().sum(1, dtype=torch.float64)

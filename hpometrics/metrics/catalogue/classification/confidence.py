@@ -159,7 +159,7 @@ class AdaptiveEce(OrderedCalibration):
         self.bins = bins
 
     def of_running_sums(self, weight: Tensor, excess: Tensor) -> Tensor:
-        """Cut the running sums into parts of equal weight."""
+        """Return the mean gap over parts of the running sums of equal weight."""
         inner = torch.arange(1, self.bins, device=weight.device) * (weight[-1] / self.bins)
         after = torch.searchsorted(weight, inner).clamp(1, len(weight) - 1)
         share = (inner - weight[after - 1]) / (weight[after] - weight[after - 1])

@@ -141,7 +141,7 @@ class LabelRankingLoss(MeanMetric):
     inputs = PROBABILITIES
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Count, for each relevant label, the irrelevant labels above it."""
+        """Return the share of wrongly ordered pairs of each row."""
         ranks = label_ranks(batch)
         wrong = ((ranks.labels - ranks.right) * ranks.relevant).sum(1)
         count = ranks.relevant.sum(1).double()
