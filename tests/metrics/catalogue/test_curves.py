@@ -158,7 +158,7 @@ def test_one_class_may_be_picked():
     for name in ("roc_auc", "average_precision", "gini", "ks", "log_auc"):
         every = measured(f"{name}(average=none)", case)
         assert measured(f"{name}(class=2)", case) == every[2]
-    with pytest.raises(MetricNameError, match="class 2 alone is no average"):
+    with pytest.raises(MetricNameError, match="class 2 alone is not an average"):
         get_metric("roc_auc(class=2, average=weighted)", "category")
     with pytest.raises(MetricInputError, match=r"the classes are 0..3, there is no class 4"):
         measured("roc_auc(class=4)", case)

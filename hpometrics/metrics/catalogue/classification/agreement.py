@@ -120,41 +120,6 @@ class CohenKappa(ConfusionMetric):
         return misses @ (distance if self.weights == "linear" else distance**2)
 
 
-def _misses_by_distance(statistic: Confusion) -> Tensor:
-    """Count the rows that are off by 0, 1, 2, ... classes, in one pass over the matrix."""
-    matrix = statistic.matrix
-    classes = len(matrix)
-    # each row, mirrored bottom to top, one place further to the left: diagonals become columns
-    sheared = torch.nn.functional.pad(matrix.flip(0), (0, classes)).flatten()[:-classes]
-    columns = sheared.view(classes, 2 * classes - 1).sum(0)
-    return torch.cat([columns[classes - 1 : classes], columns[classes:] + columns[: classes - 1].flip(0)])
-
-
-def _expected_misses(predicted: Tensor, actual: Tensor) -> Tensor:
-    return actual.sum() - predicted @ (actual / actual.sum())
-
-
-def _expected_distance(predicted: Tensor, actual: Tensor) -> Tensor:
-    """Return the expected distance: the sum, over cuts between classes, of the rows that a cut separates."""
-    below, at_most = (predicted.cumsum(0) / predicted.sum())[:-1], (actual.cumsum(0) / actual.sum())[:-1]
-    return (below * (1 - at_most) + at_most * (1 - below)).sum() * actual.sum()
-
-
-def _expected_squared_distance(predicted: Tensor, actual: Tensor) -> Tensor:
-    """Return the expected squared distance: both variances and the squared gap of the means."""
-    place = torch.arange(len(actual), dtype=torch.float64, device=actual.device)
-    means = [place @ counts / counts.sum() for counts in (predicted, actual)]
-    spread = predicted @ (place - means[0]) ** 2 + actual @ (place - means[1]) ** 2
-    return spread + actual.sum() * (means[0] - means[1]) ** 2
-
-
-_COST_BY_CHANCE = {
-    "none": _expected_misses,
-    "linear": _expected_distance,
-    "quadratic": _expected_squared_distance,
-}
-
-
 class _Likelihood(ConfusionMetric):
     """Base class of likelihood ratios: quotients of two shares of rows predicted 1 or 0."""
 
@@ -225,3 +190,38 @@ class NegativeLikelihoodRatio(_Likelihood):
             counts.tn * counts.support,
             "row whose target is 1, or none rightly predicted 0",
         )
+
+
+def _misses_by_distance(statistic: Confusion) -> Tensor:
+    """Count the rows that are off by 0, 1, 2, ... classes, in one pass over the matrix."""
+    matrix = statistic.matrix
+    classes = len(matrix)
+    # each row, mirrored bottom to top, one place further to the left: diagonals become columns
+    sheared = torch.nn.functional.pad(matrix.flip(0), (0, classes)).flatten()[:-classes]
+    columns = sheared.view(classes, 2 * classes - 1).sum(0)
+    return torch.cat([columns[classes - 1 : classes], columns[classes:] + columns[: classes - 1].flip(0)])
+
+
+def _expected_misses(predicted: Tensor, actual: Tensor) -> Tensor:
+    return actual.sum() - predicted @ (actual / actual.sum())
+
+
+def _expected_distance(predicted: Tensor, actual: Tensor) -> Tensor:
+    """Return the expected distance: the sum, over cuts between classes, of the rows that a cut separates."""
+    below, at_most = (predicted.cumsum(0) / predicted.sum())[:-1], (actual.cumsum(0) / actual.sum())[:-1]
+    return (below * (1 - at_most) + at_most * (1 - below)).sum() * actual.sum()
+
+
+def _expected_squared_distance(predicted: Tensor, actual: Tensor) -> Tensor:
+    """Return the expected squared distance: both variances and the squared gap of the means."""
+    place = torch.arange(len(actual), dtype=torch.float64, device=actual.device)
+    means = [place @ counts / counts.sum() for counts in (predicted, actual)]
+    spread = predicted @ (place - means[0]) ** 2 + actual @ (place - means[1]) ** 2
+    return spread + actual.sum() * (means[0] - means[1]) ** 2
+
+
+_COST_BY_CHANCE = {
+    "none": _expected_misses,
+    "linear": _expected_distance,
+    "quadratic": _expected_squared_distance,
+}

@@ -77,20 +77,12 @@ class Brier(MeanMetric):
     regroups = True
 
     def measure(self, batch: Outputs) -> Tensor:
-        """Return the expanded square: the squared norm of the row, minus twice the true probability, plus one."""
+        """Return the expanded square: squared norm of the row, minus twice the true probability, plus 1."""
         probabilities = batch.probabilities
         if batch.soft is not None:
             return (probabilities - batch.soft).square().sum(1, dtype=torch.float64)
         true = probabilities.gather(1, batch.index.unsqueeze(1)).squeeze(1)
         return _squared_norm(probabilities).sub_(true, alpha=2).add_(1)
-
-
-def _squared_norm(values: Tensor) -> Tensor:
-    """Sum the squares of each row in float64; NumPy widens a few at a time, torch all before it adds."""
-    if not on_host(values):
-        return values.square().sum(1, dtype=torch.float64)
-    squares = np.square(values.numpy())
-    return torch.from_numpy(np.add.reduce(squares, axis=1, dtype=np.float64))
 
 
 class BinnedCalibration(Metric):
@@ -360,3 +352,11 @@ class BrierUncertainty(BrierPart):
 def _at_least_one(rows: Tensor) -> Tensor:
     """Return the rows of each bin, 1 for an empty one, whose sums are 0."""
     return torch.where(rows > 0, rows, 1.0)
+
+
+def _squared_norm(values: Tensor) -> Tensor:
+    """Sum the squares of each row in float64; NumPy widens a few at a time, torch all before it adds."""
+    if not on_host(values):
+        return values.square().sum(1, dtype=torch.float64)
+    squares = np.square(values.numpy())
+    return torch.from_numpy(np.add.reduce(squares, axis=1, dtype=np.float64))

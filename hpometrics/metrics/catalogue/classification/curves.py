@@ -42,7 +42,7 @@ class AveragedColumns(Metric):
     def __init__(self, *, average: CurveAverage = "macro", class_: int | None = None) -> None:
         super().__init__()
         if class_ is not None and average != "macro":
-            raise MetricNameError(f"the value of class {class_} alone is no average; leave out average=")
+            raise MetricNameError(f"the value of class {class_} alone is not an average; leave out average=")
         self.average = average
         self.class_ = class_
 

@@ -201,9 +201,8 @@ def _negative_log_likelihood(batch: Outputs) -> Tensor:
         return -right.squeeze(1)
     if LOGITS in batch.given:
         logits = batch.logits
-        against = torch.sub(
-            1, batch.outcome.to(logits.dtype), alpha=2
-        )  # 1 or -1, at less cost than torch.where
+        # 1 or -1, at less cost than torch.where
+        against = torch.sub(1, batch.outcome.to(logits.dtype), alpha=2)
         # not logsigmoid: it wakes all threads, however small the batch
         return torch.nn.functional.softplus(logits * against)
     probabilities = batch.probabilities

@@ -82,7 +82,7 @@ class AdjustedMutualInformation(ClusteringMetric):
         average_method: the mean of the two entropies that serves as the maximum.
 
     Value: float in [-1, 1], no unit, 1 is best, 0 is chance; 1 where both sides group the rows alike; nan
-        where the mean entropy is that of chance, and for weights that are no whole numbers.
+        where the mean entropy is that of chance, and for weights that are not whole numbers.
     Formula: (mutual information - expected) / (mean(entropies) - expected)
     Deviates: scikit-learn gives a number from rounding where the mean entropy is that of chance.
     Source: Vinh, Epps & Bailey 2010, Journal of Machine Learning Research 11.

@@ -24,7 +24,7 @@ class ClusteringMetric(GroupingMetric):
 class Rand(ClusteringMetric):
     """Rand index: the share of pairs of rows on which both groupings agree, together or apart.
 
-    Value: float in [0, 1], no unit, 1 is best; nan for fewer than two rows, and for weights that are no
+    Value: float in [0, 1], no unit, 1 is best; nan for fewer than two rows, and for weights that are not
         whole numbers.
     Formula: (pairs together in both + pairs apart in both) / pairs
     Deviates: scikit-learn gives 1 for a single row.
@@ -52,7 +52,7 @@ class AdjustedRand(ClusteringMetric):
     """Rand index adjusted for the agreement that clusters of these sizes reach by chance.
 
     Value: float in [-1, 1], no unit, 1 is best, 0 is chance, -0.5 at worst; 1 where both sides group the
-        rows alike; nan for fewer than two rows, and for weights that are no whole numbers.
+        rows alike; nan for fewer than two rows, and for weights that are not whole numbers.
     Formula: (together - expected) / ((pairs in target + pairs in predictions) / 2 - expected)
     Deviates: scikit-learn gives 1 for a single row.
     Source: Hubert & Arabie 1985, Journal of Classification 2(1).
@@ -82,7 +82,7 @@ class FowlkesMallows(ClusteringMetric):
     """Geometric mean of precision and recall over the pairs of rows that are put together.
 
     Value: float in [0, 1], no unit, 1 is best; nan where one side puts no two rows together, and for weights
-        that are no whole numbers.
+        that are not whole numbers.
     Formula: together / sqrt(pairs in target * pairs in predictions)
     Deviates: scikit-learn gives 0 where one side puts no two rows together.
     Source: Fowlkes & Mallows 1983, Journal of the American Statistical Association 78(383).

@@ -26,7 +26,7 @@ class Loss(MeanMetric):
     """Mean over rows of the loss passed as `loss=`: the training criterion, or any number per row.
 
     Shape:
-        preds, target: whatever the output's feature takes; they are not read.
+        preds, target: any inputs of the output's feature; they are not read.
         loss: (N,) one value per row, or one value, the mean of the batch, which is weighted by its rows.
     Value: float in (-inf, inf), in the loss's unit, small is best; nan before the first row.
 
@@ -93,7 +93,7 @@ class LossOfRanking(Loss):
     """Mean over rows of the loss passed as `loss=`: the training criterion, or any number per row.
 
     Shape:
-        scores, target: whatever a ranking takes; they are not read.
+        scores, target: any inputs of a ranking; they are not read.
         loss: (N,) one value per row, or one value, the mean of the batch, which is weighted by its rows.
     Value: float in (-inf, inf), in the loss's unit, small is best; nan before the first row.
 

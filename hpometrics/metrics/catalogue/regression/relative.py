@@ -245,7 +245,7 @@ class NRMSE(Metric):
         """Divide each column by its unit and average them, or divide all columns by the unit of all."""
         unit = self._unit()
         if bool((unit <= 0).any()) or not bool(unit.isfinite().all()):
-            return self.undefined(f"the target's {self.normalization} is 0, which is no unit")
+            return self.undefined(f"the target's {self.normalization} is 0, which cannot be a unit")
         roots = self.statistic(Errors).root_mean
         if self.multioutput == "pooled":
             value = root_over(roots, "pooled") / unit

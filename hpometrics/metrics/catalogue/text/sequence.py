@@ -325,9 +325,11 @@ class CTC(MeanMetric):
         if not on_host(target):
             return
         if bool((target == self.blank).any()):
-            raise MetricInputError(f"{self.name}: a target holds the blank, {self.blank}, which is no label")
+            raise MetricInputError(
+                f"{self.name}: a target holds the blank, {self.blank}, which is not a label"
+            )
         if bool(((target[:, 1:] >= 0) & (target[:, :-1] < 0)).any()):
-            raise MetricInputError(f"{self.name}: labels come first in a row, what is ignored behind them")
+            raise MetricInputError(f"{self.name}: labels come first in a row, ignored positions after them")
 
     def _lengths(self, extra: Any, target: Tensor) -> Tensor:
         rows, steps = target.shape
