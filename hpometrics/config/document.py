@@ -1,9 +1,9 @@
-"""Reading YAML: one small, safe dialect, with the place of every key and value kept for messages.
+"""A sweep file as a document: its data, the place of every key and value, and its problems.
 
-Data is built from PyYAML's events, so nothing but mappings, lists and scalars can come out: no tags, no
-aliases (hence no bombs), no merge keys, one document. Keys are text and stand once.
-
-PyYAML follows YAML 1.1, where `1e-5` is text, `no` is False, `010` is 8 and `12:30` is 750.
+The reader accepts a small, safe dialect of YAML. It builds data from PyYAML's events, so that a document
+holds only mappings, lists and scalars: no tags, no aliases (hence no bombs), no merge keys, one document.
+Keys are text and unique. Scalars follow YAML 1.2; PyYAML follows YAML 1.1, where `1e-5` is text, `no` is
+False, `010` is 8 and `12:30` is 750.
 """
 
 from __future__ import annotations
@@ -24,6 +24,14 @@ from ..exceptions import ConfigError
 from ..records._files import open_regular
 
 Scalar = str | int | float | bool | None
+Path = tuple[str | int, ...]
+"""The keys and indices that lead to a value of a document."""
+
+MAX_BYTES = 1 << 20
+MAX_DEPTH = 64
+MAX_VALUES = 100_000
+MAX_KEYS = 1000
+MAX_PROBLEMS = 100
 
 _WORDS: dict[str, Scalar] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
@@ -36,17 +44,21 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z")
 _NOT_ZERO = re.compile(r"[^eE]*[1-9]")
 _MAX_DIGITS = 400
+_MAX_PROBLEM_LENGTH = 2000  # characters; the longest of ours is a list of metrics to choose from
+_MAX_PRINTED = 50  # problems in one message
+_SIMPLE = re.compile(r"[ \n\w:,.\[\]{}()'\"#=<+/;$^~-]*", re.ASCII)
+"""Text that libyaml reads like PyYAML's own parser, in a fifth of the time."""
 
 
 class ScalarError(ValueError):
-    """A plain scalar that reads as a number no sweep can use."""
+    """A plain scalar is a number that no sweep can use."""
 
 
 def read_plain(text: str) -> Scalar:
-    """Give the value of an unquoted scalar.
+    """Return the value of an unquoted scalar.
 
     Raises:
-        ScalarError: nan, infinity, or a number that 64 bits cannot hold.
+        ScalarError: it is nan, infinity, or a number that does not fit into 64 bits.
 
     >>> read_plain("1e-5"), read_plain("no"), read_plain("010"), read_plain("12:30"), read_plain("2024-01-02")
     (1e-05, 'no', 10, '12:30', '2024-01-02')
@@ -54,26 +66,26 @@ def read_plain(text: str) -> Scalar:
     if text in _WORDS:
         return _WORDS[text]
     if _NOT_FINITE.match(text):
-        raise ScalarError(f"{text} is no value a sweep can use; write a finite number")
+        raise ScalarError(f"{text} is not a value that a sweep can use; write a finite number")
     if not _FLOAT.match(text) and not _BASED.match(text):
         return text
     if len(text) > _MAX_DIGITS:
         raise ScalarError(f"a number of {len(text)} characters; write at most {_MAX_DIGITS}")
-    return _read_number(text)
+    return _parse_number(text)
 
 
 def is_text(text: str) -> bool:
-    """Say whether a plain scalar reads back as the very text it is."""
+    """Return whether an unquoted scalar is read as text."""
     return not (text in _WORDS or _FLOAT.match(text) or _BASED.match(text) or _NOT_FINITE.match(text))
 
 
-def _read_number(text: str) -> int | float:
+def _parse_number(text: str) -> int | float:
     if _BASED.match(text):
-        return _checked(int(text, 0), text)
-    return _checked(int(text) if _INT.match(text) else float(text), text)
+        return _check_range(int(text, 0), text)
+    return _check_range(int(text) if _INT.match(text) else float(text), text)
 
 
-def _checked(number: int | float, text: str) -> int | float:
+def _check_range(number: int | float, text: str) -> int | float:
     too_long = isinstance(number, int) and number.bit_length() > 63
     if too_long or not math.isfinite(number):
         raise ScalarError(
@@ -82,12 +94,6 @@ def _checked(number: int | float, text: str) -> int | float:
     if number == 0 and _NOT_ZERO.match(text):
         raise ScalarError(f"{excerpt(text, 30)} is too small; the least number above 0 is 5e-324")
     return number
-
-
-Path = tuple[str | int, ...]
-
-_LONGEST = 2000  # characters of one problem; a list of metrics to choose from is the longest of ours
-_MOST = 50
 
 
 @dataclass(frozen=True, order=True)
@@ -117,7 +123,8 @@ class Problem:
 
     def __str__(self) -> str:
         where = f"{show_path(self.path)}: " if self.path else ""
-        text = self.text if len(self.text) <= _LONGEST else f"{excerpt(self.text, _LONGEST)}..."
+        too_long = len(self.text) > _MAX_PROBLEM_LENGTH
+        text = f"{excerpt(self.text, _MAX_PROBLEM_LENGTH)}..." if too_long else self.text
         return redacted(f"{self.mark}: {where}{text}")
 
 
@@ -129,22 +136,22 @@ class SweepFileError(ConfigError):
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(sorted(dict.fromkeys(problems), key=lambda problem: problem.mark))
         count = len(self.problems)
-        more = [f"... and {count - _MOST} more"] if count > _MOST else []
+        more = [f"... and {count - _MAX_PRINTED} more"] if count > _MAX_PRINTED else []
         summary = f"{count} error{'s' if count > 1 else ''} - {self.ran}."
-        super().__init__("\n".join([*map(str, self.problems[:_MOST]), *more, summary]))
+        super().__init__("\n".join([*map(str, self.problems[:_MAX_PRINTED]), *more, summary]))
 
     def __reduce__(self) -> tuple[type[SweepFileError], tuple[tuple[Problem, ...]]]:
         return type(self), (self.problems,)
 
 
 class ProbeError(SweepFileError):
-    """One epoch has not shown what a sweep file names."""
+    """One epoch did not record every value that a sweep file names."""
 
     ran = "one epoch was run, nothing is kept"
 
 
 def show_path(path: Path) -> str:
-    """Print a path as users write it.
+    """Format a path as users write it.
 
     >>> show_path(("space", "lr", "float", 0))
     'space.lr.float[0]'
@@ -155,22 +162,13 @@ def show_path(path: Path) -> str:
     return text
 
 
-MAX_BYTES = 1 << 20
-MAX_DEPTH = 64
-MAX_VALUES = 100_000
-MAX_KEYS = 1000
-MAX_PROBLEMS = 100
-
-_SIMPLE = re.compile(r"[ \n\w:,.\[\]{}()'\"#=<+/;$^~-]*", re.ASCII)
-"""Text that libyaml reads as PyYAML's own parser does, in a fifth of the time."""
-
-
 @dataclass
 class Document:
-    """What a file says (`data`), where (`marks`), and what is wrong with it (`problems`).
+    """The content of a file (`data`), the place of each value (`marks`), and its `problems`.
 
-    `assignments` are the `--set key=value` that have changed it. What stands at a path in `broken` has a
-    problem of its own and no value; `kept` has the places that items of a list had before such were left out.
+    `assignments` are the `--set key=value` texts that have changed it. A value at a path in `broken` has a
+    problem of its own and cannot be used. `indices` maps the path of a list without its broken items to the
+    indices that the remaining items had in the file.
     """
 
     source: str
@@ -180,10 +178,10 @@ class Document:
     problems: list[Problem] = field(default_factory=list)
     assignments: list[str] = field(default_factory=list)
     broken: set[Path] = field(default_factory=set)
-    kept: dict[Path, list[int]] = field(default_factory=dict)
+    indices: dict[Path, list[int]] = field(default_factory=dict)
 
     def add(self, path: Path, text: str) -> None:
-        """Note a problem at a path, unless a part of what stands there is broken: then nobody can tell."""
+        """Add a problem at a path, unless a part of the value there is broken and so cannot be judged."""
         path = self.original(path)
         if not any(broken[: len(path)] == path for broken in self.broken):
             self.problems.append(Problem(self.mark(path), path, text))
@@ -191,22 +189,22 @@ class Document:
             self.raise_problems()  # whatever else is wrong can wait
 
     def original(self, path: Path) -> Path:
-        """Give the path that a value had in the file, before broken items of lists were left out."""
-        found: Path = ()
+        """Return the path that a value had in the file, before broken items of lists were left out."""
+        original: Path = ()
         for part in path:
-            places = self.kept.get(found)
-            inside = places is not None and isinstance(part, int) and part < len(places)
-            found = (*found, places[part] if inside else part)  # type: ignore[index]  # both are there
-        return found
+            indices = self.indices.get(original)
+            inside = indices is not None and isinstance(part, int) and part < len(indices)
+            original = (*original, indices[part] if inside else part)  # type: ignore[index]  # both are set
+        return original
 
     def mark(self, path: Path) -> Mark:
-        """Give the place of a path's key, or of the nearest parent that the file has."""
+        """Return the place of a path's key, or of the nearest parent in the file."""
         while path and path not in self.marks:
             path = path[:-1]
         return self.marks.get(path, Mark(self.source, 1, 1))
 
     def raise_problems(self) -> None:
-        """Raise SweepFileError with all that was noted, if anything was."""
+        """Raise SweepFileError with all problems, if there are any."""
         if self.problems:
             raise SweepFileError(self.problems)
 
@@ -215,12 +213,13 @@ def read_document(path: pathlib.Path, *, recorded: bool = False) -> Document:
     """Read a sweep file.
 
     Args:
-        path: of the file.
-        recorded: it is part of a run directory, see `open_regular`; otherwise the user has named it.
+        path: the file.
+        recorded: whether the file belongs to a run directory, see `open_regular`, or was named by the user.
 
     Raises:
-        RecordError: what is recorded is not a regular file.
-        SweepFileError: the file cannot be read or is no YAML. What else is not in the dialect is noted.
+        RecordError: a recorded file is not a regular file.
+        SweepFileError: the file cannot be read or is not YAML. Whatever else lies outside of the dialect is
+            added to the problems of the document.
     """
     source = str(path)
     try:
@@ -238,7 +237,7 @@ def read_document(path: pathlib.Path, *, recorded: bool = False) -> Document:
 
 
 def parse_document(text: str, source: str) -> Document:
-    """Read a sweep file's text; see `read_document`."""
+    """Parse the text of a sweep file; see `read_document`."""
     value, document = _build(text, source)
     if not isinstance(value, dict):
         document.raise_problems()
@@ -251,7 +250,7 @@ def parse_document(text: str, source: str) -> Document:
 
 
 def parse_value(text: str, source: str) -> Any:
-    """Read one value, as `--set key=value` gives it: `1e-3`, `[1, 2]`, `{tpe: {}}`, text."""
+    """Parse the value of `--set key=value`: `1e-3`, `[1, 2]`, `{tpe: {}}`, text."""
     try:
         value, document = _build(text, source)
         document.raise_problems()
@@ -264,7 +263,7 @@ def parse_value(text: str, source: str) -> Any:
 
 def _build(text: str, source: str) -> tuple[Any, Document]:
     if yaml.__with_libyaml__ and _SIMPLE.fullmatch(text):
-        with suppress(yaml.YAMLError):  # PyYAML's own parser says better what is wrong
+        with suppress(yaml.YAMLError):  # PyYAML's own parser reports errors better
             return _Builder(source, text).build(yaml.CSafeLoader)
     builder = _Builder(source, text)
     try:
@@ -283,7 +282,7 @@ class _Open:
 
 
 class _Builder:
-    """Turns events into data, step by step and without recursion."""
+    """A builder that turns events into data, step by step and without recursion."""
 
     def __init__(self, source: str, text: str) -> None:
         self.document = Document(source, text)
@@ -293,23 +292,23 @@ class _Builder:
 
     def build(self, loader: type[Any]) -> tuple[Any, Document]:
         for event in yaml.parse(self.document.text, Loader=loader):
-            self._take(event)
+            self._handle(event)
         return self.root, self.document
 
-    def _take(self, event: yaml.Event) -> None:
+    def _handle(self, event: yaml.Event) -> None:
         if isinstance(event, yaml.DocumentStartEvent):
             self._start_document(event)
         elif isinstance(event, yaml.CollectionEndEvent):
             self._open.pop()
         elif isinstance(event, yaml.NodeEvent):
-            self._take_node(event)
+            self._handle_node(event)
 
     def _start_document(self, event: yaml.Event) -> None:
         self._documents += 1
         if self._documents > 1:
             raise self._fatal(event, "a second document starts here; a file holds one sweep")
 
-    def _take_node(self, event: yaml.NodeEvent) -> None:
+    def _handle_node(self, event: yaml.NodeEvent) -> None:
         self._values += 1
         if self._values > MAX_VALUES:
             raise self._fatal(event, f"holds more than {MAX_VALUES} keys and values")
@@ -317,19 +316,19 @@ class _Builder:
             raise self._fatal(event, f"{MAX_PROBLEMS} problems are found by here; what follows was not read")
         parent = self._open[-1] if self._open else None
         if parent is not None and isinstance(parent.value, dict) and parent.key is None:
-            self._take_key(event, parent)
+            self._handle_key(event, parent)
         else:
-            self._take_value(event, parent)
+            self._handle_value(event, parent)
 
     def _check_plain(self, event: yaml.NodeEvent, path: Path | None) -> None:
         if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
-            known = not isinstance(event, yaml.AliasEvent)  # the anchor's value is there all the same
+            has_value = not isinstance(event, yaml.AliasEvent)  # an anchor is followed by its value
             text = "anchors and aliases are not used here; write the value out"
-            self._refuse(event, text, None if known else path)
+            self._add_problem(event, text, None if has_value else path)
         elif (tag := getattr(event, "tag", None)) is not None:
-            self._refuse(event, f"the tag {tag} is not used here; values are plain YAML", path)
+            self._add_problem(event, f"the tag {tag} is not used here; values are plain YAML", path)
 
-    def _take_key(self, event: yaml.NodeEvent, parent: _Open) -> None:
+    def _handle_key(self, event: yaml.NodeEvent, parent: _Open) -> None:
         self._check_plain(event, None)
         key = self._scalar(event) if isinstance(event, yaml.ScalarEvent) else None
         merges = key == "<<" and not getattr(event, "style", None)
@@ -344,7 +343,7 @@ class _Builder:
         self.document.marks.setdefault(path, mark)
         parent.key = key
 
-    def _take_value(self, event: yaml.NodeEvent, parent: _Open | None) -> None:
+    def _handle_value(self, event: yaml.NodeEvent, parent: _Open | None) -> None:
         path = self._place(event, parent)
         self._check_plain(event, path)
         value = self._value(event, path)
@@ -379,18 +378,18 @@ class _Builder:
     def _scalar(self, event: yaml.ScalarEvent, path: Path | None = None) -> Any:
         text: str = event.value
         if any("\ud800" <= char <= "\udfff" for char in text):
-            self._refuse(event, "half a surrogate pair is not text", path)
+            self._add_problem(event, "half a surrogate pair is not text", path)
             return ""
         if event.style:
             return text
         try:
             return read_plain(text)
         except ScalarError as err:
-            self._refuse(event, str(err), path)
+            self._add_problem(event, str(err), path)
             return 0
 
-    def _refuse(self, event: yaml.Event, text: str, path: Path | None) -> None:
-        """Note a problem; what is at the path is a placeholder."""
+    def _add_problem(self, event: yaml.Event, text: str, path: Path | None) -> None:
+        """Add a problem; the value at the path is a placeholder."""
         if path is not None:
             self.document.broken.add(path)
         self.document.problems.append(Problem(self._mark(event), (), text))
@@ -419,7 +418,9 @@ def _syntax_problem(err: yaml.YAMLError, text: str, source: str) -> Problem:
     if isinstance(err, yaml.reader.ReaderError):
         line = text.count("\n", 0, err.position) + 1
         column = err.position - text.rfind("\n", 0, err.position)
-        return Problem(Mark(source, line, column), (), f"the character #x{err.character:04x} is no YAML text")
+        return Problem(
+            Mark(source, line, column), (), f"the character #x{err.character:04x} is not YAML text"
+        )
     mark = getattr(err, "problem_mark", None) or getattr(err, "context_mark", None)
     place = Mark(source, mark.line + 1, mark.column + 1) if mark else Mark(source, 1, 1)
     problem = getattr(err, "problem", None) or str(err)

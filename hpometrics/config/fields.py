@@ -1,6 +1,6 @@
-"""The small forms that values take in a sweep file: names, durations, plug-ins, metrics.
+"""The types of fields in a sweep file: names, durations, plug-ins, metrics, outputs, paths.
 
-What picks between two shapes of a form is decided before validation, so that one mistake gives one message.
+A form with several shapes is told apart before validation, so that one mistake gives one message.
 """
 
 from __future__ import annotations
@@ -32,24 +32,31 @@ from ..metrics.registry.scope import COMBINED, check_output_name
 if TYPE_CHECKING:
     from ..metrics.combined import Combined
 
-
 SLUG = r"[A-Za-z0-9_]([A-Za-z0-9._-]{0,78}[A-Za-z0-9_-])?"
 
 _DEVICE = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9])(\..*)?", re.IGNORECASE)
 _OTHERS = re.compile(r"[^A-Za-z0-9._-]+")
 _SLUG_LENGTH = 80
+_DURATION = r"[0-9]+(\.[0-9]+)?[smhd]"
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PARAM_LENGTH = 128
+_PATH_LENGTH = 1024
+_VALUE_LENGTH = 120
+
+PlainScalar = str | int | float | bool
+T = TypeVar("T")
 
 
 def objection(text: str) -> str | None:
-    """Say what is wrong with a name; None if it is a slug.
+    """Return the problem of a name; None if it is a slug.
 
     >>> objection("digits-2"), objection("nul.txt")
     (None, "'nul.txt' is a device on Windows, where no directory can be called so")
     """
     if not re.fullmatch(SLUG, text):
-        shown = f"{text[:_SLUG_LENGTH]!r}{'...' if len(text) > _SLUG_LENGTH else ''}"
+        short = f"{text[:_SLUG_LENGTH]!r}{'...' if len(text) > _SLUG_LENGTH else ''}"
         return (
-            f"{shown} is no name; use 1 to {_SLUG_LENGTH} of A-Z a-z 0-9 . _ -, "
+            f"{short} is not a name; use 1 to {_SLUG_LENGTH} of A-Z a-z 0-9 . _ -, "
             "no . or - in front and no . at the end"
         )
     if _DEVICE.fullmatch(text):
@@ -58,7 +65,7 @@ def objection(text: str) -> str | None:
 
 
 def slug_of(text: str) -> str | None:
-    """Make a name of a text, such as that of a file; None if there is nothing to make it of.
+    """Return a name made of a text, such as a file's name; None if no character of it can be used.
 
     >>> slug_of("my sweep (2)"), slug_of("..."), slug_of("con")
     ('my-sweep-2-', None, None)
@@ -67,33 +74,24 @@ def slug_of(text: str) -> str | None:
     return None if objection(slug) else slug
 
 
-_DURATION = r"[0-9]+(\.[0-9]+)?[smhd]"
-_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_PARAM_LENGTH = 128
-_SHOWN = 120
-
-PlainScalar = str | int | float | bool
-T = TypeVar("T")
-
-
 class Strict(BaseModel):
-    """A mapping whose keys are all known and whose values are taken as they are written."""
+    """A mapping without unknown keys, whose values are not converted."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 def nothing_by_name() -> dict[str, Any]:
-    """Make an empty mapping; that it takes no data pydantic sees more quickly than of `dict`."""
+    """Return an empty mapping; pydantic inspects this function more quickly than `dict`."""
     return {}
 
 
 def nothing_listed() -> list[Any]:
-    """Make an empty list, see `nothing_by_name`."""
+    """Return an empty list, see `nothing_by_name`."""
     return []
 
 
 def wrong(text: str) -> PydanticCustomError:
-    """Build an error whose text is the whole message."""
+    """Create an error whose text is the whole message."""
     return PydanticCustomError("sweep", "{text}", {"text": text})
 
 
@@ -103,80 +101,80 @@ def one_key(value: dict[str, Any], kinds: tuple[str, ...], what: str) -> str:
     Raises:
         PydanticCustomError: it has none of them, or several.
     """
-    found = [kind for kind in kinds if kind in value]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise wrong(f"{what} is one of {' and '.join(found)}, not several")
+    keys = [kind for kind in kinds if kind in value]
+    if len(keys) == 1:
+        return keys[0]
+    if keys:
+        raise wrong(f"{what} is one of {' and '.join(keys)}, not several")
     near = next((f"{hint[:-1]} for {key!r}?" for key in value if (hint := did_you_mean(key, kinds))), "")
     raise wrong(f"{what} needs one of {', '.join(kinds)}{near}")
 
 
-def _scalar(value: Any) -> Any:
+def _check_scalar(value: Any) -> Any:
     if value is None or isinstance(value, (dict, list)):
-        raise wrong(f"wants text, a number, true or false, got {_shown(value)}")
+        raise wrong(f"wants text, a number, true or false, got {_format_value(value)}")
     return value
 
 
-def _option(value: Any) -> Any:
+def _check_option(value: Any) -> Any:
     if isinstance(value, (dict, list)):
-        raise wrong(f"a choice is text, a number, true, false or null, got {_shown(value)}")
+        raise wrong(f"a choice is text, a number, true, false or null, got {_format_value(value)}")
     return value
 
 
-def _condition(value: Any) -> Any:
+def _check_condition(value: Any) -> Any:
     if value == [] or not isinstance(value, (str, int, float, list, type(None))):
-        raise wrong(f"wants a value or a list of values, got {_shown(value)}")
+        raise wrong(f"wants a value or a list of values, got {_format_value(value)}")
     for item in value if isinstance(value, list) else ():
         if isinstance(item, (dict, list)):
-            raise wrong(f"wants text, a number, true, false or null, got {_shown(item)}")
+            raise wrong(f"wants text, a number, true, false or null, got {_format_value(item)}")
     return value
 
 
-def _shown(value: Any) -> str:
-    return {dict: "a mapping", list: "a list", type(None): "nothing"}.get(type(value), _short(value))
+def _format_value(value: Any) -> str:
+    return {dict: "a mapping", list: "a list", type(None): "nothing"}.get(type(value), _shorten(value))
 
 
-def _short(value: Any) -> str:
-    """Print a value as far as a message needs it."""
+def _shorten(value: Any) -> str:
+    """Format a value as far as a message needs it."""
     text = repr(value)
-    return text if len(text) <= _SHOWN else f"{excerpt(text, _SHOWN)}..."
+    return text if len(text) <= _VALUE_LENGTH else f"{excerpt(text, _VALUE_LENGTH)}..."
 
 
-def _name(value: Any) -> Any:
+def _check_slug(value: Any) -> Any:
     if isinstance(value, str) and (text := objection(value)):
         raise wrong(text)
     return value
 
 
-def _param(value: str) -> str:
+def _check_param(value: str) -> str:
     if not 0 < len(value) <= _PARAM_LENGTH or not value.isprintable() or value != value.strip():
         raise wrong(
-            f"{excerpt(value, 40)!r} is no parameter name; use 1 to {_PARAM_LENGTH} printable characters"
+            f"{excerpt(value, 40)!r} is not a parameter name; use 1 to {_PARAM_LENGTH} printable characters"
         )
     if not is_normalized("NFC", value):
         raise wrong(f"{value!r} is not in Unicode's composed form (NFC); another name would look the same")
     return value
 
 
-def _target(value: Any) -> Any:
+def _check_target(value: Any) -> Any:
     if isinstance(value, str) and not is_target(value):
-        raise wrong(f"{_short(value)} is no target; write module:function, as in examples.digits:train")
+        raise wrong(f"{_shorten(value)} is not a target; write module:function, as in examples.digits:train")
     return value
 
 
-def _duration(value: Any) -> Any:
+def _parse_duration(value: Any) -> Any:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         raise wrong(f"{value} of what? Give the unit: {value}s, {value}m, {value}h or {value}d")
     if isinstance(value, str):
         if not re.fullmatch(_DURATION, value):
-            raise wrong(f"{_short(value)} is no duration; write a number and its unit: 90s, 45m, 2h, 1d")
+            raise wrong(f"{_shorten(value)} is not a duration; write a number and its unit: 90s, 45m, 2h, 1d")
         return float(value[:-1]) * _SECONDS[value[-1]]
     return value
 
 
-def _seconds(duration: float) -> str:
-    """Print a duration as one reads it back: exactly, and without an exponent."""
+def _format_duration(duration: float) -> str:
+    """Format a duration so that it reads back exactly, without an exponent."""
     text = f"{Decimal(repr(duration)):f}"
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text}s"
 
@@ -189,23 +187,23 @@ def _read_as(check: Callable[[Any], Any], shape: Any) -> BeforeValidator:
     return BeforeValidator(check, json_schema_input_type=shape)
 
 
-Name = Annotated[str, BeforeValidator(_name), _matching(SLUG)]
-Target = Annotated[str, BeforeValidator(_target), _matching(TARGET)]
-ParamName = Annotated[str, BeforeValidator(_param)]
+Name = Annotated[str, BeforeValidator(_check_slug), _matching(SLUG)]
+Target = Annotated[str, BeforeValidator(_check_target), _matching(TARGET)]
+ParamName = Annotated[str, BeforeValidator(_check_param)]
 Params = dict[ParamName, Any]
-Scalar = Annotated[Any, _read_as(_scalar, PlainScalar)]
-Option = Annotated[Any, _read_as(_option, PlainScalar | None)]
-Condition = Annotated[Any, _read_as(_condition, PlainScalar | None | list[PlainScalar | None])]
+Scalar = Annotated[Any, _read_as(_check_scalar, PlainScalar)]
+Option = Annotated[Any, _read_as(_check_option, PlainScalar | None)]
+Condition = Annotated[Any, _read_as(_check_condition, PlainScalar | None | list[PlainScalar | None])]
 Duration = Annotated[
     float,
-    _read_as(_duration, Annotated[str, _matching(_DURATION)]),
+    _read_as(_parse_duration, Annotated[str, _matching(_DURATION)]),
     Field(gt=0),
-    PlainSerializer(_seconds),
+    PlainSerializer(_format_duration),
 ]
 
 
 class Plugin(BaseModel):
-    """A sampler, pruner or logger: its name, and its options where written `{name: {option: value}}`."""
+    """A sampler, pruner or logger: its name, and the options of `{name: {option: value}}`."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
@@ -214,7 +212,7 @@ class Plugin(BaseModel):
 
     @property
     def spec(self) -> str | dict[str, dict[str, Any]]:
-        """The form it had in the file: the bare name, or a mapping of one key."""
+        """The plug-in as the file has it: the bare name, or a mapping of one key."""
         return {self.name: dict(self.options)} if self.options else self.name
 
     @model_serializer
@@ -222,7 +220,7 @@ class Plugin(BaseModel):
         return self.spec
 
 
-def _plugin(value: Any) -> Any:
+def _parse_plugin(value: Any) -> Any:
     if isinstance(value, str):
         return {"name": value}
     if isinstance(value, dict) and len(value) == 1:
@@ -233,12 +231,13 @@ def _plugin(value: Any) -> Any:
 
 
 PluginForm = Annotated[
-    Plugin, _read_as(_plugin, str | Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=1)])
+    Plugin,
+    _read_as(_parse_plugin, str | Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=1)]),
 ]
 
 
 class Metric(BaseModel):
-    """A metric as it is named in a file: the name, a direction that is stated, what is combined."""
+    """A metric as a file names it: the name, a stated direction, and the terms of a combination."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
@@ -251,7 +250,7 @@ class Metric(BaseModel):
         """The combination, if it is one."""
         if self.combine is None:
             return None
-        from ..metrics.combined import Combined  # of which few files have need
+        from ..metrics.combined import Combined  # few sweep files need it
 
         name = MetricName.parse(self.name)
         return Combined(self.combine, name.metric, self.direction, name.task)
@@ -259,9 +258,9 @@ class Metric(BaseModel):
     @model_serializer
     def _as_written(self) -> Any:
         if (combined := self.combined) is not None:
-            told = {"combine": dict(combined.terms), "name": combined.name}
-            beside = {"task": combined.task, "direction": self.direction}
-            return told | {key: said for key, said in beside.items() if said is not None}
+            content = {"combine": dict(combined.terms), "name": combined.name}
+            optional = {"task": combined.task, "direction": self.direction}
+            return content | {key: value for key, value in optional.items() if value is not None}
         return {"metric": self.name, "direction": self.direction} if self.direction else self.name
 
 
@@ -311,57 +310,57 @@ class CombineMapping(BaseModel):
     """Of terms that go both ways; maximize unless given."""
 
 
-def _metric(value: Any) -> Any:
+def _parse_metric(value: Any) -> Any:
     if isinstance(value, str):
-        return {"name": _checked_name(value)}
+        return {"name": _check_name(value)}
     if isinstance(value, dict) and "combine" in value:
-        return _combination(value)
+        return _parse_combination(value)
     if not isinstance(value, dict) or not isinstance(value.get("metric"), str):
         raise wrong("write a metric's name, as in f1(average=macro), or {metric: f1, average: macro}")
-    parts = {key: _part(key, item) for key, item in value.items() if key != "direction"}
-    name = value["metric"] if parts.keys() == {"metric"} else str(_said(MetricName.of_parts, parts))
-    return {"name": _checked_name(name), "direction": _direction(value.get("direction"))}
+    parts = {key: _check_metric_part(key, item) for key, item in value.items() if key != "direction"}
+    name = value["metric"] if parts.keys() == {"metric"} else str(_parse(MetricName.of_parts, parts))
+    return {"name": _check_name(name), "direction": _check_direction(value.get("direction"))}
 
 
-def _combination(value: dict[str, Any]) -> dict[str, Any]:
+def _parse_combination(value: dict[str, Any]) -> dict[str, Any]:
     from ..metrics.combined import Combined
 
-    combined = _said(Combined.of_mapping, value)
-    terms = {_checked_name(name): weight for name, weight in combined.terms.items()}
+    combined = _parse(Combined.of_mapping, value)
+    terms = {_check_name(name): weight for name, weight in combined.terms.items()}
     name = str(MetricName(combined.name, feature=COMBINED, task=combined.task))
-    return {"name": name, "direction": _direction(value.get("direction")), "combine": terms}
+    return {"name": name, "direction": _check_direction(value.get("direction")), "combine": terms}
 
 
-def _said(read: Callable[[Any], T], value: Any) -> T:
-    """Give what is read, and an error as the whole message."""
+def _parse(read: Callable[[Any], T], value: Any) -> T:
+    """Return the parsed value, and raise an error as the whole message."""
     try:
         return read(value)
     except ValueError as err:
         raise wrong(str(err)) from None
 
 
-def _part(key: str, value: Any) -> PlainScalar | None:
+def _check_metric_part(key: str, value: Any) -> PlainScalar | None:
     if (value is None and key not in ("feature", "task")) or isinstance(value, (dict, list)):
-        raise wrong(f"{key} is text, a number, true or false, got {_shown(value)}")
+        raise wrong(f"{key} is text, a number, true or false, got {_format_value(value)}")
     return value  # type: ignore[no-any-return]
 
 
-def _direction(value: Any) -> Any:
+def _check_direction(value: Any) -> Any:
     if value not in (None, "minimize", "maximize", "min", "max"):
         raise wrong(f"direction is minimize or maximize, got {value!r}")
     return value
 
 
-def _checked_name(text: str) -> str:
+def _check_name(text: str) -> str:
     if ":" in text and "/" not in text and "(" not in text:
-        return text  # package.module:Class, or a name with a split; the plan tells them apart
-    return str(_said(MetricName.parse, text))
+        return text  # package.module:Class, or a name with a split; the plan distinguishes them
+    return str(_parse(MetricName.parse, text))
 
 
-MetricForm = Annotated[Metric, _read_as(_metric, str | MetricMapping | CombineMapping)]
+MetricForm = Annotated[Metric, _read_as(_parse_metric, str | MetricMapping | CombineMapping)]
 
 
-def _output(value: Any) -> Any:
+def _check_output(value: Any) -> Any:
     if value is None or isinstance(value, str):
         return value
     if not isinstance(value, dict) or not value:
@@ -370,22 +369,20 @@ def _output(value: Any) -> Any:
         )
     for name, text in value.items():
         if not isinstance(text, str):
-            raise wrong(
-                f"{_said(check_output_name, name)}: wants an output such as category, got {_shown(text)}"
-            )
-        _said(check_output_name, name)
+            output = _parse(check_output_name, name)
+            raise wrong(f"{output}: wants an output such as category, got {_format_value(text)}")
+        _parse(check_output_name, name)
     return value
 
 
-OutputForm = Annotated[Any, _read_as(_output, str | Annotated[dict[str, str], Field(min_length=1)] | None)]
+OutputForm = Annotated[
+    Any, _read_as(_check_output, str | Annotated[dict[str, str], Field(min_length=1)] | None)
+]
 
 
-_PATH_LENGTH = 1024
-
-
-def _path(value: str) -> str:
+def _check_path(value: str) -> str:
     if not value.isprintable() or len(value) > _PATH_LENGTH:
-        raise wrong(f"{excerpt(value, 40)!r} is no path; write up to {_PATH_LENGTH} printable characters")
+        raise wrong(f"{excerpt(value, 40)!r} is not a path; write up to {_PATH_LENGTH} printable characters")
     try:
         os.fsencode(value)
     except UnicodeEncodeError as err:
@@ -393,11 +390,11 @@ def _path(value: str) -> str:
     return value
 
 
-def _check_part(value: str) -> str:
+def _check_argument(value: str) -> str:
     if "\0" in value:
-        raise wrong(f"{excerpt(value, 40)!r} is no part of a command; no program is told a NUL")
+        raise wrong(f"{excerpt(value, 40)!r} is not a part of a command; a program cannot receive a NUL")
     return value
 
 
-Directory = Annotated[str, Field(min_length=1), AfterValidator(_path)]
-Part = Annotated[str, AfterValidator(_check_part)]
+Directory = Annotated[str, Field(min_length=1), AfterValidator(_check_path)]
+Part = Annotated[str, AfterValidator(_check_argument)]

@@ -1,4 +1,4 @@
-"""GPUs shared out among the workers of a machine, by the variable that CUDA and ROCm read when they start."""
+"""The GPUs of a machine divided among workers, by the variable that CUDA and ROCm read when they start."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 """The variable of the environment that names the GPUs of a process."""
 
 
-def _gpus(value: Any) -> Any:
+def _check_form(value: Any) -> Any:
     if value in ("auto", "all"):
         return value
     if not isinstance(value, list) or not value:
@@ -34,25 +34,26 @@ def _gpus(value: Any) -> Any:
 
 _GpusShape = Literal["auto", "all"] | list[int | str]
 GpusForm = Annotated[
-    Literal["auto", "all"] | list[int | str], BeforeValidator(_gpus, json_schema_input_type=_GpusShape)
+    Literal["auto", "all"] | list[int | str], BeforeValidator(_check_form, json_schema_input_type=_GpusShape)
 ]
 
 
 def gpu_shares(gpus: str | Sequence[int | str], workers: int) -> list[str] | None:
-    """Share out GPUs among workers: the value of `CUDA_VISIBLE_DEVICES` for each.
+    """Divide GPUs among workers: return the value of `CUDA_VISIBLE_DEVICES` for each.
 
-    Each gets as many as the others, give or take one; workers that are more than the GPUs take turns.
+    The numbers of GPUs of two workers differ by one at most. If there are more workers than GPUs, the workers
+    share them in turn.
 
     Args:
-        gpus: `auto`, those that this process sees; `all`; or which.
-        workers: how many there are, at least 1.
+        gpus: `auto` for those that this process sees, `all`, or a list of GPUs.
+        workers: the number of workers, at least 1.
 
     Returns:
-        A text for each worker; None where every worker sees what this process sees.
+        A text for each worker; None where every worker sees the GPUs that this process sees.
     """
     if gpus == "all" or (gpus == "auto" and workers == 1):
         return None
-    names = _seen() if gpus == "auto" else list(map(str, gpus))
+    names = _visible_gpus() if gpus == "auto" else list(map(str, gpus))
     if not names:
         return None
     if len(names) <= workers:
@@ -62,18 +63,18 @@ def gpu_shares(gpus: str | Sequence[int | str], workers: int) -> list[str] | Non
 
 
 def check_gpus(gpus: str | Sequence[int | str]) -> None:
-    """Check that this process may use the GPUs that a sweep names, and that they are there.
+    """Check that the GPUs that a sweep names exist and that this process may use them.
 
     Raises:
-        ConfigError: CUDA_VISIBLE_DEVICES leaves one out, or the machine has none of that number.
+        ConfigError: CUDA_VISIBLE_DEVICES leaves one out, or the machine has no GPU of that number.
     """
     if isinstance(gpus, str):
         return
     if VISIBLE in os.environ:
-        hidden = [gpu for gpu in gpus if str(gpu) not in _seen()]
-        have = f"{VISIBLE} leaves {', '.join(_seen()) or 'no GPU'}"
+        hidden = [gpu for gpu in gpus if str(gpu) not in _visible_gpus()]
+        have = f"{VISIBLE} leaves {', '.join(_visible_gpus()) or 'no GPU'}"
     else:
-        count = _count()
+        count = _count_gpus()
         hidden = [gpu for gpu in gpus if isinstance(gpu, int) and gpu >= count]
         have = f"this machine has GPUs 0 to {count - 1}" if count else "torch finds no GPU on this machine"
     if hidden:
@@ -82,7 +83,7 @@ def check_gpus(gpus: str | Sequence[int | str]) -> None:
 
 @contextmanager
 def seeing(share: str) -> Iterator[None]:
-    """Restrict this process, and those that it starts, to a share of the GPUs."""
+    """Restrict this process, and the processes that it starts, to a share of the GPUs."""
     import torch
 
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
@@ -102,17 +103,17 @@ def seeing(share: str) -> Iterator[None]:
             os.environ[VISIBLE] = before
 
 
-def _seen() -> list[str]:
-    """Name the GPUs that this process sees."""
+def _visible_gpus() -> list[str]:
+    """Return the names of the GPUs that this process sees."""
     visible = os.environ.get(VISIBLE)
     if visible is not None:
         names = map(str.strip, visible.split(","))
-        return list(takewhile(lambda name: name not in ("", "-1"), names))  # CUDA hides what follows too
-    return list(map(str, range(_count())))
+        return list(takewhile(lambda name: name not in ("", "-1"), names))  # CUDA hides those after it too
+    return list(map(str, range(_count_gpus())))
 
 
-def _count() -> int:
-    """Count the GPUs of the machine; CUDA does not start for it."""
+def _count_gpus() -> int:
+    """Return the number of GPUs of the machine, without a start of CUDA."""
     import torch
 
     return torch.cuda.device_count()

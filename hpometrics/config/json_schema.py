@@ -1,6 +1,7 @@
 """The JSON Schema of a sweep file, for editors: keys, forms, and the registered metrics as suggestions.
 
-Pydantic reads it too (`use_attribute_docstrings`), but as each class is made, which every command waits for.
+The text below a field of a model is the description of its key. Pydantic can read it too
+(`use_attribute_docstrings`), but does so when each class is created, which every command would wait for.
 """
 
 from __future__ import annotations
@@ -22,79 +23,79 @@ from ..metrics.registry.index import all_entries
 from .compatibility import PRUNERS, SAMPLERS
 from .models import Sweep
 
+_TITLE = "hpometrics sweep"
+_CLASS = {"type": "string", "pattern": ":"}  # a class of the user's own, module:Class
+_DIALECT = "http://json-schema.org/draft-07/schema#"
+
 
 class Described(GenerateJsonSchema):
     """A schema in which each property is described by the text below its field."""
 
     def encode_default(self, dft: Any) -> Any:
-        """Write a default; pydantic 2.12 does not build a model for it that was put off."""
+        """Encode a default; pydantic 2.12 does not build the deferred model of one."""
         if isinstance(dft, BaseModel):
             type(dft).model_rebuild()
         return super().encode_default(dft)
 
     def model_schema(self, schema: ModelSchema) -> dict[str, Any]:
-        """Give the schema of a model."""
-        told = super().model_schema(schema)
+        """Return the schema of a model."""
+        content = super().model_schema(schema)
         model: type[BaseModel] = schema["cls"]
-        texts, properties = field_texts(model), told["properties"]
+        texts, properties = field_texts(model), content["properties"]
         for name, field in model.model_fields.items():
             if name in texts:
                 key = field.alias or name
                 described = {**properties[key], "description": texts[name]}
-                properties[key] = self.handle_ref_overrides(described)  # what it refers to may say the same
-        return told
+                properties[key] = self.handle_ref_overrides(described)  # not if its definition has the text
+        return content
 
 
 def field_texts(model: type[BaseModel]) -> dict[str, str]:
-    """Give the text below each field of a model that has one, those it inherits included."""
-    found: dict[str, str] = {}
+    """Return the text below each field of a model that has one, inherited fields included."""
+    texts: dict[str, str] = {}
     for owner in reversed(model.__mro__):
         if issubclass(owner, BaseModel) and owner is not BaseModel:
-            found |= _own_texts(owner)
-    return found
+            texts |= _own_texts(owner)
+    return texts
 
 
 def _own_texts(model: type[BaseModel]) -> dict[str, str]:
-    found = {}
+    texts = {}
     for pair in pairwise(_statements(model.__module__).get(model.__name__, ())):
         match pair:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                found[name] = inspect.cleandoc(text)
-    return found
+                texts[name] = inspect.cleandoc(text)
+    return texts
 
 
 @cache
 def _statements(module: str) -> dict[str, list[ast.stmt]]:
-    """Give the statements of each class of a module."""
+    """Return the statements of each class of a module."""
     try:
         source = inspect.getsource(sys.modules[module])
-    except OSError:  # installed without its source: a schema without descriptions is one all the same
+    except OSError:  # installed without its source: the schema has no descriptions
         return {}
-    return {found.name: found.body for found in ast.parse(source).body if isinstance(found, ast.ClassDef)}
-
-
-_TITLE = "hpometrics sweep"
-_CLASS = {"type": "string", "pattern": ":"}  # of one's own, module:Class
-_DIALECT = "http://json-schema.org/draft-07/schema#"
+    return {node.name: node.body for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}
 
 
 def json_schema() -> dict[str, Any]:
-    """Give a schema that draft-07 and 2020-12 validators read alike; metrics with parameters validate too."""
+    """Return a schema for draft-07 and 2020-12 validators; metrics with parameters validate too."""
     schema = Sweep.model_json_schema(by_alias=True, schema_generator=Described)
-    text = _replaced(schema, "#/$defs/", "#/definitions/")
+    text = _replace_prefix(schema, "#/$defs/", "#/definitions/")
     text["definitions"] = text.pop("$defs")
     _suggest(text["definitions"]["Metrics"]["properties"], ("optimize", "track"), _metric_names())
     _suggest(text["definitions"]["ExampleCounts"]["properties"], ("metric",), _metric_names())
     search, results = (text["definitions"][part]["properties"] for part in ("Search", "Results"))
-    search["sampler"] = _named(search["sampler"], {"anyOf": [{"enum": list(SAMPLERS)}, _CLASS]})
-    search["pruner"] = _named(search["pruner"], {"anyOf": [{"enum": list(PRUNERS)}, _CLASS]})
-    results["loggers"] = _named(results["loggers"], {"enum": list(LOGGERS)})
+    for kind, names in (("sampler", SAMPLERS), ("pruner", PRUNERS)):
+        search[kind] = _restrict_names(search[kind], {"anyOf": [{"enum": list(names)}, _CLASS]})
+        search[kind]["description"] += f" Names: {', '.join(names)}."
+    results["loggers"] = _restrict_names(results["loggers"], {"enum": list(LOGGERS)})
     text["definitions"]["Metrics"]["properties"]["constraints"]["items"]["pattern"] = "<=|>="
     return {"$schema": _DIALECT, **text, "title": _TITLE}
 
 
 def _metric_names() -> list[str]:
-    """Name every registered metric the ways it can be written without a parameter of its own."""
+    """Return every spelling of every registered metric that needs no parameter of its own."""
     return sorted({name for entry in all_entries() for name in _spellings(entry)})
 
 
@@ -108,38 +109,38 @@ def _spellings(entry: MetricEntry) -> list[str]:
 
 
 def _suggest(properties: dict[str, Any], keys: tuple[str, ...], names: list[str]) -> None:
-    """Let every text of the properties be one of the names or any other text: editors offer the names."""
+    """Suggest names for every text of some properties; any other text is still valid."""
     for key in keys:
-        properties[key] = _texts_replaced(properties[key], {"anyOf": [{"enum": names}, {"type": "string"}]})
+        properties[key] = _replace_texts(properties[key], {"anyOf": [{"enum": names}, {"type": "string"}]})
 
 
-def _named(schema: Any, names: dict[str, Any]) -> Any:
-    """Let every text be one of the names, and every key of what is `{name: {options}}`."""
+def _restrict_names(schema: Any, names: dict[str, Any]) -> Any:
+    """Return a schema in which every text, and every key of `{name: {options}}`, is one of the names."""
     if schema == {"type": "string"}:
         return names
     if isinstance(schema, list):
-        return [_named(item, names) for item in schema]
+        return [_restrict_names(item, names) for item in schema]
     if not isinstance(schema, dict):
         return schema
     if schema.get("maxProperties") == 1:
         return {**schema, "propertyNames": names}
-    return {key: _named(value, names) for key, value in schema.items()}
+    return {key: _restrict_names(value, names) for key, value in schema.items()}
 
 
-def _texts_replaced(schema: Any, text: dict[str, Any]) -> Any:
+def _replace_texts(schema: Any, text: dict[str, Any]) -> Any:
     if schema == {"type": "string"}:
         return text
     if isinstance(schema, dict):
         return {
-            key: value if key == "additionalProperties" else _texts_replaced(value, text)
+            key: value if key == "additionalProperties" else _replace_texts(value, text)
             for key, value in schema.items()
         }
-    return [_texts_replaced(item, text) for item in schema] if isinstance(schema, list) else schema
+    return [_replace_texts(item, text) for item in schema] if isinstance(schema, list) else schema
 
 
-def _replaced(schema: Any, old: str, new: str) -> Any:
+def _replace_prefix(schema: Any, old: str, new: str) -> Any:
     if isinstance(schema, dict):
-        return {key: _replaced(value, old, new) for key, value in schema.items()}
+        return {key: _replace_prefix(value, old, new) for key, value in schema.items()}
     if isinstance(schema, list):
-        return [_replaced(item, old, new) for item in schema]
+        return [_replace_prefix(item, old, new) for item in schema]
     return schema.replace(old, new) if isinstance(schema, str) else schema

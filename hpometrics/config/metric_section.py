@@ -1,4 +1,4 @@
-"""Measures: the metrics of a sweep file, each at its place, with its direction and where that comes from."""
+"""The `metrics` section of a sweep file: each metric with its scope, its direction and the origin of that."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from ..metrics.combined import Combined
 
 
-def value_meant(name: str, there: Iterable[str], feature_type: str | None = None) -> str:
-    """Give ` Did you mean ...?` for the nearest of the values there, else of all metrics; empty if none is.
+def value_meant(name: str, values: Iterable[str], feature_type: str | None = None) -> str:
+    """Return ` Did you mean ...?` for the nearest of the values, else of all metrics; empty if none is near.
 
     Args:
-        name: of a value that is missing.
-        there: the values that are reported, or named in the sweep file.
-        feature_type: of this output feature the metrics are.
+        name: the name of a missing value.
+        values: the values that are reported, or named in the sweep file.
+        feature_type: the type of the output feature whose metrics to suggest; all metrics unless given.
     """
-    word = name if ":" in name else MetricName.parse(name).metric  # package.module:Class is no name
-    return suggestion(word, there) or suggestion(word, metric_names(feature_type))
+    word = name if ":" in name else MetricName.parse(name).metric  # package.module:Class has no parts
+    return suggestion(word, values) or suggestion(word, metric_names(feature_type))
 
 
 class MeasureError(HpometricsError, ValueError):
@@ -42,11 +42,11 @@ class MeasureError(HpometricsError, ValueError):
 class Measure:
     """A metric as a sweep uses it.
 
-    `objective` is None where the metric has no direction, or where `run` has yet to import it. `origin` says
-    where the direction comes from: `registry`, `stated` (in the file), `mixed` (a combination of both) or
-    `run`. A `reported` metric is one that the engine itself reports with `run.log`. A `group` stands for the
-    metrics that it will be once the output is known. `formula` says how a `combined` value is made. An
-    `unknown` one may be a metric that the engine registers.
+    `objective` is None where the metric has no direction, or where only `run` imports it. `origin` is the
+    origin of the direction: `registry`, `stated` (in the file), `mixed` (a combination of both) or `run`. A
+    `reported` metric is reported by the engine itself with `run.log`. A `group` stands for its metrics until
+    the output is known. `formula` is the formula of a `combined` value. An `unknown` one may be a metric that
+    the engine registers.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Measure:
 
 
 Registers = Callable[[str], bool]
-"""Whether a name that nobody knows may be that of a metric which the engine registers as it is imported."""
+"""A function that returns whether the engine may register an unknown metric name when it is imported."""
 
 
 def nothing(name: str) -> bool:
@@ -70,12 +70,12 @@ def nothing(name: str) -> bool:
 
 
 def anything(name: str) -> bool:
-    """Assume that the engine may register any name: it is imported before names are judged."""
+    """Assume that the engine may register any name: it is imported before names are checked."""
     return True
 
 
 OWN = Measure("as the engine says", None, "run")
-"""What a file optimizes that leaves it to its engine, an evaluation."""
+"""The optimized metric of a file that leaves it to its engine, an evaluation."""
 
 
 def read_measures(
@@ -85,55 +85,55 @@ def read_measures(
     settle: bool = False,
     registers: Registers = nothing,
 ) -> list[Measure]:
-    """Look up what the file names: a metric, a combination, or each metric of a group.
+    """Look up an entry of the file: a metric, a combination, or each metric of a group.
 
-    A group is another list for each output: where the file does not say what the engine predicts, it stays
-    as it is until `settle`.
+    The metrics of a group depend on the output: where the file does not state the output, the group stays as
+    it is until `settle`.
 
     Args:
-        form: what the file names.
+        form: the entry of the file.
         types: see `place`.
-        steers: it is to be optimized, so it needs a direction and one number of validation values.
+        steers: whether it is optimized, so that it needs a direction and one number of validation values.
         settle: import a metric that is named by path, and leave nothing open.
         registers: which unknown names to accept until `settle`.
 
     Raises:
-        MeasureError: it cannot steer, has another direction than the file says, or depends on an output that
-            nobody says.
+        MeasureError: it cannot be optimized, its direction is not the one in the file, or it depends on an
+            output that is stated nowhere.
         MetricNameError, UnknownMetricError, ObjectiveError: see `place` and `Combined`.
     """
     if form.combined is not None:
-        return [_combined(form.combined, types, settle)]
+        return [_resolve_combined(form.combined, types, settle)]
     group = group_of(form.name, types)
     if group is None:
-        return [_measure(form, types, steers, settle, registers)]
+        return [_resolve(form, types, steers, settle, registers)]
     if steers or form.direction is not None:
         raise MeasureError(f"{group} is a group of metrics; it can be tracked, one metric is optimized")
     if types is None:
         return [Measure(str(group), None, "run", group=True)]
-    return [_measure(Metric(name=str(name)), types, False, settle) for name in _members(group, types)]
+    return [_resolve(Metric(name=str(name)), types, False, settle) for name in _list_members(group, types)]
 
 
 def outputs_of(measure: Measure) -> set[str]:
-    """Name the output features that a measure can serve; none for what only its engine knows."""
-    open_ = measure.reported or measure.group or measure.unknown or measure.combined
-    if open_ or parse_import_path(measure.name):
+    """Return the output features that a measure can serve; none for a value that only the engine knows."""
+    is_open = measure.reported or measure.group or measure.unknown or measure.combined
+    if is_open or parse_import_path(measure.name):
         return set()
     return {entry.feature_type for entry in find_metric(MetricName.parse(measure.name).bare).entries}
 
 
-def _measure(
+def _resolve(
     form: Metric, types: Types | None, steers: bool, settle: bool, registers: Registers = nothing
 ) -> Measure:
-    stated = None if form.direction is None else Objective.parse(form.direction)
+    direction = None if form.direction is None else Objective.parse(form.direction)
     path = parse_import_path(form.name)
     if path and not settle:
-        return Measure(form.name, stated, "run")
-    name = _imported(form.name) if path else MetricName.parse(form.name)
-    if (known := diagnostic(name)) is not None:
-        return _of_a_run(name, known, stated, steers)
+        return Measure(form.name, direction, "run")
+    name = _import_name(form.name) if path else MetricName.parse(form.name)
+    if (run_diagnostic := diagnostic(name)) is not None:
+        return _resolve_diagnostic(name, run_diagnostic, direction, steers)
     if name.feature == COMBINED:
-        return _over_all_outputs(name, types, stated, settle)
+        return _resolve_over_outputs(name, types, direction, settle)
     if steers:
         _check_steers(name)
     try:
@@ -141,8 +141,8 @@ def _measure(
     except UnknownMetricError as err:
         if is_registered(name):
             raise
-        if stated is not None:
-            return Measure(str(name), stated, "stated", reported=True)
+        if direction is not None:
+            return Measure(str(name), direction, "stated", reported=True)
         if not settle and registers(name.metric):
             return Measure(str(name), None, "run", unknown=True)
         if not steers:
@@ -152,16 +152,16 @@ def _measure(
         ) from None
     if settle and types == UNSAID and not path:
         _check_clear(placed.found)
-    return _known(placed, stated, steers)
+    return _resolve_registered(placed, direction, steers)
 
 
-def _imported(path: str) -> MetricName:
+def _import_name(path: str) -> MetricName:
     from ..metrics.registry.register import import_metric
 
     return import_metric(path).name
 
 
-def _known(placed: Placed, stated: Objective | None, steers: bool) -> Measure:
+def _resolve_registered(placed: Placed, direction: Objective | None, steers: bool) -> Measure:
     name, inputs = str(placed.name), placed.found.reads
     try:
         objective = placed.found.objective
@@ -170,67 +170,69 @@ def _known(placed: Placed, stated: Objective | None, steers: bool) -> Measure:
             raise MeasureError(f"{err}: engine.output") from None
         return Measure(name, None, "run")
     if objective is None:
-        if steers and stated is None:
+        if steers and direction is None:
             raise MeasureError(
                 f"{name} has no direction of its own; state which way is better, "
                 f"{{metric: {name}, direction: minimize}} or {{metric: {name}, direction: maximize}}"
             )
-        return Measure(name, stated, "stated", inputs)
-    _check_agreed(name, objective, stated)
+        return Measure(name, direction, "stated", inputs)
+    _check_direction(name, objective, direction)
     return Measure(name, objective, "registry", inputs)
 
 
-def _of_a_run(name: MetricName, known: Diagnostic, stated: Objective | None, steers: bool) -> Measure:
-    """A diagnostic, which a run records whether it is tracked or not."""
-    origin = "registry" if known.objective is not None else "stated"
-    if not steers and known.objective is None and stated is None:
+def _resolve_diagnostic(
+    name: MetricName, run_diagnostic: Diagnostic, direction: Objective | None, steers: bool
+) -> Measure:
+    """Return a diagnostic, which a run records whether it is tracked or not."""
+    origin = "registry" if run_diagnostic.objective is not None else "stated"
+    if not steers and run_diagnostic.objective is None and direction is None:
         return Measure(str(name), None, "run", reported=True)
-    return Measure(str(name), direction_of(name, known, stated), origin, reported=True)
+    return Measure(str(name), direction_of(name, run_diagnostic, direction), origin, reported=True)
 
 
-def _combined(combined: Combined, types: Types | None, settle: bool) -> Measure:
-    settled = combined.settled(types)
-    measured = [term.placed.found for term in settled.terms if term.placed is not None]
+def _resolve_combined(combined: Combined, types: Types | None, settle: bool) -> Measure:
+    resolved = combined.settled(types)
+    metrics = [term.placed.found for term in resolved.terms if term.placed is not None]
     if settle and types == UNSAID:
-        for found in measured:
-            _check_clear(found)
-    one_way = len({term.objective for term in settled.terms}) == 1
+        for metric in metrics:
+            _check_clear(metric)
+    one_way = len({term.objective for term in resolved.terms}) == 1
     origin = "stated" if combined.direction is not None else "registry" if one_way else "mixed"
-    inputs = ", ".join(dict.fromkeys(found.reads for found in measured)) or None
+    inputs = ", ".join(dict.fromkeys(metric.reads for metric in metrics)) or None
     return Measure(
-        settled.name, settled.objective, origin, inputs, combined=combined, formula=settled.formula
+        resolved.name, resolved.objective, origin, inputs, combined=combined, formula=resolved.formula
     )
 
 
-def _over_all_outputs(
-    name: MetricName, types: Types | None, stated: Objective | None, settle: bool
+def _resolve_over_outputs(
+    name: MetricName, types: Types | None, direction: Objective | None, settle: bool
 ) -> Measure:
-    """Read `combined.loss`; what it is made of is open where the outputs are."""
+    """Return the measure of `combined.loss`; its terms are unknown where the outputs are."""
     from ..metrics.combined import Combined, check_split
 
     if types is None:
         check_split(name)
-        found = find_metric(name.bare)
-        called = str(MetricName(name.metric, feature=COMBINED, task=name.task))
-        measure = Measure(called, found.objective, "registry", found.reads)
+        metric = find_metric(name.bare)
+        full_name = str(MetricName(name.metric, feature=COMBINED, task=name.task))
+        measure = Measure(full_name, metric.objective, "registry", metric.reads)
     else:
-        measure = _combined(Combined.of_all_outputs(name, types), types, settle)
+        measure = _resolve_combined(Combined.of_all_outputs(name, types), types, settle)
     if measure.objective is not None:
-        _check_agreed(measure.name, measure.objective, stated)
+        _check_direction(measure.name, measure.objective, direction)
     return measure
 
 
-def _members(group: MetricName, types: Types) -> Iterator[MetricName]:
+def _list_members(group: MetricName, types: Types) -> Iterator[MetricName]:
     try:
         yield from members(group, types)
     except MetricNameError as err:
-        told = f"{one_line(err).removesuffix('; give output=')}; say engine.output"
-        raise MeasureError(told if types == UNSAID else one_line(err)) from None
+        text = f"{one_line(err).removesuffix('; give output=')}; say engine.output"
+        raise MeasureError(text if types == UNSAID else one_line(err)) from None
 
 
-def _check_agreed(name: str, known: Objective, stated: Objective | None) -> None:
-    if stated not in (None, known):
-        raise MeasureError(f"{name} is to {known.value}, but direction says {stated}")
+def _check_direction(name: str, objective: Objective, direction: Objective | None) -> None:
+    if direction not in (None, objective):
+        raise MeasureError(f"{name} is to {objective.value}, but direction says {direction}")
 
 
 def _check_steers(name: MetricName) -> None:
@@ -243,15 +245,15 @@ def _check_steers(name: MetricName) -> None:
         )
 
 
-def _check_clear(found: FoundMetric) -> None:
-    """Refuse a metric that is another for each output feature, where none is known."""
-    entries = [entry for _, entry in possible_meanings(found.name)]
+def _check_clear(metric: FoundMetric) -> None:
+    """Check that a name stands for the same metric on all output features, where the output is unknown."""
+    entries = [entry for _, entry in possible_meanings(metric.name)]
     if len({entry.path for entry in entries}) > 1:
         outputs = [entry.feature_type for entry in entries]
         example = "category" if "category" in outputs else outputs[0]
-        own = f"{{metric: my_{found.name.metric}, direction: {entries[0].objective or MINIMIZE}}}"
+        own = f"{{metric: my_{metric.name.metric}, direction: {entries[0].objective or MINIMIZE}}}"
         raise MeasureError(
-            f"{found.name} is another metric for each output ({', '.join(outputs)}), and neither the file "
+            f"{metric.name} is another metric for each output ({', '.join(outputs)}), and neither the file "
             f"nor the engine says which it is; say engine.output, as in output: {example}. A value that the "
             f"engine logs has a name and a direction of its own, as in {own}"
         )
@@ -259,14 +261,14 @@ def _check_clear(found: FoundMetric) -> None:
 
 @dataclass(frozen=True)
 class Bound:
-    """A constraint under the canonical name of its value, and that value."""
+    """A constraint with the canonical name of its value, and the measure of that value."""
 
     constraint: Constraint
     measure: Measure
 
 
 def read_bound(text: str, types: Types | None, settle: bool = False) -> Bound:
-    """Read a constraint; a value of no registered name is one that the engine reports.
+    """Parse a constraint; a value without a registered name is reported by the engine.
 
     Args:
         text: such as `ece <= 0.05`.
@@ -275,7 +277,7 @@ def read_bound(text: str, types: Types | None, settle: bool = False) -> Bound:
 
     Raises:
         ConstraintError: it is not well formed.
-        MeasureError: it is about no single value of validation data.
+        MeasureError: it is not about a single value of validation data.
         MetricNameError, ObjectiveError: see `read_measures`.
     """
     constraint = Constraint.parse(text)
@@ -286,11 +288,11 @@ def read_bound(text: str, types: Types | None, settle: bool = False) -> Bound:
         raise MeasureError(f"only validation values steer a search; {name} can be tracked")
     if dict(name.params).get("average") == "none":
         raise MeasureError(f"{name} has one value per class; bound one of them, as in {name.metric}(class=0)")
-    measure = _measured(name, types, settle)
+    measure = _resolve_bounded(name, types, settle)
     return Bound(replace(constraint, name=measure.name), measure)
 
 
-def _measured(name: MetricName, types: Types | None, settle: bool) -> Measure:
+def _resolve_bounded(name: MetricName, types: Types | None, settle: bool) -> Measure:
     try:
         (measure,) = read_measures(Metric(name=str(name)), types, steers=False, settle=settle)
     except (MeasureError, UnknownMetricError):

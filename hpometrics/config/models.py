@@ -1,7 +1,8 @@
-"""The sweep file as a model: seven small sections, each answering one question; unknown keys are errors.
+"""The pydantic models of the sweep file: seven small sections; unknown keys are errors.
 
-A section that may be left out stands as `model_construct()` leaves it: of defaults alone there is nothing to
-validate, and no validator of its own is built beside the one of the file.
+The default of an optional section is made by `model_construct()`: defaults alone need no validation, so
+pydantic builds no validator for the section beside the one for the file. The text below each field is its
+description in the JSON Schema.
 """
 
 from __future__ import annotations
@@ -49,17 +50,17 @@ KINDS = ("float", "int", "choice", "value")
 
 
 class Dimension(Strict):
-    """What all searched dimensions share."""
+    """The fields that all searched dimensions share."""
 
     when: Annotated[dict[ParamName, Condition] | None, Field(min_length=1)] = None
-    """Only there when other parameters have these values: `{optimizer: sgd}`, `{layers: [2, 3]}`."""
+    """Present only when other parameters have these values: `{optimizer: sgd}`, `{layers: [2, 3]}`."""
 
 
 class FloatDimension(Dimension):
     """`{float: [1e-4, 1e-1], log: true}`: a real number between two bounds, both included."""
 
     bounds: Annotated[list[float], Field(alias="float", min_length=2, max_length=2)]
-    """Lowest and highest value, as they are (never exponents)."""
+    """Lowest and highest value themselves, never their exponents."""
     log: bool = False
     """Draw evenly in the exponent."""
     step: float | None = None
@@ -146,7 +147,7 @@ SpaceForm = dict[ParamName, DimensionForm]
 BACKENDS = ("optuna", "ray", "list")
 
 
-def _fixed(params: dict[str, Any]) -> dict[str, Any]:
+def _check_fixed(params: dict[str, Any]) -> dict[str, Any]:
     for name, value in params.items():
         if text := secrets.objection(value):
             raise wrong(f"{name} {text}")
@@ -154,16 +155,17 @@ def _fixed(params: dict[str, Any]) -> dict[str, Any]:
 
 
 class Engine(Strict):
-    """What is trained."""
+    """The training code."""
 
     target: Target | None = None
     """`module:function`, called as `train(params, run)`, or an engine of stages or evaluation,
     `module:Class`; found beside the file or in the current folder."""
     command: Annotated[list[Part], Field(min_length=1)] | None = None
-    """A program instead: `{params_file}` stands for its params, and it prints a JSON object per epoch."""
+    """A program instead of a target: `{params_file}` stands for the file of its params, and it prints a JSON
+    object per epoch."""
     output: OutputForm = None
     """What the engine predicts: `category`, `set(ignore_index=-1)`, `number` ...; several by name."""
-    params: Annotated[Params, AfterValidator(_fixed)] = Field(default_factory=nothing_by_name)
+    params: Annotated[Params, AfterValidator(_check_fixed)] = Field(default_factory=nothing_by_name)
     """Fixed params, the same in every trial; `{secret: HUB_TOKEN}` is read from the environment and never
     written."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
@@ -179,28 +181,28 @@ class Engine(Strict):
         return value
 
 
-def _one_or_more(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     return value if isinstance(value, list) else [value]
 
 
 class ExampleCounts(Strict):
-    """How many examples are kept, ranked by which metric."""
+    """The number of examples to keep, and the metric that ranks them."""
 
     worst: Annotated[int, Field(ge=0)] | None = None
-    """How many of the worst; 20 unless given."""
+    """Number of the worst examples; 20 unless given."""
     best: Annotated[int, Field(ge=0)] | None = None
-    """How many of the best; 20 unless given."""
+    """Number of the best examples; 20 unless given."""
     metric: str | None = None
-    """A measured metric that has a value per example; the one that is optimized unless given."""
+    """A measured metric that has a value per example; the optimized one unless given."""
 
     @model_validator(mode="after")
     def _some(self) -> Self:
         if self.worst == 0 and self.best == 0:
-            raise wrong("0 worst and 0 best are no examples; leave track_examples out")
+            raise wrong("0 worst and 0 best keep no examples; leave track_examples out")
         return self
 
 
-def _examples(value: Any) -> Any:
+def _parse_examples(value: Any) -> Any:
     if value is False or value is None:
         return None
     if value is True:
@@ -216,11 +218,11 @@ def _examples(value: Any) -> Any:
 
 _ExamplesShape = bool | Annotated[int, Field(ge=1)] | ExampleCounts
 ExamplesForm = Annotated[
-    ExampleCounts | None, BeforeValidator(_examples, json_schema_input_type=_ExamplesShape)
+    ExampleCounts | None, BeforeValidator(_parse_examples, json_schema_input_type=_ExamplesShape)
 ]
 
 
-def _pick(value: Any) -> Any:
+def _check_pick(value: Any) -> Any:
     number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
     if not number and value not in RULES:
         raise wrong(f"wants best, one_se, knee or the number of a trial, got {value!r}")
@@ -229,68 +231,68 @@ def _pick(value: Any) -> Any:
 
 _PickShape = Literal["best", "one_se", "knee"] | Annotated[int, Field(ge=0)]
 PickForm = Annotated[
-    Literal["best", "one_se", "knee"] | int, BeforeValidator(_pick, json_schema_input_type=_PickShape)
+    Literal["best", "one_se", "knee"] | int, BeforeValidator(_check_pick, json_schema_input_type=_PickShape)
 ]
 
 
 class Metrics(Strict):
-    """What is good."""
+    """The metrics to optimize and to track."""
 
     optimize: Annotated[
         list[MetricForm],
-        BeforeValidator(_one_or_more, json_schema_input_type=MetricForm | list[MetricForm]),
+        BeforeValidator(_as_list, json_schema_input_type=MetricForm | list[MetricForm]),
         Field(min_length=1),
     ] = Field(default_factory=nothing_listed)
-    """The metric to optimize; its direction is the metric's own. An evaluation of engine params has one. Of a
-    list of several the Pareto front is searched for."""
+    """The metric to optimize, in its own direction. An evaluation of engine params may name it instead. For a
+    list of several metrics the sweep searches for the Pareto front."""
     constraints: Annotated[list[str], Field(max_length=100)] = Field(default_factory=nothing_listed)
     """Conditions such as `ece <= 0.05`."""
     track: Annotated[list[MetricForm], Field(max_length=1000)] = Field(default_factory=nothing_listed)
-    """Metrics to measure beside it."""
+    """Metrics to measure beside the optimized one."""
     defaults: bool | None = None
-    """Whether the default group of each output is recorded too; it is, unless said here or by the engine."""
+    """Whether to record the default group of each output too; true unless given here or by the engine."""
     at: Literal["best", "last"] = "best"
-    """Which epoch's value counts for a trial."""
+    """The epoch whose value counts for a trial."""
     pick: PickForm = "best"
-    """Which trial is picked: the best, or `one_se`, of those within one standard error of it, over repeats,
-    the one of the fewest epochs. Of several objectives `knee`, or a trial of the front by its number; without
-    it the front is named, and `best.yaml` holds the knee."""
+    """The trial to pick: `best`, or `one_se`, the trial with the fewest epochs among those within one
+    standard error of the best, over repeats. With several objectives `knee`, or the number of a trial on the
+    front; without it the front is listed, and `best.yaml` holds the knee."""
     track_examples: ExamplesForm = None
-    """Keep the worst and best examples of each trial's picked epoch: true, how many, or a mapping."""
+    """Keep the worst and best examples of each trial's picked epoch: true, a number, or a mapping."""
 
 
 class Search(Strict):
-    """How to look."""
+    """The search strategy."""
 
     sampler: PluginForm | None = None
-    """tpe (default), gp, cmaes, random, grid, qmc, nsga2. The order of a grid that the budget may cut is
-    drawn by `seed`. gp, cmaes and qmc draw a param with `when` at random, cmaes each choice too."""
+    """A name, a name with options, or `module:Class`; tpe unless given. `seed` draws the order of a grid that
+    the budget may cut. gp, cmaes and qmc draw a param with `when` at random, cmaes each choice too."""
     pruner: PluginForm | None = None
-    """median, percentile, asha, hyperband, patient, threshold, none (default)."""
+    """A name, a name with options, or `module:Class`; none unless given."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     """Seed of the sampler and, unless `engine.seed` is given, of the trials."""
     start: list[Params] = Field(default_factory=nothing_listed)
-    """Points to try first; what a point leaves open is sampled."""
+    """Points to try first; params that a point does not have are sampled."""
 
 
 class OptunaBackend(Strict):
     """Trials in processes on this machine, drawn by Optuna."""
 
     storage: StorageForm = "sqlite"
-    """`sqlite` (study.db in the run directory), `journal` (study.journal there), `memory`, or what machines
-    share: `postgresql://ada:${PGPASSWORD}@host/database`, `mysql+pymysql://...`, `grpc://host:port`."""
+    """`sqlite` (study.db in the run directory), `journal` (study.journal there), `memory`, or a storage that
+    machines share: `postgresql://ada:${PGPASSWORD}@host/database`, `mysql+pymysql://...`, `grpc://host:port`."""
     workers: Annotated[int, Field(ge=1)] = 1
     """Processes that work on trials; `hpometrics worker DIR|URL` adds one at any time."""
     gpus: GpusForm = "auto"
-    """How several workers share the GPUs of the machine: `auto` gives each its own, as far as they go, `all`
-    lets each see all of them, and a list names which are shared out. Each finds its own in
-    CUDA_VISIBLE_DEVICES."""
+    """How several workers share the GPUs of the machine: `auto` gives each worker its own as far as there are
+    enough, `all` lets each see all of them, and a list names the GPUs to divide. CUDA_VISIBLE_DEVICES holds
+    the GPUs of a worker."""
     heartbeat: Duration = 15.0
-    """How often workers that share only the storage say that they live; after four in which one did not,
-    its trial goes on elsewhere."""
+    """The interval at which workers that share only the storage write a heartbeat; after four intervals
+    without one the trial of a worker goes on elsewhere."""
 
 
-def _custom(amounts: dict[str, float]) -> dict[str, float]:
+def _check_custom(amounts: dict[str, float]) -> dict[str, float]:
     for name in amounts:
         if name.lower() in ("cpu", "gpu"):
             raise wrong(f"{name} is none of the cluster's own; write {name.lower()} beside custom")
@@ -298,23 +300,23 @@ def _custom(amounts: dict[str, float]) -> dict[str, float]:
 
 
 class Resources(Strict):
-    """What one trial needs of a Ray cluster."""
+    """The resources of one trial in a Ray cluster."""
 
     cpu: Annotated[float, Field(gt=0)] | None = None
-    """CPU cores; as many as `engine.threads` unless given."""
+    """CPU cores; `engine.threads` unless given."""
     gpu: Annotated[float, Field(ge=0)] = 0.0
     """GPUs."""
-    custom: Annotated[dict[str, Annotated[float, Field(gt=0)]], AfterValidator(_custom)] = Field(
+    custom: Annotated[dict[str, Annotated[float, Field(gt=0)]], AfterValidator(_check_custom)] = Field(
         default_factory=nothing_by_name
     )
-    """What else a node offers, by its name there: `{TPU: 4}`, or `{memory: 8e9}` in bytes."""
+    """Other resources of a node, by name: `{TPU: 4}`, or `{memory: 8e9}` in bytes."""
 
     def of_trial(self, threads: int) -> dict[str, float]:
-        """All amounts by name; a core for each thread where no other number is given."""
+        """Return all amounts by name; one core per thread unless `cpu` is given."""
         return {"cpu": self.cpu or threads, "gpu": self.gpu, **self.custom}
 
 
-def _address(value: str) -> str:
+def _check_address(value: str) -> str:
     if value.startswith("ray://"):
         raise wrong(
             f"{redacted(value)}: through Ray's client the search would run on the head node, away from the "
@@ -322,33 +324,33 @@ def _address(value: str) -> str:
             "ray job submit -- hpometrics run FILE"
         )
     if value != "auto" and not re.fullmatch(r"[\w.\-\[\]:]+:[0-9]{1,5}", value):
-        raise wrong(f"{redacted(value)!r} is no address of a Ray cluster; write auto, or host:6379")
+        raise wrong(f"{redacted(value)!r} is not an address of a Ray cluster; write auto, or host:6379")
     return value
 
 
-Address = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_address)]
+Address = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_check_address)]
 
 
 class RayBackend(Strict):
     """Trials as Ray Tune workers, drawn by the same samplers."""
 
     workers: Annotated[int, Field(ge=1)] | None = None
-    """Trials at the same time; as many as fit unless given."""
+    """Number of trials at the same time; as many as fit unless given."""
     resources: Resources = Resources.model_construct()
-    """What one trial needs."""
+    """The resources of one trial."""
     reuse_actors: bool | None = None
-    """Whether a worker trains one trial after another, until one fails in it; unless given, where trials ask
-    for no GPU: the end of a process alone gives all memory there back."""
+    """Whether a worker trains one trial after another, until one fails in it; unless given, only where trials
+    use no GPU, because all memory of a GPU is freed only when the process ends."""
     storage: Directory | None = None
-    """Where Ray keeps its own files, a path or a URI such as `s3://bucket/ray`; `ray` in the run directory
+    """Place of Ray's own files, a path or a URI such as `s3://bucket/ray`; `ray` in the run directory
     unless given. Every machine of a cluster must see it, and the run directory."""
     address: Address | None = None
-    """A running cluster: `auto` finds that of this machine, `host:6379` names its head; one is started here
-    unless given."""
+    """A running cluster: `auto` finds the one of this machine, `host:6379` names its head; unless given, a
+    cluster is started on this machine."""
 
 
 class Backend(Strict):
-    """Where it runs: one of its keys."""
+    """The backend that runs the trials: one of its keys."""
 
     optuna: OptunaBackend | None = None
     """Trials in this process."""
@@ -378,19 +380,19 @@ class Backend(Strict):
 
 
 class Budget(Strict):
-    """When to stop; at least one of trials, time and target."""
+    """The limits of the sweep; at least one of trials, time and target."""
 
     trials: Annotated[int, Field(ge=1, le=10**6)] | None = None
     """Total number of trials, those of earlier runs included."""
     time: Duration | None = None
     """Start no trial after this time; running ones end."""
     trial_time: Duration | None = None
-    """End a trial with the epoch in which it has taken this long; a program is ended at once. Each repeat and
-    each retry has as long."""
+    """End a trial after the epoch in which this time is up; a program is ended at once. Each repeat and each
+    retry has this time."""
     epochs: Annotated[int, Field(ge=1)] | None = None
-    """Most epochs of one trial."""
+    """Maximum number of epochs of one trial."""
     retries: Annotated[int, Field(ge=0)] = 0
-    """How often a failed trial is tried again, under its seed; that takes nothing off `trials`."""
+    """Number of times a failed trial is tried again, with its seed; retries do not count as `trials`."""
     failures: Annotated[int, Field(ge=1)] | None = None
     """Start no trial after this many have failed, those of earlier runs included; exit code 4."""
     target: float | None = None
@@ -398,32 +400,34 @@ class Budget(Strict):
     patience: Annotated[int, Field(ge=1)] | None = None
     """End a trial after this many epochs without improvement."""
     repeats: Annotated[int, Field(ge=1)] = 1
-    """Seeds per params: the value of a trial is the mean over as many runs. Pruners judge the first."""
+    """Number of seeds per params: the value of a trial is the mean over its runs. Pruners judge the first."""
 
 
 class Results(Strict):
-    """What is left."""
+    """The files that a sweep writes."""
 
     dir: Directory | None = None
-    """The run directory, seen from the current directory; `runs/{name}` unless given."""
+    """The run directory, relative to the current directory; `runs/{name}` unless given."""
     report: Literal["html", "md", "none"] = "none"
     """Kind of report."""
     loggers: Annotated[list[PluginForm], Field(max_length=100)] = Field(default_factory=nothing_listed)
-    """Where else values go: csv, table, tensorboard, mlflow, wandb. `trials.csv` and `.trainstats` always."""
+    """Other places to log values to: csv, table, tensorboard, mlflow, wandb. `trials.csv` and `.trainstats`
+    are always written."""
     checkpoints: Literal["best", "last", "all", "none"] = "best"
-    """Which are kept of the checkpoints that the engine gives: those of the picked epoch and the latest, the
-    latest, all, or none. Without any a trial that is killed begins again."""
+    """Which checkpoints of the engine to keep: `best`, those of the picked epoch and of the latest, `last`,
+    the latest, `all`, or `none`. Without a checkpoint a killed trial starts over."""
     fsync: Literal["epoch", "trial"] = "epoch"
-    """When the record of a trial is forced to disk."""
+    """When the record of a trial is flushed to disk."""
     statistics: Literal["small", "all", "none"] = "small"
-    """Statistics kept of every epoch for `best --metric`: small (of a fixed size), all (every row's too)."""
+    """Statistics of every epoch kept for `best --metric`: `small`, those of a fixed size, `all`, also those
+    of every row, or `none`."""
 
 
-def _engine(value: Any) -> Any:
+def _parse_engine(value: Any) -> Any:
     return {"target": value} if isinstance(value, str) else value
 
 
-def _backend(value: Any) -> Any:
+def _parse_backend(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if value == "list":
@@ -431,42 +435,42 @@ def _backend(value: Any) -> Any:
     return {value: {}}
 
 
-EngineForm = Annotated[Engine, BeforeValidator(_engine, json_schema_input_type=Target | Engine)]
+EngineForm = Annotated[Engine, BeforeValidator(_parse_engine, json_schema_input_type=Target | Engine)]
 _BackendShape = Literal["optuna", "ray"] | Backend
-BackendForm = Annotated[Backend, BeforeValidator(_backend, json_schema_input_type=_BackendShape)]
+BackendForm = Annotated[Backend, BeforeValidator(_parse_backend, json_schema_input_type=_BackendShape)]
 
 
 class Draft(Strict):
-    """As much of a sweep as its file has right; what is wrong or missing is None."""
+    """The valid part of a sweep file; whatever is wrong or missing is None."""
 
     version: Literal[1] = 1
-    """Version of this form."""
+    """Version of this format."""
     name: Name | None = None
     """Name of the sweep; the file's name unless given."""
     engine: EngineForm | None = None
-    """What is trained: `module:function`, or a mapping."""
+    """The training code: `module:function`, or a mapping."""
     space: SpaceForm | None = None
-    """What varies: a dimension per parameter."""
+    """The search space: a dimension per parameter."""
     metrics: Metrics | None = None
-    """What is good."""
+    """The metrics to optimize and to track."""
     search: Search = Search.model_construct()
-    """How to look."""
+    """The search strategy."""
     backend: BackendForm = Backend.model_construct(optuna=OptunaBackend.model_construct())
-    """Where it runs: `optuna`, `ray`, or a mapping of one key."""
+    """The backend that runs the trials: `optuna`, `ray`, or a mapping of one key."""
     budget: Budget | None = None
-    """When to stop."""
+    """The limits of the sweep."""
     results: Results = Results.model_construct()
-    """What is left."""
+    """The files that a sweep writes."""
 
 
 class Sweep(Draft):
     """A sweep: one file, seven sections."""
 
     engine: EngineForm
-    """What is trained: `module:function`, or a mapping."""
+    """The training code: `module:function`, or a mapping."""
     space: SpaceForm = Field(default_factory=nothing_by_name)
-    """What varies: a dimension per parameter. The list backend can do without."""
+    """The search space: a dimension per parameter. The list backend works without it."""
     metrics: Metrics = Metrics.model_construct()
-    """What is good."""
+    """The metrics to optimize and to track."""
     budget: Budget
-    """When to stop."""
+    """The limits of the sweep."""

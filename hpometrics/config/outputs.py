@@ -1,4 +1,4 @@
-"""Outputs of a sweep: what its engine predicts, said by the file, by the engine, or by both."""
+"""The outputs that the engine of a sweep predicts, stated by the file, by the engine, or by both."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ _PATH: Path = ("engine", "output")
 
 
 def settled_output(
-    given: str | Mapping[str, str] | None, told: Outputs | None, document: Document
+    file_output: str | Mapping[str, str] | None, engine_output: Outputs | None, document: Document
 ) -> Outputs | None:
-    """Settle each output: the engine's own, side data included, with the facts that the file states.
+    """Return each output: the engine's own, side data included, with the facts that the file states.
 
     Args:
-        given: what the file says.
-        told: what the engine itself says.
-        document: takes the problems.
+        file_output: the outputs that the file states.
+        engine_output: the outputs that the engine itself states.
+        document: receives the problems.
     """
-    if given is None:
-        return told
-    stated = _read(given, document)
-    if stated is None or told is None:
-        return stated
-    if not _alike(stated, told):
-        document.add(_PATH, f"the file says {shown(stated)}, the engine itself says {shown(told)}")
-        return stated
-    if isinstance(given, str) or not isinstance(told, Mapping):
-        return _with_facts(told, given)  # type: ignore[arg-type]  # alike: neither is a mapping
-    return {name: _with_facts(output, given[name]) for name, output in told.items()}
+    if file_output is None:
+        return engine_output
+    parsed = _parse(file_output, document)
+    if parsed is None or engine_output is None:
+        return parsed
+    if not _have_same_types(parsed, engine_output):
+        document.add(_PATH, f"the file says {shown(parsed)}, the engine itself says {shown(engine_output)}")
+        return parsed
+    if isinstance(file_output, str) or not isinstance(engine_output, Mapping):
+        return _with_facts(engine_output, file_output)  # type: ignore[arg-type]  # neither is a mapping
+    return {name: _with_facts(output, file_output[name]) for name, output in engine_output.items()}
 
 
 def types_of(output: Outputs | None, settled: bool) -> Types | None:
-    """Give the type of each output by name; None where the engine has yet to be asked."""
+    """Return the type of each output by name; None if only the engine, not imported yet, can state them."""
     if isinstance(output, Mapping):
         return {name: one.type for name, one in output.items()}
     if output is None:
@@ -54,14 +54,14 @@ def types_of(output: Outputs | None, settled: bool) -> Types | None:
 
 
 def plain(output: Outputs | None) -> str | dict[str, str] | None:
-    """Give outputs as a file holds them."""
+    """Return outputs as a file holds them."""
     if isinstance(output, Mapping):
         return {name: str(one) for name, one in output.items()}
     return None if output is None else str(output)
 
 
 def shown(output: Outputs) -> str:
-    """Print outputs on a line.
+    """Format outputs on one line.
 
     >>> shown({"intent": parse_feature("category"), "reply": parse_feature("sequence(vocab_size=9)")})
     'intent: category, reply: sequence(vocab_size=9)'
@@ -71,22 +71,22 @@ def shown(output: Outputs) -> str:
     return str(output)
 
 
-def _read(given: str | Mapping[str, str], document: Document) -> Outputs | None:
-    """Read every output; None where one is not well formed."""
-    found: dict[str | None, OutputFeature] = {}
-    for name, text in {None: given}.items() if isinstance(given, str) else given.items():
+def _parse(output: str | Mapping[str, str], document: Document) -> Outputs | None:
+    """Parse every output; return None where one is not well formed."""
+    features: dict[str | None, OutputFeature] = {}
+    for name, text in {None: output}.items() if isinstance(output, str) else output.items():
         try:
-            found[name] = parse_feature(text)
+            features[name] = parse_feature(text)
         except HpometricsError as err:
             document.add(_PATH if name is None else (*_PATH, name), one_line(err))
-    if len(found) < (1 if isinstance(given, str) else len(given)):
+    if len(features) < (1 if isinstance(output, str) else len(output)):
         return None
-    return found[None] if isinstance(given, str) else {str(name): one for name, one in found.items()}
+    return features[None] if isinstance(output, str) else {str(name): one for name, one in features.items()}
 
 
-def _alike(stated: Outputs, told: Outputs) -> bool:
-    return types_of(stated, True) == types_of(told, True)
+def _have_same_types(one: Outputs, other: Outputs) -> bool:
+    return types_of(one, True) == types_of(other, True)
 
 
-def _with_facts(told: OutputFeature, given: str) -> OutputFeature:
-    return replace(told, **dict(MetricName.parse(given).params))
+def _with_facts(feature: OutputFeature, text: str) -> OutputFeature:
+    return replace(feature, **dict(MetricName.parse(text).params))

@@ -1,4 +1,4 @@
-"""The plan: a sweep file that was understood in every part; what `check` prints and `run` carries out."""
+"""The plan of a sweep: a fully checked sweep file, which `check` prints and `run` executes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .space_section import Points, first_points, read_space
 from .validate import read_config
 
 _EMPLOYERS = ("optuna", "ray")
-"""Backends that have workers."""
+"""Backends whose number of workers can be set."""
 _FREE = (("space",), ("engine", "params"), ("search", "start"), ("metrics", "optimize", "combine"))
 """Mappings whose keys may hold dots."""
 
@@ -39,12 +39,12 @@ _FREE = (("space",), ("engine", "params"), ("search", "start"), ("metrics", "opt
 def read_overridden(
     file: pathlib.Path, assignments: Iterable[str] = (), workers: int | None = None
 ) -> Document:
-    """Read a sweep file and set what a command has in place of what stands there.
+    """Read a sweep file and override values of it by those of a command.
 
     Args:
         file: the YAML file.
         assignments: `key=value` texts that change it.
-        workers: how many of its backend are at work, in the place of what it says.
+        workers: the number of workers of its backend, instead of the number in the file.
 
     Raises:
         SweepFileError: the file cannot be read, or an assignment leads nowhere.
@@ -57,49 +57,49 @@ def read_overridden(
 
 
 def override(document: Document, assignments: Iterable[str]) -> None:
-    """Set values in a document; where a problem is found with one, it is shown as `--set key=value`.
+    """Set values in a document; the place of each in problems is `--set key=value`.
 
     Raises:
-        SweepFileError: it is not `key=value`, its value is no YAML, or its key leads into a value.
+        SweepFileError: a text is not `key=value`, its value is not YAML, or its key leads into a value.
     """
     for text in assignments:
         key, equals, value = text.partition("=")
         source = f"--set {text}"
         if not equals or not key:
             raise _refusal(source, (), "write key=value, as in budget.trials=5")
-        path = _find(document.data, key.split("."))
+        path = _find_path(document.data, key.split("."))
         if path is None:
-            raise _refusal(source, (key,), "leads into a value that is no mapping")
-        _place(document.data, path, parse_value(value, source))
-        _mark(document, path, Mark(source, 0, 0))
+            raise _refusal(source, (key,), "leads into a value that is not a mapping")
+        _set_value(document.data, path, parse_value(value, source))
+        _set_mark(document, path, Mark(source, 0, 0))
         document.assignments.append(text)
 
 
 def set_workers(document: Document, workers: int) -> None:
-    """Let so many workers of the document's backend be at work, as `--set backend.optuna.workers=4` does.
+    """Set the number of workers of the document's backend, as `--set backend.optuna.workers=4` does.
 
-    A backend that is none is left as it is; the check of the document says so.
+    An unknown backend is left unchanged; the check of the document reports it.
 
     Raises:
-        SweepFileError: it is a list, which has no workers.
+        SweepFileError: the backend is a list, which has no workers.
     """
-    given = document.data.get("backend")
-    backend = given if isinstance(given, dict) else {"optuna" if given is None else str(given): None}
+    section = document.data.get("backend")
+    backend = section if isinstance(section, dict) else {"optuna" if section is None else str(section): None}
     if "list" in backend:
         text = "a list is tried one point after the other; leave --workers out, or sample the space"
         raise _refusal(f"--workers {workers}", ("backend",), text)
     name = next((name for name in _EMPLOYERS if name in backend), None)
     if name is not None:
         short = f"backend={{{name}: {{workers: {workers}}}}}"
-        override(document, [f"backend.{name}.workers={workers}" if backend is given else short])
+        override(document, [f"backend.{name}.workers={workers}" if backend is section else short])
 
 
-def _find(data: Any, parts: list[str], path: Path = ()) -> Path | None:
-    """Follow a dotted key; keys that hold dots themselves are found by their longest form."""
+def _find_path(data: Any, parts: list[str], path: Path = ()) -> Path | None:
+    """Return the path of a dotted key; a key that contains dots itself matches in its longest form."""
     if not parts:
         return path
     if isinstance(data, list) and parts[0].isdigit() and int(parts[0]) < len(data):
-        return _find(data[int(parts[0])], parts[1:], (*path, int(parts[0])))
+        return _find_path(data[int(parts[0])], parts[1:], (*path, int(parts[0])))
     if data is None:
         data = {}
     if not isinstance(data, dict):
@@ -107,15 +107,15 @@ def _find(data: Any, parts: list[str], path: Path = ()) -> Path | None:
     for end in range(len(parts), 0, -1):
         key = ".".join(parts[:end])
         if key in data and (end == len(parts) or isinstance(data[key], (dict, list))):
-            return _find(data[key], parts[end:], (*path, key))
+            return _find_path(data[key], parts[end:], (*path, key))
     if path in _FREE:
         return (*path, ".".join(parts))
     if parts[0] in data and data[parts[0]] is not None:
         return None
-    return _find({}, parts[1:], (*path, parts[0]))
+    return _find_path({}, parts[1:], (*path, parts[0]))
 
 
-def _place(data: Any, path: Path, value: Any) -> None:
+def _set_value(data: Any, path: Path, value: Any) -> None:
     for part in path[:-1]:
         if isinstance(data, dict) and data.get(part) is None:
             data[part] = {}
@@ -123,9 +123,9 @@ def _place(data: Any, path: Path, value: Any) -> None:
     data[path[-1]] = value
 
 
-def _mark(document: Document, path: Path, mark: Mark) -> None:
-    for known in [known for known in document.marks if known[: len(path)] == path]:
-        del document.marks[known]
+def _set_mark(document: Document, path: Path, mark: Mark) -> None:
+    for inner in [inner for inner in document.marks if inner[: len(path)] == path]:
+        del document.marks[inner]
     document.marks[path] = mark
 
 
@@ -135,9 +135,9 @@ def _refusal(source: str, path: Path, text: str) -> SweepFileError:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that a sweep file says, resolved; nothing in it has imported the engine.
+    """The resolved content of a sweep file, made without an import of the engine.
 
-    `points` are the stored points of the first trials; with a grid or a list there are no others.
+    `points` are the stored points of the first trials; with a grid or a list there are no other trials.
     """
 
     document: Document
@@ -153,7 +153,7 @@ class Plan:
 
     @property
     def optimize(self) -> Measure:
-        """What is optimized; of several objectives the first."""
+        """The optimized metric; of several objectives the first."""
         return self.objectives[0]
 
     @property
@@ -163,38 +163,38 @@ class Plan:
 
     @property
     def at(self) -> At:
-        """Which epoch's value counts."""
+        """The epoch whose value counts."""
         return At(self.config.metrics.at)
 
     @property
     def sampler(self) -> str:
-        """Name of the sampler."""
-        chosen = self.config.search.sampler
-        return "list" if self.config.backend.points else "tpe" if chosen is None else chosen.name
+        """The name of the sampler."""
+        sampler = self.config.search.sampler
+        return "list" if self.config.backend.points else "tpe" if sampler is None else sampler.name
 
     @property
     def sampler_spec(self) -> object:
-        """The sampler with its options; the points of a list are given, so that it is never asked there."""
-        chosen = self.config.search.sampler
-        return "random" if self.sampler == "list" else self.sampler if chosen is None else chosen.spec
+        """The sampler with its options; a list, whose points are fixed, never calls it."""
+        sampler = self.config.search.sampler
+        return "random" if self.sampler == "list" else self.sampler if sampler is None else sampler.spec
 
     @property
     def pruner(self) -> str:
-        """Name of the pruner."""
-        chosen = self.config.search.pruner
-        return "none" if chosen is None else chosen.name
+        """The name of the pruner."""
+        pruner = self.config.search.pruner
+        return "none" if pruner is None else pruner.name
 
     @property
     def trials(self) -> int | None:
         """The total number of trials; None where only time or target end the sweep."""
-        asked = self.config.budget.trials
+        trials = self.config.budget.trials
         if self.sampler not in ("list", "grid"):
-            return asked
-        return len(self.points) if asked is None else min(asked, len(self.points))
+            return trials
+        return len(self.points) if trials is None else min(trials, len(self.points))
 
     @property
     def engine_seed(self) -> int:
-        """Base of the seeds of the trials."""
+        """The base of the seeds of the trials."""
         seed = self.config.engine.seed
         return self.config.search.seed if seed is None else seed
 
@@ -210,11 +210,11 @@ def read_plan(
     Args:
         file: the YAML file.
         assignments: `key=value` texts that change it.
-        workers: how many of its backend are at work, in the place of what it says.
+        workers: the number of workers of its backend, instead of the number in the file.
         registers: see `read_measures`.
 
     Raises:
-        SweepFileError: anything is wrong; every problem is in it.
+        SweepFileError: anything is wrong; it holds every problem.
     """
     return make_plan(read_overridden(file, assignments, workers), registers=registers)
 
@@ -226,35 +226,35 @@ def make_plan(
     measures: Sequence[Measure] = (),
     registers: Registers = nothing,
 ) -> Plan:
-    """Check what a document says, in structure and in meaning.
+    """Check the structure and the meaning of a document, and return its plan.
 
     Args:
         document: see `read_document`.
-        engine_output: what the engine itself says that it predicts.
-        settle: import what the file names by path, so that nothing stays open.
-        measures: what the engine measures itself, settled already; unless given, what the file names.
+        engine_output: the outputs that the engine itself states.
+        settle: import metrics that the file names by path, so that nothing stays open.
+        measures: the resolved metrics that the engine measures itself; unless given, those of the file.
         registers: see `read_measures`.
 
     Raises:
         SweepFileError: anything is wrong.
     """
     config = read_config(document)
-    name = _name(config, document)
+    name = _resolve_name(config, document)
     check_support(config, document, settle)
     _check_budget(config, document)
     output = settled_output(None if config.engine is None else config.engine.output, engine_output, document)
-    clear = settle and not _is_program(config)  # of what a program tells only the direction is asked for
-    measures = list(measures) or _measures(config, output, clear, document, registers)
-    bounds = _bounds(config, output, clear, document)
+    clear = settle and not _runs_command(config)  # only the direction of a program's values is needed
+    measures = list(measures) or _resolve_metrics(config, output, clear, document, registers)
+    bounds = _resolve_bounds(config, output, clear, document)
     space = read_space(config, document)
     points = () if space is None else first_points(config, space, document)
     check_population(config, space, document)
     document.raise_problems()
-    whole = cast(Sweep, config)  # nothing is wrong, so nothing is missing
+    whole = cast(Sweep, config)  # without problems the draft is complete
     count = max(1, len(whole.metrics.optimize))
     objectives, track = tuple(measures[:count]), measures[count:]
-    known = {measure.name for measure in measures}
-    bounded = {bound.measure.name: bound.measure for bound in bounds if bound.measure.name not in known}
+    names = {measure.name for measure in measures}
+    bounded = {bound.measure.name: bound.measure for bound in bounds if bound.measure.name not in names}
     track += bounded.values()
     directory = pathlib.Path(whole.results.dir or f"runs/{name}")
     return Plan(
@@ -262,8 +262,8 @@ def make_plan(
     )
 
 
-def _name(config: Draft, document: Document) -> str:
-    """Give the sweep's name; the file's own, made into a slug, unless the file says another."""
+def _resolve_name(config: Draft, document: Document) -> str:
+    """Return the sweep's name; unless the file states one, a slug of the file's name."""
     stem = slug_of(pathlib.Path(document.source).stem)
     if config.name is None and stem is None:
         document.add(("name",), "is missing, and the file's name makes none")
@@ -275,31 +275,30 @@ def _check_budget(config: Draft, document: Document) -> None:
     if budget is None or config.backend.points or (sampler is not None and sampler.name == "grid"):
         return
     if {("backend",), ("backend", "list"), ("search", "sampler")} & document.broken:
-        return  # it may have been a list or a grid, which end by themselves
+        return  # it may be intended as a list or a grid, which end by themselves
     if budget.trials is None and budget.time is None and budget.target is None:
-        document.add(("budget",), "says no end; give trials, time or target")
+        document.add(("budget",), "needs one of trials, time, target")
 
 
-def _measures(
+def _resolve_metrics(
     config: Draft, output: Outputs | None, settle: bool, document: Document, registers: Registers
 ) -> list[Measure]:
-    """Look up what is optimized, then what is tracked; a metric that stands twice counts once."""
+    """Look up the optimized metrics, then the tracked ones; a duplicate counts once."""
     if config.metrics is None:
         return []
     if settle and not config.metrics.optimize:
         document.add(("metrics",), "does not say what is optimized; say it as in optimize: accuracy")
     places: list[tuple[Path, Metric, bool]]
-    unsure = config.engine is None or ("engine", "output") in document.broken
-    steers = not unsure  # else its output is unknown for another reason
+    steers = config.engine is not None and ("engine", "output") not in document.broken  # its output is known
     several = len(config.metrics.optimize) > 1
     places = [
         (("metrics", "optimize", *([i] if several else [])), form, steers)
         for i, form in enumerate(config.metrics.optimize)
     ]
     places += [(("metrics", "track", i), form, False) for i, form in enumerate(config.metrics.track)]
-    program = _is_program(config)
+    program = _runs_command(config)
     types = types_of(output, settle)
-    found: dict[str, Measure] = {} if config.metrics.optimize else {OWN.name: OWN}
+    by_name: dict[str, Measure] = {} if config.metrics.optimize else {OWN.name: OWN}
     first: Measure | None = None
     for path, form, steers in places:
         try:
@@ -311,31 +310,33 @@ def _measures(
             if program and (measure.group or measure.combined):
                 document.add(path, f"{measure.name}: a program tells single values; name each of them")
             measure = replace(measure, reported=measure.reported or program)
-            if path[1] == "optimize" and measure.name in found:
+            if path[1] == "optimize" and measure.name in by_name:
                 document.add(path, f"{measure.name} is among the objectives already")
-            found.setdefault(measure.name, measure)
+            by_name.setdefault(measure.name, measure)
             first = measure if path[1] == "optimize" and first is None else first
             if types == UNSAID and first is not None:
                 _check_together(first, measure, path, document)
-    return list(found.values())
+    return list(by_name.values())
 
 
-def _is_program(config: Draft) -> bool:
+def _runs_command(config: Draft) -> bool:
     return config.engine is not None and config.engine.command is not None
 
 
-def _bounds(config: Draft, output: Outputs | None, settle: bool, document: Document) -> tuple[Bound, ...]:
-    found = []
+def _resolve_bounds(
+    config: Draft, output: Outputs | None, settle: bool, document: Document
+) -> tuple[Bound, ...]:
+    bounds = []
     for index, text in enumerate(config.metrics.constraints if config.metrics else ()):
         try:
-            found.append(read_bound(text, types_of(output, settle), settle))
+            bounds.append(read_bound(text, types_of(output, settle), settle))
         except HpometricsError as err:
             document.add(("metrics", "constraints", index), one_line(err))
-    return tuple(found)
+    return tuple(bounds)
 
 
 def _check_together(optimized: Measure, tracked: Measure, path: Path, document: Document) -> None:
-    """Note two metrics that no output feature has both."""
+    """Check that some output feature has both metrics."""
     one, other = outputs_of(optimized), outputs_of(tracked)
     if one and other and not one & other:
         document.add(

@@ -1,7 +1,7 @@
-"""Secrets: `{secret: HUB_TOKEN}` in `engine.params` is read from the environment where a trial runs.
+"""Secret params: `{secret: HUB_TOKEN}` in `engine.params`, read from the environment where a trial runs.
 
-Whatever is written has the name of the variable, whatever is printed has `***`; the value is told to the
-training function alone.
+Written files hold the name of the variable and printed text holds `***`; only the training function receives
+the value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,127}")
 
 
 def is_secret(value: object) -> bool:
-    """Say whether the value of a param stands for a secret.
+    """Return whether the value of a param stands for a secret.
 
     >>> is_secret({"secret": "HUB_TOKEN"}), is_secret({"secret": "hf_abc"}), is_secret("HUB_TOKEN")
     (True, False, False)
@@ -28,7 +28,7 @@ def is_secret(value: object) -> bool:
 
 
 def objection(value: Any) -> str | None:
-    """Say what is wrong with the secrets in a value; None if nothing is."""
+    """Return the problem of the secrets in a value; None if there is none."""
     if isinstance(value, Mapping):
         if SECRET in value and not is_secret(value):
             return "wants {secret: NAME}, the name in capitals of an environment variable; never the secret"
@@ -38,31 +38,31 @@ def objection(value: Any) -> str | None:
 
 
 def revealed(value: Any) -> Any:
-    """Give a value with the secrets in it read from the environment.
+    """Return a value with its secrets read from the environment.
 
     Raises:
-        ConfigError: a variable is missing; it is named.
+        ConfigError: a variable, which the message names, is missing.
     """
-    return _replaced(value, reveal)
+    return _replace_secrets(value, reveal)
 
 
 def veiled(value: Any) -> Any:
-    """Give a value with the secrets in it as `***`, as it may be printed."""
-    return _replaced(value, lambda name: HIDDEN)
+    """Return a value with its secrets as `***`, fit for printing."""
+    return _replace_secrets(value, lambda name: HIDDEN)
 
 
 def told_apart(value: Any) -> Any:
-    """Give a value with the secrets in it as `***` and the variable of each, which files name too.
+    """Return a value with its secrets as `***` and the name of the variable, which files hold too.
 
     >>> told_apart([{"secret": "HUB_TOKEN"}, 3])
     ['*** (HUB_TOKEN)', 3]
     """
-    return _replaced(value, lambda name: f"{HIDDEN} ({name})")
+    return _replace_secrets(value, lambda name: f"{HIDDEN} ({name})")
 
 
-def _replaced(value: Any, of: Callable[[str], str]) -> Any:
+def _replace_secrets(value: Any, format_name: Callable[[str], str]) -> Any:
     if is_secret(value):
-        return of(value[SECRET])
+        return format_name(value[SECRET])
     if isinstance(value, Mapping):
-        return {name: _replaced(inner, of) for name, inner in value.items()}
-    return [_replaced(inner, of) for inner in value] if isinstance(value, list) else value
+        return {name: _replace_secrets(inner, format_name) for name, inner in value.items()}
+    return [_replace_secrets(inner, format_name) for inner in value] if isinstance(value, list) else value

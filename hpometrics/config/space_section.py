@@ -1,4 +1,4 @@
-"""What is searched: the space of a sweep file as a `Space`, and the points that are tried first."""
+"""The `space` section of a sweep file as a `Space`, and the points to try first."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ Points = tuple[Mapping[str, Any], ...]
 
 
 def read_space(config: Draft, document: Document) -> Space | None:
-    """Build the space, fixed params of the engine as constants; what is wrong is noted in the document.
+    """Create the space, with the fixed params of the engine as constants, and add problems to the document.
 
-    A list of params without a space becomes one too: a single choice, whose bundles are its points.
+    A list of params without a space becomes a space too: a single choice, whose bundles are its points.
     """
     before = len(document.problems)
     fixed = {} if config.engine is None else config.engine.params
     constants = {name: Value(value) for name, value in fixed.items()}
     if config.backend.points is not None and not config.space:
         points = {f"{index:04d}": point for index, point in enumerate(config.backend.points)}
-        return _tried(document, ("backend", "list"), lambda: Space({**constants, LIST: Choice(points)}))
+        return _try_build(document, ("backend", "list"), lambda: Space({**constants, LIST: Choice(points)}))
     dimensions = dict(_dimensions(config, document))
     _check_conditions(dimensions, document)
     _check_fixed(fixed, dimensions, document)
-    asked = document.data.get("space")
-    if not asked and isinstance(asked, dict | None):
+    section = document.data.get("space")
+    if not section and isinstance(section, dict | None):
         document.add(("space",), "names no parameter; say what varies, as in lr: {float: [1e-4, 1e-1]}")
-    if len(document.problems) > before or not isinstance(asked, dict) or len(dimensions) < len(asked):
+    if len(document.problems) > before or not isinstance(section, dict) or len(dimensions) < len(section):
         return None
-    return _tried(document, ("space",), lambda: Space({**constants, **dimensions}))
+    return _try_build(document, ("space",), lambda: Space({**constants, **dimensions}))
 
 
 def first_points(config: Draft, space: Space, document: Document) -> Points:
@@ -46,13 +46,13 @@ def first_points(config: Draft, space: Space, document: Document) -> Points:
 
     A grid that the budget may cut is in an order drawn by `search.seed`: its first points are a sample of it.
     """
-    start = [*_encoded(("search", "start"), config.search.start, space.encode, document)]
+    start = [*_encode_points(("search", "start"), config.search.start, space.encode, document)]
     if config.backend.points is not None:
-        return (*_encoded(("backend", "list"), config.backend.points, _whole(space), document),)
+        return (*_encode_points(("backend", "list"), config.backend.points, _make_encoder(space), document),)
     sampler = config.search.sampler
     if sampler is None or sampler.name != "grid":
         return (*start,)
-    grid = _tried(document, ("search", "sampler"), space.grid) or []
+    grid = _try_build(document, ("search", "sampler"), space.grid) or []
     points = (*start, *(point for point in grid if point not in start))
     if not may_cut(config.budget, len(points)):
         return points
@@ -68,31 +68,31 @@ def may_cut(budget: Budget | None, points: int) -> bool:
     return (budget.trials or points) < points or budget.time is not None or budget.target is not None
 
 
-def arranged(points: Points, taken: Mapping[int, Mapping[str, Any]]) -> Points:
-    """Keep the points of existing trials at their numbers; the other points follow in order.
+def arranged(points: Points, existing: Mapping[int, Mapping[str, Any]]) -> Points:
+    """Return the points with those of existing trials at their numbers and the others in order.
 
-    Another budget, or a version that did not shuffle, may have had another order.
+    The order was different under another budget, or under a version that did not shuffle.
 
     Args:
         points: in the order of this budget.
-        taken: the point of each trial that there is.
+        existing: the point of each existing trial, by number.
     """
-    if all(number < len(points) and points[number] == point for number, point in taken.items()):
+    if all(number < len(points) and points[number] == point for number, point in existing.items()):
         return points
-    had = [*taken.values()]
-    left = [point for point in points if point not in had]
-    others, order = iter(left), list[Mapping[str, Any]]()
-    for number in range(len(left) + len(taken)):
-        point = taken.get(number) or next(others, None)
+    visited = [*existing.values()]
+    remaining = [point for point in points if point not in visited]
+    others, order = iter(remaining), list[Mapping[str, Any]]()
+    for number in range(len(remaining) + len(existing)):
+        point = existing.get(number) or next(others, None)
         if point is None:
-            break  # trials of a larger grid lie behind
+            break  # the trials of a larger grid follow
         order.append(point)
     return tuple(order)
 
 
 def _dimensions(config: Draft, document: Document) -> Iterator[tuple[str, Dimension]]:
     for name, form in (config.space or {}).items():
-        built = _tried(document, ("space", name, _kind(form)), partial(_dimension, form))
+        built = _try_build(document, ("space", name, _kind_of(form)), partial(_dimension, form))
         if built is not None:
             yield name, built
 
@@ -107,18 +107,18 @@ def _dimension(form: AnyDimension) -> Dimension:
     return Value(form.value)
 
 
-def _kind(form: AnyDimension) -> str:
+def _kind_of(form: AnyDimension) -> str:
     if isinstance(form, ChoiceDimension):
         return "choice"
     return {FloatDimension: "float", IntDimension: "int"}.get(type(form), "value")
 
 
 def _check_conditions(dimensions: Mapping[str, Dimension], document: Document) -> None:
-    asked = document.data.get("space") or {}
+    section = document.data.get("space") or {}
     for name, dimension in dimensions.items():
-        unsure = [other for other in dimension.when or {} if other in asked and other not in dimensions]
-        if not unsure:
-            _tried(document, ("space", name, "when"), partial(check_when, name, dimension, dimensions))
+        broken = [other for other in dimension.when or {} if other in section and other not in dimensions]
+        if not broken:
+            _try_build(document, ("space", name, "when"), partial(check_when, name, dimension, dimensions))
 
 
 def _check_fixed(fixed: Mapping[str, Any], dimensions: Mapping[str, Dimension], document: Document) -> None:
@@ -128,7 +128,7 @@ def _check_fixed(fixed: Mapping[str, Any], dimensions: Mapping[str, Dimension], 
                 document.add(("engine", "params", param), f"is fixed here and varied by space.{name}")
 
 
-def _whole(space: Space) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+def _make_encoder(space: Space) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     def encode(point: Mapping[str, Any]) -> dict[str, Any]:
         space.check(point)
         return space.encode(point)
@@ -136,20 +136,20 @@ def _whole(space: Space) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     return encode
 
 
-def _encoded(
+def _encode_points(
     path: Path,
     points: list[dict[str, Any]],
     encode: Callable[[Mapping[str, Any]], dict[str, Any]],
     document: Document,
 ) -> Iterator[dict[str, Any]]:
     for index, point in enumerate(points):
-        stored = _tried(document, (*path, index), partial(encode, point))
+        stored = _try_build(document, (*path, index), partial(encode, point))
         if stored is not None:
             yield stored
 
 
-def _tried(document: Document, path: Path, build: Callable[[], T]) -> T | None:
-    """Build something; a SpaceError is noted at the parameter that it names, else at the path."""
+def _try_build(document: Document, path: Path, build: Callable[[], T]) -> T | None:
+    """Return the built object; add a SpaceError at the parameter that it names, else at the path."""
     try:
         return build()
     except SpaceError as err:
@@ -158,7 +158,7 @@ def _tried(document: Document, path: Path, build: Callable[[], T]) -> T | None:
 
 
 def _place(path: Path, text: str, document: Document) -> tuple[Path, str]:
-    """Split `space.lr.when: text` where it speaks of the very path; elsewhere the text keeps the name."""
+    """Split `space.lr.when: text` into path and text, if it is about the space; else keep the path."""
     if path[0] != "space":
         return path, text.removeprefix("space.")
     for name in document.data["space"]:

@@ -1,13 +1,13 @@
-"""The place of a study: a file of the run directory, or a storage that machines share.
+"""The storage of a study: a file in the run directory, or a URL that machines share.
 
-Who logs in there is told to nobody: files hold `${VARIABLE}` as it was written, or `***`.
+Credentials are never written: files hold `${VARIABLE}` as the user wrote it, or `***`.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Protocol
 from urllib.parse import quote, unquote, urlsplit
 
 from pydantic import AfterValidator, Field
@@ -16,11 +16,8 @@ from .._redaction import HIDDEN, hide, redacted, reveal
 from ..exceptions import ConfigError
 from .fields import wrong
 
-if TYPE_CHECKING:
-    from .models import Backend
-
 ENVIRONMENT = "HPOMETRICS_STORAGE"
-"""Where a process finds a URL of which the files of the sweep do not have all."""
+"""The environment variable with the whole URL, if the files of the sweep hold only a part of it."""
 
 FILES = {"sqlite": "study.db", "journal": "study.journal"}
 _VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
@@ -28,37 +25,54 @@ _NAMED_LOGIN = re.compile(r"(?<=://)[\w.%+-]*(:\$\{[A-Z][A-Z0-9_]*\})?@")
 _NAMED_KEY = re.compile(r"(?<==)\$\{[A-Z][A-Z0-9_]*\}")
 
 
-def _storage(value: str) -> str:
+def _check_storage(value: str) -> str:
     if value in (*FILES, "memory") or _VARIABLE.fullmatch(value):
         return value
     if "://" not in value or not value.isprintable() or value.startswith("sqlite:"):
-        known = ", ".join((*FILES, "memory"))
-        raise wrong(f"{redacted(value)!r} is no storage; write {known}, or a URL: postgresql://host/database")
+        names = ", ".join((*FILES, "memory"))
+        text = f"{redacted(value)!r} is not a storage; write {names}, or a URL: postgresql://host/database"
+        raise wrong(text)
     if "${" in _VARIABLE.sub("", value):
         raise wrong("a variable of the environment is written ${NAME}, in capitals")
     return value
 
 
-StorageForm = Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(_storage)]
+class StorageSettings(Protocol):
+    """The settings of a backend that stores a study."""
+
+    @property
+    def storage(self) -> str:
+        """The name of a file, `memory` or a URL."""
 
 
-def storage_of(backend: Backend) -> str:
-    """Give what a sweep says of its storage; Ray and lists keep the study in the run directory."""
+class BackendChoice(Protocol):
+    """The backend section of a sweep file, as far as the storage depends on it."""
+
+    @property
+    def optuna(self) -> StorageSettings | None:
+        """The settings of Optuna; None on another backend."""
+
+
+StorageForm = Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(_check_storage)]
+
+
+def storage_of(backend: BackendChoice) -> str:
+    """Return the storage of a sweep; Ray and lists keep the study in the run directory."""
     return "sqlite" if backend.optuna is None else backend.optuna.storage
 
 
 def is_shared(storage: str) -> bool:
-    """Say whether machines can share a storage without sharing a directory."""
+    """Return whether machines can share a storage without a common directory."""
     return storage not in (*FILES, "memory")
 
 
 def is_url(place: str) -> bool:
-    """Say whether a place that a user names is a storage, and no directory."""
+    """Return whether a place that a user names is a storage rather than a directory."""
     return "://" in place or _VARIABLE.fullmatch(place) is not None
 
 
 def written(storage: str) -> str:
-    """Give a storage as files and messages may have it.
+    """Return a storage as files and messages may show it.
 
     >>> written("postgresql://ada:${PGPASSWORD}@db/studies"), written("postgresql://ada:pw@db/studies")
     ('postgresql://ada:${PGPASSWORD}@db/studies', 'postgresql://***@db/studies')
@@ -68,7 +82,7 @@ def written(storage: str) -> str:
 
 
 def known_url(storage: str) -> str | None:
-    """Give the URL of a shared storage as far as it can be known before it is opened."""
+    """Return the URL of a shared storage, if it is known before the storage is opened."""
     if not is_shared(storage):
         return None
     whole = _VARIABLE.fullmatch(storage)
@@ -77,25 +91,25 @@ def known_url(storage: str) -> str | None:
 
 
 def environment_of(storage: str) -> dict[str, str]:
-    """Give the environment of a process that reads the sweep from its files, which leave something out."""
+    """Return the environment for a process that reads the sweep from its files, which omit credentials."""
     hidden = HIDDEN in written(storage)
     return {**os.environ, ENVIRONMENT: url_of(storage)} if hidden else dict(os.environ)
 
 
 def url_of(storage: str) -> str:
-    """Give the whole URL of a shared storage; whoever prints its secrets prints `***`.
+    """Return the whole URL of a shared storage, and have its password printed as `***` from now on.
 
     Raises:
-        ConfigError: the environment lacks what the files of the sweep do not have.
+        ConfigError: the files of the sweep do not hold the whole URL, nor does the environment.
     """
     if HIDDEN in storage:
-        told = os.environ.get(ENVIRONMENT)
-        if not told:
+        url = os.environ.get(ENVIRONMENT)
+        if not url:
             raise ConfigError(
                 f"{storage}: the files of the sweep do not say who logs in; export {ENVIRONMENT} with the "
                 "whole URL, or write ${NAME} in place of the password"
             )
-        storage = told
+        storage = url
     if (whole := _VARIABLE.fullmatch(storage)) is not None:
         url = reveal(whole[1])
     else:

@@ -1,4 +1,4 @@
-"""Structure: a document becomes a config, and pydantic's errors become problems in our words."""
+"""Validation of a document: its config, and pydantic's errors as problems in our words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from . import models
 from .document import MAX_PROBLEMS, Document, Path, Problem
 from .models import MODELS as DIMENSIONS, Draft, Sweep
 
-_WANTED = {
+_EXPECTED = {
     "bool_type": "true or false",
     "dict_type": "a mapping",
     "float_type": "a number",
@@ -46,14 +46,14 @@ _MODELS: Mapping[str, type[BaseModel]] = {
     "results": models.Results,
 }
 _INNER: Mapping[str, type[BaseModel]] = {"metrics.track_examples": models.ExampleCounts}
-"""Those whose keys are too common for a stray one to belong there."""
+"""Models whose keys are too common to suggest them for a key elsewhere."""
 
 
 def read_config(document: Document) -> Draft:
-    """Validate a document's structure; problems are noted in the document.
+    """Validate a document's structure and add its problems to the document.
 
     Returns:
-        The `Sweep`, or a `Draft` without what is wrong, so that the meaning of the rest can be checked too.
+        The `Sweep`, or a `Draft` without the wrong parts, so that the meaning of the rest can be checked too.
     """
     errors: list[ErrorDetails] = []
     _build()
@@ -64,10 +64,10 @@ def read_config(document: Document) -> Draft:
     except ValidationError as err:
         errors = err.errors(include_url=False)
     too_many, errors = len(errors) > MAX_PROBLEMS, errors[:MAX_PROBLEMS]
-    misspelt = {_meant(error, document) for error in errors}
+    misspelled = {_find_intended(error, document) for error in errors}
     for error in errors:
-        known = _is_known(error, _path(error["loc"], document.data), document)
-        if not known and (error["type"] != "missing" or error["loc"] not in misspelt):
+        is_noted = _is_noted(error, _path(error["loc"], document.data), document)
+        if not is_noted and (error["type"] != "missing" or error["loc"] not in misspelled):
             document.problems.append(_problem(error, document))
     if too_many:
         document.raise_problems()  # whatever else is wrong can wait
@@ -76,9 +76,9 @@ def read_config(document: Document) -> Draft:
 
 
 def _build() -> None:
-    """Build the model of the file, unless that was done before, and look for no plugins of pydantic.
+    """Build the model of the file on the first call, without a search for plugins of pydantic.
 
-    Those watch the models of services; to look for them takes longer than to read the file.
+    The plugins observe the models of services; the search takes longer than reading the file.
     """
     if not Sweep.__pydantic_complete__:
         with _in_environment("PYDANTIC_DISABLE_PLUGINS", "__all__"):
@@ -97,25 +97,25 @@ def _in_environment(name: str, value: str) -> Iterator[None]:
             os.environ[name] = before
 
 
-def _is_known(error: ErrorDetails, path: Path, document: Document) -> bool:
-    """Say whether an error comes from a placeholder for what the reader has refused."""
+def _is_noted(error: ErrorDetails, path: Path, document: Document) -> bool:
+    """Return whether an error comes from the placeholder of a value that the reader has refused."""
     if any(path[: len(broken)] == broken for broken in document.broken):
         return True
     return error["type"] == "sweep" and any(broken[:-1] == path for broken in document.broken)
 
 
 def _draft(document: Document) -> Draft:
-    """Leave out what is broken, then what cannot do without it, until the rest is well formed."""
+    """Remove the broken values, then values that depend on them, until the rest is well formed."""
     while True:
         data = _without_broken(document.data, (), document)
         try:
             return Draft.model_validate(data)
         except ValidationError as err:
             paths = [_path(error["loc"], data) for error in err.errors(include_url=False)]
-        found = {document.original(path) for path in paths} - document.broken
-        if not found:
+        newly_broken = {document.original(path) for path in paths} - document.broken
+        if not newly_broken:
             return Draft()
-        document.broken |= found
+        document.broken |= newly_broken
 
 
 def _without_broken(value: Any, path: Path, document: Document) -> Any:
@@ -123,12 +123,12 @@ def _without_broken(value: Any, path: Path, document: Document) -> Any:
     if len(path) == 2 and path[0] == "space":
         return value
     if isinstance(value, dict):
-        kept = [key for key in value if not _is_broken((*path, key), document)]
-        return {key: _without_broken(value[key], (*path, key), document) for key in kept}
+        keys = [key for key in value if not _is_broken((*path, key), document)]
+        return {key: _without_broken(value[key], (*path, key), document) for key in keys}
     if isinstance(value, list):
-        places = [i for i in range(len(value)) if not _is_broken((*path, i), document)]
-        document.kept[path] = places
-        return [_without_broken(value[i], (*path, i), document) for i in places]
+        indices = [i for i in range(len(value)) if not _is_broken((*path, i), document)]
+        document.indices[path] = indices
+        return [_without_broken(value[i], (*path, i), document) for i in indices]
     return value
 
 
@@ -137,8 +137,8 @@ def _is_broken(path: Path, document: Document) -> bool:
     return any(broken[: len(path)] == path if inside else broken == path for broken in document.broken)
 
 
-def _meant(error: ErrorDetails, document: Document) -> tuple[str | int, ...] | None:
-    """Give the location that an unknown key was probably meant for: nothing else is missing there."""
+def _find_intended(error: ErrorDetails, document: Document) -> tuple[str | int, ...] | None:
+    """Return the location that an unknown key was probably intended for; it is not reported as missing."""
     if error["type"] != "extra_forbidden":
         return None
     path = _path(error["loc"], document.data)
@@ -156,7 +156,7 @@ def _problem(error: ErrorDetails, document: Document) -> Problem:
 
 
 def _path(loc: tuple[str | int, ...], data: Any) -> Path:
-    """Keep the parts of a location that the file has; the others are names of pydantic's branches."""
+    """Return the parts of a location that the file has; the others are names of pydantic's branches."""
     path: list[str | int] = []
     for part in loc:
         in_mapping = isinstance(data, dict) and part in data
@@ -168,29 +168,29 @@ def _path(loc: tuple[str | int, ...], data: Any) -> Path:
 
 
 def _text(error: ErrorDetails, path: Path) -> str:
-    kind, given, context = error["type"], error["input"], error.get("ctx", {})
-    if kind in _WANTED:
-        return f"wants {_WANTED[kind]}, got {_shown(given)}{_as_number(given, kind)}"
+    kind, value, context = error["type"], error["input"], error.get("ctx", {})
+    if kind in _EXPECTED:
+        return f"wants {_EXPECTED[kind]}, got {_format_value(value)}{_number_hint(value, kind)}"
     if kind in ("too_short", "too_long"):
         if path[-1] in ("float", "int"):
-            return f"wants [low, high], got {excerpt(repr(given), 60)}"
+            return f"wants [low, high], got {excerpt(repr(value), 60)}"
         most = context.get("max_length")
-        return "must not be empty" if most is None else f"has at most {most} entries, got {len(given)}"
+        return "must not be empty" if most is None else f"has at most {most} entries, got {len(value)}"
     if kind == "literal_error":
         choices = context["expected"].replace("'", "").replace(" or ", ", ").split(", ")
-        return f"{given!r} is none of {', '.join(choices)}{did_you_mean(given, choices)}"
+        return f"{value!r} is none of {', '.join(choices)}{did_you_mean(value, choices)}"
     if kind in _LIMITS:
         word, limit = _LIMITS[kind]
-        return f"must be {word} {context[limit]}, got {given}"
+        return f"must be {word} {context[limit]}, got {value}"
     return one_line(ValueError(error["msg"]))
 
 
-def _shown(value: Any) -> str:
-    named = {dict: "a mapping", list: "a list", type(None): "nothing"}.get(type(value))
-    return named or excerpt(repr(value), 60) + (" (text)" if isinstance(value, str) else "")
+def _format_value(value: Any) -> str:
+    kind = {dict: "a mapping", list: "a list", type(None): "nothing"}.get(type(value))
+    return kind or excerpt(repr(value), 60) + (" (text)" if isinstance(value, str) else "")
 
 
-def _as_number(value: Any, kind: str) -> str:
+def _number_hint(value: Any, kind: str) -> str:
     if kind not in ("int_type", "float_type") or not isinstance(value, str):
         return ""
     try:
@@ -203,12 +203,12 @@ def _as_number(value: Any, kind: str) -> str:
 
 def _unknown_key(path: Path, data: Any) -> str:
     key = str(path[-1])
-    known = _known_keys(path[:-1], data)
-    text = f"unknown key {key!r}{did_you_mean(key, known)}"
+    keys = _known_keys(path[:-1], data)
+    text = f"unknown key {key!r}{did_you_mean(key, keys)}"
     home = next((name for name, model in _MODELS.items() if name and key in _keys(model)), None)
     if home and "did you mean" not in text:
         return f"{text}; {key!r} belongs to {home}"
-    return text if "did you mean" in text else f"{text}; it knows {', '.join(known)}"
+    return text if "did you mean" in text else f"{text}; it knows {', '.join(keys)}"
 
 
 def _known_keys(path: Path, data: Any) -> list[str]:

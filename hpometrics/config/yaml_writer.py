@@ -1,4 +1,4 @@
-"""Writing YAML and files: text that `loader` reads back as it was, on disk whole or not at all."""
+"""Writers of YAML that `document` reads back unchanged, and of files that are never half written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .secrets import is_secret, veiled
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes the scalars of `scalars.py`; never an alias."""
+    """A dumper of the scalars that `document.read_plain` reads; it never writes an alias."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -30,7 +30,7 @@ def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
 def _represent_float(dumper: _Dumper, number: float) -> yaml.ScalarNode:
     text = repr(number)
     if "e" in text and "." not in text:
-        text = text.replace("e", ".0e")  # readers of YAML 1.1 want the point
+        text = text.replace("e", ".0e")  # readers of YAML 1.1 need the point
     return dumper.represent_scalar("tag:yaml.org,2002:float", text)
 
 
@@ -45,46 +45,46 @@ _Dumper.add_representer(float, _represent_float)
 
 
 def dump_yaml(data: Any) -> str:
-    """Give YAML of mappings, lists and scalars; order is kept.
+    """Return the YAML of mappings, lists and scalars, in their order.
 
     >>> print(dump_yaml({"lr": 1e-05, "name": "1e-5", "widths": [1, 2]}), end="")
     lr: 1.0e-05
     name: "1e-5"
     widths: [1, 2]
     """
-    return _escaped(str(yaml.dump(data, Dumper=_Dumper, **_STYLE)))
+    return _escape(str(yaml.dump(data, Dumper=_Dumper, **_STYLE)))
 
 
 def flow_yaml(data: Any) -> str:
-    """Give YAML on one line.
+    """Return YAML on one line.
 
     >>> print(flow_yaml({"float": [1e-05, 0.1], "log": True}), flow_yaml("10"))
     {float: [1.0e-05, 0.1], log: true} "10"
     """
     style = {**_STYLE, "default_flow_style": True, "width": math.inf}
-    return _escaped(str(yaml.dump(data, Dumper=_Dumper, **style)).removesuffix("...\n").rstrip())
+    return _escape(str(yaml.dump(data, Dumper=_Dumper, **style)).removesuffix("...\n").rstrip())
 
 
-def _escaped(text: str) -> str:
-    """Escape what is not printable, such as turns of the reading direction: it stands in double quotes."""
+def _escape(text: str) -> str:
+    """Escape unprintable characters, such as changes of the reading direction; they are in double quotes."""
     odd = {char for char in text if not (char.isprintable() or char == "\n")}
     short = {ord(char): f"\\u{ord(char):04x}" for char in odd if char <= "\uffff"}
     return text.translate({**{ord(char): f"\\U{ord(char):08x}" for char in odd}, **short})
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file so that at any moment it holds the old text or the new one."""
+    """Write a file that holds the old text or the new text at any moment."""
     with atomic_write(path) as file:
         file.write(text.encode())
 
 
 def short(value: Any) -> str:
-    """Print a param in a few characters."""
+    """Format a param in a few characters."""
     return f"{value:.3g}" if isinstance(value, float) else exact(value)
 
 
 def exact(value: Any) -> str:
-    """Print a param as YAML reads it, a secret as `***`."""
+    """Format a param as YAML, a secret as `***`."""
     if is_secret(value):
         return HIDDEN
     if isinstance(value, str):

@@ -48,11 +48,11 @@ def results(text: str) -> str:
     return f"{SWEEP}results: {text}\n"
 
 
-NO_NAME = "is no name; use 1 to 80 of A-Z a-z 0-9 . _ -, no . or - in front and no . at the end"
+NO_NAME = "is not a name; use 1 to 80 of A-Z a-z 0-9 . _ -, no . or - in front and no . at the end"
 DEVICE = "is a device on Windows, where no directory can be called so"
-NO_TARGET = "is no target; write module:function, as in examples.digits:train"
-NO_PARAM = "is no parameter name; use 1 to 128 printable characters"
-NO_PATH = "is no path; write up to 1024 printable characters"
+NO_TARGET = "is not a target; write module:function, as in examples.digits:train"
+NO_PARAM = "is not a parameter name; use 1 to 128 printable characters"
+NO_PATH = "is not a path; write up to 1024 printable characters"
 NO_SECRET = "wants {secret: NAME}, the name in capitals of an environment variable; never the secret"
 
 FILES: dict[str, tuple[str | bytes, str]] = {
@@ -118,10 +118,10 @@ FILES: dict[str, tuple[str | bytes, str]] = {
         changed("[1e-4", "[1e-400"),
         "3:16: 1e-400 is too small; the least number above 0 is 5e-324",
     ),
-    "nan": (changed("1e-1]", ".nan]"), "3:22: .nan is no value a sweep can use; write a finite number"),
+    "nan": (changed("1e-1]", ".nan]"), "3:22: .nan is not a value that a sweep can use; write a finite number"),
     "infinity": (
         changed("[1e-4", "[-.inf"),
-        "3:16: -.inf is no value a sweep can use; write a finite number",
+        "3:16: -.inf is not a value that a sweep can use; write a finite number",
     ),
     "number in quotes": (
         changed("[1e-4", "['1e-4'"),
@@ -161,10 +161,10 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "text at the top": ("hello", "1:1: starts with a text, a sweep file is a mapping of sections"),
     "two documents": (f"{SWEEP}---\n{SWEEP}", "8:1: a second document starts here; a file holds one sweep"),
     "tab": ("engine:\n\ttarget: x", "2:1: a tab stands where YAML wants spaces"),
-    "NUL": (f"{SWEEP}a: \0\n", "8:4: the character #x0000 is no YAML text"),
-    "NUL alone": (b"\0" * 4096, "1:1: the character #x0000 is no YAML text"),
-    "escape": (f"{SWEEP}a: \x1b[31m\n", "8:4: the character #x001b is no YAML text"),
-    "C1 escape": (f"{SWEEP}a: \x9b31m\n", "8:4: the character #x009b is no YAML text"),
+    "NUL": (f"{SWEEP}a: \0\n", "8:4: the character #x0000 is not YAML text"),
+    "NUL alone": (b"\0" * 4096, "1:1: the character #x0000 is not YAML text"),
+    "escape": (f"{SWEEP}a: \x1b[31m\n", "8:4: the character #x001b is not YAML text"),
+    "C1 escape": (f"{SWEEP}a: \x9b31m\n", "8:4: the character #x009b is not YAML text"),
     "half a surrogate": (f'{SWEEP}a: "\\ud800"\n', "8:4: half a surrogate pair is not text"),
     "surrogate as bytes": (SWEEP.encode() + b"a: \xed\xa0\x80\n", "8:1: byte 0xed is not UTF-8 text"),
     "UTF-16": (SWEEP.encode("utf-16"), "1:1: byte 0xff is not UTF-8 text"),
@@ -200,7 +200,7 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "target of wide letters": (target("\uff41:b"), f"'\uff41:b' {NO_TARGET}"),
     "command with a NUL": (
         changed("target: toy_engine:train", r'command: ["a\0b"]'),
-        r"engine.command[0]: 'a\x00b' is no part of a command; no program is told a NUL",
+        r"engine.command[0]: 'a\x00b' is not a part of a command; a program cannot receive a NUL",
     ),
     # names and places
     "name in the parent": (named("../escaped"), f"8:1: name: '../escaped' {NO_NAME}"),
@@ -266,8 +266,8 @@ FILES: dict[str, tuple[str | bytes, str]] = {
         lr("{choice: [[1], 2]}"),
         "space.lr.choice[0]: a choice is text, a number, true, false",
     ),
-    "nan as a choice": (lr("{choice: [.nan, 1]}"), "3:17: .nan is no value a sweep can use"),
-    "infinity in a bundle": (lr("{choice: {a: {b: .inf}}}"), "3:24: .inf is no value a sweep can use"),
+    "nan as a choice": (lr("{choice: [.nan, 1]}"), "3:17: .nan is not a value that a sweep can use"),
+    "infinity in a bundle": (lr("{choice: {a: {b: .inf}}}"), "3:24: .inf is not a value that a sweep can use"),
 }
 
 

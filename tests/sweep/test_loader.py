@@ -80,8 +80,8 @@ def test_text_stays_text(text):
         ("a: !env HOME", "x.yaml:1:4: the tag !env is not used here"),
         ("a: !!binary aGk=", "x.yaml:1:4: the tag tag:yaml.org,2002:binary is not used here"),
         ("a: !!python/object/apply:os.system [ls]", "x.yaml:1:4: the tag tag:yaml.org,2002:python/object"),
-        ("a: .nan", "x.yaml:1:4: .nan is no value a sweep can use; write a finite number"),
-        ("a: -.inf", "x.yaml:1:4: -.inf is no value a sweep can use"),
+        ("a: .nan", "x.yaml:1:4: .nan is not a value that a sweep can use; write a finite number"),
+        ("a: -.inf", "x.yaml:1:4: -.inf is not a value that a sweep can use"),
         ("a: 1e999", "x.yaml:1:4: 1e999 is too large"),
         ("a: 99999999999999999999", "x.yaml:1:4: 99999999999999999999 is too large"),
         ("a: " + "1" * 5000, "x.yaml:1:4: a number of 5000 characters"),
@@ -89,7 +89,7 @@ def test_text_stays_text(text):
         ("[" * 5000, "x.yaml:1:65: nested deeper than 64 levels"),
         ("{a: " * 5000, "nested deeper than 64 levels"),
         ("a:\n\t- b", "x.yaml:2:1: a tab stands where YAML wants spaces"),
-        ("a: \x00", "x.yaml:1:4: the character #x0000 is no YAML text"),
+        ("a: \x00", "x.yaml:1:4: the character #x0000 is not YAML text"),
         ('a: "\\ud800"', "x.yaml:1:4: half a surrogate pair is not text"),
         ("1: 2", "x.yaml:1:1: the key 1 reads as a number or word of YAML"),
         ("true: 2", "x.yaml:1:1: the key true reads as a number or word of YAML"),
@@ -159,7 +159,7 @@ def test_a_file_holds_so_many_values(monkeypatch):
 def test_one_value_is_read_for_the_command_line():
     """`--set` values follow the same rules; a problem is shown at the flag."""
     assert parse_value("[1e-3, no]", "--set x=...") == [1e-3, "no"]
-    with pytest.raises(SweepFileError, match=r"^--set x=\.nan: \.nan is no value"):
+    with pytest.raises(SweepFileError, match=r"^--set x=\.nan: \.nan is not a value"):
         parse_value(".nan", "--set x=.nan")
 
 

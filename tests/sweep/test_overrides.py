@@ -30,7 +30,7 @@ def overridden(*assignments: str) -> Document:
 def test_a_key_is_found_and_its_value_read_as_yaml(assignment, path, value):
     """Keys of the space and of the params may hold dots themselves."""
     if value is None:
-        with pytest.raises(SweepFileError, match="leads into a value that is no mapping"):
+        with pytest.raises(SweepFileError, match="leads into a value that is not a mapping"):
             overridden(assignment)
         return
     found = overridden(assignment).data

@@ -215,7 +215,7 @@ def test_a_cluster_that_is_not_there_is_named(folder):
             "ray://host:10001",
             "on a machine of the cluster with address: auto, or submit it: ray job submit",
         ),
-        ("host", "'host' is no address of a Ray cluster; write auto, or host:6379"),
+        ("host", "'host' is not an address of a Ray cluster; write auto, or host:6379"),
         (
             "ray://ada:pw@host:1",
             "ray://***@host:1: through Ray's client the search would run on the head",
