@@ -22,7 +22,7 @@ def machine(monkeypatch):
 
     def have(count: int) -> None:
         monkeypatch.delenv(VISIBLE, raising=False)
-        monkeypatch.setattr(gpus, "_count", lambda: count)
+        monkeypatch.setattr(gpus, "_count_gpus", lambda: count)
 
     return have
 

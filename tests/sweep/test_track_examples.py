@@ -76,7 +76,7 @@ def test_nothing_is_asked_for_unless_the_file_does(text):
         ("many", "metrics.track_examples: wants true, how many, or a mapping"),
         ("{wrost: 3}", "metrics.track_examples: unknown key 'wrost'; did you mean 'worst'?"),
         ("{worst: -1}", "metrics.track_examples.worst"),
-        ("{worst: 0, best: 0}", "metrics.track_examples: 0 worst and 0 best are no examples"),
+        ("{worst: 0, best: 0}", "metrics.track_examples: 0 worst and 0 best keep no examples"),
     ],
 )
 def test_other_forms_are_problems(form, problem):
