@@ -272,7 +272,7 @@ def _check_command(sweep: Draft) -> Notes:
     if sweep.engine is None or sweep.engine.command is None or sweep.metrics is None:
         return
     if sweep.metrics.track_examples is not None:
-        yield ("metrics", "track_examples"), "a program tells values, no examples; leave it out"
+        yield ("metrics", "track_examples"), "a program reports values, not examples; leave it out"
     if not sweep.metrics.optimize:
         yield ("metrics",), "does not say what is optimized; a program has no metric of its own"
 

@@ -308,7 +308,7 @@ def _resolve_metrics(
             continue
         for measure in measures:
             if program and (measure.group or measure.combined):
-                document.add(path, f"{measure.name}: a program tells single values; name each of them")
+                document.add(path, f"{measure.name}: a program reports single values; name each of them")
             measure = replace(measure, reported=measure.reported or program)
             if path[1] == "optimize" and measure.name in by_name:
                 document.add(path, f"{measure.name} is among the objectives already")

@@ -1,4 +1,4 @@
-"""Checking: what `check` says of a sweep file; on request its first trials, and what one epoch shows."""
+"""The `check` command: the plan of a sweep file; on request its first trials, and the values of one epoch."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from .dry_run import Probe  # with torch
     from .sample import Sample  # with optuna
 
-_MOST_MODULES = 500  # of a folder with more the first ones are read
+_MAX_MODULES = 500  # of a folder; the others are not read
 Lines = Iterator[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class Check:
-    """What is asked of `check`.
+    """A check of a sweep file.
 
     Args:
         file: the sweep file.
         assignments: `key=value` texts that change it.
-        sample: of so many trials the params are drawn.
-        probe: train the first one for an epoch.
-        workers: how many of its backend would be at work, in the place of what it says.
+        sample: the number of trials whose params are drawn.
+        probe: whether to train the first one for an epoch.
+        workers: the number of workers of its backend, instead of the number in the file.
     """
 
     file: Path
@@ -44,37 +44,41 @@ class Check:
     workers: int | None = None
 
     def text(self) -> tuple[str, ProbeError | None]:
-        """Describe what the sweep would do, and say what an epoch of it lacks.
+        """Return a description of the sweep, and an error if the probed epoch lacks a value.
 
         Raises:
             SweepFileError: anything is wrong with the file.
         """
-        plan, sampled, probed = self._carried_out()
+        plan, sampled, probed = self._run()
         lines = overview(plan)
         lines += [] if sampled is None else _sample_lines(sampled, plan)
         lines += [] if probed is None else _probe_lines(probed)
         width = max(len(head) for head, _ in lines)
-        told = [f"{head:<{width}}  {text}".rstrip() for head, text in lines]
+        rows = [f"{head:<{width}}  {text}".rstrip() for head, text in lines]
         if probed is not None and probed.problems:
-            return "\n".join(told), ProbeError(probed.problems)
+            return "\n".join(rows), ProbeError(probed.problems)
         ran = "nothing was run" if probed is None else ProbeError.ran
-        return "\n".join([*told, f"ok: {ran}. Run it with: hpometrics run {self.file}"]), None
+        return "\n".join([*rows, f"ok: {ran}. Run it with: hpometrics run {self.file}"]), None
 
     def facts(self) -> dict[str, Any]:
-        """Give the same as plain JSON: `ok`, the problems, the plan if there is one."""
+        """Return the same as plain JSON: `ok`, the problems, the plan if there is one."""
         try:
-            plan, sampled, probed = self._carried_out()
+            plan, sampled, probed = self._run()
         except SweepFileError as err:
             return {"ok": False, "problems": [_problem_facts(problem) for problem in err.problems]}
         problems = () if probed is None else probed.problems
-        told = {"ok": not problems, "problems": list(map(_problem_facts, problems)), "plan": plan_facts(plan)}
+        content: dict[str, Any] = {
+            "ok": not problems,
+            "problems": list(map(_problem_facts, problems)),
+            "plan": plan_facts(plan),
+        }
         if sampled is not None:
-            told["sample"] = {"params": list(sampled.params), "learner": sampled.learner}
+            content["sample"] = {"params": list(sampled.params), "learner": sampled.learner}
         if probed is not None:
-            told["probe"] = _probe_facts(probed)
-        return told
+            content["probe"] = _probe_facts(probed)
+        return content
 
-    def _carried_out(self) -> tuple[Plan, Sample | None, Probe | None]:
+    def _run(self) -> tuple[Plan, Sample | None, Probe | None]:
         plan = read_plan(self.file, self.assignments, self.workers, partial(names_beside, self.file))
         sampled = probed = None
         if self.sample:
@@ -120,12 +124,12 @@ def _probe_facts(probed: Probe) -> dict[str, Any]:
 
 
 def names_beside(file: Path, name: str) -> bool:
-    """Return whether a module beside a sweep file may register a metric: it contains the name in quotes.
+    """Return whether a module beside a sweep file contains a name in quotes, and so may register a metric.
 
-    Nothing is imported, so nothing more can be known.
+    The check imports nothing, so it cannot know more.
     """
     quoted = (f'"{name}"', f"'{name}'")
-    modules = islice(file.absolute().parent.rglob("*.py"), _MOST_MODULES)
+    modules = islice(file.absolute().parent.rglob("*.py"), _MAX_MODULES)
     return any(text in _source(module) for module in modules for text in quoted)
 
 

@@ -1,4 +1,4 @@
-"""Program: an engine in any language, which is told its params by a file and tells an epoch per line."""
+"""An engine in any language: a program that reads its params from a file and prints a line per epoch."""
 
 from __future__ import annotations
 
@@ -26,66 +26,31 @@ from ..records._files import writing
 from ..records.epoch_log import read_trial
 from ..run.run import Run
 
-GRACE = 10.0  # seconds for what goes on printing after the program, as `tee` does
-_LOOK = 1.0  # seconds between two looks at whether a silent program is still there
-
-
-def lines_of(process: subprocess.Popen[bytes]) -> Iterator[str]:
-    """Give each line as soon as it is there; the last one may have no end.
-
-    They end when nobody can print more, or soon after the program itself: what it has started and left, a
-    service or a worker that hangs, may keep its output open for ever.
-    """
-    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf8")("replace"), translate=True)
-    begun: list[str] = []
-    for chunk in _chunks(process):
-        begun.append(decoder.decode(chunk))
-        if "\n" in begun[-1]:
-            *lines, rest = "".join(begun).split("\n")
-            begun = [rest]
-            yield from (f"{line}\n" for line in lines)
-    if rest := "".join([*begun, decoder.decode(b"", final=True)]):
-        yield rest
-
-
-def _chunks(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
-    if process.stdout is None:
-        return
-    left = None
-    with selectors.DefaultSelector() as waiting:
-        waiting.register(process.stdout, selectors.EVENT_READ)
-        while left is None or left > time.monotonic():
-            if waiting.select(_LOOK if left is None else max(0.0, left - time.monotonic())):
-                chunk = os.read(process.stdout.fileno(), 1 << 16)
-                if not chunk:
-                    return
-                yield chunk
-            if left is None and process.poll() is not None:
-                left = time.monotonic() + GRACE
-
-
 PARAMS_FILE = "{params_file}"
-"""Stands in a command for the path of the params of the trial, as JSON."""
+"""The placeholder in a command for the path of the params of the trial, as JSON."""
+GRACE = 10.0
+"""Seconds for processes that print after the end of the program, as `tee` does."""
 
 _OUTPUT = "output.txt"
-_MOST = 2**31  # epochs, where the budget says no number: the program ends by itself
-_GRACE = 10.0  # seconds between a request to end and the end
+_MAX_EPOCHS = 2**31  # where the budget has no number: the program ends by itself
+_KILL_GRACE = 10.0  # seconds between a request to end and the end
+_POLL_INTERVAL = 1.0  # seconds between two checks of whether a silent program is still running
 
 
 @dataclass(frozen=True)
 class Program:
-    """Carries out a command for each trial, in the folder of the sweep file.
+    """An engine that runs a command for each trial, in the folder of the sweep file.
 
-    Its params are in the file whose path stands for `{params_file}`; `HPOMETRICS_SEED` and
-    `HPOMETRICS_TRIAL` are in its environment. Each line of its output that is a JSON object is an epoch:
-    values by name, `null` for one that is undefined, `epoch` (counted from 0) if it likes. What else it
-    prints is kept as `output.txt` beside the record of the trial. Where the trial ends first, or its time is
-    up in the midst of an epoch, the program and what it started are asked to end, and after ten seconds
-    made to. The trial ends with the program itself, whatever that has left at work.
+    The params are in a file whose path replaces `{params_file}`; `HPOMETRICS_SEED` and `HPOMETRICS_TRIAL` are
+    in the environment. Each line of the output that is a JSON object is an epoch: values by name, `null` for
+    an undefined value, optionally `epoch` (counted from 0). Everything else that the program prints goes to
+    `output.txt` beside the record of the trial. If the trial ends first, or its time is up within an epoch,
+    the program and its child processes get SIGTERM, and SIGKILL after ten seconds. The trial ends with the
+    program itself, even if its child processes still run.
 
     Args:
         command: the program and its arguments.
-        folder: where it runs.
+        folder: its working directory.
     """
 
     command: tuple[str, ...]
@@ -93,41 +58,41 @@ class Program:
 
     @property
     def train(self) -> Program:
-        """Itself: it is called as a training function is."""
+        """The engine itself, because it is called like a training function."""
         return self
 
     @property
     def output(self) -> None:
-        """It says nothing of what it predicts: it measures its values itself."""
+        """No output, because a program measures its values itself."""
         return
 
     def __call__(self, params: Mapping[str, Any], run: Run) -> None:
         """Run the program.
 
         Raises:
-            RunError: it cannot be started, ends with another exit code than 0, tells what is no epoch, or has
-                told none when the time of the trial is up.
-            BaseException: the host's stop.
+            RunError: it cannot be started, its exit code is not 0, it prints another epoch than the next one,
+                or has printed none when the time of the trial is up.
+            BaseException: the backend stops the trial.
         """
-        with _place(run.directory) as place, _kept(place / _OUTPUT) as kept:
-            since = kept.tell()  # an earlier attempt may have left its own
-            file = place / "params.json"
+        with _working_directory(run.directory) as directory, _open_log(directory / _OUTPUT) as log:
+            start = log.tell()  # an earlier attempt may have left its own
+            file = directory / "params.json"
             file.write_text(json.dumps(params, indent=1, allow_nan=False), encoding="utf8")
-            with self._started(file, kept, run.directory) as process, _timed(process, run) as late:
+            with self._running(file, log, run.directory) as process, _timed(process, run) as late:
                 lines = lines_of(process)
-                for epoch in run.epochs(run.spec.epochs or _MOST):
-                    told = _next_epoch(lines, kept, epoch)
-                    if told is not None:
-                        _record(told, run)
+                for epoch in run.epochs(run.spec.epochs or _MAX_EPOCHS):
+                    values = _next_epoch(lines, log, epoch)
+                    if values is not None:
+                        _record(values, run)
                     elif late.is_set():
                         _end_late(run)
                         break
                     else:
-                        self._check_end(process.wait(), kept, since)
+                        self._check_end(process.wait(), log, start)
                         break
 
     @contextmanager
-    def _started(self, params: Path, kept: IO[str], home: Path | None) -> Iterator[subprocess.Popen[bytes]]:
+    def _running(self, params: Path, log: IO[str], home: Path | None) -> Iterator[subprocess.Popen[bytes]]:
         command = [part.replace(PARAMS_FILE, str(params.absolute())) for part in self.command]
         try:
             process = subprocess.Popen(
@@ -135,8 +100,8 @@ class Program:
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                stderr=kept,
-                env={**os.environ, **_facts(home)},
+                stderr=log,
+                env={**os.environ, **_environment(home)},
                 bufsize=0,
                 start_new_session=True,
             )
@@ -147,28 +112,62 @@ class Program:
         finally:
             _end(process)
 
-    def _check_end(self, code: int, kept: IO[str], since: int) -> None:
+    def _check_end(self, code: int, log: IO[str], start: int) -> None:
         if code:
-            printed = _lines_from(kept, since)  # of its stderr, as lines of its stdout wait in the buffer
-            kept.flush()
-            printed = printed or _lines_from(kept, since)
+            printed = _read_lines(log, start)  # of its stderr: the lines of its stdout are still buffered
+            log.flush()
+            printed = printed or _read_lines(log, start)
             last = f": {printed[-1]}" if printed else ""
             raise RunError(f"the program {self.command[0]!r} ended with exit code {code}{last}")
 
 
+def lines_of(process: subprocess.Popen[bytes]) -> Iterator[str]:
+    """Yield each line of a program's output as soon as it is complete; the last one may have no newline.
+
+    The lines end when all processes have closed the output, or soon after the end of the program itself: its
+    child processes, such as a service or a worker that hangs, may keep the output open for ever.
+    """
+    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf8")("replace"), translate=True)
+    pieces: list[str] = []
+    for chunk in _read_chunks(process):
+        pieces.append(decoder.decode(chunk))
+        if "\n" in pieces[-1]:
+            *lines, rest = "".join(pieces).split("\n")
+            pieces = [rest]
+            yield from (f"{line}\n" for line in lines)
+    if rest := "".join([*pieces, decoder.decode(b"", final=True)]):
+        yield rest
+
+
+def _read_chunks(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
+    if process.stdout is None:
+        return
+    deadline = None
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while deadline is None or deadline > time.monotonic():
+            if selector.select(_POLL_INTERVAL if deadline is None else max(0.0, deadline - time.monotonic())):
+                chunk = os.read(process.stdout.fileno(), 1 << 16)
+                if not chunk:
+                    return
+                yield chunk
+            if deadline is None and process.poll() is not None:
+                deadline = time.monotonic() + GRACE
+
+
 @contextmanager
-def _place(directory: Path | None) -> Iterator[Path]:
-    """Where files of a trial lie: its directory, or one that goes with it."""
+def _working_directory(directory: Path | None) -> Iterator[Path]:
+    """Yield the directory of a trial, or a temporary one."""
     if directory is not None:
         yield directory
         return
-    with tempfile.TemporaryDirectory() as own:
-        yield Path(own)
+    with tempfile.TemporaryDirectory() as temporary:
+        yield Path(temporary)
 
 
 @contextmanager
-def _kept(path: Path) -> Iterator[IO[str]]:
-    """Open the file of what a program prints beside its epochs.
+def _open_log(path: Path) -> Iterator[IO[str]]:
+    """Open the file for the output of a program that is not an epoch.
 
     Raises:
         DiskError: it cannot be written.
@@ -177,80 +176,80 @@ def _kept(path: Path) -> Iterator[IO[str]]:
         yield file
 
 
-def _lines_from(kept: IO[str], since: int) -> list[str]:
-    """Read what is in a file from a place on."""
-    with Path(kept.name).open("rb") as file:
-        file.seek(since)
+def _read_lines(log: IO[str], start: int) -> list[str]:
+    """Read the lines of a file from a position on."""
+    with Path(log.name).open("rb") as file:
+        file.seek(start)
         return file.read().decode("utf8", "replace").splitlines()
 
 
-def _facts(home: Path | None) -> dict[str, str]:
-    """What the environment of a program says of its trial."""
+def _environment(home: Path | None) -> dict[str, str]:
+    """Return the environment variables that describe a trial to its program."""
     record = None if home is None else read_trial(home)
     if record is None or record.seed is None:
         return {}
     return {"HPOMETRICS_SEED": str(record.seed), "HPOMETRICS_TRIAL": str(record.number)}
 
 
-def _next_epoch(lines: Iterator[str], kept: IO[str], epoch: int) -> dict[str, Any] | None:
-    """Read on to the next line that is an epoch, and keep the others; None where there is none.
+def _next_epoch(lines: Iterator[str], log: IO[str], epoch: int) -> dict[str, Any] | None:
+    """Return the values of the next epoch, and log the lines before it; None if there is no further epoch.
 
     Raises:
         RunError: the line is of another epoch.
     """
     for line in lines:
-        told = _object_in(line)
-        if told is None:
-            kept.write(line)
+        values = _parse_object(line)
+        if values is None:
+            log.write(line)
             continue
-        if told.pop("epoch", epoch) != epoch:
-            raise RunError(f"the next epoch is {epoch}, but the program tells: {excerpt(line.strip(), 80)}")
-        return told
+        if values.pop("epoch", epoch) != epoch:
+            raise RunError(f"the next epoch is {epoch}, but the program printed: {excerpt(line.strip(), 80)}")
+        return values
     return None
 
 
-def _object_in(line: str) -> dict[str, Any] | None:
+def _parse_object(line: str) -> dict[str, Any] | None:
     if not line.lstrip().startswith("{"):
         return None
     try:
-        told = json.loads(line)
+        value = json.loads(line)
     except ValueError:
         return None
-    return told if isinstance(told, dict) else None
+    return value if isinstance(value, dict) else None
 
 
-def _record(told: Mapping[str, Any], run: Run) -> None:
+def _record(values: Mapping[str, Any], run: Run) -> None:
     """Record the values of an epoch, each under its canonical name."""
-    named = {_called(name): value for name, value in told.items()}
-    run.log(**{name: value for name, value in named.items() if value is not None})
-    undefined = {name: "the program told null" for name, value in named.items() if value is None}
+    by_name = {_canonical_name(name): value for name, value in values.items()}
+    run.log(**{name: value for name, value in by_name.items() if value is not None})
+    undefined = {name: "the program printed null" for name, value in by_name.items() if value is None}
     if undefined:
         run.undefined(**undefined)
 
 
-def _called(name: str) -> str:
-    """The canonical name of a metric that is registered; any other name as it is."""
+def _canonical_name(name: str) -> str:
+    """Return the canonical name of a registered metric; any other name is returned unchanged."""
     try:
-        read = MetricName.parse(name)
-        return str(find_metric(read.bare).name.like(read))
+        parsed = MetricName.parse(name)
+        return str(find_metric(parsed.bare).name.like(parsed))
     except HpometricsError:
         return name
 
 
 @contextmanager
 def _timed(process: subprocess.Popen[bytes], run: Run) -> Iterator[Event]:
-    """Stop the program when the time of its trial is up; the event says that it was."""
-    late, left = Event(), run.seconds_left
+    """Stop the program when the time of its trial is up; the event is then set."""
+    late, seconds = Event(), run.seconds_left
 
     def stop() -> None:
         if process.poll() is None:
             late.set()
             _stop(process)
 
-    if left is None:
+    if seconds is None:
         yield late
         return
-    timer = Timer(left, stop)
+    timer = Timer(seconds, stop)
     timer.start()
     try:
         yield late
@@ -260,18 +259,18 @@ def _timed(process: subprocess.Popen[bytes], run: Run) -> Iterator[Event]:
 
 
 def _end_late(run: Run) -> None:
-    """Note that the time was up in the midst of an epoch; those before it stand.
+    """End a run whose time is up within an epoch; the epochs before it count.
 
     Raises:
         RunError: there is none.
     """
     if not run.history:
-        raise RunError(f"trial_time: the program has told no epoch in {run.spec.trial_time:g} seconds")
+        raise RunError(f"trial_time: the program has printed no epoch in {run.spec.trial_time:g} seconds")
     run.end_late()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a program that is still at work, with what it has started."""
+    """End a program that is still running, with its child processes."""
     with process:
         _stop(process)
 
@@ -279,9 +278,9 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _stop(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is not None:
         return
-    with suppress(ProcessLookupError):  # it may end in this very moment
+    with suppress(ProcessLookupError):  # it may have ended in the meantime
         os.killpg(process.pid, signal.SIGTERM)
         try:
-            process.wait(_GRACE)
+            process.wait(_KILL_GRACE)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)

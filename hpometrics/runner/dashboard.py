@@ -1,4 +1,4 @@
-"""The `dashboard` command: optuna-dashboard on the study of a run directory."""
+"""The `dashboard` command: optuna-dashboard for the study of a run directory."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ def serve_dashboard(directory: Path, port: int, say: Callable[[str], object]) ->
     """Serve the dashboard until it is interrupted.
 
     Args:
-        directory: of the run.
-        port: of this machine; no other machine reaches it.
-        say: told where it is to be seen.
+        directory: the run directory.
+        port: a port of this machine; other machines cannot reach it.
+        say: called with the line that has its address.
 
     Raises:
-        ConfigError: it is no run directory, or one whose study is not on disk.
+        ConfigError: the directory is not a run directory, or its study is not on disk.
         MissingExtraError: optuna-dashboard is not installed.
     """
     home = RunDirectory(directory)
-    place = _place(home)
+    place = _study_place(home)
     if find_spec("optuna_dashboard") is None:
         raise missing_extra("the dashboard", "optuna-dashboard", "dashboard")
     from optuna_dashboard import run_server
 
-    from ..backends.optuna.restore import is_sound  # with Optuna, which a refusal need not load
+    from ..backends.optuna.restore import is_sound  # with Optuna, which an error need not load
     from ..backends.optuna.storage import open_storage, storing
 
     with storing():
@@ -42,7 +42,7 @@ def serve_dashboard(directory: Path, port: int, say: Callable[[str], object]) ->
     run_server(study, host=_HOST, port=port)
 
 
-def _place(home: RunDirectory) -> str | Path:
+def _study_place(home: RunDirectory) -> str | Path:
     backend = home.read().config["backend"]
     storage = (backend.get("optuna") or {}).get("storage", "sqlite")
     if storage == "memory":

@@ -1,4 +1,4 @@
-"""Probing: one trial of a sweep for one epoch, in memory: is every value there that the file names?"""
+"""A dry run: one epoch of a trial in memory, to check that it records every value that the file names."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _PACKAGE = str(FilePath(__file__).parent.parent)
 
 @dataclass(frozen=True)
 class Probe:
-    """What one epoch has shown.
+    """The result of one epoch.
 
     Args:
-        params: of trial 0.
-        seconds: that it took.
-        values: those that the file names, and all others that were recorded.
-        reasons: for each value that is undefined, why.
-        problems: what the file names and the epoch lacks, or how the engine failed.
+        params: the params of trial 0.
+        seconds: the duration of the epoch.
+        values: all recorded values, whether the file names them or not.
+        reasons: for each undefined value, the reason.
+        problems: the values of the file that the epoch lacks, or the failure of the engine.
     """
 
     params: Mapping[str, Any]
@@ -51,8 +51,8 @@ def probe(plan: Plan) -> Probe:
     """Import the engine and train trial 0 for one epoch, in memory.
 
     Raises:
-        HpometricsError: what `run` says before its first trial.
-        KeyboardInterrupt: it was pressed.
+        HpometricsError: any error that `run` raises before its first trial.
+        KeyboardInterrupt: the user pressed Ctrl-C.
     """
     (params,) = sample(plan, 1).params
     engine = import_engine(plan)
@@ -71,18 +71,18 @@ def probe(plan: Plan) -> Probe:
 
 
 def _failure(plan: Plan, error: Exception | None) -> Iterator[Problem]:
-    """Say how the engine failed; that the metric has no value is said of the metric."""
+    """Yield the failure of the engine; that the metric has no value is a problem of the metric."""
     if error is None or isinstance(error, NoFiniteValueError):
         return
     path: Path = ("engine", "command" if plan.config.engine.command else "target")
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _PACKAGE not in frame.filename]
     where = f" ({FilePath(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    told = f"its first epoch failed: {type(error).__name__}: {redacted(one_line(error))}{where}"
-    yield Problem(plan.document.mark(path), path, told)
+    text = f"its first epoch failed: {type(error).__name__}: {redacted(one_line(error))}{where}"
+    yield Problem(plan.document.mark(path), path, text)
 
 
 def _missing(plan: Plan, epoch: EpochRecord) -> Iterator[Problem]:
-    for name, path in _named(plan).items():
+    for name, path in _paths_by_name(plan).items():
         value = epoch.values.get(name, math.nan if name in epoch.reasons else None)
         if value is None:
             yield Problem(plan.document.mark(path), path, f"{name} {_why_absent(name, epoch)}")
@@ -91,8 +91,8 @@ def _missing(plan: Plan, epoch: EpochRecord) -> Iterator[Problem]:
             yield Problem(plan.document.mark(path), path, f"{name} has no value: {why}")
 
 
-def _named(plan: Plan) -> dict[str, Path]:
-    """Give each value that the file names its place there."""
+def _paths_by_name(plan: Plan) -> dict[str, Path]:
+    """Return the path in the file of each value that it names."""
     bounds = {bound.measure.name: ("metrics", "constraints", i) for i, bound in enumerate(plan.bounds)}
     tracked = {measure.name: ("metrics", "track") for measure in plan.track}
     optimized = {measure.name: ("metrics", "optimize") for measure in plan.objectives}
@@ -100,9 +100,9 @@ def _named(plan: Plan) -> dict[str, Path]:
 
 
 def _why_absent(name: str, epoch: EpochRecord) -> str:
-    known = diagnostic(name)
-    if known is not None:
-        return f"is not recorded; it comes from {known.comes_from}"
-    there = ", ".join(epoch.values) or "nothing"
-    meant = value_meant(name, epoch.values)
-    return f"is not recorded; there are {there}.{meant} Have the engine report it, or leave it out"
+    run_diagnostic = diagnostic(name)
+    if run_diagnostic is not None:
+        return f"is not recorded; it comes from {run_diagnostic.comes_from}"
+    names = ", ".join(epoch.values) or "nothing"
+    hint = value_meant(name, epoch.values)
+    return f"is not recorded; there are {names}.{hint} Have the engine report it, or leave it out"

@@ -1,4 +1,4 @@
-"""The engine of a sweep: imported only to run, with the sweep file's own folder on the import path."""
+"""The engine of a sweep, imported only for a run, with the sweep file's own folder on the import path."""
 
 from __future__ import annotations
 
@@ -29,41 +29,41 @@ if TYPE_CHECKING:
 Train = Callable[..., Any]
 
 
-def _can_train(found: object) -> bool:
-    """Say whether something can be called with params and a run; what is written in C trains nothing."""
-    if not callable(found) or isinstance(found, BuiltinFunctionType):
+def _can_train(target: object) -> bool:
+    """Return whether an object can be called with params and a run; functions written in C do not train."""
+    if not callable(target) or isinstance(target, BuiltinFunctionType):
         return False
     try:
-        inspect.signature(found).bind({}, None)
+        inspect.signature(target).bind({}, None)
     except TypeError:
         return False
-    except ValueError:  # it does not say what it takes
+    except ValueError:  # it has no signature
         return True
     return True
 
 
-def _is_staged(found: object) -> bool:
-    """Check whether it is an engine of stages; whoever has made one has loaded what it derives from."""
+def _is_staged(target: object) -> bool:
+    """Return whether an object is an engine of stages; its base class is loaded if it is one."""
     if "hpometrics.evaluation" not in sys.modules:
         return False
     from .engine_params import is_staged
 
-    return is_staged(found)
+    return is_staged(target)
 
 
 FUNCTION = Kind("function train(params, run)", _can_train)
-ENGINE = Kind(FUNCTION.name, lambda found: _is_staged(found) or _can_train(found))
+ENGINE = Kind(FUNCTION.name, lambda target: _is_staged(target) or _can_train(target))
 
 
 class ImportedEngine:
-    """A `train(params, run)` named by `module:function`; wherever it is unpickled, it is imported anew.
+    """A `train(params, run)` named by `module:function`; unpickling imports it again.
 
     Args:
         target: `module:function`.
         folders: put in front of the import path, the first one first.
 
     Raises:
-        ConfigError: it cannot be imported, or is nothing to call.
+        ConfigError: it cannot be imported, or cannot be called.
     """
 
     def __init__(self, target: str, folders: tuple[str, ...]) -> None:
@@ -71,24 +71,24 @@ class ImportedEngine:
         self.train: Train = import_target(target, FUNCTION, folders)
 
     def __call__(self, params: dict[str, Any], run: Any) -> Any:
-        """Train; what is secret is told to the training function alone."""
+        """Train with the secrets, which only the training function receives, in the params."""
         return self.train(revealed(params), run)
 
     @property
     def output(self) -> Outputs | None:
-        """What the engine itself says that it predicts; functions that give an output are called.
+        """The outputs that the engine itself states; functions that return an output are called.
 
         Raises:
             ConfigError: such a function raised.
         """
-        told = engine_facts(self.train).get("output")
-        if told is None:
+        output = engine_facts(self.train).get("output")
+        if output is None:
             return None
-        if isinstance(told, Mapping) and told:
-            return {name: self._made(one, name) for name, one in told.items()}
-        return self._made(told)
+        if isinstance(output, Mapping) and output:
+            return {name: self._parse(one, name) for name, one in output.items()}
+        return self._parse(output)
 
-    def _made(self, output: Output, name: str | None = None) -> OutputFeature:
+    def _parse(self, output: Output, name: str | None = None) -> OutputFeature:
         try:
             if name is not None:
                 check_output_name(name)
@@ -96,10 +96,10 @@ class ImportedEngine:
                 return parse_feature(output)
         except KeyboardInterrupt:
             raise
-        except BaseException as err:  # it reads the user's data
+        except BaseException as err:  # the function is the user's and may read data
             which = "" if name is None else f" {name!r}"
             raise ConfigError(
-                f"the output{which} of {self.target} cannot be had: {type(err).__name__}: {one_line(err)}"
+                f"the output{which} of {self.target} cannot be read: {type(err).__name__}: {one_line(err)}"
             ) from err
 
     def __reduce__(self) -> tuple[type[ImportedEngine], tuple[str, tuple[str, ...]]]:
@@ -114,11 +114,11 @@ if TYPE_CHECKING:
 def import_engine(plan: Plan) -> SweepEngine:
     """Import the engine of a plan, from the sweep file's own folder, the current one, or what is installed.
 
-    A command is not imported: it is carried out in the folder of the sweep file.
+    A command is not imported: it runs in the folder of the sweep file.
 
     Raises:
-        SweepFileError: it cannot be imported, is nothing to call and no engine of stages, or cannot be judged
-            by what the file says.
+        SweepFileError: the target cannot be imported, is neither a function nor an engine of stages, or
+            cannot be measured as the file states.
     """
     home = str(plan.file.resolve().parent)
     if plan.config.engine.command is not None:
@@ -136,10 +136,10 @@ def import_engine(plan: Plan) -> SweepEngine:
 
 
 def settle(plan: Plan, engine: SweepEngine) -> Plan:
-    """Return the plan with nothing left open: the engine says what it predicts.
+    """Return the plan with the outputs that the engine states, and nothing left open.
 
     Raises:
-        SweepFileError: it cannot say it, or contradicts the file.
+        SweepFileError: the engine cannot state its outputs, or contradicts the file.
     """
     _check_secrets(plan, engine)
     with _at(plan, "engine", "target"):
@@ -153,7 +153,7 @@ def settle(plan: Plan, engine: SweepEngine) -> Plan:
 
 
 def _check_secrets(plan: Plan, engine: SweepEngine) -> None:
-    """Refuse secrets that are not in the environment, or that an engine would write down."""
+    """Check that the environment has all secrets, and that the engine does not write them to files."""
     params = plan.config.engine.params
     with _at(plan, "engine", "params"):
         if revealed(params) != params and not isinstance(engine, PlainEngine):
@@ -161,10 +161,10 @@ def _check_secrets(plan: Plan, engine: SweepEngine) -> None:
 
 
 def check_space(plan: Plan, engine: SweepEngine, spec: RunSpec) -> None:
-    """Let an engine that knows its params refuse the space of a plan, and several seeds where it has one.
+    """Check the space of a plan against an engine that knows its params, and the number of repeats.
 
     Raises:
-        SweepFileError: a param leads nowhere, or all repeats would be the same.
+        SweepFileError: the engine does not have a param, or all repeats would be the same.
     """
     _check_repeats(plan, engine)
     try:
@@ -186,7 +186,7 @@ def _check_repeats(plan: Plan, engine: SweepEngine) -> None:
 
 @contextmanager
 def _at(plan: Plan, *path: str) -> Iterator[None]:
-    """Say of an error where the file names what is at fault."""
+    """Raise errors as problems at a path of the sweep file."""
     try:
         yield
     except HpometricsError as err:

@@ -1,4 +1,4 @@
-"""StagedEngine: an engine of stages, or an evaluation of one, as the engine of a sweep over its params."""
+"""An engine of stages, or an evaluation of one, as the engine of a sweep over its engine params."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from ..selection.selection import Best
 from ..space.dimensions import is_whole
 
 Folders = tuple[str, ...]
-Asked = tuple[str, str | None]
+MetricRequest = tuple[str, str | None]
 """A metric as a file names it, and the direction that the file states."""
 
 
 @dataclass(frozen=True)
 class Stated:
-    """What a sweep file says of an engine of stages.
+    """The part of a sweep file that concerns an engine of stages.
 
-    `seed` is of what the stages draw, `file` the sweep file, `given` how it was named.
+    `seed` is the seed of the stages, `file` the sweep file, and `given` its path as the user wrote it.
     """
 
-    optimize: Asked | None = None
-    track: tuple[Asked, ...] = ()
+    optimize: MetricRequest | None = None
+    track: tuple[MetricRequest, ...] = ()
     output: str | None = None
     seed: int = 0
     file: str = ""
@@ -51,62 +51,62 @@ class Stated:
 
     @classmethod
     def of(cls, plan: Plan) -> Stated:
-        """Read it.
+        """Create it from a plan.
 
         Raises:
-            ConfigError: it says what such an engine has not.
+            ConfigError: the file has a setting that an engine of stages does not support.
         """
         engine, metrics = plan.config.engine, plan.config.metrics
         if isinstance(engine.output, Mapping):
             raise ConfigError("an engine of stages has one output, without a name")
         if len(metrics.optimize) > 1:
             raise ConfigError(
-                "an evaluation of engine params has one metric that is optimized, and here are "
+                "an evaluation of engine params optimizes one metric, got "
                 f"{len(metrics.optimize)}; track the others"
             )
         if metrics.track and not metrics.optimize:
-            raise ConfigError("metrics.track stands beside metrics.optimize, which is missing")
-        first = _asked(metrics.optimize[0]) if metrics.optimize else None
-        track = [*map(_asked, metrics.track), *((name, None) for name in _bounded(plan) if first)]
-        file, given = str(plan.file.resolve()), str(plan.file)
-        return cls(first, tuple(track), engine.output, plan.engine_seed, file, given)
+            raise ConfigError("metrics.track needs metrics.optimize, which is missing")
+        first = _request_of(metrics.optimize[0]) if metrics.optimize else None
+        track = [*map(_request_of, metrics.track), *((name, None) for name in _bounded(plan) if first)]
+        file, path = str(plan.file.resolve()), str(plan.file)
+        return cls(first, tuple(track), engine.output, plan.engine_seed, file, path)
 
 
 class StagedEngine:
-    """A `train(params, run)` that evaluates the engine params of its paths; unpickled, it is imported anew.
+    """A `train(params, run)` that evaluates the engine params of its paths; unpickling imports it again.
 
     Args:
-        target: `module:Name` of an engine, an evaluation, or what `Evaluation.vary` gave.
+        target: `module:Name` of an engine, an evaluation, or the result of `Evaluation.vary`.
         folders: put in front of the import path, the first one first.
-        stated: what the file says.
+        stated: the settings of the file.
 
     Raises:
-        ConfigError: it cannot be imported, or nobody says what is optimized.
+        ConfigError: it cannot be imported, or neither the file nor the evaluation names a metric to optimize.
         HpometricsError: a metric cannot be measured.
     """
 
     def __init__(self, target: str, folders: Folders, stated: Stated) -> None:
         self.target, self._folders, self._stated = target, folders, stated
-        self._found = import_target(target, STAGED, folders)
-        self.train = _varied(self._found, stated, folders)
+        self._imported = import_target(target, STAGED, folders)
+        self.train = _make_varied(self._imported, stated, folders)
 
     def __call__(self, params: dict[str, Any], run: Any) -> None:
         """Evaluate the engine params of one trial."""
         self.train(params, run)
 
     def check_search(self, spec: RunSpec, params: Mapping[str, Sequence[Any]]) -> None:
-        """Refuse what would fail in every trial; see `Varied.check_search`."""
+        """Check for errors that would fail every trial; see `Varied.check_search`."""
         self.train.check_search(spec, params)
 
     @property
     def output(self) -> OutputFeature | None:
-        """What the engine predicts, if anybody says so."""
-        told = self._stated.output or self.train.evaluation.output
-        return None if told is None else parse_feature(told)
+        """The output of the engine, if the file or the evaluation states it."""
+        output = self._stated.output or self.train.evaluation.output
+        return None if output is None else parse_feature(output)
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """The metrics of the evaluation, the one that is optimized first."""
+        """The metrics of the evaluation, the optimized one first."""
         return tuple(
             Measure(
                 str(name),
@@ -118,152 +118,153 @@ class StagedEngine:
         )
 
     def check_bounds(self, plan: Plan) -> None:
-        """Refuse a constraint on what is not measured.
+        """Check that the evaluation measures the value of every constraint.
 
         Raises:
-            ConfigError: naming what is.
+            ConfigError: it does not; the message names the metrics that it measures.
         """
-        known = [measure.name for measure in self.measures]
+        names = [measure.name for measure in self.measures]
         for bound in plan.bounds:
-            if bound.measure.name not in known:
+            if bound.measure.name not in names:
                 raise ConfigError(
-                    f"{bound.constraint}: the evaluation measures no {bound.measure.name}; it measures "
-                    f"{', '.join(known)}"
+                    f"{bound.constraint}: the evaluation does not measure {bound.measure.name}; it measures "
+                    f"{', '.join(names)}"
                 )
 
     @property
     def stages(self) -> str:
-        """Say what the trials of this process have shared; nothing where there were none."""
-        asked = sum(count.asked for count in self.train.cache.counts.values())
-        return f"Stages: {self.train.cache}" if asked else ""
+        """A line on the stages that the trials of this process have shared; empty if none has run."""
+        requests = sum(count.asked for count in self.train.cache.counts.values())
+        return f"Stages: {self.train.cache}" if requests else ""
 
     @property
     def origins(self) -> Origins:
-        """Where the engine and the evaluation come from, and what the file says of them."""
+        """The origins of the engine and the evaluation, with the settings of the file."""
         stated = {"target": self.target, **asdict(self._stated)}
-        if _is_kind(self._found, Engine):
+        if _is_kind(self._imported, Engine):
             return Origins(engine=self.target, stated=stated)
-        evaluation = _is_kind(self._found, Evaluation) and not self._stated.optimize
+        evaluation = _is_kind(self._imported, Evaluation) and not self._stated.optimize
         return Origins(evaluation=self.target if evaluation else "", stated=stated)
 
     def write_best(self, best: Best, directory: Path) -> Path:
-        """Write `best.json`, by which it can be replayed."""
+        """Write `best.json`, from which the evaluation can be replayed."""
         return self.train.write_best(best, directory, self.origins)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _arrived, (self.target, self._folders, self._stated)
+        return _unpickle, (self.target, self._folders, self._stated)
 
 
 @lru_cache(maxsize=1)
-def _arrived(target: str, folders: Folders, stated: Stated) -> StagedEngine:
-    """Take what a process is sent again for each of its trials for the one it has, with its cache."""
+def _unpickle(target: str, folders: Folders, stated: Stated) -> StagedEngine:
+    """Return the engine that this process already has, with its cache, for each of its trials."""
     return StagedEngine(target, folders, stated)
 
 
-def restated(told: Mapping[str, Any]) -> tuple[str, Evaluation]:
-    """Make the evaluation of a sweep file again from what `StagedEngine.origins` says of it; and its name.
+def restated(record: Mapping[str, Any]) -> tuple[str, Evaluation]:
+    """Return the name and the evaluation of a sweep file, made again from `StagedEngine.origins`.
 
     Raises:
-        RecordError: it says something else.
+        RecordError: the record is not well formed.
         ConfigError: the engine or a metric cannot be imported.
     """
     try:
-        target, stated = _read_stated(told)
+        target, stated = _parse_stated(record)
     except (KeyError, TypeError, ValueError) as err:
         raise RecordError(
-            f"evaluation.stated is not what a sweep file says ({err!r}): {excerpt(repr(told), 80)}"
+            f"evaluation.stated is not the record of a sweep file ({err!r}): {excerpt(repr(record), 80)}"
         ) from err
-    here = Path.cwd()
-    copied = here / stated.given  # a project that was copied or moved is replayed with its own code
+    current = Path.cwd()
+    copied = current / stated.given  # a project that was copied or moved is replayed with its own code
     file = copied if copied.is_file() else Path(stated.file)
-    folders = (str(file.parent), str(here))
+    folders = (str(file.parent), str(current))
     try:
         return f"{target} as {file} states", StagedEngine(target, folders, stated).train.evaluation
     except ConfigError as err:
         raise ConfigError(f"{err} (looked for in {' and '.join(dict.fromkeys(folders))})") from err
 
 
-def _read_stated(told: Mapping[str, Any]) -> tuple[str, Stated]:
-    """Read the target and what `asdict` made of a `Stated`; whatever else raises one of three errors."""
-    texts = {name: told[name] for name in ("target", "file", "given")}
-    output, seed = told["output"], told["seed"]
+def _parse_stated(record: Mapping[str, Any]) -> tuple[str, Stated]:
+    """Parse the target and the `asdict` of a `Stated`; anything else raises one of three errors."""
+    texts = {name: record[name] for name in ("target", "file", "given")}
+    output, seed = record["output"], record["seed"]
     if not all(isinstance(text, str) for text in texts.values()) or not isinstance(output, str | None):
-        raise TypeError("a text is none")
+        raise TypeError("a text is not a text")
     if not is_whole(seed):
-        raise TypeError("the seed is none")
-    optimize = None if told["optimize"] is None else _read_asked(told["optimize"])
-    track = tuple(map(_read_asked, told["track"]))
+        raise TypeError("the seed is not a whole number")
+    optimize = None if record["optimize"] is None else _parse_request(record["optimize"])
+    track = tuple(map(_parse_request, record["track"]))
     return texts["target"], Stated(optimize, track, output, seed, texts["file"], texts["given"])
 
 
-def _read_asked(told: Any) -> Asked:
-    name, direction = told
-    if isinstance(told, str) or not isinstance(name, str) or not isinstance(direction, str | None):
-        raise TypeError("a metric is none")
+def _parse_request(item: Any) -> MetricRequest:
+    name, direction = item
+    if isinstance(item, str) or not isinstance(name, str) or not isinstance(direction, str | None):
+        raise TypeError("a metric is not a name and a direction")
     return name, direction
 
 
-def is_staged(found: Any) -> bool:
-    """Say whether an object is an engine of stages or an evaluation, or the class of one."""
-    return _is_kind(found, Engine, Evaluation) or isinstance(found, Varied)
+def is_staged(target: Any) -> bool:
+    """Return whether an object is an engine of stages or an evaluation, or the class of one."""
+    return _is_kind(target, Engine, Evaluation) or isinstance(target, Varied)
 
 
-def _is_kind(found: Any, *kinds: type) -> bool:
-    return issubclass(found, kinds) if isinstance(found, type) else isinstance(found, kinds)
+def _is_kind(target: Any, *kinds: type) -> bool:
+    return issubclass(target, kinds) if isinstance(target, type) else isinstance(target, kinds)
 
 
 STAGED = Kind("engine of stages", is_staged)
-METRIC = Kind("metric", lambda found: _is_kind(found, TupleMetric, Metric))
+METRIC = Kind("metric", lambda target: _is_kind(target, TupleMetric, Metric))
 
 
-def _varied(found: Any, stated: Stated, folders: Folders) -> Varied:
-    if isinstance(found, Varied):
+def _make_varied(target: Any, stated: Stated, folders: Folders) -> Varied:
+    if isinstance(target, Varied):
         if stated.optimize is not None or stated.output is not None:
             raise ConfigError("states its own metrics and output; leave those of the file out")
-        return found
-    made = found() if isinstance(found, type) else found
+        return target
+    engine = target() if isinstance(target, type) else target
     if stated.optimize is not None:
-        return _judged(made, stated, folders).vary()
-    if not isinstance(made, Evaluation):
+        return _evaluate_by(engine, stated, folders).vary()
+    if not isinstance(engine, Evaluation):
         raise ConfigError(
             "is an engine without an evaluation, so the file says what is optimized, as in "
             "metrics: {optimize: accuracy}"
         )
-    seeded = copy(made)
-    seeded.evaluator = made.evaluator.changed(seed=stated.seed)
+    seeded = copy(engine)
+    seeded.evaluator = engine.evaluator.changed(seed=stated.seed)
     return seeded.vary()
 
 
-def _judged(made: Engine | Evaluation, stated: Stated, folders: Folders) -> Evaluation:
-    """The engine judged by the metrics of the file."""
-    engine, own = (made.engine, made.evaluator) if isinstance(made, Evaluation) else (made, None)
-    output = stated.output or getattr(made, "output", None)
-    metric, *others = (_metric(asked, output, folders) for asked in (stated.optimize, *stated.track) if asked)
+def _evaluate_by(source: Engine | Evaluation, stated: Stated, folders: Folders) -> Evaluation:
+    """Return an evaluation of the engine by the metrics of the file."""
+    engine, own = (source.engine, source.evaluator) if isinstance(source, Evaluation) else (source, None)
+    output = stated.output or getattr(source, "output", None)
+    requests = [request for request in (stated.optimize, *stated.track) if request]
+    metric, *others = (_make_metric(request, output, folders) for request in requests)
     cache = own is None or own.cache
     evaluator = MetricEvaluator(metric, others, output=output, cache=cache, seed=stated.seed)
     return Evaluation(engine, evaluator, output=output)
 
 
-def _metric(asked: Asked, output: Any, folders: Folders) -> Any:
-    """A metric of tuples that a path names, or one of the registry."""
-    name, direction = asked
-    found = import_target(name, METRIC, folders) if parse_import_path(name) else name
-    made = found() if isinstance(found, type) and issubclass(found, TupleMetric) else found
-    if isinstance(made, TupleMetric):
-        if direction is not None and objective_of(made) is not Objective.parse(direction):
-            raise ConfigError(f"{name} is to {objective_of(made)}, but direction says {direction}")
-        return made
+def _make_metric(request: MetricRequest, output: Any, folders: Folders) -> Any:
+    """Return a metric of tuples that a path names, or one of the registry."""
+    name, direction = request
+    target = import_target(name, METRIC, folders) if parse_import_path(name) else name
+    metric = target() if isinstance(target, type) and issubclass(target, TupleMetric) else target
+    if isinstance(metric, TupleMetric):
+        if direction is not None and objective_of(metric) is not Objective.parse(direction):
+            raise ConfigError(f"{name} must be {objective_of(metric)}d, but direction says {direction}")
+        return metric
     if output is None or direction is None:
-        return made
-    return registered(made, output=output, objective=direction)
+        return metric
+    return registered(metric, output=output, objective=direction)
 
 
 def _bounded(plan: Plan) -> list[str]:
-    """The metrics of the registry that a constraint is about."""
+    """Return the names of registered metrics that constraints are about."""
     return [bound.measure.name for bound in plan.bounds if not bound.measure.reported]
 
 
-def _asked(form: MetricForm) -> Asked:
+def _request_of(form: MetricForm) -> MetricRequest:
     if form.combine is not None:
-        raise ConfigError(f"{form.name}: an evaluation measures no combination")
+        raise ConfigError(f"{form.name}: an evaluation does not measure combinations")
     return form.name, form.direction

@@ -1,4 +1,4 @@
-"""The candidates of a sweep file evaluated as a list of engine params: what `eval FILE` does."""
+"""The `eval FILE` command: the candidates of a sweep file evaluated as a list of engine params."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ def eval_file(file: Path, options: Options) -> None:
 
     Args:
         file: the sweep file.
-        options: how; where nothing is said of it, the files go beside those of `run`, to `NAME-eval`.
+        options: the options of the command; unless they name a directory, the files go to `NAME-eval`, beside
+            the directory of `run`.
 
     Raises:
-        SweepFileError: the file is wrong, or there is nothing in it that can be evaluated as a list.
+        SweepFileError: the file is wrong, or it cannot be evaluated as a list.
         NoFiniteValueError: no engine params has a finite score.
     """
     plan = read_plan(file)
     with aside():
         engine = import_engine(plan)
         if not isinstance(engine, StagedEngine):
-            raise _refused(
-                plan, ("engine", "target"), f"is no engine of stages; hpometrics run {file} trains it"
+            raise _problem(
+                plan, ("engine", "target"), f"is not an engine of stages; hpometrics run {file} trains it"
             )
         plan = settle(plan, engine)
         _check_listed(plan)
@@ -48,19 +49,19 @@ def eval_file(file: Path, options: Options) -> None:
 
 def _check_listed(plan: Plan) -> None:
     if plan.sampler not in ("list", "grid"):
-        raise _refused(
+        raise _problem(
             plan,
             ("search", "sampler"),
-            f"{plan.sampler} draws what cannot be listed beforehand; choose grid, give a list, "
+            f"{plan.sampler} draws points that cannot be listed beforehand; choose grid, give a list, "
             f"backend: {{list: [...]}}, or search with hpometrics run {plan.file}",
         )
     if plan.bounds:
-        raise _refused(
+        raise _problem(
             plan,
             ("metrics", "constraints"),
-            f"an evaluation of a list holds to none; hpometrics run {plan.file} does",
+            f"an evaluation of a list supports no constraints; hpometrics run {plan.file} does",
         )
 
 
-def _refused(plan: Plan, path: Place, text: str) -> SweepFileError:
+def _problem(plan: Plan, path: Place, text: str) -> SweepFileError:
     return SweepFileError([Problem(plan.document.mark(path), path, text)])

@@ -1,4 +1,4 @@
-"""The first files of a sweep: its file, its engine, and the schema for editors; none is written over."""
+"""The `init` command: the first files of a sweep, namely its file, its engine and the schema for editors."""
 
 from __future__ import annotations
 
@@ -17,46 +17,44 @@ from ..metrics.registry.lookup import find_metric
 from ..metrics.registry.names import MetricName
 
 _SWEEP, _ENGINE, _SCHEMA = "sweep.yaml", "training.py", "sweep.schema.json"
-
-
 _METRICS = ("roc_auc", "accuracy", "log_loss", "ece")
-"""What the starter optimizes, or tracks."""
-_WIDTH = 33  # of what stands before a comment
+"""The metrics that the starter optimizes or tracks."""
+_WIDTH = 33  # of the text before a comment
 
 
 def write_starter(directory: Path, metric: str = _METRICS[0], backend: str = "optuna") -> str:
-    """Write the files of a first sweep and say how to go on; nothing that is there is touched.
+    """Write the files of a first sweep and return the next command; existing files are never overwritten.
 
     Args:
-        directory: where they go.
-        metric: that it optimizes, one of a binary output.
-        backend: `optuna` or `ray`; its pruner is one of both.
+        directory: the folder to write to.
+        metric: the metric that it optimizes, one of a binary output.
+        backend: `optuna` or `ray`; its pruner works on both.
 
     Raises:
-        ConfigError: one of the files is there already, or the engine of the starter cannot feed the metric.
+        ConfigError: one of the files exists already, or the engine of the starter cannot feed the metric.
         MetricNameError, UnknownMetricError, MeasureError: see `find_metric` and `read_measures`.
     """
-    measure = _optimized(metric)
+    measure = _resolve_metric(metric)
     starter = files("hpometrics.runner.starter")
     texts = {name: starter.joinpath(name).read_text(encoding="utf8") for name in (_SWEEP, _ENGINE)}
-    texts[_SWEEP] = "\n".join(_line(line, measure, backend) for line in texts[_SWEEP].split("\n"))
+    texts[_SWEEP] = "\n".join(_fill_line(line, measure, backend) for line in texts[_SWEEP].split("\n"))
     return f"{write_first(directory, texts)}\nnext: hpometrics run {directory / _SWEEP}"
 
 
-def _optimized(name: str) -> Measure:
+def _resolve_metric(name: str) -> Measure:
     parsed = MetricName.parse(name)
     if parsed != parsed.bare:
         raise ConfigError(f"{name}: the starter has one output; name the metric alone, as in {parsed.bare}")
     needs = [extra for entry in find_metric(parsed, BINARY).entries for extra in entry.needs]
     if needs:
-        told = " and ".join(f"{extra}=" for extra in needs)
-        raise ConfigError(f"{name} also reads {told}, which the engine of the starter does not give")
+        inputs = " and ".join(f"{extra}=" for extra in needs)
+        raise ConfigError(f"{name} also reads {inputs}, which the engine of the starter does not give")
     (measure,) = read_measures(Metric(name=name), {None: BINARY}, steers=True)
     return measure
 
 
-def _line(line: str, measure: Measure, backend: str) -> str:
-    """Give a line of the starter with what was asked for in it, its comment where it was."""
+def _fill_line(line: str, measure: Measure, backend: str) -> str:
+    """Return a line of the starter with the requested value, its comment in the same column."""
     values = {
         "  optimize": exact(measure.name),
         "  track": f"[{', '.join(name for name in _METRICS if name != measure.name)}]",
@@ -69,8 +67,8 @@ def _line(line: str, measure: Measure, backend: str) -> str:
     return f"{f'{key}: {values[key]}':<{_WIDTH}} {comment}".rstrip()
 
 
-def _named(text: str, directory: Path) -> str:
-    """Name a sweep that has no name after its folder, so that each has a run directory of its own."""
+def _add_name(text: str, directory: Path) -> str:
+    """Name a sweep without a name after its folder, so that each sweep has its own run directory."""
     name = slug_of(directory.resolve().name)
     lines = text.split("\n")
     if name is None or any(line.startswith("name:") for line in lines):
@@ -80,22 +78,22 @@ def _named(text: str, directory: Path) -> str:
 
 
 def write_first(directory: Path, texts: Mapping[str, str]) -> str:
-    """Write files and the schema beside them, and say so.
+    """Write files and the schema beside them, and return a line that names them.
 
     Raises:
-        ConfigError: one of the files is there already; nothing was written.
+        ConfigError: one of the files exists already; nothing was written.
     """
-    named = {
+    contents = {
         **texts,
-        _SWEEP: _named(texts[_SWEEP], directory),
+        _SWEEP: _add_name(texts[_SWEEP], directory),
         _SCHEMA: json.dumps(json_schema(), indent=1) + "\n",
     }
-    there = [name for name in named if (directory / name).exists()]
-    if there:
+    existing = [name for name in contents if (directory / name).exists()]
+    if existing:
         raise ConfigError(
-            f"{directory / there[0]}: is there already, nothing was written; name another folder"
+            f"{directory / existing[0]}: exists already, nothing was written; name another folder"
         )
     directory.mkdir(parents=True, exist_ok=True)
-    for name, text in named.items():
+    for name, text in contents.items():
         write_text(directory / name, text)
-    return f"saved {', '.join(named)} in {directory}"
+    return f"saved {', '.join(contents)} in {directory}"

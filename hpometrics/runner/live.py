@@ -1,4 +1,4 @@
-"""Progress on stderr: a line per trial that ends and, on a terminal, a live line below them."""
+"""The progress of a sweep on stderr: a line per finished trial and, on a terminal, a live line below them."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 
 _WIDTH = 9  # of a value: 0.0912735
-_SHOWN = 20  # names of values
+_MAX_NAMES = 20  # of values in one warning
 
 
 class Progress:
-    """Says how a sweep goes.
+    """A printer of the progress of a sweep.
 
     Args:
         resolved: the sweep.
-        earlier: records of the trials that are done already.
-        quiet: say nothing.
-        home: where the trials leave their tracebacks.
+        earlier: the records of the trials of earlier runs.
+        quiet: print nothing.
+        home: the run directory, with the tracebacks of the trials.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Progress:
             print(printable_lines(text), file=sys.stderr, flush=True)
 
     def tell(self, record: TrialRecord) -> None:
-        """Print the line of a trial that ended."""
+        """Print the line of a finished trial."""
         if record.state.finished:
             self._finished.append(record)
         better = self._is_better(record)
@@ -76,18 +76,18 @@ class Progress:
             self._live.update(self._live_text())
 
     def _warn_of_missing(self, record: TrialRecord) -> None:
-        """Say of the first trial that came to its end which values it lacks that constraints name."""
+        """Warn of values that constraints name and the first trial to reach its end does not have."""
         if self._warned or record.state not in (TrialState.COMPLETE, TrialState.INFEASIBLE):
             return
         self._warned = True
         for text in record.constraints:
             name = Constraint.parse(text).name
             if not any(math.isfinite(number_in(epoch.values, name)) for epoch in record.epochs):
-                self.say(_missing(text, name, record))
+                self.say(_format_missing(text, name, record))
 
     @contextmanager
     def live(self) -> Iterator[None]:
-        """Keep a line at the bottom of a terminal up to date; elsewhere nothing."""
+        """Show a live line at the bottom of a terminal; do nothing elsewhere."""
         if self._quiet or not sys.stderr.isatty():
             yield
             return
@@ -111,24 +111,24 @@ class Progress:
         return f"{head}{self._retries(record)}  {epochs}  {duration(record.seconds)}  {params}"
 
     def _retries(self, record: TrialRecord) -> str:
-        """Say how often it was tried again, of how often it may be."""
+        """Return the number of retries, and the allowed number."""
         count = len(record.failed_attempts)
         return f"  retry {count}/{self._resolved.config['budget']['retries']}" if count else ""
 
     def _traceback(self, record: TrialRecord) -> list[str]:
-        """Name the file of a failed trial's traceback; a worker that died has left none."""
+        """Return the file of a failed trial's traceback; a worker that died has left none."""
         file = None if self._home is None else self._home.trial(record.number) / "error.txt"
         return [] if file is None or not file.is_file() else [f"trials/{record.number:04d}/error.txt"]
 
     def _live_text(self) -> str:
         states = Counter(word(record.state) for record in self._finished)
-        told = "  ".join(f"{state} {count}" for state, count in sorted(states.items()))
+        counts = "  ".join(f"{state} {count}" for state, count in sorted(states.items()))
         total = self._resolved.trials
         best = "" if self._best is None else f"  best {number(self._best.value)} (#{self._best.number})"
         best = f"  front {len(self._front)}" if self._front else best
         eta = self._seconds_to_go()
-        left = "" if eta is None else f"  eta {duration(eta)}"
-        return f"{len(self._finished)}{f'/{total}' if total else ''}{best}  {told}{left}"
+        remaining = "" if eta is None else f"  eta {duration(eta)}"
+        return f"{len(self._finished)}{f'/{total}' if total else ''}{best}  {counts}{remaining}"
 
     def _seconds_to_go(self) -> float | None:
         now, total = len(self._finished) - self._before, self._resolved.trials
@@ -152,17 +152,17 @@ class Progress:
             return None
 
 
-def _missing(constraint: str, name: str, record: TrialRecord) -> str:
-    there = [other for other in record.picked_values if other != name]
-    told = ", ".join(map(printable, there[:_SHOWN])) + (" ..." if len(there) > _SHOWN else "")
-    why, meant = f"as all others will be that do not report {printable(name)}", value_meant(name, there)
+def _format_missing(constraint: str, name: str, record: TrialRecord) -> str:
+    others = [other for other in record.picked_values if other != name]
+    names = ", ".join(map(printable, others[:_MAX_NAMES])) + (" ..." if len(others) > _MAX_NAMES else "")
+    why, hint = f"as all others will be that do not report {printable(name)}", value_meant(name, others)
     if name in record.picked_values:
         reason = record.epochs[-1].reasons.get(name)
         because = f" ({printable(reason)})" if reason else ""
-        why, meant = f"as {printable(name)} is undefined in each of its epochs{because}", ""
+        why, hint = f"as {printable(name)} is undefined in each of its epochs{because}", ""
     return (
         f"warning: the constraint {printable(constraint)} has no value: "
-        f"trial {record.number} is infeasible, {why}; there are {told}."
-        f"{meant} Have the engine report it, or change the constraint; "
+        f"trial {record.number} is infeasible, {why}; there are {names}."
+        f"{hint} Have the engine report it, or change the constraint; "
         "hpometrics check --probe finds this before a run"
     )

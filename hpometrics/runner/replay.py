@@ -1,4 +1,4 @@
-"""Replay of a sweep: a trial of a run directory trained again under its own conditions, and over seeds."""
+"""Replay of a sweep: a trial of a run directory trained again under recorded conditions and over seeds."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ TellFacts = Callable[[dict[str, Any]], object]
 
 
 class TrialReplay:
-    """A trial of a run directory, ready to be trained again; nothing is written.
+    """A trial of a run directory that can be trained again, without a change of any file.
 
     Args:
-        path: the directory, or the `best.yaml` in it, whose trial it then is.
+        path: the directory, or the `best.yaml` in it that names the trial.
         trial: its number; default: the best.
 
     Raises:
         ConfigError: there is no such directory or trial, or its end cannot be replayed; the engine cannot be
-            imported or does not fit what was run.
+            imported or does not fit the recorded trial.
         RecordError: a file is damaged.
         NoFiniteValueError: no trial is complete.
     """
@@ -47,7 +47,7 @@ class TrialReplay:
     def __init__(self, path: Path, trial: int | None = None) -> None:
         home = RunDirectory(path if path.is_dir() else path.parent)
         self.resolved = home.read()
-        self.record = _record(home, self.resolved, _named_in(path) if trial is None else trial)
+        self.record = _record(home, self.resolved, _parse_trial(path) if trial is None else trial)
         plan = planned_again(home)
         self._engine = import_engine(plan)
         self._plan = settle(plan, self._engine)
@@ -59,7 +59,7 @@ class TrialReplay:
         return f"trial {record.number} of {self.resolved.name}: {target}, {conditions}"
 
     def seed(self, repeat: int) -> int | None:
-        """The seed of a repeat, as it is recorded; of one that was never run, as it would have been."""
+        """Return the recorded seed of a repeat, or the seed that a repeat which never ran would have had."""
         if repeat < len(self.record.repeats):
             return self.record.repeats[repeat].seed
         if repeat == 0:
@@ -67,10 +67,10 @@ class TrialReplay:
         return derive_seed(self._plan.engine_seed, self.record.number, repeat)
 
     def run(self, repeat: int = 0) -> TrialRecord:
-        """Train once; what time has ended when it was recorded ends after as many epochs.
+        """Train once; a run that its time limit ended is trained for the recorded number of epochs.
 
         Raises:
-            KeyboardInterrupt: it was pressed.
+            KeyboardInterrupt: the user pressed Ctrl-C.
         """
         params = self.record.params
         reporter = ListReporter(number=self.record.number, params=params)
@@ -80,10 +80,10 @@ class TrialReplay:
         return again
 
     def run_all(self) -> tuple[TrialRecord, list[TrialRecord]]:
-        """Train every repeat of the trial: what it comes to, and the runs.
+        """Train every repeat of the trial, and return the combined record and the runs.
 
         Raises:
-            KeyboardInterrupt: it was pressed.
+            KeyboardInterrupt: the user pressed Ctrl-C.
         """
         failed = self.record.state is TrialState.FAILED
         repeats = self._plan.config.budget.repeats if failed else max(1, len(self.record.repeats))
@@ -95,17 +95,17 @@ class TrialReplay:
         return trial, runs
 
     def _spec(self, repeat: int) -> RunSpec:
-        done: TrialRecord | Repeat = self.record
+        earlier: TrialRecord | Repeat = self.record
         epochs = len(self.record.epochs)
         if repeat < len(self.record.repeats):
-            done = self.record.repeats[repeat]
-            epochs = done.epochs
-        late = done.ended_by == End.TRIAL_TIME
+            earlier = self.record.repeats[repeat]
+            epochs = earlier.epochs
+        late = earlier.ended_by == End.TRIAL_TIME
         changed = {"trial_time": None, "checkpoints": Keep.NONE} | ({"epochs": epochs} if late else {})
         return RunSpec(**self._measured | changed)
 
     def compare(self, again: TrialRecord) -> Replayed:
-        """Put what was recorded beside what came out."""
+        """Return a comparison of the recorded values with the new ones."""
         versions = {**self.resolved.versions, **self.record.versions}
         failed = again.state is TrialState.FAILED and self.record.state is not TrialState.FAILED
         failure = printable(again.reason or "") if failed else None
@@ -113,7 +113,7 @@ class TrialReplay:
         return Replayed(self._facts(self.record), self._facts(again), versions, failure, objectives)
 
     def _facts(self, record: TrialRecord) -> dict[str, Any]:
-        """The value, the epoch it is from and the tracked values there; of a failed trial the reason."""
+        """Return the value, its epoch and the tracked values there; of a failed trial the reason."""
         if record.state is TrialState.FAILED:
             return {"reason": printable(record.reason or "")}
         values = record.picked_values
@@ -124,15 +124,15 @@ class TrialReplay:
 def replay_trial(
     path: Path, trial: int | None, seeds: int, tell: Tell, tell_facts: TellFacts | None = None
 ) -> int:
-    """Train a trial again, tell whether its value came out, and return the exit code that says it too.
+    """Train a trial again, print whether its value is reproduced, and return the exit code.
 
     Args:
         path: see `TrialReplay`.
         trial: see `TrialReplay`.
-        seeds: train it under so many seeds, the recorded ones first, and tell mean and deviation; at least
-            under those of its repeats.
-        tell: what every line is given to.
-        tell_facts: what is given the same as plain JSON, once.
+        seeds: the number of seeds to train it with, the recorded ones first, to print mean and deviation; at
+            least the seeds of its repeats.
+        tell: called with every line.
+        tell_facts: called once with the same as plain JSON.
 
     Raises:
         HpometricsError, KeyboardInterrupt: see `TrialReplay`.
@@ -146,26 +146,26 @@ def replay_trial(
         for repeat in range(max(seeds, len(every))):
             if repeat == len(every):
                 every.append(replay.run(repeat))
-            tell(f"  seed {replay.seed(repeat)}: {_ended(every[repeat])}")
+            tell(f"  seed {replay.seed(repeat)}: {_format_end(every[repeat])}")
         for metric in replay.resolved.optimized:
-            tell(_spread(metric, every))
+            tell(_format_spread(metric, every))
     if tell_facts is not None:
-        tell_facts(_told(replay, replayed, every))
+        tell_facts(_result_facts(replay, replayed, every))
     return replayed.code
 
 
-def _told(replay: TrialReplay, replayed: Replayed, every: Sequence[TrialRecord]) -> dict[str, Any]:
-    """Give what came out, and of several seeds what each came to."""
+def _result_facts(replay: TrialReplay, replayed: Replayed, every: Sequence[TrialRecord]) -> dict[str, Any]:
+    """Return the result, and for several seeds the result of each."""
     record, metrics = replay.record, list(replay.resolved.optimized)
     conditions = {"trial": record.number, "seed": record.seed, "threads": record.threads}
-    told = {"sweep": replay.resolved.name, **conditions, **replayed.to_json()}
+    facts = {"sweep": replay.resolved.name, **conditions, **replayed.to_json()}
     if len(every) < 2:
-        return told
+        return facts
     seeds = [
         {"seed": replay.seed(repeat), "values": _values(one, metrics), "failure": _failure(one)}
         for repeat, one in enumerate(every)
     ]
-    return {**told, "seeds": seeds, "spread": {metric: _spread_facts(metric, every) for metric in metrics}}
+    return {**facts, "seeds": seeds, "spread": {metric: _spread_facts(metric, every) for metric in metrics}}
 
 
 def _values(record: TrialRecord, metrics: Sequence[str]) -> dict[str, Any]:
@@ -194,8 +194,8 @@ def _record(home: RunDirectory, resolved: Resolved, number: int | None) -> Trial
         number = best_by(records, resolved.optimized, resolved.pick).trial
     record = next((record for record in records if record.number == number), None)
     if record is None:
-        there = ", ".join(str(record.number) for record in records)
-        raise ConfigError(f"{home.path}: has no trial {number}; there are {there or 'none'}")
+        numbers = ", ".join(str(record.number) for record in records)
+        raise ConfigError(f"{home.path}: has no trial {number}; there are {numbers or 'none'}")
     if record.exploits:
         last = record.exploits[-1]
         raise ConfigError(
@@ -210,19 +210,19 @@ def _record(home: RunDirectory, resolved: Resolved, number: int | None) -> Trial
     return record
 
 
-def _named_in(path: Path) -> int | None:
-    """Give the trial that a `best.yaml` is of."""
+def _parse_trial(path: Path) -> int | None:
+    """Return the trial that a `best.yaml` names; None for a directory."""
     if path.is_dir():
         return None
     content = read_document(path).data
     check_format(content, path)
     trial = content.get("trial")
     if not isinstance(trial, int):
-        raise RecordError(f"{path}: is no best.yaml, it names no trial")
+        raise RecordError(f"{path}: is not a best.yaml, it names no trial")
     return trial
 
 
-def _ended(record: TrialRecord) -> str:
+def _format_end(record: TrialRecord) -> str:
     return (
         f"failed: {printable(record.reason or '')}"
         if record.state is TrialState.FAILED
@@ -231,11 +231,11 @@ def _ended(record: TrialRecord) -> str:
 
 
 def _finite(metric: str, records: Sequence[TrialRecord]) -> list[float]:
-    ended = [record.picked_values for record in records if record.state is not TrialState.FAILED]
-    return [value for told in ended if math.isfinite(value := number_in(told, metric))]
+    every = [record.picked_values for record in records if record.state is not TrialState.FAILED]
+    return [value for values in every if math.isfinite(value := number_in(values, metric))]
 
 
-def _spread(metric: str, records: Sequence[TrialRecord]) -> str:
+def _format_spread(metric: str, records: Sequence[TrialRecord]) -> str:
     values = _finite(metric, records)
     failed = len(records) - len(values)
     head = f"{metric} over {len(records)} seeds" + (f", {failed} of which failed" if failed else "")

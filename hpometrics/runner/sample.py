@@ -1,4 +1,4 @@
-"""Sampling: the params of the first trials of a sweep, drawn as `run` draws them, before anything is run."""
+"""A sample of the first trials of a sweep: their params, drawn before a run exactly as `run` draws them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ..backends.plugins import find_class
 from ..config.plan import Plan
 from ..direction import MINIMIZE
 
-_NEVER_LOOK = ("list", "grid", "random", "qmc")
+_NEVER_LEARN = ("list", "grid", "random", "qmc")
 _STARTUP = ("n_startup_trials", "population_size")
-"""What samplers that learn call the number of trials that they draw before they look at a value."""
-_UNSEEN = 0.0  # what a trial is told in the place of a value that no sampler looks at
+"""The arguments by which samplers that learn name the number of trials before they use a value."""
+_PLACEHOLDER = 0.0  # the value of every trial, which no sampler uses
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The params of trial 0, 1 and so on, as many as were asked for and depend on no value.
+    """The params of trial 0, 1 and so on, as many as were requested and do not depend on a value.
 
-    `learner` is the sampler that draws the next trial from the values of those before; None where it was not
-    asked for, or the budget has no more trials.
+    `learner` is the sampler that draws the next trial from the values of earlier ones; None if the next trial
+    was not requested, or is beyond the budget.
     """
 
     params: tuple[dict[str, Any], ...]
@@ -37,15 +37,15 @@ def sample(plan: Plan, count: int) -> Sample:
     """Draw the params of the first trials.
 
     Args:
-        plan: of the sweep; its engine is not imported.
-        count: of how many trials.
+        plan: the plan of the sweep, whose engine is not imported.
+        count: the number of trials.
     """
-    wanted = count if plan.trials is None else min(count, plan.trials)
-    blind = wanted if plan.sampler in _NEVER_LOOK else min(wanted, max(1, _startup_trials(plan)))
-    return Sample(tuple(_drawn(plan, blind)), plan.sampler if blind < wanted else None)
+    requested = count if plan.trials is None else min(count, plan.trials)
+    blind = requested if plan.sampler in _NEVER_LEARN else min(requested, max(1, _startup_trials(plan)))
+    return Sample(tuple(_draw(plan, blind)), plan.sampler if blind < requested else None)
 
 
-def _drawn(plan: Plan, count: int) -> Iterator[dict[str, Any]]:
+def _draw(plan: Plan, count: int) -> Iterator[dict[str, Any]]:
     with without_notices():
         sampler = make_sampler(plan.sampler_spec, plan.config.search.seed)
         optimized = {measure.name: measure.objective or MINIMIZE for measure in plan.objectives}
@@ -53,10 +53,10 @@ def _drawn(plan: Plan, count: int) -> Iterator[dict[str, Any]]:
         reserve(study, count, plan.points)
         while trial := claim(study):
             yield plan.space.suggest(trial)
-            study.tell(trial, [_UNSEEN] * len(optimized))
+            study.tell(trial, [_PLACEHOLDER] * len(optimized))
 
 
 def _startup_trials(plan: Plan) -> int:
-    found, given = find_class("sampler", plan.sampler_spec, SAMPLERS)
-    known = signature(found).parameters
-    return next(int(given.get(name, known[name].default)) for name in _STARTUP if name in known)
+    sampler_class, arguments = find_class("sampler", plan.sampler_spec, SAMPLERS)
+    parameters = signature(sampler_class).parameters
+    return next(int(arguments.get(name, parameters[name].default)) for name in _STARTUP if name in parameters)

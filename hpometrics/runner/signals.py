@@ -1,4 +1,4 @@
-"""Interrupts: the signals that ask a sweep to stop, raised where it works, and the exit code of each."""
+"""The signals that ask a sweep to stop, raised as interrupts, and the exit code of each."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType
 
 CTRL_C = 130
-_heard: list[
-    int
-] = []  # signals that were raised; compiled code, as Ray's, raises a bare KeyboardInterrupt then
+_signals: list[int] = []
+"""The signals that were raised: compiled code such as Ray's replaces an `Interrupt` by KeyboardInterrupt."""
 
 
 class Interrupt(KeyboardInterrupt):
-    """A signal that asks to stop as Ctrl-C does: SIGTERM of a scheduler, SIGHUP of a terminal that closes.
+    """A signal that asks to stop like Ctrl-C: SIGTERM of a scheduler, SIGHUP of a closed terminal.
 
     Attributes:
-        code: what a shell calls a process that the signal ended: 128 and its number.
+        code: the exit code of a process that the signal ended, 128 plus its number.
     """
 
     def __init__(self, number: int) -> None:
@@ -27,31 +26,31 @@ class Interrupt(KeyboardInterrupt):
 
 
 def exit_code(interrupt: KeyboardInterrupt) -> int:
-    """Return the exit code that tells what has interrupted a command.
+    """Return the exit code of an interrupted command.
 
     >>> exit_code(KeyboardInterrupt()), exit_code(Interrupt(signal.SIGTERM))
     (130, 143)
     """
     if isinstance(interrupt, Interrupt):
         return interrupt.code
-    return 128 + _heard[-1] if _heard else CTRL_C
+    return 128 + _signals[-1] if _signals else CTRL_C
 
 
 @contextmanager
 def raising_interrupts() -> Iterator[None]:
-    """Raise `Interrupt` at each SIGTERM and SIGHUP; what is ignored (as `nohup` has it) stays ignored."""
+    """Raise `Interrupt` at each SIGTERM and SIGHUP; signals that `nohup` or others ignore stay ignored."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may say what a signal does
+        yield  # only the main thread may handle signals
         return
-    asking = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
-    _heard.clear()
+    numbers = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+    _signals.clear()
     with ExitStack() as before:
-        for number in asking:
+        for number in numbers:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 before.callback(signal.signal, number, signal.signal(number, _raise))
         yield
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
-    _heard.append(number)
+    _signals.append(number)
     raise Interrupt(number)

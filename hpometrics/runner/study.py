@@ -1,4 +1,4 @@
-"""The study of a run directory: opened as it was left, with a slot per trial and a lock per worker."""
+"""The study of a run directory: opened, published to a shared storage, checked and restored."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ SWEEP = f"{PREFIX}sweep"
 
 
 def publish(study: optuna.Study, job: Job) -> None:
-    """Write what the sweep is about into its study, unless it is there; a worker's word does not count.
+    """Write the resolved sweep into its study, unless it is stored already; a worker writes nothing.
 
     Raises:
-        ConfigError: the trials of the study were made by another sweep; each difference is told.
-        RecordError: what is there does not read.
+        ConfigError: another sweep made the trials of the study; the message lists the differences.
+        RecordError: the stored sweep cannot be parsed.
     """
     before = published(study)
     if not job.leads:
@@ -51,20 +51,20 @@ def publish(study: optuna.Study, job: Job) -> None:
 
 
 def published(study: optuna.Study) -> Resolved | None:
-    """Read what a study says of its sweep; None if it says nothing.
+    """Return the sweep that is stored in a study; None if there is none.
 
     Raises:
-        RecordError: it does not read.
+        RecordError: it cannot be parsed.
     """
     text = get_attribute(study.user_attrs, SWEEP)
     return None if text is None else parse_resolved(str(text), f"the study {study.study_name}")
 
 
 def check_published(job: Job, fresh: bool) -> None:
-    """Refuse, before there is a directory, to join a study of another sweep, or to start over under others.
+    """Check the study in a shared storage before the run directory is created.
 
     Raises:
-        ConfigError: the study in the shared storage is another one, or is there.
+        ConfigError: the study is of another sweep, or exists although `fresh` starts over.
     """
     place, name = storage_of(job.plan.config.backend), job.plan.name
     if not is_shared(place):
@@ -72,25 +72,23 @@ def check_published(job: Job, fresh: bool) -> None:
     with storing():
         storage = open_storage(url_of(place))
         try:
-            there = job.plan.name in optuna.get_all_study_names(storage)
-            before = (
-                published(optuna.load_study(study_name=job.plan.name, storage=storage)) if there else None
-            )
+            exists = name in optuna.get_all_study_names(storage)
+            before = published(optuna.load_study(study_name=name, storage=storage)) if exists else None
         finally:
             close_storage(storage)
-    if there and fresh:
+    if exists and fresh:
         raise ConfigError(
-            f"--fresh: {written(place)} has a study {name!r}, at which others may work; give the "
+            f"--fresh: {written(place)} has a study {name!r}, which others may work on; give the "
             "sweep another name, or delete the study with: optuna delete-study"
         )
     _check_same(before, job)
 
 
 def _check_same(before: Resolved | None, job: Job) -> None:
-    found = [] if before is None else changes(before, job.resolved)
-    fatal = any(change.fatal for change in found)
-    if fatal or (found and not job.extend):
-        lines = "\n".join(map(str, found))
+    differences = [] if before is None else changes(before, job.resolved)
+    fatal = any(change.fatal for change in differences)
+    if fatal or (differences and not job.extend):
+        lines = "\n".join(map(str, differences))
         raise ConfigError(
             f"the study {job.plan.name}: its trials were made by another sweep:\n{lines}\n"
             f"{'give the sweep another name' if fatal else '--extend goes on'}"
@@ -99,23 +97,23 @@ def _check_same(before: Resolved | None, job: Job) -> None:
 
 @contextmanager
 def opened_study(job: Job, locks: TrialLocks, verbose: bool = False) -> Iterator[optuna.Study]:
-    """Open the study of a job's directory, new or as it was left; Optuna's own log is for the verbose.
+    """Open or create the study of a sweep; only `verbose` shows Optuna's own log.
 
     Raises:
-        HpometricsError: a sampler or pruner is not well formed, or the stored study is about something else.
-        DiskError: at any time, the study cannot be read or written.
+        HpometricsError: a sampler or pruner is not well formed, or the stored study is of another sweep.
+        DiskError: the study cannot be read or written, at any time within the context.
     """
     with _opened(job, verbose) as study:
         locks.attend(study)
-        _tell_the_finished(study, job, locks)
+        _finish_trials(study, job, locks)
         yield study
 
 
 def read_study(job: Job) -> dict[int, StudyTrial] | None:
-    """Read what the study of a run directory knows of its trials; None if it is damaged.
+    """Return the trials in the study of a run directory; None if the study is damaged.
 
     Raises:
-        DiskError: it is busy, or cannot be read at this moment.
+        DiskError: the study is busy, or cannot be read at this moment.
     """
     path = study_file(job)
     if path is not None and not path.exists():
@@ -131,57 +129,57 @@ def read_study(job: Job) -> dict[int, StudyTrial] | None:
         with _opened(job) as study:
             check_trials(study)
             return read_trials(study, job.plan.space)
-    except Exception as err:  # what is damaged within a value, any part of Optuna may notice
+    except Exception as err:  # any part of Optuna may notice a damaged value
         if not tells_of_damage(err) or _may_be_another(job, err):
             raise
         return None
 
 
-def restore_study(job: Job, known: Mapping[int, StudyTrial] | None) -> str | None:
-    """Make a study again that is damaged, contradicts the records, or has open trials of another space.
+def restore_study(job: Job, trials: Mapping[int, StudyTrial] | None) -> str | None:
+    """Create a study again that is damaged, contradicts the records, or has open trials of another space.
 
     Args:
-        job: of the study.
-        known: what it knows; None if it is damaged.
+        job: the context of the sweep.
+        trials: the trials in the study; None if it is damaged.
 
     Returns:
-        What was done; None where nothing had to be.
+        A line on what was done; None if the study is fine.
 
     Raises:
         ConfigError: a worker is at work on a trial of it.
     """
     path, records = study_file(job), job.directory.records()
-    is_current = known is not None and all(trial.is_current for trial in known.values())
-    if known is not None and is_current and all(_agrees(known.get(one.number), one) for one in records):
+    is_current = trials is not None and all(trial.is_current for trial in trials.values())
+    if trials is not None and is_current and all(_agrees(trials.get(one.number), one) for one in records):
         return None
     job.directory.check_no_worker()
-    there = path is not None and path.exists()
-    aside = f"; the old one is kept as {put_aside_study(path).name}" if path is not None and there else ""
+    exists = path is not None and path.exists()
+    aside = f"; the old one is kept as {put_aside_study(path).name}" if path is not None and exists else ""
     with _opened(job) as study:
         restore(study, records, job.plan.space, job.plan.points)
     name = f"the study {job.plan.name}" if path is None else job.directory.named(path)
     return (
-        f"{name} was {'damaged' if known is None else 'not that of the trials'}, made again from them{aside}"
+        f"{name} was {'damaged' if trials is None else 'not that of the trials'}, made again from them{aside}"
     )
 
 
 def reserve_slots(study: optuna.Study, job: Job) -> None:
-    """Add the slots that are missing; where only time or target end the sweep, one at a time."""
+    """Add the missing slots; one at a time where only time or target end the sweep."""
     total = job.plan.trials
     if total is None:
-        there = study.get_trials(deepcopy=False)
-        total = len(there) + all(trial.state is not OptunaState.WAITING for trial in there)
+        trials = study.get_trials(deepcopy=False)
+        total = len(trials) + all(trial.state is not OptunaState.WAITING for trial in trials)
     reserve(study, total, job.plan.points)
 
 
 def has_open_trials(study: optuna.Study, job: Job) -> bool:
-    """Say whether a trial of the budget waits, or was left by a worker."""
-    _, left = open_trials(study)
-    return any(job.plan.trials is None or trial.number < job.plan.trials for trial in left)
+    """Return whether a trial of the budget is waiting or running."""
+    _, trials = open_trials(study)
+    return any(job.plan.trials is None or trial.number < job.plan.trials for trial in trials)
 
 
 def is_over(study: optuna.Study, job: Job) -> bool:
-    """Say whether trials of any process have reached `budget.target`, or used up `budget.failures`."""
+    """Return whether trials of any process have reached `budget.target` or used up `budget.failures`."""
     budget = job.plan.config.budget
     if job.over:
         return True
@@ -196,35 +194,35 @@ def is_over(study: optuna.Study, job: Job) -> bool:
 def _opened(job: Job, verbose: bool = False) -> Iterator[optuna.Study]:
     optuna.logging.set_verbosity(optuna.logging.INFO if verbose else optuna.logging.WARNING)
     with storing():
-        storage = open_storage(_place(job))
+        storage = open_storage(_study_place(job))
         try:
-            yield _study(job, storage)
+            yield _open_study(job, storage)
         finally:
             close_storage(storage)
 
 
 def _may_be_another(job: Job, error: Exception) -> bool:
-    """Say whether a study may be refused since the sweep has changed, which no file says any more."""
+    """Return whether a study may be refused because of a change to the sweep that no file shows any more."""
     refusals = (NewerFormatError, ObjectiveError, RecordError)
     return not job.directory.is_known and isinstance(error, refusals)
 
 
-def _agrees(known: StudyTrial | None, record: TrialRecord) -> bool:
-    """Say whether a study has a trial, has begun one that has ended, and knows the same of both's end."""
-    if known is None:
+def _agrees(trial: StudyTrial | None, record: TrialRecord) -> bool:
+    """Return whether a study has a trial, has started it if it is finished, and has the same result."""
+    if trial is None:
         return False
     if not record.state.finished:
         return True
-    other = known.record
+    other = trial.record
     if not other.state.finished:
         return other.state is not TrialState.WAITING
     return (other.value, other.epoch, other.given) == (record.value, record.epoch, record.given)
 
 
-def _study(job: Job, storage: optuna.storages.BaseStorage) -> optuna.Study:
+def _open_study(job: Job, storage: optuna.storages.BaseStorage) -> optuna.Study:
     plan, search = job.plan, job.plan.config.search
     optimized = job.resolved.optimized
-    on_ray = plan.config.backend.name == "ray"  # there a scheduler stops trials
+    on_ray = plan.config.backend.name == "ray"  # where a scheduler stops trials
     pruner = None if on_ray or search.pruner is None else search.pruner.spec
     study = open_study(
         storage,
@@ -241,12 +239,12 @@ def _study(job: Job, storage: optuna.storages.BaseStorage) -> optuna.Study:
 
 
 def study_file(job: Job) -> Path | None:
-    """Give the file of the run directory that the study is in; None if it is in memory or elsewhere."""
+    """Return the study's file in the run directory; None if the study is in memory or elsewhere."""
     files = {"sqlite": job.directory.study, "journal": job.directory.journal}
     return files.get(storage_of(job.plan.config.backend))
 
 
-def _place(job: Job) -> str | Path:
+def _study_place(job: Job) -> str | Path:
     storage = storage_of(job.plan.config.backend)
     if storage == "memory" and job.directory.records():
         path = job.directory.label
@@ -254,13 +252,13 @@ def _place(job: Job) -> str | Path:
     return study_file(job) or (url_of(storage) if is_shared(storage) else storage)
 
 
-def _tell_the_finished(study: optuna.Study, job: Job, locks: TrialLocks) -> None:
-    """Tell the study of trials whose worker died after it wrote their end, before it told."""
+def _finish_trials(study: optuna.Study, job: Job, locks: TrialLocks) -> None:
+    """Write the results of trials to the study whose worker died after it had written their record."""
     finished = {record.number: record for record in job.directory.records() if record.state.finished}
     if finished and max(finished) >= open_trials(study)[0]:
         raise ConfigError(
-            f"{job.directory.label}: the study does not know the {len(finished)} finished trials that are "
-            "here: hpometrics run makes them known to it"
+            f"{job.directory.label}: the study does not have the {len(finished)} finished trials of "
+            "the directory; hpometrics run adds them"
         )
 
     def take(number: int) -> bool:

@@ -1,6 +1,7 @@
-"""The `run` command: import, settle, open the directory, carry out, print the results, stamp their files.
+"""The `run` command: import the engine, open the directory, run the trials, print and stamp the results.
 
-Whatever differs from what it says, or cannot be read, makes a `run` look for itself.
+A second `run` of a finished sweep only compares the stamp and prints the results again. If the stamp cannot
+be read or differs from the directory, `run` checks everything itself.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ from .study import check_published, study_file
 class Stamp:
     """The digests of a finished sweep.
 
-    `question` is of the sweep file and what `--set` changes of it, `files` of the size and the time of every
-    file of the run directory, and of the module of the engine, which is at `engine` if it is a file.
+    `question` is the digest of the sweep file and of the changes by `--set`. `files` is the digest of size
+    and time of every file of the run directory and of the engine's module, the file `engine` if it has one.
     """
 
     question: str
@@ -62,16 +63,16 @@ class Stamp:
 
     @classmethod
     def of(cls, home: RunDirectory, question: str, engine: str | None) -> Self:
-        """Compute the stamp of a run directory as it stands.
+        """Compute the stamp of the current state of a run directory.
 
         Raises:
-            OSError: a file of it cannot be looked at.
+            OSError: a file of it cannot be examined.
         """
-        return cls(question, engine, _digest([*_facts(home.path), engine and _fact(engine)]))
+        return cls(question, engine, _digest([*_file_facts(home.path), engine and _size_and_time(engine)]))
 
     @classmethod
     def read(cls, home: RunDirectory) -> Self | None:
-        """Read the stamp of a run directory; None where it is damaged, or of another version.
+        """Read the stamp of a run directory; return None if it is damaged or of another version.
 
         Raises:
             OSError: there is none.
@@ -83,27 +84,27 @@ class Stamp:
         return stamp if stamp.format == FORMAT and isinstance(stamp.engine, str | None) else None
 
     def write(self, home: RunDirectory) -> None:
-        """Write it, where the disk has room for it; without it the next run takes longer."""
+        """Write the stamp if the disk has room for it; without it the next run takes longer."""
         with suppress(DiskError), atomic_write(home.stamp, sync=False) as file:
             file.write(json.dumps(asdict(self)).encode())
 
 
 def print_finished(document: Document, quiet: bool = False, as_json: bool = False) -> bool:
-    """Print again what a sweep has found that has nothing left to do; otherwise, or in doubt, do nothing.
+    """Print the results of a finished sweep again; do nothing if it is not finished, or in doubt.
 
     Args:
-        document: the sweep file, with what is set in place of what stands there.
+        document: the sweep file with the overrides of the command.
         quiet: print the results only.
         as_json: print them as JSON.
 
     Returns:
-        Whether it was printed.
+        Whether they were printed.
 
     Raises:
-        ConfigError: the directory is a symbolic link or holds one, or is another user's.
+        ConfigError: the directory is a symbolic link, contains one, or belongs to another user.
     """
     home = RunDirectory(path_of(document))
-    if not os.path.isfile(home.stamp):  # unlike that of a Path, False where no file can be called so
+    if not os.path.isfile(home.stamp):  # unlike Path.is_file, False for an impossible name
         return False
     home.check_private()
     if not _is_as_stamped(home, document):
@@ -111,8 +112,8 @@ def print_finished(document: Document, quiet: bool = False, as_json: bool = Fals
     resolved, records = home.read(), home.records()
     if not quiet:
         print(printable_lines(opening(home, resolved, records)), file=sys.stderr, flush=True)
-    told = status_json(home.path) if as_json else printable_lines(results_text(home, resolved, records))
-    print(told, flush=True)
+    text = status_json(home.path) if as_json else printable_lines(results_text(home, resolved, records))
+    print(text, flush=True)
     return True
 
 
@@ -120,35 +121,35 @@ def _is_as_stamped(home: RunDirectory, document: Document) -> bool:
     try:
         stamp = Stamp.read(home)
         return stamp is not None and stamp == Stamp.of(home, question_of(document), stamp.engine)
-    except (OSError, ValueError):  # something has gone, or goes in this moment; a path that is none
+    except (OSError, ValueError):  # a file has disappeared; or an impossible path
         return False
 
 
 def question_of(document: Document) -> str:
-    """Return the digest of what a sweep file asks, of its place and of the version that understands it."""
+    """Return the digest of the content of a sweep file, of its path and of the version of this package."""
     file = str(Path(document.source).absolute())
     return _digest([__version__, file, document.text, document.data])
 
 
 def path_of(document: Document) -> Path:
-    """Return the run directory that a document names, whose structure nobody has checked yet."""
+    """Return the run directory that a document names; its structure is not checked yet."""
     results, name = document.data.get("results"), document.data.get("name")
     directory = results.get("dir") if isinstance(results, dict) else None
     return Path(str(directory or f"runs/{name or slug_of(Path(document.source).stem)}"))
 
 
-def _facts(home: Path) -> Iterator[list[Any]]:
-    """Yield name, size and time of each file; what is hidden beside the trials are locks and the stamp."""
+def _file_facts(home: Path) -> Iterator[list[Any]]:
+    """Yield name, size and time of each file, without the hidden locks and the stamp beside the trials."""
     for folder, folders, names in os.walk(home):
         if folder == str(home):
             folders[:], names = ([name for name in some if name[0] != "."] for some in (folders, names))
         folders.sort()
         for name in sorted(names):
             path = os.path.join(folder, name)
-            yield [os.path.relpath(path, home), *_fact(path)]
+            yield [os.path.relpath(path, home), *_size_and_time(path)]
 
 
-def _fact(path: str) -> list[int]:
+def _size_and_time(path: str) -> list[int]:
     facts = os.stat(path, follow_symlinks=False)
     return [facts.st_size, facts.st_mtime_ns]
 
@@ -172,10 +173,10 @@ class Options:
 
 
 def run_command(plan: Plan, options: Options) -> int:
-    """Run a sweep, or go on with it; print its results and return the exit code.
+    """Run or resume a sweep, print its results and return the exit code.
 
     Raises:
-        HpometricsError: something is wrong, found before the first trial.
+        HpometricsError: something is wrong; it is raised before the first trial.
     """
     question = question_of(plan.document)
     with aside():
@@ -184,7 +185,7 @@ def run_command(plan: Plan, options: Options) -> int:
     check_published(job, options.fresh)
     with (
         raising_interrupts(),
-        job.directory.opened(_text(job), job.resolved, fresh=options.fresh, extend=options.extend),
+        job.directory.opened(_stored_text(job), job.resolved, fresh=options.fresh, extend=options.extend),
     ):
         mended = list(mend(job))
         earlier = job.directory.records()
@@ -199,29 +200,29 @@ def run_command(plan: Plan, options: Options) -> int:
                 _backend(job, options.verbose)(job)
         except KeyboardInterrupt as interrupt:
             _conclude(job, progress, quiet=True)
-            progress.say(_interrupted(job))
+            progress.say(_format_interrupted(job))
             return exit_code(interrupt)
         code = _conclude(job, progress, as_json=options.as_json)
         records = job.directory.records()
         failed = [record for record in records if record.state is TrialState.FAILED]
         if job.fails(len(failed)):
-            progress.say(_why_failed(failed))
+            progress.say(_format_failures(failed))
             return TOO_MANY_FAILED
         if code == OK and _is_finished(job, records):
             _stamp(job, question)
         return code
 
 
-def _text(job: Job) -> str:
-    """Give the sweep file as it is kept: who logs in at a storage is left out."""
+def _stored_text(job: Job) -> str:
+    """Return the text of the sweep file without the credentials of its storage."""
     storage = storage_of(job.plan.config.backend)
     return job.plan.document.text.replace(storage, written(storage))
 
 
 def _backend(job: Job, verbose: bool) -> Callable[[Job], None]:
-    """Give what carries the job out, its host's own log silenced unless asked for."""
+    """Return the function that runs the trials; only `verbose` shows the backend's own log."""
     if job.plan.config.backend.name == "ray":
-        from .ray_sweep import run_on_ray  # the host that a sweep does not use is not loaded
+        from .ray_sweep import run_on_ray  # only the backend of the sweep is loaded
 
         return partial(run_on_ray, verbose=verbose)
     settings = job.plan.config.backend.optuna
@@ -235,7 +236,7 @@ def _backend(job: Job, verbose: bool) -> Callable[[Job], None]:
 
 
 def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool = False) -> int:
-    """Write what is left of the sweep, print it, and return the exit code."""
+    """Write and print the results of the sweep, and return the exit code."""
     home, resolved = job.directory, job.resolved
     records = home.records()
     write_text(home.table, trials_csv(records, resolved))
@@ -266,14 +267,14 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool =
 
 
 def _report(job: Job) -> None:
-    """Write the report that the sweep file asks for, once the verdict is drawn that it shows."""
+    """Write the report of the sweep file's kind; it shows the verdict, which must exist already."""
     kind = job.plan.config.results.report
     if kind != "none":
         write_report(job.directory.label, kind)
 
 
 def _is_finished(job: Job, records: Sequence[TrialRecord]) -> bool:
-    """Check whether another run of the same file would have nothing to do and find the same."""
+    """Return whether another run of the same file would have nothing to do."""
     if study_file(job) is None or not all(record.state.finished for record in records):
         return False
     total = job.plan.trials
@@ -281,14 +282,14 @@ def _is_finished(job: Job, records: Sequence[TrialRecord]) -> bool:
 
 
 def _stamp(job: Job, question: str) -> None:
-    """Stamp the directory of a finished sweep; one in which files come and go has none."""
+    """Stamp the directory of a finished sweep, unless its files change meanwhile."""
     module = None if isinstance(job.engine, Program) else sys.modules.get(job.engine.target.partition(":")[0])
     with suppress(OSError):
         Stamp.of(job.directory, question, getattr(module, "__file__", None)).write(job.directory)
 
 
-def _why_failed(failed: Sequence[TrialRecord]) -> str:
-    """Name the reasons of failed trials, each once."""
+def _format_failures(failed: Sequence[TrialRecord]) -> str:
+    """Return the reasons of failed trials, each once."""
     trials: dict[str, list[str]] = {}
     for record in failed:
         reason = printable((record.reason or "").partition("\n")[0])
@@ -298,9 +299,9 @@ def _why_failed(failed: Sequence[TrialRecord]) -> str:
     return "\n".join([head, *lines])
 
 
-def _interrupted(job: Job) -> str:
-    done, total = sum(record.state.finished for record in job.directory.records()), job.plan.trials
+def _format_interrupted(job: Job) -> str:
+    count, total = sum(record.state.finished for record in job.directory.records()), job.plan.trials
     settings = [part for text in job.plan.document.assignments for part in ("--set", text)]
     again = shlex.join(["hpometrics", "run", str(job.plan.file), *settings])
-    told = f"interrupted: {done}{f' of {total}' if total else ''} trials are done. Go on with:\n  {again}"
-    return redacted(told)
+    text = f"interrupted: {count}{f' of {total}' if total else ''} trials are done. Go on with:\n  {again}"
+    return redacted(text)

@@ -274,7 +274,7 @@ def test_an_evaluation_has_one_objective(sweep, folder):
     """Its best.json has one score; both commands refuse several."""
     result = sweep(SWEEP.replace("toy_engine:trade, output: binary", "toy_stages:Guesser"))
     assert result.exit_code == 2
-    assert "an evaluation of engine params has one metric that is optimized, and here are 2" in result.stderr
+    assert "an evaluation of engine params optimizes one metric, got 2" in result.stderr
     assert called("eval", "sweep.yaml").exit_code == 2
 
 

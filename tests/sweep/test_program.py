@@ -74,7 +74,7 @@ def test_a_null_is_undefined_with_its_reason(run):
     """The epochs before it count."""
     _, home = run(told("null").replace("epochs: 3", "epochs: 9"))
     record = home.records()[0]
-    assert record.epoch == 2 and record.epochs[3].reasons["log_loss"] == "the program told null"
+    assert record.epoch == 2 and record.epochs[3].reasons["log_loss"] == "the program printed null"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_null_is_undefined_with_its_reason(run):
     [
         ("fails", "ended with exit code 1: out of luck"),
         ("complains", "ended with exit code 1: no such file: data.csv"),
-        ("skips", 'the next epoch is 1, but the program tells: {"epoch": 2'),
+        ("skips", 'the next epoch is 1, but the program printed: {"epoch": 2'),
     ],
 )
 def test_a_program_that_fails_is_a_failed_trial(run, mode, message):
@@ -130,9 +130,9 @@ def test_check_shows_the_command(sweep, folder):
         (
             "optimize: cross_entropy",
             "track_examples: true, optimize: cross_entropy",
-            "a program tells values",
+            "a program reports values",
         ),
-        ("optimize: cross_entropy", "optimize: {combine: {log_loss: 1, brier: 2}}", "a program tells single"),
+        ("optimize: cross_entropy", "optimize: {combine: {log_loss: 1, brier: 2}}", "a program reports single"),
     ],
 )
 def test_what_a_program_cannot_do_is_refused(old, new, message):
@@ -177,4 +177,4 @@ def test_a_program_without_an_epoch_in_its_time_has_failed(run):
     text = told().replace("epochs: 3", "trials: 1, epochs: 3, trial_time: 0.001s")
     result, home = run(text)
     assert result.exit_code == 3
-    assert "trial_time: the program has told no epoch in 0.001 seconds" in str(home.records()[0].reason)
+    assert "trial_time: the program has printed no epoch in 0.001 seconds" in str(home.records()[0].reason)

@@ -369,7 +369,7 @@ def test_another_sweep_of_the_name_is_refused(folder, url):
     code, err = called("run", "other.yaml")
     assert code == 2 and "its trials were made by another sweep:\n  budget.epochs: 3 -> 2" in err
     code, err = called("run", "sweep.yaml", "--fresh")
-    assert code == 2 and "at which others may work; give the sweep another name" in err
+    assert code == 2 and "which others may work on; give the sweep another name" in err
     (folder / "other.yaml").write_text(other)
     code, err = called("run", "other.yaml")
     assert code == 0, err
@@ -440,7 +440,7 @@ def test_a_sweep_and_its_epochs_may_be_long(folder, url):
 def test_a_worker_names_what_it_looks_for(folder):
     """A URL that nobody answers; flags that mean nothing beside a directory."""
     result = CliRunner().invoke(main, ["worker", "runs/sweep", "--study", "x"])
-    assert result.exit_code == 2 and "--study goes with a URL" in result.stderr
+    assert result.exit_code == 2 and "use --study with a URL" in result.stderr
     result = CliRunner().invoke(main, ["worker", "redis://ada:secret@h"])
     assert result.exit_code == 2 and "redis:// is no storage" in result.stderr
     assert "secret" not in result.stderr

@@ -160,7 +160,7 @@ def test_a_target_may_have_a_base(sweep, folder):
         (
             "mae",
             "{metric: toy_stages:Near, direction: minimize}",
-            "metrics: toy_stages:Near is to maximize, but direction says minimize",
+            "metrics: toy_stages:Near must be maximized, but direction says minimize",
         ),
         (
             "optimize: mae, track: [toy_stages:Distance, rmse]",
@@ -227,7 +227,7 @@ def test_constraints_are_about_scores(sweep, folder):
     wrong = sweep(f"{OWN}metrics: {{constraints: ['rmse <= 2']}}\n", "--fresh")
     assert wrong.exit_code == 2
     assert (
-        "metrics.constraints: rmse <= 2: the evaluation measures no rmse; it measures Distance, "
+        "metrics.constraints: rmse <= 2: the evaluation does not measure rmse; it measures Distance, "
         in wrong.stderr
     )
 
@@ -275,7 +275,7 @@ def test_a_best_json_says_what_its_file_stated(swept, folder):
     told["evaluation"]["stated"] = {"target": "toy_stages:Guesser", "optimise": "mae"}
     path.write_text(json.dumps(told))
     broken = replayed(str(path))
-    assert (broken.exit_code, "evaluation.stated is not what a sweep file says" in broken.stderr) == (2, True)
+    assert (broken.exit_code, "evaluation.stated is not the record of a sweep file" in broken.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("name", ["target", "file", "given", "optimize", "track", "output", "seed"])
@@ -332,7 +332,7 @@ def test_a_file_is_evaluated_as_a_list(sweep, swept, folder):
 @pytest.mark.parametrize(
     ("text", "arguments", "message"),
     [
-        (changed("grid", "tpe", STAGED), (), "search.sampler: tpe draws what cannot be listed beforehand"),
+        (changed("grid", "tpe", STAGED), (), "search.sampler: tpe draws points that cannot be listed beforehand"),
         (SWEEP, (), "engine.target: is no engine of stages; hpometrics run sweep.yaml trains it"),
         (STAGED, ("toy_stages:POINTS",), "sweep.yaml has its own list; leave toy_stages:POINTS out"),
         (changed("track:", "constraints: ['mae <= 9'], track:", STAGED), (), "of a list holds to none"),

@@ -64,7 +64,7 @@ def test_what_is_there_is_not_touched(folder):
     """Refused before anything is written."""
     (folder / "training.py").write_text("mine")
     result = call("init")
-    assert result.exit_code == 2 and "training.py: is there already, nothing was written" in result.stderr
+    assert result.exit_code == 2 and "training.py: exists already, nothing was written" in result.stderr
     assert not (folder / "sweep.yaml").exists() and (folder / "training.py").read_text() == "mine"
 
 

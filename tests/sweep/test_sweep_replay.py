@@ -178,7 +178,7 @@ def test_a_complete_trial_that_fails_is_told(swept, folder):
         ([HOME, "--trial", "9"], f"{HOME}: has no trial 9; there are 0, 1, 2, 3"),
         (["."], "is not a run directory; it has no sweep.resolved.yaml"),
         ([HOME, "toy_engine:train"], "MODULE:EVALUATION is for a best.json"),
-        ([f"{HOME}/sweep.yaml"], "is no best.yaml, it names no trial"),
+        ([f"{HOME}/sweep.yaml"], "is not a best.yaml, it names no trial"),
         (["nowhere"], "'nowhere' does not exist"),
     ],
 )

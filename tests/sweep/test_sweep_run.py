@@ -364,7 +364,7 @@ def test_an_output_that_cannot_be_had_is_a_problem_of_the_file(sweep, folder):
     result = sweep(RECOMMEND)
     assert result.exit_code == 2
     assert (
-        "sweep.yaml:1:10: engine.target: the output of toy_engine:recommend cannot be had: FileNotFoundError"
+        "sweep.yaml:1:10: engine.target: the output of toy_engine:recommend cannot be read: FileNotFoundError"
         in result.stderr
     )
     assert not (folder / "runs").exists()

@@ -155,7 +155,7 @@ def test_a_worker_that_was_killed_leaves_its_trial_to_the_next(folder, monkeypat
     monkeypatch.delenv("KILL_AT")
     code, err = ended("worker", "runs/sweep")
     assert code == 0, err
-    assert "joined" in err and "ended 3 trials; none is left. See: hpometrics best runs/sweep" in err
+    assert "joined" in err and "ended 3 trials; none remains. See: hpometrics best runs/sweep" in err
     records = RunDirectory(folder / "runs/sweep").records()
     assert [record.state for record in records] == [TrialState.COMPLETE] * 4
     assert [epoch.attempt for epoch in records[1].epochs] == [1, 1, 1, 2, 2, 2]
@@ -196,7 +196,7 @@ def test_a_worker_cannot_join_a_study_in_memory(sweep):
     assert sweep(f"{SWEEP}backend: {{optuna: {{storage: memory}}}}\n").exit_code == 0
     result = CliRunner().invoke(main, ["worker", "runs/sweep"])
     assert result.exit_code == 2
-    assert "runs/sweep: storage: memory is of one process, no other can join it" in result.stderr
+    assert "runs/sweep: storage memory lives in one process" in result.stderr
 
 
 @pytest.mark.parametrize("workers", [1, 4])
