@@ -1,4 +1,4 @@
-"""A job: one invocation of `run`; what its trials measure, where they are kept, when no more start."""
+"""The context of a sweep: one invocation of `run`, with its plan, directory, trials and limits."""
 
 from __future__ import annotations
 
@@ -30,27 +30,29 @@ if TYPE_CHECKING:
     from .engine import SweepEngine
 
 _OURS = ("metric", "direction", "track", "constraints", "at")
+_MAX_BYTES = 1 << 20
+_INSTALLED = {"site-packages", "dist-packages"}
 
 
 @dataclass
-class Job:
-    """A settled plan at work.
+class SweepContext:
+    """One invocation of a sweep, with a plan in which nothing is open.
 
     Args:
-        plan: what to do.
-        resolved: the same, as it is written down.
-        directory: where it is kept.
-        trials: runs one trial.
-        facts: what it measures, as `RunSpec` takes it.
-        tell: called with the record of every trial that ends.
-        say: prints a line.
-        extend: a stored study of another space is accepted.
-        leads: it says what the sweep is about, and tells of trials that end elsewhere; a worker joins.
-        gathers: it takes the records of those trials into its directory.
-        earlier: seconds that earlier invocations spent.
+        plan: the plan of the sweep.
+        resolved: the same in its written form.
+        directory: the run directory.
+        trials: the runner of one trial.
+        facts: the arguments of `RunSpec`.
+        tell: called with the record of every finished trial.
+        say: called with every line to print.
+        extend: whether a stored study of another space is accepted.
+        leads: whether this process publishes the sweep and reports trials that end elsewhere.
+        gathers: whether it copies the records of those trials into its directory.
+        earlier: the seconds that earlier invocations spent.
         reached: whether a trial has reached the target.
-        failed: how many trials have failed, those of earlier invocations included.
-        ended: how many trials it was told of.
+        failed: the number of failed trials, those of earlier invocations included.
+        finished: the number of finished trials in this invocation.
     """
 
     plan: Plan
@@ -67,45 +69,45 @@ class Job:
     began: float = field(default_factory=time.monotonic)
     reached: bool = False
     failed: int = 0
-    ended: int = 0
-    _noting: Lock = field(default_factory=Lock, repr=False)
+    finished: int = 0
+    _lock: Lock = field(default_factory=Lock, repr=False)
 
     @property
     def engine(self) -> SweepEngine:
-        """The engine that its trials train."""
+        """The engine that the trials train."""
         return cast("SweepEngine", self.trials.train)
 
     @property
     def over(self) -> bool:
-        """Whether no further trial is to start: the time is up, the target reached, too many have failed."""
+        """Whether no further trial may start: time is up, the target is reached, or too many have failed."""
         return self.reached or self.seconds_left == 0 or self.fails(self.failed)
 
     @property
     def spent(self) -> float:
-        """The seconds of this invocation and of earlier ones."""
+        """The seconds that this invocation and earlier ones spent."""
         return self.earlier + time.monotonic() - self.began
 
     @property
     def seconds_left(self) -> float | None:
-        """The rest of `budget.time`; None where there is none."""
+        """The rest of `budget.time`; None if it has no limit."""
         limit = self.plan.config.budget.time
         return None if limit is None else max(0.0, limit - self.spent)
 
     def note(self, record: TrialRecord) -> None:
-        """Take note of a trial that ended, here or in another process; from any thread."""
-        with self._noting:
+        """Count and report a trial that ended, here or in another process; safe to call from any thread."""
+        with self._lock:
             self.reached = self.reached or self.reaches(record)
-            self.ended += record.state.finished
+            self.finished += record.state.finished
             self.failed += record.state is TrialState.FAILED
             self.tell(record)
 
     def fails(self, count: int) -> bool:
-        """Say whether so many failed trials are as many as `budget.failures` allows."""
+        """Return whether a number of failed trials uses up `budget.failures`."""
         limit = self.plan.config.budget.failures
         return limit is not None and count >= limit
 
     def reaches(self, record: TrialRecord) -> bool:
-        """Say whether a trial has reached `budget.target`."""
+        """Return whether a trial has reached `budget.target`."""
         target = self.plan.config.budget.target
         if target is None or record.value is None or record.state is not TrialState.COMPLETE:
             return False
@@ -115,18 +117,18 @@ class Job:
         """Keep the grid points of existing trials, so that each point is visited once."""
         if self.plan.sampler != "grid":
             return
-        taken = {}
+        existing = {}
         for record in self.directory.records():
-            with suppress(SpaceError):  # of a trial of another space
-                taken[record.number] = self.plan.space.encode(record.given)
-        self.plan = replace(self.plan, points=arranged(self.plan.points, taken))
+            with suppress(SpaceError):  # a trial of another space
+                existing[record.number] = self.plan.space.encode(record.given)
+        self.plan = replace(self.plan, points=arranged(self.plan.points, existing))
 
 
-def make_job(plan: Plan, extend: bool = False) -> Job:
-    """Import the engine of a plan and settle what its trials measure.
+def make_context(plan: Plan, extend: bool = False) -> SweepContext:
+    """Import the engine of a plan and resolve the metrics of its trials.
 
     Raises:
-        HpometricsError: the engine cannot be had, or does not fit the file.
+        HpometricsError: the engine cannot be imported, or does not fit the file.
     """
     engine = import_engine(plan)
     plan = settle(plan, engine)
@@ -145,81 +147,77 @@ def make_job(plan: Plan, extend: bool = False) -> Job:
         plan.config.budget.retries,
     )
     resolved = replace(resolve(plan), sources=sources_of(engine), home=str(home.path))
-    return Job(plan, resolved, home, trials, measured, extend=extend)
+    return SweepContext(plan, resolved, home, trials, measured, extend=extend)
 
 
 def spec_facts(plan: Plan, engine: SweepEngine) -> dict[str, Any]:
-    """Say what a run measures, as `RunSpec` takes it; what the file leaves open, the engine may settle.
+    """Return the arguments of `RunSpec`; the engine may state settings that the file leaves open.
 
-    Where an engine of stages is evaluated, or a program runs, nothing is updated: values come as numbers.
+    An engine of stages and a program report values as numbers, so their runs measure nothing themselves.
     """
     facts = engine_facts(engine.train)
-    own_words = ("epochs", "patience", "target", "trial_time")
-    given: dict[str, Any] = {name: getattr(plan.config.budget, name) for name in own_words}
-    given |= {"output": plan.output, "defaults": plan.config.metrics.defaults}
-    if "checkpoints" in plan.config.results.model_fields_set:  # else the engine may say it
-        given["checkpoints"] = plan.config.results.checkpoints
-    told = {name: value for name, value in given.items() if value is not None}
+    budget_keys = ("epochs", "patience", "target", "trial_time")
+    optional: dict[str, Any] = {name: getattr(plan.config.budget, name) for name in budget_keys}
+    optional |= {"output": plan.output, "defaults": plan.config.metrics.defaults}
+    if "checkpoints" in plan.config.results.model_fields_set:  # else the engine may state it
+        optional["checkpoints"] = plan.config.results.checkpoints
+    settings = {name: value for name, value in optional.items() if value is not None}
     examples = plan.config.metrics.track_examples
     if examples is not None:
-        told["track_examples"] = examples.model_dump(exclude_none=True)
-    told["threads"] = plan.config.engine.threads or facts.get("threads", 1)
-    told["statistics"] = plan.config.results.statistics
+        settings["track_examples"] = examples.model_dump(exclude_none=True)
+    settings["threads"] = plan.config.engine.threads or facts.get("threads", 1)
+    settings["statistics"] = plan.config.results.statistics
     own = {name: fact for name, fact in facts.items() if name not in _OURS}
     measured = {
         **own,
-        **told,
-        "metric": [_as_optimized(measure) for measure in plan.objectives],
-        "track": tuple(_as_asked(measure) for measure in plan.track if not measure.reported),
+        **settings,
+        "metric": [_optimized_metric(measure) for measure in plan.objectives],
+        "track": tuple(_metric_of(measure) for measure in plan.track if not measure.reported),
         "constraints": tuple(str(bound.constraint) for bound in plan.bounds),
         "at": plan.at,
     }
     if isinstance(engine, ImportedEngine):
         return measured
-    track = _told_by_program(plan) if isinstance(engine, Program) else facts["track"]
+    track = _reported_values(plan) if isinstance(engine, Program) else facts["track"]
     return measured | {"output": None, "defaults": False, "track": track}
 
 
-def _told_by_program(plan: Plan) -> tuple[Reported, ...]:
-    """What is known to come as a number, so that a constraint on it measures nothing."""
+def _reported_values(plan: Plan) -> tuple[Reported, ...]:
+    """Return the values that a program reports as numbers, so that a constraint on one measures nothing."""
     return tuple(Reported(one.name, one.objective) for one in plan.track if one.objective is not None)
 
 
-def _as_optimized(measure: Measure) -> Any:
-    asked = _as_asked(measure)
-    return {"metric": asked, "direction": measure.objective} if isinstance(asked, str) else asked
+def _optimized_metric(measure: Measure) -> Any:
+    metric = _metric_of(measure)
+    return {"metric": metric, "direction": measure.objective} if isinstance(metric, str) else metric
 
 
-def _as_asked(measure: Measure) -> str | Combined | Reported:
+def _metric_of(measure: Measure) -> str | Combined | Reported:
     if measure.reported and measure.objective is not None:
         return Reported(measure.name, measure.objective)
     return measure.combined or measure.name
 
 
-_MOST_BYTES = 1 << 20
-_INSTALLED = {"site-packages", "dist-packages"}
-
-
 def sources_of(engine: SweepEngine) -> dict[str, str]:
     """Return the digest of each file of an engine's code by its path, its own file first."""
     if isinstance(engine, Program):
-        parts = sorted(engine.command, key=lambda part: Path(part).is_absolute())  # its own before a shell
+        parts = sorted(engine.command, key=lambda part: Path(part).is_absolute())  # its files before a shell
         files: Iterable[Path] = (Path(engine.folder, part) for part in parts)
     else:
         files = _modules(engine.target.partition(":")[0])
-    readable = (path for path in dict.fromkeys(files) if path.is_file() and path.stat().st_size < _MOST_BYTES)
+    readable = (path for path in dict.fromkeys(files) if path.is_file() and path.stat().st_size < _MAX_BYTES)
     return {str(path): sha256(path.read_bytes()).hexdigest()[:16] for path in readable}
 
 
 def _modules(name: str) -> Iterator[Path]:
-    """The files of a module and of all that is imported from its folder and below."""
+    """Yield the files of a module and of all modules imported from its folder and below."""
     own = getattr(sys.modules.get(name), "__file__", None)
     if own is None:
         return
     yield Path(own)
     home = Path(own).parent
     others = (module for key, module in list(sys.modules.items()) if key.partition(".")[0] != "hpometrics")
-    found = (getattr(module, "__file__", None) for module in others)
-    for path in sorted({Path(file) for file in found if file and Path(file).is_relative_to(home)}):
+    paths = (getattr(module, "__file__", None) for module in others)
+    for path in sorted({Path(file) for file in paths if file and Path(file).is_relative_to(home)}):
         if not _INSTALLED & set(path.relative_to(home).parts):
             yield path

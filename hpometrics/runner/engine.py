@@ -129,10 +129,10 @@ def import_engine(plan: Plan) -> SweepEngine:
         staged = _is_staged(import_target(target, ENGINE, folders))
         if not staged:
             return ImportedEngine(target, folders)
-    from .engine_params import StagedEngine, Stated
+    from .engine_params import FileSettings, StagedEngine
 
     with _at(plan, "metrics") if plan.config.metrics.optimize else _at(plan, "engine", "target"):
-        return StagedEngine(target, folders, Stated.of(plan))
+        return StagedEngine(target, folders, FileSettings.of(plan))
 
 
 def settle(plan: Plan, engine: SweepEngine) -> Plan:

@@ -36,7 +36,7 @@ MetricRequest = tuple[str, str | None]
 
 
 @dataclass(frozen=True)
-class Stated:
+class FileSettings:
     """The part of a sweep file that concerns an engine of stages.
 
     `seed` is the seed of the stages, `file` the sweep file, and `given` its path as the user wrote it.
@@ -50,7 +50,7 @@ class Stated:
     given: str = ""
 
     @classmethod
-    def of(cls, plan: Plan) -> Stated:
+    def of(cls, plan: Plan) -> FileSettings:
         """Create it from a plan.
 
         Raises:
@@ -78,17 +78,17 @@ class StagedEngine:
     Args:
         target: `module:Name` of an engine, an evaluation, or the result of `Evaluation.vary`.
         folders: put in front of the import path, the first one first.
-        stated: the settings of the file.
+        settings: the settings of the file.
 
     Raises:
         ConfigError: it cannot be imported, or neither the file nor the evaluation names a metric to optimize.
         HpometricsError: a metric cannot be measured.
     """
 
-    def __init__(self, target: str, folders: Folders, stated: Stated) -> None:
-        self.target, self._folders, self._stated = target, folders, stated
+    def __init__(self, target: str, folders: Folders, settings: FileSettings) -> None:
+        self.target, self._folders, self._settings = target, folders, settings
         self._imported = import_target(target, STAGED, folders)
-        self.train = _make_varied(self._imported, stated, folders)
+        self.train = _make_varied(self._imported, settings, folders)
 
     def __call__(self, params: dict[str, Any], run: Any) -> None:
         """Evaluate the engine params of one trial."""
@@ -101,7 +101,7 @@ class StagedEngine:
     @property
     def output(self) -> OutputFeature | None:
         """The output of the engine, if the file or the evaluation states it."""
-        output = self._stated.output or self.train.evaluation.output
+        output = self._settings.output or self.train.evaluation.output
         return None if output is None else parse_feature(output)
 
     @property
@@ -140,24 +140,24 @@ class StagedEngine:
     @property
     def origins(self) -> Origins:
         """The origins of the engine and the evaluation, with the settings of the file."""
-        stated = {"target": self.target, **asdict(self._stated)}
+        record = {"target": self.target, **asdict(self._settings)}
         if _is_kind(self._imported, Engine):
-            return Origins(engine=self.target, stated=stated)
-        evaluation = _is_kind(self._imported, Evaluation) and not self._stated.optimize
-        return Origins(evaluation=self.target if evaluation else "", stated=stated)
+            return Origins(engine=self.target, stated=record)
+        evaluation = _is_kind(self._imported, Evaluation) and not self._settings.optimize
+        return Origins(evaluation=self.target if evaluation else "", stated=record)
 
     def write_best(self, best: Best, directory: Path) -> Path:
         """Write `best.json`, from which the evaluation can be replayed."""
         return self.train.write_best(best, directory, self.origins)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle, (self.target, self._folders, self._stated)
+        return _unpickle, (self.target, self._folders, self._settings)
 
 
 @lru_cache(maxsize=1)
-def _unpickle(target: str, folders: Folders, stated: Stated) -> StagedEngine:
+def _unpickle(target: str, folders: Folders, settings: FileSettings) -> StagedEngine:
     """Return the engine that this process already has, with its cache, for each of its trials."""
-    return StagedEngine(target, folders, stated)
+    return StagedEngine(target, folders, settings)
 
 
 def restated(record: Mapping[str, Any]) -> tuple[str, Evaluation]:
@@ -168,23 +168,23 @@ def restated(record: Mapping[str, Any]) -> tuple[str, Evaluation]:
         ConfigError: the engine or a metric cannot be imported.
     """
     try:
-        target, stated = _parse_stated(record)
+        target, settings = _parse_settings(record)
     except (KeyError, TypeError, ValueError) as err:
         raise RecordError(
             f"evaluation.stated is not the record of a sweep file ({err!r}): {excerpt(repr(record), 80)}"
         ) from err
     current = Path.cwd()
-    copied = current / stated.given  # a project that was copied or moved is replayed with its own code
-    file = copied if copied.is_file() else Path(stated.file)
+    copied = current / settings.given  # a project that was copied or moved is replayed with its own code
+    file = copied if copied.is_file() else Path(settings.file)
     folders = (str(file.parent), str(current))
     try:
-        return f"{target} as {file} states", StagedEngine(target, folders, stated).train.evaluation
+        return f"{target} as {file} states", StagedEngine(target, folders, settings).train.evaluation
     except ConfigError as err:
         raise ConfigError(f"{err} (looked for in {' and '.join(dict.fromkeys(folders))})") from err
 
 
-def _parse_stated(record: Mapping[str, Any]) -> tuple[str, Stated]:
-    """Parse the target and the `asdict` of a `Stated`; anything else raises one of three errors."""
+def _parse_settings(record: Mapping[str, Any]) -> tuple[str, FileSettings]:
+    """Parse the target and the `asdict` of a `FileSettings`; anything else raises one of three errors."""
     texts = {name: record[name] for name in ("target", "file", "given")}
     output, seed = record["output"], record["seed"]
     if not all(isinstance(text, str) for text in texts.values()) or not isinstance(output, str | None):
@@ -193,7 +193,7 @@ def _parse_stated(record: Mapping[str, Any]) -> tuple[str, Stated]:
         raise TypeError("the seed is not a whole number")
     optimize = None if record["optimize"] is None else _parse_request(record["optimize"])
     track = tuple(map(_parse_request, record["track"]))
-    return texts["target"], Stated(optimize, track, output, seed, texts["file"], texts["given"])
+    return texts["target"], FileSettings(optimize, track, output, seed, texts["file"], texts["given"])
 
 
 def _parse_request(item: Any) -> MetricRequest:
@@ -216,32 +216,32 @@ STAGED = Kind("engine of stages", is_staged)
 METRIC = Kind("metric", lambda target: _is_kind(target, TupleMetric, Metric))
 
 
-def _make_varied(target: Any, stated: Stated, folders: Folders) -> Varied:
+def _make_varied(target: Any, settings: FileSettings, folders: Folders) -> Varied:
     if isinstance(target, Varied):
-        if stated.optimize is not None or stated.output is not None:
+        if settings.optimize is not None or settings.output is not None:
             raise ConfigError("states its own metrics and output; leave those of the file out")
         return target
     engine = target() if isinstance(target, type) else target
-    if stated.optimize is not None:
-        return _evaluate_by(engine, stated, folders).vary()
+    if settings.optimize is not None:
+        return _evaluate_by(engine, settings, folders).vary()
     if not isinstance(engine, Evaluation):
         raise ConfigError(
             "is an engine without an evaluation, so the file says what is optimized, as in "
             "metrics: {optimize: accuracy}"
         )
     seeded = copy(engine)
-    seeded.evaluator = engine.evaluator.changed(seed=stated.seed)
+    seeded.evaluator = engine.evaluator.changed(seed=settings.seed)
     return seeded.vary()
 
 
-def _evaluate_by(source: Engine | Evaluation, stated: Stated, folders: Folders) -> Evaluation:
+def _evaluate_by(source: Engine | Evaluation, settings: FileSettings, folders: Folders) -> Evaluation:
     """Return an evaluation of the engine by the metrics of the file."""
     engine, own = (source.engine, source.evaluator) if isinstance(source, Evaluation) else (source, None)
-    output = stated.output or getattr(source, "output", None)
-    requests = [request for request in (stated.optimize, *stated.track) if request]
+    output = settings.output or getattr(source, "output", None)
+    requests = [request for request in (settings.optimize, *settings.track) if request]
     metric, *others = (_make_metric(request, output, folders) for request in requests)
     cache = own is None or own.cache
-    evaluator = MetricEvaluator(metric, others, output=output, cache=cache, seed=stated.seed)
+    evaluator = MetricEvaluator(metric, others, output=output, cache=cache, seed=settings.seed)
     return Evaluation(engine, evaluator, output=output)
 
 

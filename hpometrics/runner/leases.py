@@ -1,7 +1,8 @@
-"""Leases on trials: what says in a shared storage who works on which trial, and that it lives.
+"""The ownership of trials: which process works on which trial, by locks in a run directory or by leases.
 
-Workers of one run directory have its locks. Of one elsewhere only the storage tells: its beats go on or do
-not, by the clock of whoever looks, so that no two machines need the same time.
+Workers of one run directory use the locks in it. A worker elsewhere is visible only through the storage: it
+writes heartbeats, and each observer measures their age by its own clock, so machines need not agree on the
+time.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Event, Thread
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 import optuna
@@ -19,7 +20,7 @@ from optuna.trial import Trial
 
 from ..backends.optuna.database import at_once, repeats_turn
 from ..backends.optuna.reporter import OptunaReporter
-from ..backends.optuna.storage import exclusive_study, storing
+from ..backends.optuna.storage import exclusive_study, is_lockable, storing
 from ..backends.optuna.study import (
     BEAT,
     OWNER,
@@ -33,98 +34,163 @@ from ..backends.optuna.study import (
 from ..backends.optuna.trial_queue import HeldTrials
 from ..exceptions import DiskError
 from ..records.epoch_log import EPOCHS_FILE
-from ..records.trial_record import TrialRecord
+from ..records.trial_record import TrialRecord, TrialState
 from ..results.run_directory import RunDirectory
+from ..space.space import Space
+
+_GRACE = 4  # heartbeats
 
 
-class TrialLocks(HeldTrials):
-    """The trials of a run directory that this process works on, beside others that see the directory.
+class TrialOwnership(Protocol):
+    """The trials that this process works on, among the trials of a study that other processes work on too."""
 
-    Args:
-        directory: of the run.
-        total: trials of a higher number are left alone; None takes any.
-    """
+    @property
+    def numbers(self) -> list[int]:
+        """The trials that this process owns."""
 
-    shared = False
-    """Whether others who do not see the directory work on the same trials."""
+    def bind(self, study: optuna.Study) -> None:
+        """Set the study that the trials belong to."""
 
-    def __init__(self, directory: RunDirectory, total: int | None) -> None:
-        super().__init__(directory.locks, total)
+    def take(self, number: int) -> bool:
+        """Become the owner of a waiting trial; return False if another process owns it."""
 
-    def attend(self, study: optuna.Study) -> None:
-        """Take note of the study that the trials are of."""
+    def take_stale(self, number: int) -> bool:
+        """Become the owner of a running trial; return False while its worker lives."""
 
-    def take_orphan(self, number: int) -> bool:
-        """Lock a trial that is at work as far as the study knows; False while its worker lives."""
-        return self.take(number)
+    def release(self, number: int) -> None:
+        """Give a trial up."""
+
+    def find_record(self, trial: Trial, space: Space) -> TrialRecord | None:
+        """Return the record of a stale trial that has none in this run directory; None if it never ran."""
+
+    def finish(self, study: optuna.Study, trial: Trial, record: TrialRecord) -> bool:
+        """Write the result of a trial to the study; return False if another process has taken the trial."""
+
+    def close(self) -> None:
+        """Stop the threads of this object."""
+
+
+class WorkerOwnership(TrialOwnership, Protocol):
+    """The ownership of a process that trains its trials itself."""
 
     def begin(self, trial: Trial) -> OptunaReporter:
-        """Give the host that the run of a taken trial reports to."""
-        return OptunaReporter(trial, keeps_panel=False)  # the record has it, and a database takes its time
+        """Return the reporter for the run of an owned trial."""
 
-    def is_lost(self, trial: Trial) -> bool:
-        """Say whether somebody else has taken a trial that this process works on."""
-        return False
+    def can_add_slots(self, study: optuna.Study) -> bool:
+        """Return whether slots may be added one by one without exceeding the total."""
 
-    def tell(self, study: optuna.Study, trial: Trial, record: TrialRecord) -> bool:
-        """Tell the study how a trial ended; False, and nothing is told, if somebody else has taken it."""
+    def wait(self) -> bool:
+        """Wait for a trial that a process elsewhere may give up; return False if there is no such process."""
+
+
+class LocalOwnership:
+    """The ownership of trials among processes that share a run directory: a lock file per trial.
+
+    Args:
+        directory: the run directory.
+        total: trials of this number and above are not taken; None takes any.
+    """
+
+    def __init__(self, directory: RunDirectory, total: int | None) -> None:
+        self._locks = HeldTrials(directory.locks, total)
+
+    @property
+    def numbers(self) -> list[int]:
+        """The trials that this process owns."""
+        return self._locks.held
+
+    def bind(self, study: optuna.Study) -> None:
+        """Do nothing: locks do not need the study."""
+
+    def take(self, number: int) -> bool:
+        """Lock a waiting trial; return False if another process has locked it."""
+        return self._locks.take(number)
+
+    def take_stale(self, number: int) -> bool:
+        """Lock a running trial; return False while its worker, which has the lock, lives."""
+        return self._locks.take(number)
+
+    def release(self, number: int) -> None:
+        """Unlock a trial."""
+        self._locks.release(number)
+
+    def find_record(self, trial: Trial, space: Space) -> TrialRecord | None:
+        """Return None: every trial that ran has its record in this run directory."""
+        return None
+
+    def finish(self, study: optuna.Study, trial: Trial, record: TrialRecord) -> bool:
+        """Write the result of a trial to the study, and return True."""
         tell(study, trial, record)
         return True
 
-    def pause(self) -> None:
-        """Wait before asking again whether a trial has become free; where nobody else is, none will."""
+    def begin(self, trial: Trial) -> OptunaReporter:
+        """Return the reporter for the run of an owned trial."""
+        return OptunaReporter(trial, keeps_panel=False)  # the record has the values, and databases are slow
+
+    def can_add_slots(self, study: optuna.Study) -> bool:
+        """Return True: a study in the run directory can be locked."""
+        return True
+
+    def wait(self) -> bool:
+        """Return False: no process works on the trials elsewhere."""
+        return False
 
     def close(self) -> None:
-        """Stop what goes on beside the trials."""
-
-
-_GRACE = 4  # beats
+        """Do nothing: there are no threads."""
 
 
 @dataclass
-class _Held:
-    """A trial that this process works on."""
+class _Lease:
+    """The claim on a trial that this process works on."""
 
     trial_id: int
-    heard: float = field(default_factory=time.monotonic)
+    confirmed: float = field(default_factory=time.monotonic)
     beats: int = 0
     lost: bool = False
 
 
-class TrialLeases(TrialLocks):
-    """Locks on trials that others may work on who see the storage and not this directory.
+class LeasedOwnership:
+    """The ownership of trials among processes that share a storage, but not necessarily a run directory.
 
-    A trial has an owner: a process and its home, the run directory. One whose owner is of this home is free
-    as soon as its lock is; of another home, when its owner was not heard of for four beats. Who has lost a
-    trial in that way, as it slept or was cut off, notices before it tells how the trial ended. Of several who
-    see at once that a trial is free one takes it: the study is locked meanwhile. Behind a proxy, which cannot
-    be locked, two may train it; one of them tells.
+    The owner of a trial is a process and its home, the run directory. A trial whose owner has this home is
+    free as soon as its lock is free; a trial with an owner elsewhere, after four intervals without a
+    heartbeat. A process that loses a trial this way, because it slept or was disconnected, notices before it
+    writes the result. Of several processes that find a trial free at once one takes it, because the study is
+    locked meanwhile. A study behind a proxy cannot be locked: two processes may train the trial, and one of
+    them writes the result.
 
     Args:
-        directory: of the run.
-        total: see `TrialLocks`.
-        interval: seconds between two beats.
+        directory: the run directory.
+        total: see `LocalOwnership`.
+        interval: seconds between two heartbeats.
     """
 
-    shared = True
-
     def __init__(self, directory: RunDirectory, total: int | None, interval: float) -> None:
-        super().__init__(directory, total)
+        self._local = LocalOwnership(directory, total)
         self._directory, self._interval = directory, interval
         self._me = [uuid4().hex[:8], directory.home_id()]
-        self._leases: dict[int, _Held] = {}
-        self._seen: dict[int, tuple[object, float]] = {}
+        self._leases: dict[int, _Lease] = {}
+        self._heartbeats: dict[int, tuple[object, float]] = {}
         self._over = Event()
-        self._pulse: Thread | None = None
+        self._thread: Thread | None = None
 
-    def attend(self, study: optuna.Study) -> None:
-        """Take note of the study that the trials are of."""
+    @property
+    def numbers(self) -> list[int]:
+        """The trials that this process owns."""
+        return self._local.numbers
+
+    def bind(self, study: optuna.Study) -> None:
+        """Set the study that the trials belong to."""
         self._study = study
 
+    def take(self, number: int) -> bool:
+        """Lock a waiting trial; return False if another process of this home has locked it."""
+        return self._local.take(number)
+
     @repeats_turn
-    def take_orphan(self, number: int) -> bool:
-        """Lock a trial that is at work as far as the study knows; False while its worker lives."""
-        if not self.take(number):  # its process is of this home; the storage need not be asked
+    def take_stale(self, number: int) -> bool:
+        """Become the owner of a running trial; return False while its worker lives."""
+        if not self.take(number):  # a process of this home works on it; the storage is not needed
             return False
         owned = False
         try:
@@ -136,68 +202,79 @@ class TrialLeases(TrialLocks):
                 self.release(number)
         return owned
 
-    def begin(self, trial: Trial) -> OptunaReporter:
-        """Become the owner of a taken trial, and give the host that its run reports to."""
-        held = _Held(storage_id(trial))
-        try:
-            trial.set_user_attr(OWNER, self._me)
-        except UpdateFinishedTrialError:  # taken, and ended, before it had an owner
-            held.lost = True
-        self._leases[trial.number] = held  # from now on a beat takes a trial without this owner for lost
-        if self._pulse is None:
-            self._pulse = Thread(target=self._beat, daemon=True)
-            self._pulse.start()
-        path = self._directory.trial(trial.number) / EPOCHS_FILE
-        return SharedReporter(trial, EpochSender(trial, path, self._me[0]), self)
-
-    def is_lost(self, trial: Trial) -> bool:
-        """Say whether somebody else has taken a trial that this process works on."""
-        held = self._leases[trial.number]
-        if time.monotonic() - held.heard > self._interval * _GRACE / 2:
-            self._look(held)
-        return held.lost
-
-    @repeats_turn
-    def tell(self, study: optuna.Study, trial: Trial, record: TrialRecord) -> bool:
-        """Tell the study how a trial ended; False, and nothing is told, if somebody else has taken it."""
-        held = self._leases[trial.number]
-        with exclusive_study(study):
-            self._look(held)
-            try:
-                return not held.lost and super().tell(study, trial, record)
-            except UpdateFinishedTrialError:  # behind a proxy, between the look and the word
-                return False
-
     def release(self, number: int) -> None:
         """Give a trial up."""
         self._leases.pop(number, None)
-        super().release(number)
+        self._local.release(number)
+
+    def find_record(self, trial: Trial, space: Space) -> TrialRecord | None:
+        """Return the record of a stale trial that another run directory started; None if it never ran."""
+        if not trial.params:
+            return None
+        return TrialRecord(trial.number, space.suggest(trial), TrialState.RUNNING)
+
+    @repeats_turn
+    def finish(self, study: optuna.Study, trial: Trial, record: TrialRecord) -> bool:
+        """Write the result of a trial to the study; return False if another process has taken the trial."""
+        lease = self._leases[trial.number]
+        with exclusive_study(study):
+            self._confirm(lease)
+            try:
+                return not lease.lost and self._local.finish(study, trial, record)
+            except UpdateFinishedTrialError:  # behind a proxy, between the check and the write
+                return False
+
+    def begin(self, trial: Trial) -> OptunaReporter:
+        """Become the owner of a locked trial, and return the reporter for its run."""
+        lease = _Lease(storage_id(trial))
+        try:
+            trial.set_user_attr(OWNER, self._me)
+        except UpdateFinishedTrialError:  # another process has taken and finished it before it had an owner
+            lease.lost = True
+        self._leases[trial.number] = lease  # from now on a heartbeat checks that this process is the owner
+        if self._thread is None:
+            self._thread = Thread(target=self._beat, daemon=True)
+            self._thread.start()
+        path = self._directory.trial(trial.number) / EPOCHS_FILE
+        return SharedReporter(trial, EpochSender(trial, path, self._me[0]), self)
+
+    def can_add_slots(self, study: optuna.Study) -> bool:
+        """Return whether the storage can be locked while a slot is added."""
+        return is_lockable(study)
+
+    def wait(self) -> bool:
+        """Wait for a trial that a process elsewhere may give up, and return True."""
+        self._over.wait(min(1.0, self._interval / 2))
+        return True
 
     def close(self) -> None:
-        """Stop the beats."""
+        """Stop the heartbeats."""
         self._over.set()
-        if self._pulse is not None:
-            self._pulse.join()
+        if self._thread is not None:
+            self._thread.join()
 
-    def pause(self) -> None:
-        """Wait before asking again whether a trial has become free."""
-        self._over.wait(min(1.0, self._interval / 2))
+    def is_lost(self, trial: Trial) -> bool:
+        """Return whether another process has taken a trial that this process works on."""
+        lease = self._leases[trial.number]
+        if time.monotonic() - lease.confirmed > self._interval * _GRACE / 2:
+            self._confirm(lease)
+        return lease.lost
 
     def _is_free(self, number: int, trial_id: int) -> bool:
-        """Say whether the owner of a trial is of this home, which has its lock, or was long not heard of."""
+        """Return whether the owner of a locked trial has this home, or has no recent heartbeat."""
         attributes = self._attributes(trial_id)
         owner = attributes.get(OWNER)
         if owner is not None and owner[1] == self._me[1]:
             return True
-        sign = (owner, attributes.get(BEAT))
-        known, since = self._seen.get(number, (None, 0.0))
-        if known != sign:
-            self._seen[number] = (sign, time.monotonic())
+        heartbeat = (owner, attributes.get(BEAT))
+        previous, since = self._heartbeats.get(number, (None, 0.0))
+        if previous != heartbeat:
+            self._heartbeats[number] = (heartbeat, time.monotonic())
             return False
         return time.monotonic() - since >= _GRACE * self._interval
 
     def _own(self, trial_id: int) -> bool:
-        """Become the owner of a trial that was free; False if it has just ended."""
+        """Become the owner of a free trial; return False if it has just ended."""
         try:
             write_user_attribute(self._study, trial_id, OWNER, self._me)
         except UpdateFinishedTrialError:
@@ -210,61 +287,62 @@ class TrialLeases(TrialLocks):
     def _attributes(self, trial_id: int) -> Mapping[str, Any]:
         return read_user_attributes(self._study, trial_id)
 
-    def _look(self, held: _Held) -> None:
-        if self._attributes(held.trial_id).get(OWNER) == self._me:
-            held.heard = time.monotonic()
+    def _confirm(self, lease: _Lease) -> None:
+        """Check in the storage that this process is still the owner."""
+        if self._attributes(lease.trial_id).get(OWNER) == self._me:
+            lease.confirmed = time.monotonic()
         else:
-            held.lost = True
+            lease.lost = True
 
     def _beat(self) -> None:
         while not self._over.wait(self._interval):
-            for held in list(self._leases.values()):
+            for lease in list(self._leases.values()):
                 try:
                     with storing(), at_once():
-                        self._beat_once(held)
+                        self._beat_once(lease)
                 except DiskError:
-                    continue  # the run of the trial meets the same, and says it
+                    continue  # the run of the trial gets the same error and reports it
                 except UpdateFinishedTrialError:
                     continue  # it has just ended
 
-    def _beat_once(self, held: _Held) -> None:
-        self._look(held)
-        if not held.lost:
-            held.beats += 1
-            write_user_attribute(self._study, held.trial_id, BEAT, held.beats)
+    def _beat_once(self, lease: _Lease) -> None:
+        self._confirm(lease)
+        if not lease.lost:
+            lease.beats += 1
+            write_user_attribute(self._study, lease.trial_id, BEAT, lease.beats)
 
 
 class SharedReporter(OptunaReporter):
-    """Reports a run to a trial in a storage that others share, with the whole record of each epoch.
+    """A reporter to a trial in a shared storage, which also sends the whole record of each epoch.
 
     Args:
-        trial: a taken one.
-        epochs: sends the record.
-        leases: on the trial.
+        trial: an owned trial.
+        epochs: the sender of the record.
+        ownership: the owner's lease on the trial.
     """
 
-    def __init__(self, trial: Trial, epochs: EpochSender, leases: TrialLeases) -> None:
+    def __init__(self, trial: Trial, epochs: EpochSender, ownership: LeasedOwnership) -> None:
         super().__init__(trial)
-        self._lease_of, self._epochs, self._leases = trial, epochs, leases
+        self._leased_trial, self._epochs, self._ownership = trial, epochs, ownership
 
     def report(
         self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool
     ) -> None:
-        """Report an epoch; a run whose trial is another's by now is stopped.
+        """Report an epoch; stop the run if another process has taken its trial.
 
         Raises:
-            optuna.TrialPruned: the pruner says so, or the trial is lost.
+            optuna.TrialPruned: the pruner stops the trial, or the trial is lost.
             DiskError: the study cannot be written.
         """
         with storing():
-            if self._leases.is_lost(self._lease_of):
-                raise self._taken()
+            if self._ownership.is_lost(self._leased_trial):
+                raise self._make_lost_error()
         try:
             with storing():
                 self._epochs.send()
             super().report(epoch, value, picked, values, final)
         except UpdateFinishedTrialError:
-            raise self._taken() from None
+            raise self._make_lost_error() from None
 
-    def _taken(self) -> optuna.TrialPruned:
+    def _make_lost_error(self) -> optuna.TrialPruned:
         return optuna.TrialPruned(f"another worker has taken trial {self.number}")

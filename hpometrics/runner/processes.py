@@ -1,4 +1,4 @@
-"""The crew: worker processes that a sweep starts beside its own, and whose trials it tells of."""
+"""Trials in processes of this machine: the process of the sweep, and workers that it starts."""
 
 from __future__ import annotations
 
@@ -13,122 +13,131 @@ from typing import Self
 
 import optuna
 
-from ..backends.optuna.storage import is_lockable
 from ..backends.optuna.trial_queue import claim, with_point
 from ..config.gpus import VISIBLE, check_gpus, gpu_shares, seeing
 from ..config.storage_url import environment_of, is_shared, storage_of
 from ..records.recovery import put_aside
-from .context import Job
-from .leases import TrialLeases, TrialLocks
-from .reclaim import Gathering, take_up, take_up_or_claim
+from .context import SweepContext
+from .leases import LeasedOwnership, LocalOwnership, WorkerOwnership
+from .reclaim import RecordCollector, claim_stale, claim_stale_or_next
 from .study import has_open_trials, is_over, opened_study, reserve_slots
 
 
-def run_in_process(job: Job, verbose: bool = False) -> None:
-    """Run trials until the budget is used up.
+def run_in_process(context: SweepContext, verbose: bool = False) -> None:
+    """Run trials in this process until the budget is used up.
 
     Args:
-        job: what to do.
-        verbose: let Optuna write its own log.
+        context: the context of the sweep.
+        verbose: whether to show Optuna's own log.
 
     Raises:
-        BaseException: what stopped the trial at work, once it is recorded as interrupted.
+        BaseException: the error that stopped a trial, once it is recorded as interrupted.
         DiskError: the record or the study cannot be written.
     """
-    with closing(_locks(job)) as locks, opened_study(job, locks, verbose) as study:
-        elsewhere = Gathering(job) if locks.shared and job.gathers else None
-        while not is_over(study, job):
-            trial = _next(study, job, locks)
-            if elsewhere is not None:
-                elsewhere.gather(study)
+    with closing(_make_ownership(context)) as ownership, opened_study(context, ownership, verbose) as study:
+        collector = RecordCollector(context) if context.gathers else None
+        while not is_over(study, context):
+            trial = _claim_next(study, context, ownership)
+            if collector is not None:
+                collector.collect(study)
             if trial is not None:
-                _run(trial, study, job, locks)
-            elif locks.shared and has_open_trials(study, job):
-                locks.pause()  # others are at the last trials; one of them may die
-            elif job.plan.trials is not None:
+                _run(trial, study, context, ownership)
+            elif has_open_trials(study, context) and ownership.wait():
+                continue  # other processes work on the last trials; one of them may die
+            elif context.plan.trials is not None:
                 break
-        if elsewhere is not None:
-            elsewhere.gather(study)
+        if collector is not None:
+            collector.collect(study)
 
 
-def _locks(job: Job) -> TrialLocks:
-    settings = job.plan.config.backend.optuna
-    if settings is None or not is_shared(storage_of(job.plan.config.backend)):
-        return TrialLocks(job.directory, job.plan.trials)
-    return TrialLeases(job.directory, job.plan.trials, settings.heartbeat)
+def _make_ownership(context: SweepContext) -> WorkerOwnership:
+    settings = context.plan.config.backend.optuna
+    if settings is None or not is_shared(storage_of(context.plan.config.backend)):
+        return LocalOwnership(context.directory, context.plan.trials)
+    return LeasedOwnership(context.directory, context.plan.trials, settings.heartbeat)
 
 
-def _next(study: optuna.Study, job: Job, locks: TrialLocks) -> optuna.Trial | None:
-    """Take a trial that a dead process has left, or else the next one.
+def _claim_next(
+    study: optuna.Study, context: SweepContext, ownership: WorkerOwnership
+) -> optuna.Trial | None:
+    """Claim a stale trial, or else the next one.
 
-    Optuna reads each slot that waits anew at each look, so a slot is added as it is taken. A storage that
-    cannot be locked gets all slots at once: of several that add one, each may add one too many.
+    Optuna reads each waiting slot again in every query, so a slot is added only when it is claimed. A storage
+    that cannot be locked gets all slots at once: of several processes that add a slot each may add one too
+    many.
     """
-    if not locks.shared or is_lockable(study):
-        total = sys.maxsize if job.plan.trials is None else job.plan.trials
-        return take_up_or_claim(study, job, locks, total)
-    orphan = take_up(study, job, locks)
-    if orphan is not None:
-        return orphan
-    points = job.plan.points
-    reserve_slots(study, job)
-    trial = claim(study, locks.take, release=locks.release)
+    if ownership.can_add_slots(study):
+        total = sys.maxsize if context.plan.trials is None else context.plan.trials
+        return claim_stale_or_next(study, context, ownership, total)
+    stale = claim_stale(study, context, ownership)
+    if stale is not None:
+        return stale
+    points = context.plan.points
+    reserve_slots(study, context)
+    trial = claim(study, ownership.take, release=ownership.release)
     if trial is None or trial.number >= len(points):
         return trial
     return with_point(study, trial, points[trial.number])
 
 
-def _run(trial: optuna.Trial, study: optuna.Study, job: Job, locks: TrialLocks) -> None:
-    """Run a trial that this process has taken, and tell how it ended, unless another has taken it since."""
-    reporter = locks.begin(trial)
-    record, error = job.trials.run(job.plan.space.suggest(trial), reporter)
-    told = locks.tell(study, trial, record)
-    if not told:
-        put_aside(job.directory.trial(trial.number), "lost")
-    locks.release(trial.number)
-    if told:
-        job.note(record)
+def _run(trial: optuna.Trial, study: optuna.Study, context: SweepContext, ownership: WorkerOwnership) -> None:
+    """Run a trial of this process and write its result, unless another process has taken it meanwhile."""
+    reporter = ownership.begin(trial)
+    record, error = context.trials.run(context.plan.space.suggest(trial), reporter)
+    is_ours = ownership.finish(study, trial, record)
+    if not is_ours:
+        put_aside(context.directory.trial(trial.number), "lost")
+    ownership.release(trial.number)
+    if is_ours:
+        context.note(record)
     if not record.state.finished and error is not None:
         raise error
 
 
-def run_with_crew(job: Job, workers: int, verbose: bool = False) -> None:
-    """Run trials in so many processes, this one among them, until the budget is used up.
+def run_with_workers(context: SweepContext, workers: int, verbose: bool = False) -> None:
+    """Run trials in several processes until the budget is used up.
 
-    Each sees its share of the GPUs.
+    Each process sees its share of the GPUs.
+
+    Args:
+        context: the context of the sweep.
+        workers: the number of processes, this one included.
+        verbose: whether to show Optuna's own log.
 
     Raises:
         ConfigError: the sweep names a GPU that the machine does not have.
-        BaseException: what stopped the trial at work here, once every worker has recorded its own.
+        BaseException: the error that stopped a trial here, once every worker has recorded its own trial.
     """
-    settings = job.plan.config.backend.optuna
+    settings = context.plan.config.backend.optuna
     gpus = "all" if settings is None else settings.gpus
     check_gpus(gpus)
     shares = gpu_shares(gpus, workers)
     with nullcontext() if shares is None else seeing(shares[0]):
-        with Crew(job, workers - 1, verbose, shares and shares[1:]):
-            run_in_process(job, verbose)
-        run_in_process(job, verbose)  # goes on with what a worker has left that died
+        with Workers(context, workers - 1, verbose, shares and shares[1:]):
+            run_in_process(context, verbose)
+        run_in_process(context, verbose)  # finishes the trials of workers that died
 
 
-class Crew:
-    """Workers on a job. Within the context they work; its end waits for them, an error sends them home.
+class Workers:
+    """Worker processes of a sweep: the end of the `with` block waits for them, an error terminates them.
 
     Args:
-        job: what they work on too; it is told of each trial that they end.
-        size: how many.
-        verbose: let Optuna write its own log.
-        gpus: what each finds in `CUDA_VISIBLE_DEVICES`; what this process does unless given.
+        context: the context of the sweep, which is notified of each trial that they finish.
+        size: the number of processes.
+        verbose: whether they show Optuna's own log.
+        gpus: the `CUDA_VISIBLE_DEVICES` of each; that of this process unless given.
     """
 
-    def __init__(self, job: Job, size: int, verbose: bool, gpus: Sequence[str] | None = None) -> None:
-        self._job = job
-        command = [sys.executable, "-m", "hpometrics", "worker", str(job.directory.path), "--hired"]
+    def __init__(
+        self, context: SweepContext, size: int, verbose: bool, gpus: Sequence[str] | None = None
+    ) -> None:
+        self._context = context
+        command = [sys.executable, "-m", "hpometrics", "worker", str(context.directory.path), "--hired"]
         command += ["--verbose"] if verbose else []
-        command += ["--since", str(time.time() - job.spent)]
-        environment = environment_of(storage_of(job.plan.config.backend))
+        command += ["--since", str(time.time() - context.spent)]
+        environment = environment_of(storage_of(context.plan.config.backend))
         shares: Sequence[dict[str, str]] = [{VISIBLE: share} for share in gpus or ()] or [{}] * size
-        self._workers = [_started(command, environment | share) for share in shares]
+        self._workers = [_start_worker(command, environment | share) for share in shares]
         self._listeners = [Thread(target=self._listen, args=(one,), daemon=True) for one in self._workers]
 
     def __enter__(self) -> Self:
@@ -140,40 +149,40 @@ class Crew:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
-            self._send_home()
+            self._terminate()
             return
         try:
             self._wait()
         except BaseException:  # Ctrl-C while they are at their last trials
-            self._send_home()
+            self._terminate()
             raise
 
-    def _send_home(self) -> None:
+    def _terminate(self) -> None:
         for worker in self._workers:
             worker.terminate()
         try:
             self._wait()
-        except BaseException:  # Ctrl-C once more: at once, what is not recorded is trained again
+        except BaseException:  # a second Ctrl-C ends them at once; trials without a record are trained again
             for worker in self._workers:
                 worker.kill()
             raise
 
     def _wait(self) -> None:
         for worker in self._workers:
-            worker.wait()  # a thread whose join is interrupted passes for ended
+            worker.wait()  # an interrupted join of a thread would count as its end
         for listener in self._listeners:
             listener.join()
 
     def _listen(self, worker: subprocess.Popen[str]) -> None:
         with worker:  # closes the pipe and waits
             for line in worker.stdout or ():
-                record = self._job.directory.record(int(line))
+                record = self._context.directory.record(int(line))
                 if record is not None:
-                    self._job.note(record)
+                    self._context.note(record)
 
 
-def _started(command: list[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
-    """Start a worker; Ctrl-C reaches this process only, which then ends its workers once and in order."""
+def _start_worker(command: list[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
+    """Start a worker out of reach of Ctrl-C: only this process gets it, and ends its workers in order."""
     return subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

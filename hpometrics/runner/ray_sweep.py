@@ -1,4 +1,4 @@
-"""A sweep on Ray Tune: slots of the same study, claimed by Tune's searcher and run in its workers."""
+"""A sweep on Ray Tune: Tune's searcher claims slots of the study, and Tune's workers run the trials."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ import ray
 from ray import tune
 
 from .._text import one_line
-from ..backends.optuna.study import tell
 from ..backends.optuna.trial_queue import reclaim
 from ..backends.ray._internals import loss_of
 from ..backends.ray.cluster import start_ray
@@ -29,57 +28,105 @@ from ..records._files import check_room
 from ..records.epoch_log import read_trial
 from ..records.recovery import Loss, format_loss
 from ..records.trial_record import TrialRecord, TrialState, write_trial
-from .context import Job
-from .leases import TrialLocks
+from ..space.space import Space
+from .context import SweepContext
+from .leases import LocalOwnership
 from .reclaim import after_death
 from .study import has_open_trials, opened_study, reserve_slots
 
 _ENVIRONMENT = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Ctrl-C is an exception like any other
-    "RAY_AIR_NEW_OUTPUT": "0",  # the new one prints even when it is told not to
-    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the records of trials say more
+    "RAY_AIR_NEW_OUTPUT": "0",  # the new output cannot be turned off
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the records of trials contain more
 }
 
 
+class RayOwnership:
+    """The ownership of trials that this process claims, by the locks of the directory, for Ray's workers.
+
+    It takes no further trials when the sweep is over, or once a worker could not record more: `full` is then
+    the text of its error.
+
+    Args:
+        context: the context of the sweep.
+    """
+
+    def __init__(self, context: SweepContext) -> None:
+        self._context, self.full = context, ""
+        self._local = LocalOwnership(context.directory, context.plan.trials)
+
+    @property
+    def numbers(self) -> list[int]:
+        """The trials that this process has claimed."""
+        return self._local.numbers
+
+    def bind(self, study: optuna.Study) -> None:
+        """Do nothing: locks do not need the study."""
+
+    def take(self, number: int) -> bool:
+        """Lock a trial that a worker is to train; return False if another process has locked it."""
+        return not self._context.over and not self.full and self._local.take(number)
+
+    def take_stale(self, number: int) -> bool:
+        """Lock a running trial; return False while the process that claimed it lives."""
+        return self._local.take_stale(number)
+
+    def release(self, number: int) -> None:
+        """Unlock a trial."""
+        self._local.release(number)
+
+    def find_record(self, trial: optuna.Trial, space: Space) -> TrialRecord:
+        """Return the record of a trial whose worker died before it wrote one."""
+        seed = self._context.trials.seed_of(trial.number)
+        return TrialRecord(trial.number, space.suggest(trial), TrialState.RUNNING, seed=seed)
+
+    def finish(self, study: optuna.Study, trial: optuna.Trial, record: TrialRecord) -> bool:
+        """Write the result of a trial to the study, and return True."""
+        return self._local.finish(study, trial, record)
+
+    def close(self) -> None:
+        """Do nothing: there are no threads."""
+
+
 @environment(_ENVIRONMENT)
-def run_on_ray(job: Job, verbose: bool = False) -> None:
+def run_on_ray(context: SweepContext, verbose: bool = False) -> None:
     """Run trials until the budget is used up.
 
     Args:
-        job: what to do.
-        verbose: let Ray write its own log.
+        context: the context of the sweep.
+        verbose: whether to show Ray's own log.
 
     Raises:
-        RunError: Ray ends again and again without a trial that ended.
-        DiskError: a worker could not write what it records.
-        KeyboardInterrupt: once the trials at work are recorded as interrupted.
+        RunError: Ray ended without a further finished trial.
+        DiskError: a worker could not write its record.
+        KeyboardInterrupt: the user pressed Ctrl-C; the running trials are recorded as interrupted.
     """
-    locks = TrialLocks(job.directory, job.plan.trials)
-    with opened_study(job, locks, verbose) as study:
-        reserve_slots(study, job)
-        if job.over or not has_open_trials(study, job):
+    ownership = RayOwnership(context)
+    with opened_study(context, ownership, verbose) as study:
+        reserve_slots(study, context)
+        if context.over or not has_open_trials(study, context):
             return
         level = logging.INFO if verbose else logging.CRITICAL  # a failed trial has its own line
-        _start(job, verbose, level)
+        _start(context, verbose, level)
         logging.getLogger("ray").setLevel(level)
         try:
-            _fit_all(job, study, locks)
+            _fit_all(context, study, ownership)
         except KeyboardInterrupt as interrupt:
             ray.shutdown()  # first, so that no worker writes after us
-            _mark_interrupted(job, locks, interrupt)
+            _mark_interrupted(context, ownership, interrupt)
             raise
         finally:
             ray.shutdown()
 
 
-def _start(job: Job, verbose: bool, level: int) -> None:
-    """Start Ray or join a cluster, and keep what SIGTERM means here: Ray puts a handler of its own in place.
+def _start(context: SweepContext, verbose: bool, level: int) -> None:
+    """Start Ray or join a cluster, and restore our handler of SIGTERM, which Ray replaces.
 
     Raises:
         ConfigError: there is no cluster at the address.
     """
     before = signal.getsignal(signal.SIGTERM)
-    settings = job.plan.config.backend.ray or RayBackend()
+    settings = context.plan.config.backend.ray or RayBackend()
     try:
         if settings.address not in (None, "auto"):  # Ray would try for minutes
             host, _, port = str(settings.address).rpartition(":")
@@ -102,7 +149,7 @@ def _start(job: Job, verbose: bool, level: int) -> None:
 
 
 def _stay_in(folder: str) -> Callable[[], None]:
-    """Give what brings a process of a cluster into the current folder, where its machine has that."""
+    """Return a function that changes into the current folder on a machine of the cluster that has it."""
 
     def enter() -> None:
         if os.path.isdir(folder):
@@ -111,200 +158,199 @@ def _stay_in(folder: str) -> Callable[[], None]:
     return enter
 
 
-def _fit_all(job: Job, study: optuna.Study, locks: TrialLocks) -> None:
-    """Fit until the trials of the budget have ended; Tune may give up before they have."""
-    while not job.over and has_open_trials(study, job):
-        before = _ended(study)
-        objective, teller = _objective(job), Teller(job, locks)
+def _fit_all(context: SweepContext, study: optuna.Study, ownership: RayOwnership) -> None:
+    """Call `fit` until the trials of the budget have ended, because Tune may end before that."""
+    while not context.over and has_open_trials(study, context):
+        before = _finished_numbers(study)
+        objective, callback = _make_objective(context), RecordCallback(context, ownership)
         try:
-            _tuner(job, objective, study, locks, teller).fit()
-        except Exception:  # Ray's, of a file that it could only write in part, can be anything
-            _check_disk(job, teller)
+            _make_tuner(context, objective, study, ownership, callback).fit()
+        except Exception:  # after a partly written file Ray may raise anything
+            _check_disk(context, ownership)
             raise
-        _check_disk(job, teller)
-        again = settle_lost(study, job, locks, teller.losses)
+        _check_disk(context, ownership)
+        again = settle_lost(study, context, ownership, callback.losses)
         for record in objective.records():
             if record.state.finished:
-                _write_end(job.directory.trial(record.number), record)
-            if record.state.finished and record.number not in before | teller.told:
-                job.note(record)
-        if _ended(study) == before and not again and not job.over:
+                _write_end(context.directory.trial(record.number), record)
+            if record.state.finished and record.number not in before | callback.numbers:
+                context.note(record)
+        if _finished_numbers(study) == before and not again and not context.over:
             raise RunError(
-                f"{job.directory.label}: Ray ended before the trials of the budget did, "
-                f"{len(before)} of {job.plan.trials} are done; -v shows its log"
+                f"{context.directory.label}: Ray ended before the trials of the budget did, "
+                f"{len(before)} of {context.plan.trials} are done; -v shows its log"
             )
 
 
 def _write_end(home: Path, record: TrialRecord) -> None:
-    """Write how a trial ended, unless its worker has written the same end, which says more.
+    """Write the record of a finished trial, unless its worker has written the same state with more facts.
 
     A worker that Tune has stopped may still be writing.
     """
-    written = read_trial(home)
-    if written is None or written.state is not record.state:
+    stored = read_trial(home)
+    if stored is None or stored.state is not record.state:
         write_trial(home, record)
 
 
-def _check_disk(job: Job, teller: Teller) -> None:
-    """Refuse to take what a full disk has cut short for what became of a trial.
+def _check_disk(context: SweepContext, ownership: RayOwnership) -> None:
+    """Check for a full disk, so that a record which is cut short does not count as the result of a trial.
 
     Raises:
-        DiskError: a worker could not write its record, or this process could not.
+        DiskError: a worker or this process could not write a record.
     """
-    if teller.full is not None:
-        raise DiskError(teller.full)
-    check_room(job.directory.path)
+    if ownership.full:
+        raise DiskError(ownership.full)
+    check_room(context.directory.path)
 
 
-def settle_lost(study: optuna.Study, job: Job, locks: TrialLocks, losses: Mapping[int, Loss | None]) -> bool:
-    """Record what became of the trials that were claimed here and have no end.
+def settle_lost(
+    study: optuna.Study, context: SweepContext, ownership: RayOwnership, losses: Mapping[int, Loss | None]
+) -> bool:
+    """Record the state of the trials that this process claimed and that have no result.
 
-    A lost machine costs nothing. A process that died counts as elsewhere, see `after_death`; so does a trial
-    that Tune does not account for. What a worker has raised outside of `train` is a run that failed.
+    The loss of a machine does not count against a trial. The death of a process counts, see `after_death`, as
+    does a trial that Tune does not report. An error that a worker raised outside of `train` is a failed run.
 
     Args:
-        study: of the job.
-        job: what the trials are of.
-        locks: on the trials; all are released.
-        losses: what Tune said that trials have lost; None of one whose worker has raised.
+        study: the study of the sweep.
+        context: the context of the sweep.
+        ownership: the trials of this process, which are all released.
+        losses: the loss of each trial that Tune reported; None if the worker has raised an error.
 
     Returns:
-        Whether one of the trials is left to be tried again.
+        Whether one of the trials must be tried again.
     """
     again = False
-    while trial := reclaim(study, lambda number: number in locks.held):
-        record = read_trial(job.directory.trial(trial.number))
+    while trial := reclaim(study, lambda number: number in ownership.numbers):
+        record = read_trial(context.directory.trial(trial.number))
         if record is None:
-            params, seed = job.plan.space.suggest(trial), job.trials.seed_of(trial.number)
-            record = TrialRecord(trial.number, params, TrialState.RUNNING, seed=seed)
+            record = ownership.find_record(trial, context.plan.space)
         if not record.state.finished:
-            record = _after_loss(trial, record, job, losses.get(trial.number, Loss.PROCESS))
+            record = _after_loss(trial, record, context, losses.get(trial.number, Loss.PROCESS))
         if record.state.finished:
-            tell(study, trial, record)
+            ownership.finish(study, trial, record)
         again = again or not record.state.finished
-        locks.release(trial.number)
-    for number in locks.held:
-        locks.release(number)
+        ownership.release(trial.number)
+    for number in ownership.numbers:
+        ownership.release(number)
     return again
 
 
-def _after_loss(trial: optuna.Trial, record: TrialRecord, job: Job, loss: Loss | None) -> TrialRecord:
-    """Return the record of a trial whose worker has left no end, and say what was lost."""
-    home = job.directory.trial(trial.number)
+def _after_loss(
+    trial: optuna.Trial, record: TrialRecord, context: SweepContext, loss: Loss | None
+) -> TrialRecord:
+    """Return the record of a trial whose worker wrote no result, and print the loss."""
+    home = context.directory.trial(trial.number)
     if loss is None:
         reason = "its worker ended without a result"
         run = replace(record, state=TrialState.FAILED, reason=reason, seconds=0.0)
-        record = job.trials.course.after(record, run)
+        record = context.trials.course.after(record, run)
         write_trial(home, record)
     elif loss is Loss.PROCESS:
         record = after_death(trial, record, home)
     if loss is not None and not record.state.finished:
-        job.say(format_loss(trial.number, loss, len(record.epochs)))
+        context.say(format_loss(trial.number, loss, len(record.epochs)))
     return record
 
 
-def _ended(study: optuna.Study) -> set[int]:
+def _finished_numbers(study: optuna.Study) -> set[int]:
     return {trial.number for trial in study.get_trials(deepcopy=False) if trial.state.is_finished()}
 
 
-class Teller(tune.Callback):
-    """Passes the record of every trial that ends on to the job.
+class RecordCallback(tune.Callback):
+    """A callback that passes the record of every finished trial to the context of the sweep.
 
-    `told` are the trials whose end it has passed on; one without an end on disk is left to `settle_lost`.
-    `losses` say what trials have lost that failed, `full` why a worker could record no more.
+    `numbers` are the trials whose records it has passed on; `settle_lost` handles trials without a result on
+    disk. `losses` are the losses of failed trials.
     """
 
-    def __init__(self, job: Job, locks: TrialLocks) -> None:
-        self._job, self._locks = job, locks
-        self.told: set[int] = set()
+    def __init__(self, context: SweepContext, ownership: RayOwnership) -> None:
+        self._context, self._ownership = context, ownership
+        self.numbers: set[int] = set()
         self.losses: dict[int, Loss | None] = {}
-        self.full: str | None = None
 
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
-        """Take note of a worker that can record no more."""
-        self.full = result.get(FULL, self.full)
+        """Note the error of a worker that cannot record more."""
+        self._ownership.full = result.get(FULL, self._ownership.full)
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """Take note of a trial that ended, by itself or by the scheduler."""
+        """Note a trial that ended by itself or was stopped by the scheduler."""
         self._note(trial)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """Take note of a trial that failed."""
+        """Note a trial that failed."""
         self.losses[trial.config["number"]] = loss_of(trial)
         self._note(trial)
 
     def __reduce__(self) -> tuple[type[tune.Callback], tuple[()]]:
-        return tune.Callback, ()  # Tune pickles its callbacks; this one belongs to this process
+        return tune.Callback, ()  # Tune pickles its callbacks; this one works only in this process
 
     def _note(self, trial: Any) -> None:
         number = trial.config["number"]
-        record = read_trial(self._job.directory.trial(number))
+        record = read_trial(self._context.directory.trial(number))
         if record is None or not record.state.finished:
             return
         seconds = record.seconds or float(trial.last_result.get("time_total_s", 0.0))
-        self._job.note(replace(record, seconds=seconds))
-        self.told.add(number)
-        self._locks.release(number)
+        self._context.note(replace(record, seconds=seconds))
+        self.numbers.add(number)
+        self._ownership.release(number)
 
 
-def _objective(job: Job) -> RayObjective:
-    trials = job.trials
+def _make_objective(context: SweepContext) -> RayObjective:
+    trials = context.trials
     return RayObjective(
         trials.train,
-        job.plan.space,
+        context.plan.space,
         directory=trials.directory,
         seed=trials.seed,
         fsync=trials.fsync,
         loggers=trials.loggers,
         repeats=trials.repeats,
         retries=trials.retries,
-        **job.facts,
+        **context.facts,
     )
 
 
-def _tuner(
-    job: Job, objective: RayObjective, study: optuna.Study, locks: TrialLocks, teller: Teller
+def _make_tuner(
+    context: SweepContext,
+    objective: RayObjective,
+    study: optuna.Study,
+    ownership: RayOwnership,
+    callback: RecordCallback,
 ) -> tune.Tuner:
-    pruner = job.plan.config.search.pruner
-    settings = job.plan.config.backend.ray or RayBackend()
+    pruner = context.plan.config.search.pruner
+    settings = context.plan.config.backend.ray or RayBackend()
     return objective.tuner(
-        job.plan.trials or 0,
+        context.plan.trials or 0,
         scheduler=None if pruner is None else pruner.spec,
         study=study,
-        resources=settings.resources.of_trial(job.facts["threads"]),
+        resources=settings.resources.of_trial(context.facts["threads"]),
         max_concurrent=settings.workers,
         reuse_actors=settings.reuse_actors,
-        take=_taker(job, locks, teller),
+        take=ownership.take,
         run_config=tune.RunConfig(
-            storage_path=_storage(settings.storage, job),
-            callbacks=[teller],
+            storage_path=_storage_path(settings.storage, context),
+            callbacks=[callback],
             checkpoint_config=tune.CheckpointConfig(num_to_keep=1),
             verbose=0,
         ),
-        name=job.plan.name,
+        name=context.plan.name,
     )
 
 
-def _storage(place: str | None, job: Job) -> str:
-    """Give what Ray takes for a place: a whole path, or a URI."""
+def _storage_path(place: str | None, context: SweepContext) -> str:
+    """Return the place of Ray's own files: an absolute path, or a URI."""
     if place is None:
-        return str(job.directory.path / "ray")
+        return str(context.directory.path / "ray")
     return place if "://" in place else str(Path(place).absolute())
 
 
-def _taker(job: Job, locks: TrialLocks, teller: Teller) -> Callable[[int], bool]:
-    def take(number: int) -> bool:
-        return not job.over and teller.full is None and locks.take(number)
-
-    return take
-
-
-def _mark_interrupted(job: Job, locks: TrialLocks, interrupt: KeyboardInterrupt) -> None:
+def _mark_interrupted(context: SweepContext, ownership: RayOwnership, interrupt: KeyboardInterrupt) -> None:
     reason = type(interrupt).__name__ + (f": {interrupt}" if str(interrupt) else "")
-    for number in locks.held:
-        directory = job.directory.trial(number)
+    for number in ownership.numbers:
+        directory = context.directory.trial(number)
         record = read_trial(directory)
         if record is not None and not record.state.finished:
             write_trial(directory, replace(record, state=TrialState.INTERRUPTED, reason=reason))

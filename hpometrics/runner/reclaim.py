@@ -1,4 +1,4 @@
-"""Trials whose process died: taken up where they were left, unless it dies at the same epoch too often."""
+"""Recovery of trials whose process died: they are resumed, unless the process dies at one epoch too often."""
 
 from __future__ import annotations
 
@@ -19,61 +19,66 @@ from ..results.run_directory import RunDirectory
 from ..results.significance import read_verdict
 from ..run.trial import machine
 from ..run.trials import epochs_in
-from .context import Job
-from .leases import TrialLocks
+from .context import SweepContext
+from .leases import TrialOwnership
 from .study import read_study, restore_study, study_file
 
-_DEATHS = "hpometrics:deaths"  # how often in a row its process died, and how many epochs it had by then
+_DEATHS = "hpometrics:deaths"  # how often in a row the process died, and the number of epochs by then
+_FINISHED = (OptunaState.COMPLETE, OptunaState.PRUNED, OptunaState.FAIL)
 
 
-def take_up(study: optuna.Study, job: Job, locks: TrialLocks) -> optuna.Trial | None:
-    """Take a trial whose process died, to go on with it; None when there is none."""
-    while trial := reclaim(study, locks.take_orphan, locks.release):
-        if _goes_on(trial, study, job, locks):
+def claim_stale(study: optuna.Study, context: SweepContext, ownership: TrialOwnership) -> optuna.Trial | None:
+    """Claim a trial whose process died, in order to resume it; return None if there is none."""
+    while trial := reclaim(study, ownership.take_stale, ownership.release):
+        if _can_resume(trial, study, context, ownership):
             return trial
     return None
 
 
-def take_up_or_claim(study: optuna.Study, job: Job, locks: TrialLocks, total: int) -> optuna.Trial | None:
-    """Take a trial whose process died, else a slot; None when there is neither. It is one look at the study.
+def claim_stale_or_next(
+    study: optuna.Study, context: SweepContext, ownership: TrialOwnership, total: int
+) -> optuna.Trial | None:
+    """Claim a trial whose process died, else a slot, with one query; return None if there is neither.
 
     Args:
-        study: of the job.
-        job: what the trial is of.
-        locks: see `reclaim` and `claim`.
+        study: the study of the sweep.
+        context: the context of the sweep.
+        ownership: the trials of this process.
         total: see `claim`.
     """
     while True:
         trial, died = reclaim_or_claim(
             study,
-            locks.take_orphan,
-            locks.take,
+            ownership.take_stale,
+            ownership.take,
             total,
-            job.plan.points,
-            job.plan.space.suggest,
-            locks.release,
+            context.plan.points,
+            context.plan.space.suggest,
+            ownership.release,
         )
-        if trial is None or not died or _goes_on(trial, study, job, locks):
+        if trial is None or not died or _can_resume(trial, study, context, ownership):
             return trial
 
 
-def _goes_on(trial: optuna.Trial, study: optuna.Study, job: Job, locks: TrialLocks) -> bool:
-    """Say whether there is something left to do of a trial whose process died; if not, its end is told.
+def _can_resume(
+    trial: optuna.Trial, study: optuna.Study, context: SweepContext, ownership: TrialOwnership
+) -> bool:
+    """Return whether a trial whose process died can be resumed; if not, write its result to the study.
 
-    One that had written its end is told of to the study. One whose process died `MOST_DEATHS` times without a
-    further epoch in between has failed: as far as can be known its params end the process, for example by
-    asking for more memory than there is. A restart of the machine ends every process, whatever its params.
+    A trial that has written its result is only added to the study. A trial whose process died `MOST_DEATHS`
+    times without a further epoch in between has failed, because its params probably end the process, for
+    example by using too much memory. A restart of the machine does not count, because it ends every process.
     """
-    record = read_trial(job.directory.trial(trial.number))
-    if record is None and locks.shared and trial.params:  # its process died elsewhere
-        record = TrialRecord(trial.number, job.plan.space.suggest(trial), TrialState.RUNNING)
+    record = read_trial(context.directory.trial(trial.number))
+    if record is None:
+        record = ownership.find_record(trial, context.plan.space)
     if record is not None and record.state is TrialState.RUNNING and not _restarted_since(record):
-        record = after_death(trial, record, job.directory.trial(trial.number))
+        record = after_death(trial, record, context.directory.trial(trial.number))
     if record is None or not record.state.finished:
         return True
     tell(study, trial, record)
-    locks.release(trial.number)
-    job.note(record)
+    ownership.release(trial.number)
+    context.note(record)
     return False
 
 
@@ -86,12 +91,12 @@ def _restarted_since(record: TrialRecord) -> bool:
 
 
 def after_death(trial: optuna.Trial, record: TrialRecord, home: Path) -> TrialRecord:
-    """Count that a process died at an open trial, and write and return its record.
+    """Count the death of a process that worked on a trial, and write and return the record of the trial.
 
     Args:
-        trial: of the study, which keeps the count.
-        record: of the trial; it has failed once its process died `MOST_DEATHS` times at one epoch.
-        home: of the record.
+        trial: the trial of the study, which stores the count.
+        record: its record, which fails after `MOST_DEATHS` deaths at one epoch.
+        home: the directory of the record.
     """
     epochs = max(count_reported_epochs(trial), epochs_in(home, record))
     deaths = Deaths(*trial.user_attrs.get(_DEATHS, ())).another(epochs)
@@ -102,39 +107,42 @@ def after_death(trial: optuna.Trial, record: TrialRecord, home: Path) -> TrialRe
     return record
 
 
-def mend(job: Job) -> Iterator[str]:
-    """Mend the directory of a job, which no other run works in, and say each thing that was done.
+def recover(context: SweepContext) -> Iterator[str]:
+    """Repair the run directory of a sweep, which no other run works in, and yield a line per repair.
 
     Raises:
         ConfigError: something is damaged, and a worker is at work.
-        NewerFormatError: a newer version of this package has gone on with a trial.
+        NewerFormatError: a newer version of this package has resumed a trial.
     """
-    home = job.directory
-    known = read_study(job)
+    home = context.directory
+    trials = read_study(context)
     are_lost = not home.numbers()
-    found = [_find_repair(job, number, (known or {}).get(number)) for number in _numbers(job, known or {})]
-    repairs = [repair for repair in found if repair is not None]
+    by_number = trials or {}
+    candidates = (
+        _find_repair(context, number, by_number.get(number)) for number in _numbers(context, by_number)
+    )
+    repairs = [repair for repair in candidates if repair is not None]
     if repairs:
         home.check_no_worker()
     yield from home.remarks
     lines = [repair().replace(str(home.path), str(home.label)) for repair in repairs]
-    yield from [_format_lost(job, len(lines))] if are_lost and lines else lines
-    job.arrange_grid()
-    restored = restore_study(job, known)
+    yield from [_format_lost(context, len(lines))] if are_lost and lines else lines
+    context.arrange_grid()
+    restored = restore_study(context, trials)
     if restored is not None:
         yield restored
-    yield from _mend_verdict(home)
+    yield from _quarantine_verdict(home)
 
 
-def _format_lost(job: Job, count: int) -> str:
-    """Describe in one line what is left of trials that were all lost."""
-    name = job.directory.named(job.directory.trials)
-    fate = f"they are written again as the study has them, of their epochs {job.resolved.metric} alone"
+def _format_lost(context: SweepContext, count: int) -> str:
+    """Describe in one line what remains of trials that were all lost."""
+    name = context.directory.named(context.directory.trials)
+    fate = f"they are written again as the study has them, of their epochs {context.resolved.metric} alone"
     return f"{name} has lost all {count} trials: {fate}"
 
 
-def _mend_verdict(home: RunDirectory) -> Iterator[str]:
-    """Rename a damaged verdict, so that it is drawn again."""
+def _quarantine_verdict(home: RunDirectory) -> Iterator[str]:
+    """Rename a damaged verdict, so that it is computed again."""
     try:
         read_verdict(home)
     except RecordError:
@@ -142,53 +150,50 @@ def _mend_verdict(home: RunDirectory) -> Iterator[str]:
         yield f"{home.named(home.verdict)} is damaged, kept as {aside}: it is drawn again"
 
 
-def _numbers(job: Job, known: Mapping[int, StudyTrial]) -> list[int]:
-    """The trials that have a directory, or should have one: of a study of machines, they have others."""
-    ended = (number for number, trial in known.items() if trial.record.state.finished)
-    return sorted({*(ended if study_file(job) is not None else ()), *job.directory.numbers()})
+def _numbers(context: SweepContext, trials: Mapping[int, StudyTrial]) -> list[int]:
+    """Return the trials that have a directory or should have one; in a shared study, only those that have."""
+    finished = (number for number, trial in trials.items() if trial.record.state.finished)
+    return sorted({*(finished if study_file(context) is not None else ()), *context.directory.numbers()})
 
 
-def _find_repair(job: Job, number: int, known: StudyTrial | None) -> Repair | None:
-    """Examine a trial; one of a study of machines may have ended elsewhere, and is gathered from there."""
-    directory, metric = job.directory.trial(number), job.resolved.metric
-    if study_file(job) is None and find_repair(directory, None, metric) is None:
+def _find_repair(context: SweepContext, number: int, trial: StudyTrial | None) -> Repair | None:
+    """Return the repair that a trial needs; one that ended elsewhere is collected from a shared study."""
+    directory, metric = context.directory.trial(number), context.resolved.metric
+    if study_file(context) is None and find_repair(directory, None, metric) is None:
         return None
-    return find_repair(directory, known, metric, job.plan.space)
+    return find_repair(directory, trial, metric, context.plan.space)
 
 
-_FINISHED = (OptunaState.COMPLETE, OptunaState.PRUNED, OptunaState.FAIL)
-
-
-class Gathering:
-    """Writes the trials of a study that the directory of a job does not have; one that leads tells of each.
+class RecordCollector:
+    """A writer of records that a study has and the run directory lacks; the leading process reports them.
 
     Args:
-        job: of this process.
+        context: the context of the sweep.
     """
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._here: set[int] = set()
+    def __init__(self, context: SweepContext) -> None:
+        self._context = context
+        self._numbers: set[int] = set()
 
-    def gather(self, study: optuna.Study) -> None:
-        """Take in what has ended since the last time.
+    def collect(self, study: optuna.Study) -> None:
+        """Write the records of the trials that have ended since the last call.
 
         Raises:
-            RecordError: the storage holds a record that does not read.
+            RecordError: the storage holds a record that cannot be parsed.
         """
         for trial in study.get_trials(deepcopy=False, states=_FINISHED):
-            if trial.number not in self._here:
-                self._here.add(trial.number)
-                self._take_in(trial)
+            if trial.number not in self._numbers:
+                self._numbers.add(trial.number)
+                self._collect_trial(trial)
 
-    def _take_in(self, trial: optuna.trial.FrozenTrial) -> None:
-        directory = self._job.directory.trial(trial.number)
-        known = read_trial(directory)
+    def _collect_trial(self, trial: optuna.trial.FrozenTrial) -> None:
+        directory = self._context.directory.trial(trial.number)
+        local = read_trial(directory)
         record = shared_record(trial)
-        if record is None or (known is not None and known.state.finished):
+        if record is None or (local is not None and local.state.finished):
             return
-        if known is not None:
-            put_aside(directory, "lost")  # begun here, before another process took it
+        if local is not None:
+            put_aside(directory, "lost")  # it was started by this process, before another one took it
         write_shared(directory, record)
-        if self._job.leads:
-            self._job.note(record)
+        if self._context.leads:
+            self._context.note(record)

@@ -28,13 +28,13 @@ from ..exceptions import ConfigError, NewerFormatError, ObjectiveError, RecordEr
 from ..records.recovery import StudyTrial
 from ..records.trial_record import TrialRecord, TrialState
 from ..results.manifest import Resolved, changes, parse_resolved
-from .context import Job
-from .leases import TrialLocks
+from .context import SweepContext
+from .leases import TrialOwnership
 
 SWEEP = f"{PREFIX}sweep"
 
 
-def publish(study: optuna.Study, job: Job) -> None:
+def publish(study: optuna.Study, context: SweepContext) -> None:
     """Write the resolved sweep into its study, unless it is stored already; a worker writes nothing.
 
     Raises:
@@ -42,10 +42,10 @@ def publish(study: optuna.Study, job: Job) -> None:
         RecordError: the stored sweep cannot be parsed.
     """
     before = published(study)
-    if not job.leads:
+    if not context.leads:
         return
-    _check_same(before, job)
-    text = job.resolved.to_yaml()
+    _check_same(before, context)
+    text = context.resolved.to_yaml()
     if get_attribute(study.user_attrs, SWEEP) != text:
         put_attribute(study.set_user_attr, SWEEP, text)
 
@@ -60,13 +60,13 @@ def published(study: optuna.Study) -> Resolved | None:
     return None if text is None else parse_resolved(str(text), f"the study {study.study_name}")
 
 
-def check_published(job: Job, fresh: bool) -> None:
+def check_published(context: SweepContext, fresh: bool) -> None:
     """Check the study in a shared storage before the run directory is created.
 
     Raises:
         ConfigError: the study is of another sweep, or exists although `fresh` starts over.
     """
-    place, name = storage_of(job.plan.config.backend), job.plan.name
+    place, name = storage_of(context.plan.config.backend), context.plan.name
     if not is_shared(place):
         return
     with storing():
@@ -81,65 +81,67 @@ def check_published(job: Job, fresh: bool) -> None:
             f"--fresh: {written(place)} has a study {name!r}, which others may work on; give the "
             "sweep another name, or delete the study with: optuna delete-study"
         )
-    _check_same(before, job)
+    _check_same(before, context)
 
 
-def _check_same(before: Resolved | None, job: Job) -> None:
-    differences = [] if before is None else changes(before, job.resolved)
+def _check_same(before: Resolved | None, context: SweepContext) -> None:
+    differences = [] if before is None else changes(before, context.resolved)
     fatal = any(change.fatal for change in differences)
-    if fatal or (differences and not job.extend):
+    if fatal or (differences and not context.extend):
         lines = "\n".join(map(str, differences))
         raise ConfigError(
-            f"the study {job.plan.name}: its trials were made by another sweep:\n{lines}\n"
+            f"the study {context.plan.name}: its trials were made by another sweep:\n{lines}\n"
             f"{'give the sweep another name' if fatal else '--extend goes on'}"
         )
 
 
 @contextmanager
-def opened_study(job: Job, locks: TrialLocks, verbose: bool = False) -> Iterator[optuna.Study]:
+def opened_study(
+    context: SweepContext, ownership: TrialOwnership, verbose: bool = False
+) -> Iterator[optuna.Study]:
     """Open or create the study of a sweep; only `verbose` shows Optuna's own log.
 
     Raises:
         HpometricsError: a sampler or pruner is not well formed, or the stored study is of another sweep.
         DiskError: the study cannot be read or written, at any time within the context.
     """
-    with _opened(job, verbose) as study:
-        locks.attend(study)
-        _finish_trials(study, job, locks)
+    with _opened(context, verbose) as study:
+        ownership.bind(study)
+        _finish_trials(study, context, ownership)
         yield study
 
 
-def read_study(job: Job) -> dict[int, StudyTrial] | None:
+def read_study(context: SweepContext) -> dict[int, StudyTrial] | None:
     """Return the trials in the study of a run directory; None if the study is damaged.
 
     Raises:
         DiskError: the study is busy, or cannot be read at this moment.
     """
-    path = study_file(job)
+    path = study_file(context)
     if path is not None and not path.exists():
         return {}
     if path is None:
-        if not job.directory.numbers():
+        if not context.directory.numbers():
             return {}
-        with _opened(job) as study:
-            return read_trials(study, job.plan.space, is_shared=True)
+        with _opened(context) as study:
+            return read_trials(study, context.plan.space, is_shared=True)
     try:
         if not is_sound(path):
             return None
-        with _opened(job) as study:
+        with _opened(context) as study:
             check_trials(study)
-            return read_trials(study, job.plan.space)
+            return read_trials(study, context.plan.space)
     except Exception as err:  # any part of Optuna may notice a damaged value
-        if not tells_of_damage(err) or _may_be_another(job, err):
+        if not tells_of_damage(err) or _may_be_another(context, err):
             raise
         return None
 
 
-def restore_study(job: Job, trials: Mapping[int, StudyTrial] | None) -> str | None:
+def restore_study(context: SweepContext, trials: Mapping[int, StudyTrial] | None) -> str | None:
     """Create a study again that is damaged, contradicts the records, or has open trials of another space.
 
     Args:
-        job: the context of the sweep.
+        context: the context of the sweep.
         trials: the trials in the study; None if it is damaged.
 
     Returns:
@@ -148,63 +150,63 @@ def restore_study(job: Job, trials: Mapping[int, StudyTrial] | None) -> str | No
     Raises:
         ConfigError: a worker is at work on a trial of it.
     """
-    path, records = study_file(job), job.directory.records()
+    path, records = study_file(context), context.directory.records()
     is_current = trials is not None and all(trial.is_current for trial in trials.values())
     if trials is not None and is_current and all(_agrees(trials.get(one.number), one) for one in records):
         return None
-    job.directory.check_no_worker()
+    context.directory.check_no_worker()
     exists = path is not None and path.exists()
     aside = f"; the old one is kept as {put_aside_study(path).name}" if path is not None and exists else ""
-    with _opened(job) as study:
-        restore(study, records, job.plan.space, job.plan.points)
-    name = f"the study {job.plan.name}" if path is None else job.directory.named(path)
+    with _opened(context) as study:
+        restore(study, records, context.plan.space, context.plan.points)
+    name = f"the study {context.plan.name}" if path is None else context.directory.named(path)
     return (
         f"{name} was {'damaged' if trials is None else 'not that of the trials'}, made again from them{aside}"
     )
 
 
-def reserve_slots(study: optuna.Study, job: Job) -> None:
+def reserve_slots(study: optuna.Study, context: SweepContext) -> None:
     """Add the missing slots; one at a time where only time or target end the sweep."""
-    total = job.plan.trials
+    total = context.plan.trials
     if total is None:
         trials = study.get_trials(deepcopy=False)
         total = len(trials) + all(trial.state is not OptunaState.WAITING for trial in trials)
-    reserve(study, total, job.plan.points)
+    reserve(study, total, context.plan.points)
 
 
-def has_open_trials(study: optuna.Study, job: Job) -> bool:
+def has_open_trials(study: optuna.Study, context: SweepContext) -> bool:
     """Return whether a trial of the budget is waiting or running."""
     _, trials = open_trials(study)
-    return any(job.plan.trials is None or trial.number < job.plan.trials for trial in trials)
+    return any(context.plan.trials is None or trial.number < context.plan.trials for trial in trials)
 
 
-def is_over(study: optuna.Study, job: Job) -> bool:
+def is_over(study: optuna.Study, context: SweepContext) -> bool:
     """Return whether trials of any process have reached `budget.target` or used up `budget.failures`."""
-    budget = job.plan.config.budget
-    if job.over:
+    budget = context.plan.config.budget
+    if context.over:
         return True
     if budget.failures is not None:
         failed = study.get_trials(deepcopy=False, states=(OptunaState.FAIL,))
-        if job.fails(len(failed)):
+        if context.fails(len(failed)):
             return True
-    return budget.target is not None and any(map(job.reaches, study_records(study)))
+    return budget.target is not None and any(map(context.reaches, study_records(study)))
 
 
 @contextmanager
-def _opened(job: Job, verbose: bool = False) -> Iterator[optuna.Study]:
+def _opened(context: SweepContext, verbose: bool = False) -> Iterator[optuna.Study]:
     optuna.logging.set_verbosity(optuna.logging.INFO if verbose else optuna.logging.WARNING)
     with storing():
-        storage = open_storage(_study_place(job))
+        storage = open_storage(_study_place(context))
         try:
-            yield _open_study(job, storage)
+            yield _open_study(context, storage)
         finally:
             close_storage(storage)
 
 
-def _may_be_another(job: Job, error: Exception) -> bool:
+def _may_be_another(context: SweepContext, error: Exception) -> bool:
     """Return whether a study may be refused because of a change to the sweep that no file shows any more."""
     refusals = (NewerFormatError, ObjectiveError, RecordError)
-    return not job.directory.is_known and isinstance(error, refusals)
+    return not context.directory.is_known and isinstance(error, refusals)
 
 
 def _agrees(trial: StudyTrial | None, record: TrialRecord) -> bool:
@@ -219,51 +221,51 @@ def _agrees(trial: StudyTrial | None, record: TrialRecord) -> bool:
     return (other.value, other.epoch, other.given) == (record.value, record.epoch, record.given)
 
 
-def _open_study(job: Job, storage: optuna.storages.BaseStorage) -> optuna.Study:
-    plan, search = job.plan, job.plan.config.search
-    optimized = job.resolved.optimized
+def _open_study(context: SweepContext, storage: optuna.storages.BaseStorage) -> optuna.Study:
+    plan, search = context.plan, context.plan.config.search
+    optimized = context.resolved.optimized
     on_ray = plan.config.backend.name == "ray"  # where a scheduler stops trials
     pruner = None if on_ray or search.pruner is None else search.pruner.spec
     study = open_study(
         storage,
         plan.name,
         optimized,
-        make_sampler(plan.sampler_spec, search.seed, bool(job.resolved.constraints)),
+        make_sampler(plan.sampler_spec, search.seed, bool(context.resolved.constraints)),
         make_pruner(pruner, plan.config.budget.epochs),
     )
     check_study(study, optimized)
-    check_origin(study, list(optimized), plan.space, extend=job.extend)
+    check_origin(study, list(optimized), plan.space, extend=context.extend)
     if is_shared(storage_of(plan.config.backend)):
-        publish(study, job)
+        publish(study, context)
     return study
 
 
-def study_file(job: Job) -> Path | None:
+def study_file(context: SweepContext) -> Path | None:
     """Return the study's file in the run directory; None if the study is in memory or elsewhere."""
-    files = {"sqlite": job.directory.study, "journal": job.directory.journal}
-    return files.get(storage_of(job.plan.config.backend))
+    files = {"sqlite": context.directory.study, "journal": context.directory.journal}
+    return files.get(storage_of(context.plan.config.backend))
 
 
-def _study_place(job: Job) -> str | Path:
-    storage = storage_of(job.plan.config.backend)
-    if storage == "memory" and job.directory.records():
-        path = job.directory.label
+def _study_place(context: SweepContext) -> str | Path:
+    storage = storage_of(context.plan.config.backend)
+    if storage == "memory" and context.directory.records():
+        path = context.directory.label
         raise ConfigError(f"{path}: has trials that storage: memory has forgotten; --fresh starts over")
-    return study_file(job) or (url_of(storage) if is_shared(storage) else storage)
+    return study_file(context) or (url_of(storage) if is_shared(storage) else storage)
 
 
-def _finish_trials(study: optuna.Study, job: Job, locks: TrialLocks) -> None:
+def _finish_trials(study: optuna.Study, context: SweepContext, ownership: TrialOwnership) -> None:
     """Write the results of trials to the study whose worker died after it had written their record."""
-    finished = {record.number: record for record in job.directory.records() if record.state.finished}
+    finished = {record.number: record for record in context.directory.records() if record.state.finished}
     if finished and max(finished) >= open_trials(study)[0]:
         raise ConfigError(
-            f"{job.directory.label}: the study does not have the {len(finished)} finished trials of "
+            f"{context.directory.label}: the study does not have the {len(finished)} finished trials of "
             "the directory; hpometrics run adds them"
         )
 
     def take(number: int) -> bool:
-        return number in finished and locks.take_orphan(number)
+        return number in finished and ownership.take_stale(number)
 
-    while trial := reclaim(study, take, locks.release):
+    while trial := reclaim(study, take, ownership.release):
         tell(study, trial, finished[trial.number])
-        locks.release(trial.number)
+        ownership.release(trial.number)

@@ -25,7 +25,7 @@ from .._text import printable, printable_lines
 from ..config.document import Document
 from ..config.fields import slug_of
 from ..config.plan import Plan
-from ..config.storage_url import storage_of, written
+from ..config.storage_url import is_shared, storage_of, written
 from ..config.yaml_writer import write_text
 from ..exceptions import ConfigError, DiskError, NoFiniteValueError
 from ..records._files import atomic_write, read_whole
@@ -40,10 +40,10 @@ from ..results.significance import conclude, kept_verdict
 from ..results.status import opening, results_text, status_json
 from ..selection.selection import best_by
 from .command_engine import Program
-from .context import Job, make_job
+from .context import SweepContext, make_context
 from .engine import PlainEngine
 from .live import Progress
-from .reclaim import mend
+from .reclaim import recover
 from .signals import exit_code, raising_interrupts
 from .study import check_published, study_file
 
@@ -180,64 +180,65 @@ def run_command(plan: Plan, options: Options) -> int:
     """
     question = question_of(plan.document)
     with aside():
-        job = make_job(plan, options.extend)
-    job.leads = job.gathers = True
-    check_published(job, options.fresh)
+        context = make_context(plan, options.extend)
+    context.leads, context.gathers = True, is_shared(storage_of(plan.config.backend))
+    check_published(context, options.fresh)
+    home, text = context.directory, _stored_text(context)
     with (
         raising_interrupts(),
-        job.directory.opened(_stored_text(job), job.resolved, fresh=options.fresh, extend=options.extend),
+        home.opened(text, context.resolved, fresh=options.fresh, extend=options.extend),
     ):
-        mended = list(mend(job))
-        earlier = job.directory.records()
-        progress = Progress(job.resolved, earlier, options.quiet, job.directory)
-        job.tell, job.say = progress.tell, progress.say
-        job.earlier = sum(record.seconds for record in earlier)
-        job.reached = any(job.reaches(record) for record in earlier)
-        job.failed = sum(record.state is TrialState.FAILED for record in earlier)
-        progress.say("\n".join([*mended, opening(job.directory, job.resolved, earlier)]))
+        repairs = list(recover(context))
+        earlier = home.records()
+        progress = Progress(context.resolved, earlier, options.quiet, home)
+        context.tell, context.say = progress.tell, progress.say
+        context.earlier = sum(record.seconds for record in earlier)
+        context.reached = any(context.reaches(record) for record in earlier)
+        context.failed = sum(record.state is TrialState.FAILED for record in earlier)
+        progress.say("\n".join([*repairs, opening(home, context.resolved, earlier)]))
         try:
             with progress.live(), aside():
-                _backend(job, options.verbose)(job)
+                _backend(context, options.verbose)(context)
         except KeyboardInterrupt as interrupt:
-            _conclude(job, progress, quiet=True)
-            progress.say(_format_interrupted(job))
+            _conclude(context, progress, quiet=True)
+            progress.say(_format_interrupted(context))
             return exit_code(interrupt)
-        code = _conclude(job, progress, as_json=options.as_json)
-        records = job.directory.records()
+        code = _conclude(context, progress, as_json=options.as_json)
+        records = home.records()
         failed = [record for record in records if record.state is TrialState.FAILED]
-        if job.fails(len(failed)):
+        if context.fails(len(failed)):
             progress.say(_format_failures(failed))
             return TOO_MANY_FAILED
-        if code == OK and _is_finished(job, records):
-            _stamp(job, question)
+        if code == OK and _is_finished(context, records):
+            _stamp(context, question)
         return code
 
 
-def _stored_text(job: Job) -> str:
+def _stored_text(context: SweepContext) -> str:
     """Return the text of the sweep file without the credentials of its storage."""
-    storage = storage_of(job.plan.config.backend)
-    return job.plan.document.text.replace(storage, written(storage))
+    storage = storage_of(context.plan.config.backend)
+    return context.plan.document.text.replace(storage, written(storage))
 
 
-def _backend(job: Job, verbose: bool) -> Callable[[Job], None]:
+def _backend(context: SweepContext, verbose: bool) -> Callable[[SweepContext], None]:
     """Return the function that runs the trials; only `verbose` shows the backend's own log."""
-    if job.plan.config.backend.name == "ray":
+    if context.plan.config.backend.name == "ray":
         from .ray_sweep import run_on_ray  # only the backend of the sweep is loaded
 
         return partial(run_on_ray, verbose=verbose)
-    settings = job.plan.config.backend.optuna
+    settings = context.plan.config.backend.optuna
     if settings is not None and settings.workers > 1:
-        from .processes import run_with_crew
+        from .processes import run_with_workers
 
-        return partial(run_with_crew, workers=settings.workers, verbose=verbose)
+        return partial(run_with_workers, workers=settings.workers, verbose=verbose)
     from .processes import run_in_process
 
     return partial(run_in_process, verbose=verbose)
 
 
-def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool = False) -> int:
+def _conclude(context: SweepContext, progress: Progress, quiet: bool = False, as_json: bool = False) -> int:
     """Write and print the results of the sweep, and return the exit code."""
-    home, resolved = job.directory, job.resolved
+    home, resolved = context.directory, context.resolved
     records = home.records()
     write_text(home.table, trials_csv(records, resolved))
     try:
@@ -246,19 +247,19 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool =
         home.best.unlink(missing_ok=True)
         home.engine_params.unlink(missing_ok=True)
         if not quiet:
-            _report(job)
+            _report(context)
             progress.say(str(err))
             print(status_json(home.label) if as_json else evaluated(records))
         return NOTHING_COMPLETE if isinstance(err, NoFiniteValueError) else NOT_ON_FRONT
     verdict = (kept_verdict if quiet else conclude)(home, records, resolved)
     write_text(home.best, best_yaml(best_facts(best, record_of(best, records), resolved, home.path, verdict)))
-    engine = job.engine
+    engine = context.engine
     if not isinstance(engine, PlainEngine):
         engine.write_best(best, home.path)
         if engine.stages:
             progress.say(engine.stages)
     if not quiet:
-        _report(job)
+        _report(context)
     if as_json:
         print(status_json(home.label), flush=True)
     elif not quiet:
@@ -266,26 +267,27 @@ def _conclude(job: Job, progress: Progress, quiet: bool = False, as_json: bool =
     return OK
 
 
-def _report(job: Job) -> None:
+def _report(context: SweepContext) -> None:
     """Write the report of the sweep file's kind; it shows the verdict, which must exist already."""
-    kind = job.plan.config.results.report
+    kind = context.plan.config.results.report
     if kind != "none":
-        write_report(job.directory.label, kind)
+        write_report(context.directory.label, kind)
 
 
-def _is_finished(job: Job, records: Sequence[TrialRecord]) -> bool:
+def _is_finished(context: SweepContext, records: Sequence[TrialRecord]) -> bool:
     """Return whether another run of the same file would have nothing to do."""
-    if study_file(job) is None or not all(record.state.finished for record in records):
+    if study_file(context) is None or not all(record.state.finished for record in records):
         return False
-    total = job.plan.trials
-    return any(map(job.reaches, records)) or (total is not None and len(records) >= total)
+    total = context.plan.trials
+    return any(map(context.reaches, records)) or (total is not None and len(records) >= total)
 
 
-def _stamp(job: Job, question: str) -> None:
+def _stamp(context: SweepContext, question: str) -> None:
     """Stamp the directory of a finished sweep, unless its files change meanwhile."""
-    module = None if isinstance(job.engine, Program) else sys.modules.get(job.engine.target.partition(":")[0])
+    engine = context.engine
+    module = None if isinstance(engine, Program) else sys.modules.get(engine.target.partition(":")[0])
     with suppress(OSError):
-        Stamp.of(job.directory, question, getattr(module, "__file__", None)).write(job.directory)
+        Stamp.of(context.directory, question, getattr(module, "__file__", None)).write(context.directory)
 
 
 def _format_failures(failed: Sequence[TrialRecord]) -> str:
@@ -299,9 +301,9 @@ def _format_failures(failed: Sequence[TrialRecord]) -> str:
     return "\n".join([head, *lines])
 
 
-def _format_interrupted(job: Job) -> str:
-    count, total = sum(record.state.finished for record in job.directory.records()), job.plan.trials
-    settings = [part for text in job.plan.document.assignments for part in ("--set", text)]
-    again = shlex.join(["hpometrics", "run", str(job.plan.file), *settings])
+def _format_interrupted(context: SweepContext) -> str:
+    count, total = sum(record.state.finished for record in context.directory.records()), context.plan.trials
+    settings = [part for text in context.plan.document.assignments for part in ("--set", text)]
+    again = shlex.join(["hpometrics", "run", str(context.plan.file), *settings])
     text = f"interrupted: {count}{f' of {total}' if total else ''} trials are done. Go on with:\n  {again}"
     return redacted(text)

@@ -23,7 +23,7 @@ from ..records._files import make_private
 from ..records.trial_record import TrialRecord
 from ..results.manifest import Resolved
 from ..results.run_directory import RunDirectory
-from .context import make_job
+from .context import make_context
 from .live import Progress
 from .processes import run_in_process
 from .signals import exit_code, raising_interrupts
@@ -151,21 +151,21 @@ def worker_command(place: str, options: WorkerOptions) -> int:
     settings = plan.config.backend.optuna
     if settings is not None and settings.storage == "memory":
         raise ConfigError(f"{path}: storage memory lives in one process; use sqlite so that workers can join")
-    job = make_job(plan, extend=True)  # `run`, which made the directory, has checked it
-    job.arrange_grid()
-    job.gathers = is_url(place)
-    job.earlier = 0.0 if options.since is None else time.time() - options.since
-    progress = Progress(job.resolved, [], options.quiet or options.managed, job.directory)
-    job.tell = tell_number or progress.tell
-    progress.say(f"{job.plan.name}  {job.directory.label}  joined")
+    context = make_context(plan, extend=True)  # `run`, which made the directory, has checked it
+    context.arrange_grid()
+    context.gathers = is_url(place)
+    context.earlier = 0.0 if options.since is None else time.time() - options.since
+    progress = Progress(context.resolved, [], options.quiet or options.managed, context.directory)
+    context.tell = tell_number or progress.tell
+    progress.say(f"{context.plan.name}  {context.directory.label}  joined")
     with raising_interrupts():
         try:
-            run_in_process(job, options.verbose)
+            run_in_process(context, options.verbose)
         except KeyboardInterrupt as interrupt:
             return exit_code(interrupt)
         except BrokenPipeError:  # the run that started it is gone; the last trial is recorded
             return OK
-    progress.say(f"ended {job.ended} trials; none remains. See: hpometrics best {path}")
+    progress.say(f"ended {context.finished} trials; none remains. See: hpometrics best {path}")
     return OK
 
 

@@ -18,9 +18,9 @@ from patient import TRIALS, Patient
 from hpometrics.backends.optuna.study import study_records
 from hpometrics.config.plan import read_plan
 from hpometrics.records.trial_record import TrialRecord, TrialState
-from hpometrics.runner.context import make_job
-from hpometrics.runner.leases import TrialLocks
-from hpometrics.runner.reclaim import mend
+from hpometrics.runner.context import make_context
+from hpometrics.runner.leases import LocalOwnership
+from hpometrics.runner.reclaim import recover
 from hpometrics.runner.study import opened_study
 
 
@@ -232,11 +232,11 @@ def facts_of(records: Iterable[TrialRecord]) -> list[tuple[object, ...]]:
 def read_on(folder: Path) -> tuple[list[str], list[TrialRecord], list[TrialRecord]]:
     """Open a sweep as `run` does, before its first trial: what it says, its records, those of its study."""
     os.chdir(folder)
-    job = make_job(read_plan(Path("sweep.yaml")))
+    job = make_context(read_plan(Path("sweep.yaml")))
     job.leads = True
     with job.directory.opened("", job.resolved, fresh=False, extend=False):
-        said = list(mend(job))
-        with opened_study(job, TrialLocks(job.directory, TRIALS)) as study:
+        said = list(recover(job))
+        with opened_study(job, LocalOwnership(job.directory, TRIALS)) as study:
             return said, job.directory.records(), study_records(study)
 
 

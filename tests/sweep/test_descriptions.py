@@ -93,7 +93,8 @@ def test_every_key_of_a_sweep_file_is_described():
         for key, facts in told["properties"].items():
             assert "description" in facts or "$ref" in facts, (name, key)
     assert (
-        schema["definitions"]["Budget"]["properties"]["epochs"]["description"] == "Maximum number of epochs of one trial."
+        schema["definitions"]["Budget"]["properties"]["epochs"]["description"]
+        == "Maximum number of epochs of one trial."
     )
     assert schema["definitions"]["Backend"]["properties"]["list"]["description"].startswith(
         "A list of params"

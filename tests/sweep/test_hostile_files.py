@@ -118,7 +118,10 @@ FILES: dict[str, tuple[str | bytes, str]] = {
         changed("[1e-4", "[1e-400"),
         "3:16: 1e-400 is too small; the least number above 0 is 5e-324",
     ),
-    "nan": (changed("1e-1]", ".nan]"), "3:22: .nan is not a value that a sweep can use; write a finite number"),
+    "nan": (
+        changed("1e-1]", ".nan]"),
+        "3:22: .nan is not a value that a sweep can use; write a finite number",
+    ),
     "infinity": (
         changed("[1e-4", "[-.inf"),
         "3:16: -.inf is not a value that a sweep can use; write a finite number",
@@ -267,7 +270,10 @@ FILES: dict[str, tuple[str | bytes, str]] = {
         "space.lr.choice[0]: a choice is text, a number, true, false",
     ),
     "nan as a choice": (lr("{choice: [.nan, 1]}"), "3:17: .nan is not a value that a sweep can use"),
-    "infinity in a bundle": (lr("{choice: {a: {b: .inf}}}"), "3:24: .inf is not a value that a sweep can use"),
+    "infinity in a bundle": (
+        lr("{choice: {a: {b: .inf}}}"),
+        "3:24: .inf is not a value that a sweep can use",
+    ),
 }
 
 

@@ -11,7 +11,7 @@ from hpometrics.backends.optuna.trial_queue import claim, reserve
 from hpometrics.direction import MINIMIZE
 from hpometrics.records.trial_record import TrialRecord, TrialState
 from hpometrics.results.run_directory import RunDirectory
-from hpometrics.runner.leases import TrialLeases
+from hpometrics.runner.leases import LeasedOwnership
 
 
 @pytest.fixture
@@ -29,8 +29,8 @@ def leases(tmp_path, study):
 
     def make(name, interval=0.0):
         (tmp_path / name).mkdir(exist_ok=True)
-        one = TrialLeases(RunDirectory(tmp_path / name), 2, interval)
-        one.attend(study)
+        one = LeasedOwnership(RunDirectory(tmp_path / name), 2, interval)
+        one.bind(study)
         made.append(one)
         return one
 
@@ -49,26 +49,26 @@ def test_a_trial_is_free_when_nothing_was_heard_of_it(study, leases):
     """The first look only notes what there is; a beat in between begins the wait anew."""
     here, there = leases("here", 3600.0), leases("there")
     trial, _ = begun(study, here)
-    assert not there.take_orphan(0)
+    assert not there.take_stale(0)
     trial.set_user_attr(BEAT, 1)
-    assert not there.take_orphan(0)
-    assert there.take_orphan(0)
+    assert not there.take_stale(0)
+    assert there.take_stale(0)
 
 
 def test_a_live_worker_is_waited_for(study, leases):
     """Until four beats are over."""
     here, there = leases("here", 3600.0), leases("there", 3600.0)
     begun(study, here)
-    assert not there.take_orphan(0) and not there.take_orphan(0)
+    assert not there.take_stale(0) and not there.take_stale(0)
 
 
 def test_workers_of_one_directory_have_its_locks(study, leases):
     """Whose process lives keeps its trial without a beat; whose has let go is free at once."""
     one, other = leases("here", 3600.0), leases("here", 3600.0)
     begun(study, one)
-    assert not other.take_orphan(0)
+    assert not other.take_stale(0)
     one.release(0)
-    assert other.take_orphan(0)
+    assert other.take_stale(0)
 
 
 def test_who_has_lost_a_trial_notices(study, leases):
@@ -88,7 +88,7 @@ def test_a_worker_beats_while_it_holds_a_trial(study, leases):
     here = leases("here", 0.001)
     trial, _ = begun(study, here)
     while BEAT not in study.trials[0].user_attrs:
-        here.pause()
+        here.wait()
     here.release(trial.number)
 
 
@@ -100,7 +100,7 @@ def test_a_beat_before_a_trial_has_its_owner_loses_nothing(study, leases, monkey
 
     def late(*arguments):
         for held in here._leases.values():
-            here._look(held)
+            here._confirm(held)
         write(*arguments)
 
     monkeypatch.setattr(study._storage, "set_trial_user_attr", late)
@@ -117,9 +117,9 @@ def test_of_two_who_see_that_a_trial_is_free_one_takes_it(study, leases):
     """Both have waited long enough; it is the first one's before its run has begun."""
     here, there, third = leases("here", 3600.0), leases("there"), leases("third")
     begun(study, here)
-    assert not there.take_orphan(0) and not third.take_orphan(0)
-    assert there.take_orphan(0)
-    assert not third.take_orphan(0)
+    assert not there.take_stale(0) and not third.take_stale(0)
+    assert there.take_stale(0)
+    assert not third.take_stale(0)
 
 
 def test_who_takes_a_trial_has_the_study_for_itself(tmp_path, monkeypatch, leases):
@@ -128,9 +128,9 @@ def test_who_takes_a_trial_has_the_study_for_itself(tmp_path, monkeypatch, lease
     reserve(study, 1)
     here, there = leases("here", 3600.0), leases("there")
     for one in (here, there):
-        one.attend(study)
+        one.bind(study)
     trial, _ = begun(study, here)
-    assert not there.take_orphan(0)
+    assert not there.take_stale(0)
 
     @contextmanager
     def late(study):
@@ -138,8 +138,8 @@ def test_who_takes_a_trial_has_the_study_for_itself(tmp_path, monkeypatch, lease
         yield
 
     monkeypatch.setattr("hpometrics.runner.leases.exclusive_study", late)
-    assert not there.take_orphan(0)
-    assert there.held == []
+    assert not there.take_stale(0)
+    assert there.numbers == []
 
 
 @pytest.mark.parametrize("ended", [False, True], ids=["at work", "ended"])
@@ -151,7 +151,7 @@ def test_what_a_trial_of_another_came_to_is_not_told(study, leases, ended):
     if ended:
         study.tell(0, 0.25)
     record = TrialRecord(0, {}, TrialState.FAILED, reason="too late")
-    assert not here.tell(study, trial, record)
+    assert not here.finish(study, trial, record)
     assert REASON not in study.trials[0].user_attrs
     assert study.trials[0].value == (0.25 if ended else None)
 
@@ -160,13 +160,13 @@ def test_a_trial_that_ended_meanwhile_is_no_error(tmp_path, study, leases):
     """Behind a proxy nothing is locked: its run is stopped, what it came to is not told, nobody takes it."""
     here, there = leases("here", 3600.0), leases("there")
     trial, reporter = begun(study, here)
-    assert not there.take_orphan(0)
+    assert not there.take_stale(0)
     study.tell(0, 0.25)
     folder = tmp_path / "here/trials/0000"
     folder.mkdir(parents=True)
     (folder / "epochs.jsonl").touch()
     with pytest.raises(optuna.TrialPruned, match="another worker has taken trial 0"):
         reporter.report(0, 0.5, 0.5, {"loss": 0.5}, final=True)
-    assert not here.tell(study, trial, TrialRecord(0, {}, TrialState.FAILED))
-    assert not there.take_orphan(0) and there.held == []
+    assert not here.finish(study, trial, TrialRecord(0, {}, TrialState.FAILED))
+    assert not there.take_stale(0) and there.numbers == []
     assert here.begin(trial) is not reporter and here.is_lost(trial)

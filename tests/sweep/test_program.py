@@ -132,7 +132,11 @@ def test_check_shows_the_command(sweep, folder):
             "track_examples: true, optimize: cross_entropy",
             "a program reports values",
         ),
-        ("optimize: cross_entropy", "optimize: {combine: {log_loss: 1, brier: 2}}", "a program reports single"),
+        (
+            "optimize: cross_entropy",
+            "optimize: {combine: {log_loss: 1, brier: 2}}",
+            "a program reports single",
+        ),
     ],
 )
 def test_what_a_program_cannot_do_is_refused(old, new, message):

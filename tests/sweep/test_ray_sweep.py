@@ -14,8 +14,7 @@ from hpometrics.records.epoch_log import read_trial
 from hpometrics.records.recovery import MOST_DEATHS
 from hpometrics.records.trial_record import TrialRecord, TrialState, write_trial
 from hpometrics.results.run_directory import RunDirectory
-from hpometrics.runner.context import make_job
-from hpometrics.runner.leases import TrialLocks
+from hpometrics.runner.context import make_context
 from hpometrics.runner.study import opened_study, reserve_slots
 
 pytestmark = pytest.mark.ray
@@ -124,10 +123,10 @@ def test_a_claimed_trial_without_a_record_is_lost(folder, loss, rounds, reason):
     The record, the study and the lock all say what it is.
     """
     from hpometrics.records.recovery import Loss
-    from hpometrics.runner.ray_sweep import settle_lost
+    from hpometrics.runner.ray_sweep import RayOwnership, settle_lost
 
-    job = make_job(plan_of(SWEEP))
-    locks = TrialLocks(job.directory, job.plan.trials)
+    job = make_context(plan_of(SWEEP))
+    locks = RayOwnership(job)
     job.directory.trials.mkdir(parents=True)
     losses = {0: None} if loss == "raised" else {} if loss == "not confirmed" else {0: Loss(loss)}
     with opened_study(job, locks) as study:
@@ -135,7 +134,7 @@ def test_a_claimed_trial_without_a_record_is_lost(folder, loss, rounds, reason):
         claim(study, locks.take)
         for number in range(1, rounds + 1):
             assert settle_lost(study, job, locks, losses) is (number < rounds or reason is None)
-            assert locks.held == []
+            assert locks.numbers == []
             locks.take(0)
         states = [record.state for record in study_records(study)]
     state = TrialState.RUNNING if reason is None else TrialState.FAILED

@@ -12,9 +12,9 @@ from hpometrics.records.recovery import MOST_DEATHS
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState, write_trial
 from hpometrics.run.reporter import ListReporter
 from hpometrics.run.trial import machine
-from hpometrics.runner.context import make_job
-from hpometrics.runner.leases import TrialLocks
-from hpometrics.runner.reclaim import take_up, take_up_or_claim
+from hpometrics.runner.context import make_context
+from hpometrics.runner.leases import LocalOwnership
+from hpometrics.runner.reclaim import claim_stale, claim_stale_or_next
 from hpometrics.runner.study import opened_study, reserve_slots
 
 needs_boot_id = pytest.mark.skipif(machine() is None, reason="the system does not identify its starts")
@@ -23,7 +23,7 @@ needs_boot_id = pytest.mark.skipif(machine() is None, reason="the system does no
 @pytest.fixture
 def job(folder):
     """A sweep of four trials whose ends are collected in `told`."""
-    job = make_job(plan_of(SWEEP))
+    job = make_context(plan_of(SWEEP))
     job.directory.trials.mkdir(parents=True)
     job.told = []
     job.tell = job.told.append
@@ -33,7 +33,7 @@ def job(folder):
 @pytest.fixture
 def study(job):
     """Its study, with trial 0 claimed by a process that is gone."""
-    locks = TrialLocks(job.directory, 4)
+    locks = LocalOwnership(job.directory, 4)
     with opened_study(job, locks) as study:
         reserve_slots(study, job)
         claim(study, locks.take)
@@ -52,9 +52,9 @@ def record(job, state, epochs=0, **facts):
 
 def taken(job, study):
     """Take up trial 0, and leave it again."""
-    locks = TrialLocks(job.directory, 4)
-    trial = take_up(study, job, locks)
-    for number in locks.held:
+    locks = LocalOwnership(job.directory, 4)
+    trial = claim_stale(study, job, locks)
+    for number in locks.numbers:
         locks.release(number)
     return trial
 
@@ -119,14 +119,14 @@ def test_a_trial_notes_the_machine_that_it_runs_on(job):
 def test_a_trial_that_was_left_comes_before_the_next_slot(job, study):
     """Mid-run too: whoever asks for the next trial gets it, and the next one after it."""
     record(job, TrialState.RUNNING)
-    locks = TrialLocks(job.directory, 4)
-    assert [take_up_or_claim(study, job, locks, 4).number for _ in range(2)] == [0, 1]
+    locks = LocalOwnership(job.directory, 4)
+    assert [claim_stale_or_next(study, job, locks, 4).number for _ in range(2)] == [0, 1]
     locks.release(1)
-    assert take_up_or_claim(study, job, locks, 4).number == 1
+    assert claim_stale_or_next(study, job, locks, 4).number == 1
 
 
 def test_a_trial_that_had_written_its_end_gives_way_to_the_next_slot(job, study):
     """It is told of on the way."""
     record(job, TrialState.COMPLETE)
-    assert take_up_or_claim(study, job, TrialLocks(job.directory, 4), 4).number == 1
+    assert claim_stale_or_next(study, job, LocalOwnership(job.directory, 4), 4).number == 1
     assert [one.number for one in job.told] == [0]

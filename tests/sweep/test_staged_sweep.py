@@ -275,7 +275,10 @@ def test_a_best_json_says_what_its_file_stated(swept, folder):
     told["evaluation"]["stated"] = {"target": "toy_stages:Guesser", "optimise": "mae"}
     path.write_text(json.dumps(told))
     broken = replayed(str(path))
-    assert (broken.exit_code, "evaluation.stated is not the record of a sweep file" in broken.stderr) == (2, True)
+    assert (broken.exit_code, "evaluation.stated is not the record of a sweep file" in broken.stderr) == (
+        2,
+        True,
+    )
 
 
 @pytest.mark.parametrize("name", ["target", "file", "given", "optimize", "track", "output", "seed"])
@@ -332,7 +335,11 @@ def test_a_file_is_evaluated_as_a_list(sweep, swept, folder):
 @pytest.mark.parametrize(
     ("text", "arguments", "message"),
     [
-        (changed("grid", "tpe", STAGED), (), "search.sampler: tpe draws points that cannot be listed beforehand"),
+        (
+            changed("grid", "tpe", STAGED),
+            (),
+            "search.sampler: tpe draws points that cannot be listed beforehand",
+        ),
         (SWEEP, (), "engine.target: is no engine of stages; hpometrics run sweep.yaml trains it"),
         (STAGED, ("toy_stages:POINTS",), "sweep.yaml has its own list; leave toy_stages:POINTS out"),
         (changed("track:", "constraints: ['mae <= 9'], track:", STAGED), (), "of a list holds to none"),

@@ -18,7 +18,7 @@ from hpometrics.cli.main import main
 from hpometrics.records.trial_record import TrialRecord, TrialState
 from hpometrics.results.run_directory import RunDirectory
 from hpometrics.runner import processes
-from hpometrics.runner.context import make_job
+from hpometrics.runner.context import make_context
 
 MANY = changed("trials: 4", "trials: 12")
 LEARN = changed("toy_engine:train", "toy_engine:learn").replace("epochs: 3", "epochs: 6")
@@ -122,7 +122,7 @@ def test_workers_are_sent_home_by_ctrl_c_while_a_run_waits_for_them(folder, monk
 
     training = Worker([sys.executable, "-c", "import signal; signal.pause()"], stdout=PIPE, text=True)
     monkeypatch.setattr(processes, "_started", lambda command, environment: training)
-    with pytest.raises(KeyboardInterrupt), processes.Crew(make_job(plan_of(SWEEP)), 1, verbose=False):
+    with pytest.raises(KeyboardInterrupt), processes.Workers(make_context(plan_of(SWEEP)), 1, verbose=False):
         pass
     assert training.returncode == -signal.SIGTERM
 
@@ -142,7 +142,7 @@ def test_a_second_ctrl_c_kills_workers_that_do_not_leave(folder, monkeypatch):
     training = Worker([sys.executable, "-c", deaf], stdout=PIPE, text=True)
     training.stdout.readline()
     monkeypatch.setattr(processes, "_started", lambda command, environment: training)
-    with pytest.raises(KeyboardInterrupt), processes.Crew(make_job(plan_of(SWEEP)), 1, verbose=False):
+    with pytest.raises(KeyboardInterrupt), processes.Workers(make_context(plan_of(SWEEP)), 1, verbose=False):
         pass
     assert training.wait() == -signal.SIGKILL
 
