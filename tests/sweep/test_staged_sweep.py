@@ -340,9 +340,9 @@ def test_a_file_is_evaluated_as_a_list(sweep, swept, folder):
             (),
             "search.sampler: tpe draws points that cannot be listed beforehand",
         ),
-        (SWEEP, (), "engine.target: is no engine of stages; hpometrics run sweep.yaml trains it"),
+        (SWEEP, (), "engine.target: is not an engine of stages; hpometrics run sweep.yaml trains it"),
         (STAGED, ("toy_stages:POINTS",), "sweep.yaml has its own list; leave toy_stages:POINTS out"),
-        (changed("track:", "constraints: ['mae <= 9'], track:", STAGED), (), "of a list holds to none"),
+        (changed("track:", "constraints: ['mae <= 9'], track:", STAGED), (), "of a list supports no constraints"),
         (
             changed("once.guess", "once.gess.x", OWN),
             (),

@@ -121,7 +121,7 @@ def test_workers_are_sent_home_by_ctrl_c_while_a_run_waits_for_them(folder, monk
             return super().wait(timeout)
 
     training = Worker([sys.executable, "-c", "import signal; signal.pause()"], stdout=PIPE, text=True)
-    monkeypatch.setattr(processes, "_started", lambda command, environment: training)
+    monkeypatch.setattr(processes, "_start_worker", lambda command, environment: training)
     with pytest.raises(KeyboardInterrupt), processes.Workers(make_context(plan_of(SWEEP)), 1, verbose=False):
         pass
     assert training.returncode == -signal.SIGTERM
@@ -141,7 +141,7 @@ def test_a_second_ctrl_c_kills_workers_that_do_not_leave(folder, monkeypatch):
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); signal.pause()"
     training = Worker([sys.executable, "-c", deaf], stdout=PIPE, text=True)
     training.stdout.readline()
-    monkeypatch.setattr(processes, "_started", lambda command, environment: training)
+    monkeypatch.setattr(processes, "_start_worker", lambda command, environment: training)
     with pytest.raises(KeyboardInterrupt), processes.Workers(make_context(plan_of(SWEEP)), 1, verbose=False):
         pass
     assert training.wait() == -signal.SIGKILL
