@@ -342,7 +342,7 @@ def test_a_file_is_evaluated_as_a_list(sweep, swept, folder):
         ),
         (SWEEP, (), "engine.target: is not an engine of stages; hpometrics run sweep.yaml trains it"),
         (STAGED, ("toy_stages:POINTS",), "sweep.yaml has its own list; leave toy_stages:POINTS out"),
-        (changed("track:", "constraints: ['mae <= 9'], track:", STAGED), (), "of a list supports no constraints"),
+        (changed("track:", "constraints: ['mae <= 9'], track:", STAGED), (), "list supports no constraints"),
         (
             changed("once.guess", "once.gess.x", OWN),
             (),
