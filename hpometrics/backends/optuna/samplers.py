@@ -19,36 +19,11 @@ from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState
 from ..._imports import foreign
 from ...exceptions import ConfigError
 from ...run.reporter import derive_seed
-from ..plugins import PlugIn, find_class, read_spec
+from ..plugins import find_class, read_spec
+from ..registry import OPTUNA_PRUNERS as PRUNERS, SAMPLERS
 from ._internals import random_streams
 
 T = TypeVar("T")
-
-_SEEDED = ("seed",)
-_PERCENTILE = {"warmup": "n_warmup_steps", "min_trials": "n_startup_trials", "interval": "interval_steps"}
-_HALVING = {"min_epochs": "min_resource", "eta": "reduction_factor"}
-
-SAMPLERS: Mapping[str, PlugIn] = {
-    "tpe": PlugIn("optuna.samplers:TPESampler", hidden=_SEEDED),
-    "random": PlugIn("optuna.samplers:RandomSampler", hidden=_SEEDED),
-    "grid": PlugIn("optuna.samplers:RandomSampler", hidden=_SEEDED),  # its points are enqueued
-    "gp": PlugIn("optuna.samplers:GPSampler", needs=("scipy",), hidden=_SEEDED),
-    "cmaes": PlugIn("optuna.samplers:CmaEsSampler", needs=("cmaes",), hidden=_SEEDED),
-    "qmc": PlugIn("optuna.samplers:QMCSampler", needs=("scipy",), hidden=(*_SEEDED, "independent_sampler")),
-    "nsga2": PlugIn("optuna.samplers:NSGAIISampler", hidden=_SEEDED),
-}
-
-PRUNERS: Mapping[str, PlugIn] = {
-    "none": PlugIn("optuna.pruners:NopPruner"),
-    "median": PlugIn("optuna.pruners:MedianPruner", _PERCENTILE),
-    "percentile": PlugIn("optuna.pruners:PercentilePruner", _PERCENTILE),
-    "asha": PlugIn("optuna.pruners:SuccessiveHalvingPruner", _HALVING),
-    "hyperband": PlugIn("optuna.pruners:HyperbandPruner", _HALVING),
-    "patient": PlugIn("optuna.pruners:PatientPruner", {"pruner": "wrapped_pruner"}),
-    "threshold": PlugIn(
-        "optuna.pruners:ThresholdPruner", {"warmup": "n_warmup_steps", "interval": "interval_steps"}
-    ),
-}
 
 _LOGS_DRAWS = "warn_independent_sampling"
 """The argument by which Optuna logs a line for each param of each trial that is not drawn with the others."""

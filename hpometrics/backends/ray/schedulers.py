@@ -23,26 +23,13 @@ from ...direction import Objective
 from ...exceptions import ConfigError, ObjectiveError
 from ...records.recovery import Losses
 from ...space.space import Space
-from ..plugins import PlugIn, find_class, read_spec
+from ..plugins import find_class, read_spec
+from ..registry import RAY_SCHEDULERS
 from ._internals import endure, epochs_of, goes_on, metric_and_mode, stops_for_good
 from .pbt import Population
 from .session import EPOCH, VALUE
 
-_OURS = ("metric", "mode", "time_attr", "max_t")
-_HALVING = {"min_epochs": "grace_period", "eta": "reduction_factor"}
-_ASHA = "ray.tune.schedulers:AsyncHyperBandScheduler"
-
-SCHEDULERS: Mapping[str, PlugIn] = {
-    "none": PlugIn("ray.tune.schedulers:FIFOScheduler"),
-    "asha": PlugIn(_ASHA, _HALVING, hidden=_OURS),
-    "hyperband": PlugIn(_ASHA, _HALVING, hidden=_OURS),  # its brackets side by side; none has to wait
-    "median": PlugIn(
-        "ray.tune.schedulers:MedianStoppingRule",
-        {"warmup": "grace_period", "min_trials": "min_samples_required"},
-        hidden=_OURS,
-    ),
-    "pbt": PlugIn("hpometrics.backends.ray.pbt:Population", hidden=("space", "seed")),
-}
+SCHEDULERS = RAY_SCHEDULERS
 
 
 class _Search(NamedTuple):
