@@ -6,7 +6,7 @@ A combination that cannot run is an error of `check`, never a surprise of `run`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings
@@ -14,6 +14,7 @@ from warnings import catch_warnings
 from .._imports import missing_report
 from .._text import did_you_mean, one_line
 from ..backends.plugins import searches_for_one
+from ..backends.registry import BACKENDS, SAMPLERS, backends_of, pruner_names
 from ..direction import Objective
 from ..exceptions import ConfigError, HpometricsError, missing_extra
 from ..space.space import Space
@@ -29,19 +30,9 @@ Notes = Iterator[tuple[Path, str]]
 """Problems, each with the path in the file that it is about."""
 
 PBT = "pbt"
-SAMPLERS = ("tpe", "gp", "cmaes", "random", "grid", "qmc", "nsga2")
-PRUNERS: dict[str, tuple[str, ...]] = {
-    "median": ("optuna", "ray"),
-    "asha": ("optuna", "ray"),
-    "hyperband": ("optuna", "ray"),
-    "percentile": ("optuna",),
-    "patient": ("optuna",),
-    "threshold": ("optuna",),
-    "pbt": ("ray",),
-    "none": ("optuna", "ray", "list"),
-}
+PRUNERS: Mapping[str, tuple[str, ...]] = {name: backends_of(name) for name in pruner_names()}
+"""The backends of each pruner."""
 _STORAGE: Path = ("backend", "optuna", "storage")
-_PACKAGES = {"gp": ("scipy",), "qmc": ("scipy",), "cmaes": ("cmaes",)}
 _TYPES = {
     "int": "a whole number",
     "float": "a number",
@@ -49,7 +40,6 @@ _TYPES = {
     "str": "text",
     "None": "null",
 }
-_NEED_EPOCHS = (("hyperband", "optuna"), ("hyperband", "ray"), ("asha", "ray"))
 
 
 def check_support(sweep: Draft, document: Document, settle: bool = False) -> None:
@@ -131,23 +121,23 @@ def _build(kind: str, plugin: Plugin, on_ray: bool, sweep: Draft) -> None:
 
     epochs = None if sweep.budget is None else sweep.budget.epochs
     if on_ray:
-        from ..backends.ray.schedulers import SCHEDULERS, make_scheduler  # loaded only for this check
+        from ..backends.ray.schedulers import make_scheduler  # loaded only for this check
 
-        _check_types(kind, plugin, SCHEDULERS)
+        _check_types(kind, plugin, BACKENDS["ray"].pruners)
         if plugin.name == PBT:
             return  # it needs the space, and its tuner is made before the first trial
         make_scheduler(plugin.spec, Objective.MINIMIZE, epochs)
         return
     from optuna.exceptions import ExperimentalWarning
 
-    from ..backends.optuna import samplers as backend
+    from ..backends.optuna.samplers import make_pruner, make_sampler
 
-    _check_types(kind, plugin, backend.SAMPLERS if kind == "sampler" else backend.PRUNERS)
+    _check_types(kind, plugin, SAMPLERS if kind == "sampler" else BACKENDS["optuna"].pruners)
     if kind == "pruner":
-        backend.make_pruner(plugin.spec, epochs)
+        make_pruner(plugin.spec, epochs)
     else:
-        backend.make_sampler(plugin.spec, sweep.search.seed)
-        sampler_class, arguments = find_class(kind, plugin.spec, backend.SAMPLERS)
+        make_sampler(plugin.spec, sweep.search.seed)
+        sampler_class, arguments = find_class(kind, plugin.spec, SAMPLERS)
         with catch_warnings(action="ignore", category=ExperimentalWarning):
             sampler_class(**arguments, seed=0)  # `make_sampler` builds some only for the first trial
 
@@ -187,7 +177,8 @@ def _check_sampler(sweep: Draft) -> Notes:
         return
     if sampler.name not in SAMPLERS:
         yield path, _format_unknown(sampler, "sampler", SAMPLERS)
-    for package in _PACKAGES.get(sampler.name, ()):
+        return
+    for package in SAMPLERS[sampler.name].needs:
         if find_spec(package) is None:
             yield path, str(missing_extra(f"the sampler {sampler.name}", package, "samplers"))
 
@@ -210,7 +201,7 @@ def _check_pruner_epochs(sweep: Draft, document: Document) -> Notes:
     pruner, budget = sweep.search.pruner, sweep.budget
     if pruner is None or budget is None or ("budget", "epochs") in document.broken:
         return
-    if (pruner.name, sweep.backend.name) in _NEED_EPOCHS and budget.epochs is None:
+    if pruner.name in BACKENDS[sweep.backend.name].needs_epochs and budget.epochs is None:
         yield ("search", "pruner"), f"{pruner.name} divides a number of epochs; give budget.epochs"
 
 

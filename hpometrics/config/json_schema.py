@@ -17,10 +17,10 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core.core_schema import ModelSchema
 
+from ..backends.registry import SAMPLERS, pruner_names
 from ..loggers.registry import LOGGERS
 from ..metrics.registry.entry import MetricEntry
 from ..metrics.registry.index import all_entries
-from .compatibility import PRUNERS, SAMPLERS
 from .models import Sweep
 
 _TITLE = "hpometrics sweep"
@@ -86,9 +86,8 @@ def json_schema() -> dict[str, Any]:
     _suggest(text["definitions"]["Metrics"]["properties"], ("optimize", "track"), _metric_names())
     _suggest(text["definitions"]["ExampleCounts"]["properties"], ("metric",), _metric_names())
     search, results = (text["definitions"][part]["properties"] for part in ("Search", "Results"))
-    for kind, names in (("sampler", SAMPLERS), ("pruner", PRUNERS)):
+    for kind, names in (("sampler", SAMPLERS), ("pruner", pruner_names())):
         search[kind] = _restrict_names(search[kind], {"anyOf": [{"enum": list(names)}, _CLASS]})
-        search[kind]["description"] += f" Names: {', '.join(names)}."
     results["loggers"] = _restrict_names(results["loggers"], {"enum": list(LOGGERS)})
     text["definitions"]["Metrics"]["properties"]["constraints"]["items"]["pattern"] = "<=|>="
     return {"$schema": _DIALECT, **text, "title": _TITLE}

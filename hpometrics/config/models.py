@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from .._redaction import redacted
+from ..backends.registry import BACKENDS
 from ..selection.rules import RULES
 from . import secrets
 from .fields import (
@@ -144,9 +145,6 @@ DimensionForm = Annotated[
 SpaceForm = dict[ParamName, DimensionForm]
 
 
-BACKENDS = ("optuna", "ray", "list")
-
-
 def _check_fixed(params: dict[str, Any]) -> dict[str, Any]:
     for name, value in params.items():
         if text := secrets.objection(value):
@@ -265,10 +263,10 @@ class Search(Strict):
     """The search strategy."""
 
     sampler: PluginForm | None = None
-    """A name, a name with options, or `module:Class`; tpe unless given. `seed` draws the order of a grid that
+    """A name, or a name with options; tpe unless given. `seed` draws the order of a grid that
     the budget may cut. gp, cmaes and qmc draw a param with `when` at random, cmaes each choice too."""
     pruner: PluginForm | None = None
-    """A name, a name with options, or `module:Class`; none unless given."""
+    """A name, or a name with options; none unless given."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     """Seed of the sampler and, unless `engine.seed` is given, of the trials."""
     start: list[Params] = Field(default_factory=nothing_listed)
@@ -363,7 +361,7 @@ class Backend(Strict):
     @classmethod
     def _one_backend(cls, value: Any) -> Any:
         if isinstance(value, dict):
-            one_key(value, BACKENDS, "a backend")
+            one_key(value, tuple(BACKENDS), "a backend")
         return value
 
     @property

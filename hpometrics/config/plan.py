@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from .._text import one_line
+from ..backends.registry import BACKENDS
 from ..exceptions import HpometricsError
 from ..selection.rules import At
 from ..space.space import Space
@@ -30,8 +31,6 @@ from .outputs import UNSAID, Outputs, settled_output, types_of
 from .space_section import Points, first_points, read_space
 from .validate import read_config
 
-_EMPLOYERS = ("optuna", "ray")
-"""Backends whose number of workers can be set."""
 _FREE = (("space",), ("engine", "params"), ("search", "start"), ("metrics", "optimize", "combine"))
 """Mappings whose keys may hold dots."""
 
@@ -88,7 +87,7 @@ def set_workers(document: Document, workers: int) -> None:
     if "list" in backend:
         text = "a list is tried one point after the other; leave --workers out, or sample the space"
         raise _refusal(f"--workers {workers}", ("backend",), text)
-    name = next((name for name in _EMPLOYERS if name in backend), None)
+    name = next((name for name, entry in BACKENDS.items() if entry.has_workers and name in backend), None)
     if name is not None:
         short = f"backend={{{name}: {{workers: {workers}}}}}"
         override(document, [f"backend.{name}.workers={workers}" if backend is section else short])

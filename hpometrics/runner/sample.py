@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
-from ..backends.optuna.samplers import SAMPLERS, make_sampler
+from ..backends.optuna.samplers import make_sampler
 from ..backends.optuna.storage import open_storage
 from ..backends.optuna.study import open_study, without_notices
 from ..backends.optuna.trial_queue import claim, reserve
 from ..backends.plugins import find_class
+from ..backends.registry import SAMPLERS
 from ..config.plan import Plan
 from ..direction import MINIMIZE
 

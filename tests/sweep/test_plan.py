@@ -6,7 +6,8 @@ import pytest
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
 from hpometrics.backends.optuna.samplers import PRUNERS as OPTUNA_PRUNERS, SAMPLERS as OPTUNA_SAMPLERS
-from hpometrics.config.compatibility import PRUNERS, SAMPLERS
+from hpometrics.backends.registry import SAMPLERS
+from hpometrics.config.compatibility import PRUNERS
 from hpometrics.config.document import SweepFileError, parse_document
 from hpometrics.config.plan import make_plan
 from hpometrics.config.space_section import arranged
