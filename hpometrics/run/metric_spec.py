@@ -14,7 +14,16 @@ from ..metrics.metric import Metric
 from ..metrics.registry.diagnostics import diagnostic, direction_of
 from ..metrics.registry.names import MetricName, parse_import_path
 from ..metrics.registry.register import import_metric
-from ..metrics.registry.scope import COMBINED, VALIDATION, Types, group_of, members, place
+from ..metrics.registry.scope import (
+    COMBINED,
+    VALIDATION,
+    Types,
+    direction_problem,
+    group_of,
+    members,
+    place,
+    steering_problem,
+)
 from ..selection.constraints import Constraint
 
 Features = Mapping[str | None, OutputFeature | None]
@@ -107,9 +116,8 @@ def settle(metric: Any, features: Features, direction: Objective | str | None) -
     if isinstance(metric, Reported):
         requested = _direction(metric.name, metric.objective, requested)
     spec = _resolve(metric, features, requested)
-    if spec.split != VALIDATION:
-        raise RunError(f"only validation values steer a search; {spec.name} can be tracked")
-    _check_one_value(spec)
+    if problem := steering_problem(spec.name, spec.split, _has_many_values(spec)):
+        raise RunError(problem)
     entry = diagnostic(spec.name) if spec.measured is None else None
     if entry is not None:
         return replace(spec, objective=direction_of(spec.name, entry, requested))
@@ -242,14 +250,6 @@ def _has_many_values(spec: Asked) -> bool:
     return "none" in (average, getattr(measured, "average", None))
 
 
-def _check_one_value(spec: Asked) -> None:
-    if _has_many_values(spec):
-        raise RunError(
-            f"{spec.name} has one value per class, and a search optimizes one number; choose average=micro, "
-            "macro or weighted, and track this one"
-        )
-
-
 def _read_mapping(metric: Mapping[str, Any], direction: Any) -> tuple[Any, Any]:
     if "combine" in metric:
         return Combined.of_mapping(metric), direction
@@ -267,6 +267,6 @@ def _read_mapping(metric: Mapping[str, Any], direction: Any) -> tuple[Any, Any]:
 def _direction(name: str, registered: Objective | None, requested: Objective | None) -> Objective:
     if registered is None and requested is None:
         raise ObjectiveError(f"{name} has no direction of its own; state direction='minimize' or 'maximize'")
-    if registered is not None and requested is not None and registered is not requested:
-        raise ObjectiveError(f"{name} is to {registered.value}, but direction= says {requested.value}")
+    if problem := direction_problem(name, registered, requested, "direction="):
+        raise ObjectiveError(problem)
     return registered or requested  # type: ignore[return-value]  # one of the two is there

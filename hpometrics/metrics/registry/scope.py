@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from ...direction import Objective
 from ...exceptions import MetricNameError, UnknownMetricError
 from ..features import check_feature_type
 from .groups import group_named, members_of
@@ -164,3 +165,37 @@ def _has(group: MetricName, feature_type: str | None) -> bool:
         return bool(members_of(group.metric, check_feature_type(feature_type)))
     except MetricNameError:
         return False
+
+
+def steering_problem(name: object, split: str | None, per_class: bool) -> str | None:
+    """Return why a search cannot optimize a value; None if it can.
+
+    Args:
+        name: the name of the value.
+        split: the data that it is measured on; None is the validation data.
+        per_class: whether it has one value per class.
+    """
+    if split not in (None, VALIDATION):
+        return f"only validation values steer a search; {name} can be tracked"
+    if per_class:
+        return (
+            f"{name} has one value per class, and a search optimizes one number; choose average=micro, macro "
+            "or weighted, and track this one"
+        )
+    return None
+
+
+def direction_problem(
+    name: object, own: Objective | None, stated: Objective | None, where: str
+) -> str | None:
+    """Return how a stated direction contradicts the metric's own; None if it does not.
+
+    Args:
+        name: the name of the metric.
+        own: its own direction.
+        stated: the direction that the user states.
+        where: the argument or key that states it.
+    """
+    if own is None or stated is None or own is stated:
+        return None
+    return f"{name} is to {own.value}, but {where} says {stated.value}"
