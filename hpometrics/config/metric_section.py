@@ -13,7 +13,16 @@ from ..metrics.registry.diagnostics import Diagnostic, diagnostic, direction_of
 from ..metrics.registry.index import metric_names
 from ..metrics.registry.lookup import FoundMetric, find_metric, is_registered, possible_meanings, suggestion
 from ..metrics.registry.names import MetricName, parse_import_path
-from ..metrics.registry.scope import COMBINED, VALIDATION, Placed, Types, group_of, members, place
+from ..metrics.registry.scope import (
+    COMBINED,
+    Placed,
+    Types,
+    direction_problem,
+    group_of,
+    members,
+    place,
+    steering_problem,
+)
 from ..selection.constraints import Constraint
 from .fields import Metric
 from .outputs import UNSAID
@@ -231,18 +240,17 @@ def _list_members(group: MetricName, types: Types) -> Iterator[MetricName]:
 
 
 def _check_direction(name: str, objective: Objective, direction: Objective | None) -> None:
-    if direction not in (None, objective):
-        raise MeasureError(f"{name} is to {objective.value}, but direction says {direction}")
+    if problem := direction_problem(name, objective, direction, "direction"):
+        raise MeasureError(problem)
 
 
 def _check_steers(name: MetricName) -> None:
-    if name.split not in (None, VALIDATION):
-        raise MeasureError(f"only validation values steer a search; {name} can be tracked")
-    if dict(name.params).get("average") == "none":
-        raise MeasureError(
-            f"{name} has one value per class, and a search optimizes one number; choose average=micro, "
-            "macro or weighted, and track this one"
-        )
+    if problem := steering_problem(name, name.split, _is_per_class(name)):
+        raise MeasureError(problem)
+
+
+def _is_per_class(name: MetricName) -> bool:
+    return dict(name.params).get("average") == "none"
 
 
 def _check_clear(metric: FoundMetric) -> None:
@@ -284,9 +292,9 @@ def read_bound(text: str, types: Types | None, settle: bool = False) -> Bound:
     name = MetricName.parse(constraint.name)
     if group_of(name, types) is not None:
         raise MeasureError(f"{name} is a group of metrics; bound one of them")
-    if name.split not in (None, VALIDATION):
-        raise MeasureError(f"only validation values steer a search; {name} can be tracked")
-    if dict(name.params).get("average") == "none":
+    if problem := steering_problem(name, name.split, per_class=False):
+        raise MeasureError(problem)
+    if _is_per_class(name):
         raise MeasureError(f"{name} has one value per class; bound one of them, as in {name.metric}(class=0)")
     measure = _resolve_bounded(name, types, settle)
     return Bound(replace(constraint, name=measure.name), measure)

@@ -26,6 +26,7 @@ from ..exceptions import ConfigError, RecordError
 from ..metrics.features import OutputFeature, parse_feature
 from ..metrics.metric import Metric
 from ..metrics.registry.names import parse_import_path
+from ..metrics.registry.scope import direction_problem
 from ..run.spec import RunSpec
 from ..selection.selection import Best
 from ..space.dimensions import is_whole
@@ -251,8 +252,9 @@ def _make_metric(request: MetricRequest, output: Any, folders: Folders) -> Any:
     target = import_target(name, METRIC, folders) if parse_import_path(name) else name
     metric = target() if isinstance(target, type) and issubclass(target, TupleMetric) else target
     if isinstance(metric, TupleMetric):
-        if direction is not None and objective_of(metric) is not Objective.parse(direction):
-            raise ConfigError(f"{name} must be {objective_of(metric)}d, but direction says {direction}")
+        expected = None if direction is None else Objective.parse(direction)
+        if problem := direction_problem(name, objective_of(metric), expected, "direction"):
+            raise ConfigError(problem)
         return metric
     if output is None or direction is None:
         return metric
