@@ -321,7 +321,7 @@ def test_an_output_of_the_mapping_that_cannot_be_had_is_named(sweep):
     """A function gives it, and its data are missing."""
     result = sweep(UNSAID.replace("toy_engine:talk", "toy_engine:lost"))
     assert result.exit_code == 2
-    assert "the output 'items' of toy_engine:lost cannot be had: FileNotFoundError" in result.stderr
+    assert "the output 'items' of toy_engine:lost cannot be read: FileNotFoundError" in result.stderr
 
 
 def test_a_record_of_an_earlier_version_reads_back(tmp_path):
