@@ -13,7 +13,7 @@ from torch import Tensor
 from torchmetrics.utilities.data import dim_zero_mean
 
 from ..exceptions import StateError
-from ._buffer import Gathering
+from ._buffer import BatchBuffer
 from ._device import gathered, world_size
 from ._validation import Gate
 from .statistics.statistic import Statistic
@@ -37,8 +37,8 @@ class Keeper(torchmetrics.Metric):
         self.undefined_reason: str | None = None
         self.kept_by_others = False
         self._kept: dict[str, Statistic] | None = None
-        self._gathering: Gathering | None = None
-        self._gate = Gate()
+        self._batch_buffer: BatchBuffer | None = None
+        self._validator = Gate()
 
     def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__
@@ -48,7 +48,7 @@ class Keeper(torchmetrics.Metric):
             super().__setattr__(name, value)
 
     def _is_new(self, name: str) -> bool:
-        """Whether neither the class nor the module holds this name."""
+        """Return whether neither the class nor the module holds this name."""
         own = self.__dict__
         return not (
             hasattr(type(self), name)
@@ -64,7 +64,7 @@ class Keeper(torchmetrics.Metric):
     @property
     def update_count(self) -> int:
         """How many batches were added; those of a collection are counted once for all its members."""
-        shared = self._gathering.batches if self.kept_by_others and self._gathering is not None else 0
+        shared = self._batch_buffer.batches if self.kept_by_others and self._batch_buffer is not None else 0
         own: int = self._update_count
         return own + shared
 
@@ -76,8 +76,8 @@ class Keeper(torchmetrics.Metric):
     @property
     def kept(self) -> dict[str, Statistic]:
         """Its statistics, of all rows so far: its own, or those that its collection shares among members."""
-        if self._gathering is not None:
-            self._gathering.settle()
+        if self._batch_buffer is not None:
+            self._batch_buffer.flush()
         return self._held
 
     @property
@@ -87,9 +87,9 @@ class Keeper(torchmetrics.Metric):
             self._kept = dict(self.statistics())
         return self._kept
 
-    def share(self, statistics: Mapping[str, Statistic], gathering: Gathering | None = None) -> None:
+    def share(self, statistics: Mapping[str, Statistic], gathering: BatchBuffer | None = None) -> None:
         """Use these statistics in the place of its own; the collection that calls this updates them."""
-        self._gathering = gathering
+        self._batch_buffer = gathering
         self._kept = dict(statistics)
         self.kept_by_others = True
         self._to_sync = False
@@ -108,7 +108,7 @@ class Keeper(torchmetrics.Metric):
         return own and not self._defaults and not self.kept
 
     def own_state(self) -> dict[str, Any]:
-        """A copy of the states of `add_state`, without the statistics.
+        """Return a copy of the states of `add_state`, without the statistics.
 
         Raises:
             StateError: the class keeps plain attributes as state, which can be neither saved nor merged.
@@ -137,11 +137,11 @@ class Keeper(torchmetrics.Metric):
 
     def _note(self) -> None:
         """Let the collection know that there is something to forget here."""
-        if self.kept_by_others and self._gathering is not None:
-            self._gathering.noted = True
+        if self.kept_by_others and self._batch_buffer is not None:
+            self._batch_buffer.members_changed = True
 
     def snapshot(self) -> dict[str, Any]:
-        """Its own states, for `restore` after a refused batch: of a list, which only grows, the length."""
+        """Return its own states, for `restore` after a refused batch: of a list, which only grows, the length."""
         states = {name: getattr(self, name) for name in self._defaults}
         return {name: len(s) if isinstance(s, list) else s.clone() for name, s in states.items()}
 
@@ -158,8 +158,8 @@ class Keeper(torchmetrics.Metric):
         self._refuse_if_shared("reset")
         with torch.inference_mode(False):
             super().reset()
-        if self._gathering is not None and not self.kept_by_others:
-            self._gathering.forget()
+        if self._batch_buffer is not None and not self.kept_by_others:
+            self._batch_buffer.reset()
         for statistic in (self._kept or {}).values():
             statistic.reset()
         self.forget()
@@ -187,7 +187,7 @@ class Keeper(torchmetrics.Metric):
 
     def forget(self) -> None:
         """Forget what is noted beside the states: flags, reason, computed value, count of updates."""
-        self._gate.reset()
+        self._validator.reset()
         self.__dict__.update(undefined_reason=None, _update_count=0, _computed=None)
 
     def _refuse_if_shared(self, call: str) -> None:
@@ -199,19 +199,19 @@ class Keeper(torchmetrics.Metric):
     def alone(self) -> Self:
         """Return the same metric with nothing measured."""
         held, self._kept = self._kept, None
-        gathering, self._gathering = self._gathering, None
+        gathering, self._batch_buffer = self._batch_buffer, None
         try:
             copy = deepcopy(self)
         finally:
-            self._kept, self._gathering = held, gathering
+            self._kept, self._batch_buffer = held, gathering
         copy.kept_by_others, copy._to_sync = False, True
         copy.reset()
         copy.forget()
         return copy
 
     def __getstate__(self) -> dict[str, Any]:
-        if self._gathering is not None:
-            self._gathering.settle()
+        if self._batch_buffer is not None:
+            self._batch_buffer.flush()
         state: dict[str, Any] = super().__getstate__()
         return state
 
@@ -220,7 +220,7 @@ class Keeper(torchmetrics.Metric):
         self.own_state()  # which refuses state that nothing here can save
         return {
             "updates": self.update_count,
-            "complaint": self._gate.verdict(),
+            "complaint": self._validator.verdict(),
             "statistics": {k: s.state() for k, s in self.kept.items()},
         }
 
@@ -236,8 +236,8 @@ class Keeper(torchmetrics.Metric):
             )
         for name, statistic in self.kept.items():
             statistic.load_state(state["statistics"][name])
-        self._gate.reset()
-        self._gate.recall(state.get("complaint"))
+        self._validator.reset()
+        self._validator.add_complaint(state.get("complaint"))
         self.count_updates(state["updates"] - self.update_count)
 
     def add_state(self, *args: Any, **kwargs: Any) -> None:
@@ -272,8 +272,8 @@ class Keeper(torchmetrics.Metric):
     def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> torch.nn.Module:
         module = super()._apply(fn, *args, **kwargs)
         device = fn(torch.empty(0, device=self.device)).device
-        if self._gathering is not None:
-            self._gathering.settle()
+        if self._batch_buffer is not None:
+            self._batch_buffer.flush()
         for statistic in (self._kept or {}).values():
             statistic.to(device)
         return module
@@ -285,16 +285,16 @@ class Keeper(torchmetrics.Metric):
 
     @contextmanager
     def _merged_over_all_ranks(self) -> Iterator[None]:
-        own, gate = self.kept, self._gate
+        own, gate = self.kept, self._validator
         merged = {name: merged_over_ranks(statistic) for name, statistic in own.items()}
-        self._kept, self._gate = merged, Gate(gate.non_finite)
+        self._kept, self._validator = merged, Gate(gate.non_finite)
         for complaint in gathered((gate.verdict(),)):
-            self._gate.recall(*complaint)
+            self._validator.add_complaint(*complaint)
         try:
             with self.sync_context(dist_sync_fn=self.dist_sync_fn, should_sync=bool(self._defaults)):
                 yield
         finally:
-            self._kept, self._gate = own, gate
+            self._kept, self._validator = own, gate
 
 
 def merged_over_ranks(statistic: S) -> S:
@@ -331,18 +331,18 @@ def put_foreign_bases_first(cls: type, base: type) -> None:
 
 
 def _definer(cls: type, name: str) -> type | None:
-    """The class that a class inherits an attribute from, whether it overrides it or not."""
+    """Return the class that a class inherits an attribute from, whether it overrides it or not."""
     return next((one for one in cls.__mro__[1:] if name in vars(one)), None)
 
 
 def _is_foreign(cls: type) -> bool:
-    """Whether a class is a metric of torchmetrics' kind, and not one of ours."""
+    """Return whether a class is a metric of torchmetrics' kind, and not one of ours."""
     own = issubclass(cls, Keeper) or cls is torchmetrics.Metric
     return issubclass(cls, torchmetrics.Metric) and not own
 
 
 def _is_of_torchmetrics(cls: type) -> bool:
-    """Whether a class inherits the states of a metric of torchmetrics."""
+    """Return whether a class inherits the states of a metric of torchmetrics."""
     bases = (base for base in cls.__mro__ if issubclass(base, torchmetrics.Metric))
     return any(
         base.__module__.startswith("torchmetrics.") for base in bases if base is not torchmetrics.Metric
@@ -350,7 +350,7 @@ def _is_of_torchmetrics(cls: type) -> bool:
 
 
 def _the_one_of(states: Tensor) -> Tensor:
-    """The state that all metrics to merge have.
+    """Return the state that all metrics to merge have.
 
     Raises:
         StateError: they differ.

@@ -1,4 +1,4 @@
-"""The gate: what a batch passes before any metric sees it, at once on the CPU, gathered on a device."""
+"""Validation of each batch before any metric reads it, at once on the CPU and at `compute` on a device."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from .retrieval.checks import finite_rows, ranking_checks
 from .retrieval.ranking_batch import RankingBatch
 
 
-def batch_of(feature: OutputFeature, **given: Any) -> Outputs:
-    """Make one batch of the keyword arguments of an update.
+def batch_of(feature: OutputFeature, **arguments: Any) -> Outputs:
+    """Create a batch from the keyword arguments of an update.
 
     Raises:
-        MetricInputError: they do not make a batch of this output.
+        MetricInputError: they are not a batch of this output.
     """
     kind = RankingBatch if feature.type == RANKING else Outputs
-    return kind(feature, **given)
+    return kind(feature, **arguments)
 
 
 @functools.cache
 def reads_pairs(function: Callable[..., Any]) -> bool:
-    """Whether a function takes at least `self, preds, target` by position."""
+    """Return whether a function takes at least `self, preds, target` by position."""
     kinds = [p.kind for p in inspect.signature(function).parameters.values()]
     return len(kinds) > 2 and all(k in (k.POSITIONAL_ONLY, k.POSITIONAL_OR_KEYWORD) for k in kinds[:3])
 
@@ -45,11 +45,11 @@ _BY_ROW = (BINARY, CATEGORY)  # where `ignore_index` leaves out whole rows
 
 
 class Gate:
-    """The door of a collection or metric: eager on the CPU, gathered on a device.
+    """Validates the batches of a metric or collection: on the CPU at once, on a device at `compute`.
 
     Args:
-        non_finite: what becomes of a batch that holds nan or infinite values: `error` refuses it,
-            `propagate` makes the value nan with the reason, `ignore` leaves out the rows concerned.
+        non_finite: the policy for a batch with nan or infinite values: `error` refuses it, `propagate`
+            makes the value nan with the reason, `ignore` leaves out the rows concerned.
     """
 
     def __init__(self, non_finite: NonFinite = "error") -> None:
@@ -61,49 +61,49 @@ class Gate:
         self.reset()
 
     def reset(self) -> None:
-        """Forget what was gathered."""
+        """Drop all flags and counts."""
         self._flags: list[Tensor] = []
         self._rules: list[str] = []
         self._batches = 0
         self._complaint: str | None = None
-        self._left_out: Tensor | int = 0
+        self._dropped: Tensor | int = 0
 
     @property
     def left_out(self) -> int:
-        """How many rows were left out because they held nan or infinite values."""
-        return int(self._left_out)
+        """The number of rows left out because they held nan or infinite values."""
+        return int(self._dropped)
 
-    def recall(self, complaint: str | None, left_out: int = 0) -> None:
-        """Take over the complaint of a gate whose batches were merged in, and how many rows it left out."""
+    def add_complaint(self, complaint: str | None, left_out: int = 0) -> None:
+        """Add the complaint of another validator, whose batches were merged in, and its count of rows."""
         self._complaint = self._complaint or complaint
-        self._left_out = self._left_out + left_out
+        self._dropped = self._dropped + left_out
 
-    def refuse(self, found: NonFiniteError) -> None:
-        """Do with a batch that is let in, and in which a metric finds nan or infinite values, as with others.
+    def handle_non_finite(self, error: NonFiniteError) -> None:
+        """Apply the policy to an admitted batch in which a metric finds nan or infinite values.
 
         Raises:
-            NonFiniteError: what was found, but under `propagate`; only the metric knows which rows hold it.
+            NonFiniteError: the error itself, but under `propagate`; only the metric knows the rows concerned.
         """
         if self.non_finite != "propagate":
-            raise found
-        self.recall(f"batch {self._batches - 1}: {found}")
+            raise error
+        self.add_complaint(f"batch {self._batches - 1}: {error}")
 
-    def wave_through(self) -> None:
-        """Count a batch that was found to be like the one before, and sound."""
+    def accept(self) -> None:
+        """Count a batch that needs no validation: its signature is that of the batch before."""
         self._batches += 1
 
     def admit(self, batch: Outputs) -> Outputs | None:
-        """Let a batch in: return the rows of it that count, or None if there is none.
+        """Validate a batch and return its rows that count, or None if no row does.
 
         Raises:
-            MetricInputError: its shapes or (on the CPU) its values are not what the feature's metrics read.
+            MetricInputError: its shapes or (on the CPU) its values are not those of the output feature.
         """
         check_shapes(batch)
         batch = self._counting(batch)
         if not len(batch):
             return None
         if not on_host(batch.target):
-            self._gather(_checks(batch))
+            self._defer(_checks(batch))
             return batch
         if not self._batches:
             _warn_of_probabilities(batch)
@@ -111,39 +111,41 @@ class Gate:
         if bad is not None and (self.non_finite != "propagate" or bad.error is not NonFiniteError):
             raise bad.error(bad.explain())
         if bad is not None:
-            self.recall(f"batch {self._batches}: {bad.explain()}")
+            self.add_complaint(f"batch {self._batches}: {bad.explain()}")
         self._batches += 1
         return None if bad is not None else batch
 
     def _counting(self, batch: Outputs) -> Outputs:
-        """Leave out rows to be ignored, and with the policy `ignore` those that are not finite."""
+        """Return the batch without ignored rows and, with the policy `ignore`, without those not finite."""
         counting = counting_rows(batch)
         if counting is not None:
             batch = _only(batch, counting)
         if self.non_finite == "ignore" and len(batch):
             finite = _finite_rows(batch)
-            self._left_out = self._left_out + (~finite).sum()
+            self._dropped = self._dropped + (~finite).sum()
             batch = _only(batch, finite)
         return batch
 
-    def _gather(self, checks: Iterator[Check]) -> None:
-        """Keep flags and rules only: nothing of the batch stays alive."""
+    def _defer(self, checks: Iterator[Check]) -> None:
+        """Store flags and rules only, so that no tensor of the batch stays alive."""
         for check in checks:
             self._flags.append(torch.as_tensor(check.bad))
             self._rules.append(f"batch {self._batches}: {check.rule}")
         self._batches += 1
 
     def verdict(self) -> str | None:
-        """Read the gathered flags, once for all (this waits for the device); the first complaint, if any."""
+        """Read all flags at once, which waits for the device, and return the first complaint, if any."""
         if self._flags:
             bad = torch.stack([flag.to(self._flags[0].device) for flag in self._flags]).tolist()
-            self.recall(next((rule for rule, is_bad in zip(self._rules, bad, strict=True) if is_bad), None))
+            self.add_complaint(
+                next((rule for rule, is_bad in zip(self._rules, bad, strict=True) if is_bad), None)
+            )
             self._flags, self._rules = [], []
         return self._complaint
 
 
 def counting_rows(batch: Outputs) -> Tensor | None:
-    """Which rows count, (N,) bool: those whose target is not `ignore_index`; None if every row does.
+    """Return which rows count, (N,) bool: those whose target is not `ignore_index`; None if every row does.
 
     A row of a set counts if any of its labels is known.
     """
@@ -160,7 +162,7 @@ def _checks(batch: Outputs) -> Iterator[Check]:
 
 
 def _only(batch: Outputs, keep: Tensor) -> Outputs:
-    """The rows to be kept; on a device, where counting them would wait, the others get weight 0."""
+    """Return the rows to keep; on a device, where counting them would wait, the others get weight 0."""
     if not on_host(keep):
         return batch.masked(keep)
     return batch if bool(keep.all()) else batch.rows(keep)
@@ -179,7 +181,7 @@ def _finite_rows(batch: Outputs) -> Tensor:
 
 
 def _warn_of_probabilities(batch: Outputs) -> None:
-    """Warn of logits of classes whose every row is what a softmax gives; Python shows it once."""
+    """Warn of class logits in which every row looks like the result of a softmax; Python shows it once."""
     logits = batch.given.get(LOGITS) if batch.feature.type in _OF_CLASSES else None
     if logits is None or logits.shape[-1] < 2:
         return

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..direction import Objective
 from ..exceptions import MetricInputError, MetricNameError, NonFiniteError, StateError, UnknownMetricError
-from ._buffer import Gathering
+from ._buffer import BatchBuffer
 from ._device import gathered, without_autograd, world_size
 from ._validation import Gate, NonFinite, batch_of
 from .batch import Outputs
@@ -69,11 +69,11 @@ class MetricCollection:
         self._metrics = _by_name(metric_of(metric, feature) for metric in expand(metrics, feature))
         self.output = feature or _common_output(self._metrics.values())
         members = self._metrics.values()
-        self._statistics, self._gathering = _share(members)
+        self._statistics, self._batch_buffer = _share(members)
         self._alone = [m for m in members if overrides_update(m)]
         self._resetting = [m for m in members if overrides_update(m) or m.resets_itself]
         self._preparing = [m for m in members if type(m).prepare is not Metric.prepare]
-        self._gate = Gate(non_finite)
+        self._validator = Gate(non_finite)
         self._readable: set[frozenset[str]] = set()
         self._found: tuple[dict[str, Tensor], dict[str, str]] | None = None
         self.rows = 0
@@ -90,7 +90,7 @@ class MetricCollection:
     @property
     def statistics(self) -> tuple[Statistic, ...]:
         """What is kept, each once, in the order of first need."""
-        self._gathering.settle()
+        self._batch_buffer.flush()
         return tuple(self._statistics.values())
 
     def __getitem__(self, name: str) -> Metric:
@@ -107,15 +107,15 @@ class MetricCollection:
     @property
     def rows_left_out(self) -> int:
         """How many rows were left out, by the policy `ignore`, for their nan or infinite values."""
-        return self._gate.left_out
+        return self._validator.left_out
 
     @property
     def complaint(self) -> str | None:
         """Why no value counts, where a batch was not what the metrics read; on a device this waits for it."""
-        return self._gate.verdict()
+        return self._validator.verdict()
 
     def objective_of(self, name: str) -> Objective | None:
-        """The direction of one of its metrics."""
+        """Return the direction of one of its metrics."""
         return self._metrics[name].objective
 
     def update(
@@ -159,15 +159,15 @@ class MetricCollection:
             "target_probabilities": target_probabilities, "sample_weight": sample_weight, **extras,
         }  # fmt: skip
         given = {name: value for name, value in given.items() if value is not None or name in extras}
-        if not self._alone and (rows := self._gathering.take(given)):
-            self._gate.wave_through()
+        if not self._alone and (rows := self._batch_buffer.add_similar(given)):
+            self._validator.accept()
             self._count(rows)
         else:
             self._take(batch_of(self.output, **given))
 
     def would_take(self, **given: Any) -> bool:
-        """Whether a batch is at a glance like those measured before, and sound, so that nobody refuses it."""
-        return not self._alone and self._gathering.would_take(given)
+        """Return whether a batch is at a glance like those measured before, and sound, so that nobody refuses it."""
+        return not self._alone and self._batch_buffer.accepts(given)
 
     def compute(self, *, synchronize: bool = True) -> dict[str, Tensor]:
         """Measure: the value of each metric over all rows since the last reset; nan where it is undefined.
@@ -189,7 +189,7 @@ class MetricCollection:
         return any(isinstance(statistic, UserValues) for statistic in self._statistics.values())
 
     def per_user(self, *, synchronize: bool = True) -> PerUser:
-        """The value of each user by metric, which `Ranking(per_user=True)` has the collection keep.
+        """Return the value of each user by metric, which `Ranking(per_user=True)` has the collection keep.
 
         Args:
             synchronize: as of `compute`.
@@ -202,13 +202,13 @@ class MetricCollection:
 
     def reset(self) -> None:
         """Forget everything measured."""
-        noted = self._gathering.noted
-        self._gathering.forget()
+        noted = self._batch_buffer.members_changed
+        self._batch_buffer.reset()
         for statistic in self._statistics.values():
             statistic.reset()
         for metric in self._metrics.values() if noted else self._resetting:
             metric.reset_member()
-        self._gate.reset()
+        self._validator.reset()
         self._found = None
         self.rows = 0
         self.reasons = {}
@@ -216,7 +216,7 @@ class MetricCollection:
     def fresh(self, further: Iterable[Named] = ()) -> Self:
         """Return the same collection with nothing measured, and with further metrics where some are given."""
         members = [metric.alone() for metric in self._metrics.values()]
-        return type(self)([*members, *further], self.output, non_finite=self._gate.non_finite)
+        return type(self)([*members, *further], self.output, non_finite=self._validator.non_finite)
 
     def readable(self, metrics: Iterable[Named], **tensors: Any) -> tuple[Metric, ...]:
         """Make those of further metrics that could measure batches such as this one.
@@ -252,16 +252,16 @@ class MetricCollection:
             metric.merge_own(state["metrics"][name], state["updates"])
         self._found = None
         self.rows += state["rows"]
-        self._gate.recall(state["complaint"], state.get("left_out", 0))
+        self._validator.add_complaint(state["complaint"], state.get("left_out", 0))
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything measured, as plain tensors and numbers that `torch.load(weights_only=True)` reads."""
+        """Return everything measured, as plain tensors and numbers that `torch.load(weights_only=True)` reads."""
         return {
             "output": self.output.facts,
             "rows": self.rows,
             "updates": max((metric.update_count for metric in self._metrics.values()), default=0),
-            "complaint": self._gate.verdict(),
-            "left_out": self._gate.left_out,
+            "complaint": self._validator.verdict(),
+            "left_out": self._validator.left_out,
             "statistics": {name: statistic.state() for name, statistic in self._by_repr().items()},
             "metrics": {name: metric.own_state() for name, metric in self._metrics.items()},
         }
@@ -287,7 +287,7 @@ class MetricCollection:
 
     def to(self, device: torch.device | str) -> Self:
         """Move every state to a device."""
-        self._gathering.settle()
+        self._batch_buffer.flush()
         for statistic in self._statistics.values():
             statistic.to(device)
         for metric in self._metrics.values():
@@ -298,7 +298,7 @@ class MetricCollection:
     def _take(self, batch: Outputs) -> None:
         """Let a batch through the door and observe it."""
         self._check_readable(batch)
-        admitted = self._gate.admit(batch)
+        admitted = self._validator.admit(batch)
         if admitted is None:
             return
         if admitted is not batch:
@@ -307,11 +307,13 @@ class MetricCollection:
             with without_autograd():
                 self._observe(admitted)
         except NonFiniteError as err:
-            self._gate.refuse(err)
+            self._validator.handle_non_finite(err)
 
     def _count(self, rows: int) -> None:
         """Note that rows were added: no value computed before holds."""
-        if self._gathering.noted:  # to visit forty metrics takes longer than to measure some of them
+        if (
+            self._batch_buffer.members_changed
+        ):  # to visit forty metrics takes longer than to measure some of them
             for metric in self._metrics.values():
                 metric.count_updates(0)
         self._found = None
@@ -321,10 +323,10 @@ class MetricCollection:
         """What may refuse the batch comes first, so that a refusal leaves every state as it was."""
         for metric in self._preparing:
             metric.prepare(batch)
-        self._gathering.check(batch)
+        self._batch_buffer.check(batch)
         if self._alone:
             self._observe_alone(batch)
-        self._gathering.add(batch)
+        self._batch_buffer.add(batch)
         self._count(len(batch))
 
     def _observe_alone(self, batch: Outputs) -> None:
@@ -356,8 +358,8 @@ class MetricCollection:
         self._readable.add(given)
 
     def _compute_here(self) -> dict[str, Tensor]:
-        complaint = self._gate.verdict()
-        if self._found is None or complaint or self._gathering.noted:
+        complaint = self._validator.verdict()
+        if self._found is None or complaint or self._batch_buffer.members_changed:
             self._found = self._find(complaint)
         values, reasons = self._found
         self.reasons = dict(reasons)
@@ -400,7 +402,7 @@ def _told(batch: Outputs) -> tuple[str, ...]:
 
 
 def _reads(metric: Metric, given: Outputs, counted: Outputs | None) -> bool:
-    """Whether a metric can measure a batch, by the rows that count; where there are none, by its form."""
+    """Return whether a metric can measure a batch, by the rows that count; where there are none, by its form."""
     try:
         metric.require(given)
         if counted is not None:
@@ -466,15 +468,15 @@ def _common_output(metrics: Iterable[Metric]) -> OutputFeature:
     return outputs.pop()
 
 
-def _share(metrics: Iterable[Metric]) -> tuple[dict[Any, Statistic], Gathering]:
-    """Give every metric the one statistic of each identity that it needs, and one gathering for them all."""
+def _share(metrics: Iterable[Metric]) -> tuple[dict[Any, Statistic], BatchBuffer]:
+    """Return every metric the one statistic of each identity that it needs, and one gathering for them all."""
     shared: dict[Any, Statistic] = {}
     needs = [(metric, metric.statistics()) for metric in metrics]
     for statistic in (statistic for _, named in needs for statistic in named.values()):
         held = shared.setdefault(statistic.key, statistic)
         if held is not statistic:
             held.join(statistic)
-    gathering = Gathering(shared.values())
+    gathering = BatchBuffer(shared.values())
     for metric, named in needs:
         metric.share({name: shared[statistic.key] for name, statistic in named.items()}, gathering)
     return shared, gathering

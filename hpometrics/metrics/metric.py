@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..direction import Objective
 from ..exceptions import MetricInputError, NonFiniteError, StateError
-from ._buffer import Gathering, outside_of_autograd
+from ._buffer import BatchBuffer, outside_of_autograd
 from ._device import without_autograd
 from ._state import Keeper, put_foreign_bases_first, squeezed
 from ._validation import Gate, NonFinite, batch_of, reads_pairs
@@ -87,12 +87,12 @@ class Metric(Keeper):
 
     @classmethod
     def get_objective(cls) -> Objective | None:
-        """Which way is better; None if the metric has no direction."""
+        """Return which way is better; None if the metric has no direction."""
         return cls.objective
 
     @classmethod
     def get_inputs(cls) -> InputType:
-        """Which model output the metric reads."""
+        """Return which model output the metric reads."""
         return cls.inputs
 
     get_objective.__func__.reads_attribute = True  # type: ignore[attr-defined]
@@ -138,13 +138,13 @@ class Metric(Keeper):
     @property
     def non_finite(self) -> NonFinite:
         """What becomes of nan and infinite values: `error` (refused), `propagate` or `ignore`; may be set."""
-        return self._gate.non_finite
+        return self._validator.non_finite
 
     @non_finite.setter
     def non_finite(self, policy: NonFinite) -> None:
         if self.update_count:
             raise StateError(f"{self.name} has begun to measure with non_finite={self.non_finite!r}")
-        self._gate = Gate(policy)
+        self._validator = Gate(policy)
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Add one batch: `update(preds, target)`, or `update(logits=..., target=...)`.
@@ -162,9 +162,9 @@ class Metric(Keeper):
         self._take(*args, **kwargs)
 
     def _take(self, preds: Any = None, target: Any = None, **tensors: Any) -> None:
-        """The one door, in front of an `update(preds, target)` of a metric's own as well."""
+        """Return the one door, in front of an `update(preds, target)` of a metric's own as well."""
         self._refuse_if_shared("update")
-        batch = self._gate.admit(self.batch(preds, target, tensors))
+        batch = self._validator.admit(self.batch(preds, target, tensors))
         if batch is None:
             return
         before = self.snapshot() if overrides_update(self) else {}
@@ -174,7 +174,7 @@ class Metric(Keeper):
             self.restore(before)
             if not isinstance(err, NonFiniteError):
                 raise
-            self._gate.refuse(err)
+            self._validator.handle_non_finite(err)
 
     def batch(self, preds: Any, target: Any, tensors: Mapping[str, Any]) -> Outputs:
         """Make one batch of what `update` was given."""
@@ -220,13 +220,13 @@ class Metric(Keeper):
             weighed = {"sample_weight": batch.weight} if batch.weight is not None else {}
             type(self).update(self, batch[self.inputs], batch.answer, **self.wanted(batch.extras), **weighed)
             return
-        if self._gathering is None:
-            self._gathering = Gathering(self._held.values())
-        self._gathering.check(batch)
-        self._gathering.add(batch)
+        if self._batch_buffer is None:
+            self._batch_buffer = BatchBuffer(self._held.values())
+        self._batch_buffer.check(batch)
+        self._batch_buffer.add(batch)
 
     def row_values(self, batch: Outputs) -> RowValues | None:
-        """Give each row's value where it is at hand; None where one row after the other is to be measured."""
+        """Return each row's value where it is at hand; None where one row after the other is to be measured."""
         return None
 
     @property
@@ -235,7 +235,7 @@ class Metric(Keeper):
         return type(self).update if overrides_update(self) else None
 
     def wanted(self, extras: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of the extra keywords that its `extras` or its own function of a batch asks for."""
+        """Return those of the extra keywords that its `extras` or its own function of a batch asks for."""
         if not extras:
             return {}
         names = _extra_names(self.reader) if self.reader else ()
@@ -276,7 +276,7 @@ class Metric(Keeper):
         for name, statistic in self.kept.items():
             statistic.merge(other.kept[name])
         self.merge_own(other.own_state(), other.update_count)
-        self._gate.recall(other._gate.verdict())
+        self._validator.add_complaint(other._validator.verdict())
 
     def get_extra_state(self) -> dict[str, Any]:
         """What `state_dict` holds beside the states of `add_state`: statistics and their output."""
@@ -322,7 +322,7 @@ class Metric(Keeper):
                 args, kwargs = args[:2], self._named(args[2:], kwargs)
             named = {self.inputs: args[0], "target": args[1]} if len(args) == 2 and not kwargs else kwargs
             if not self.kept_by_others and self._gathers(named):
-                self._gate.wave_through()
+                self._validator.accept()
             else:  # a state made in inference mode could not be added to later
                 with without_autograd():
                     gated(*args, **kwargs)
@@ -346,7 +346,7 @@ class Metric(Keeper):
 
     def _gathers(self, named: Mapping[Any, Any]) -> bool:
         """Gather a batch like the one before, for which no `Outputs` need be made; False of any other."""
-        return self._gathering is not None and self._gathering.take(named) > 0
+        return self._batch_buffer is not None and self._batch_buffer.add_similar(named) > 0
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(compute)
@@ -365,7 +365,7 @@ class Metric(Keeper):
 
     def _compute_defined(self, compute: Callable[[], Any]) -> Any:
         """Compute, unless the answer is known to be undefined."""
-        reason, kept = self._gate.verdict(), self.kept
+        reason, kept = self._validator.verdict(), self.kept
         if reason is None and kept and all([statistic.empty for statistic in kept.values()]):
             reason = NOTHING_MEASURED
         if reason is not None:
@@ -375,13 +375,13 @@ class Metric(Keeper):
 
 
 def overrides_update(metric: Metric) -> bool:
-    """Whether a metric measures on its own, by an `update(preds, target)` of its own."""
+    """Return whether a metric measures on its own, by an `update(preds, target)` of its own."""
     return type(metric).update is not Metric.update
 
 
 @functools.cache
 def _extra_names(function: Callable[..., Any]) -> tuple[str, ...] | None:
-    """The keyword arguments after `self, preds, target`; None if it takes any."""
+    """Return the keyword arguments after `self, preds, target`; None if it takes any."""
     parameters = list(inspect.signature(function).parameters.values())
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return None
@@ -436,7 +436,7 @@ class MeanMetric(Metric):
         raise NotImplementedError(f"{type(self).__name__} needs get_current_value(preds, target)")
 
     def _take(self, preds: Any = None, target: Any = None, **tensors: Any) -> None:
-        """The one door; an `update` of its own that calls this one is past it."""
+        """Return the one door; an `update` of its own that calls this one is past it."""
         if overrides_update(self) and self.avg.is_open:
             self.avg.update(self.get_current_value(preds, target, **tensors))
         else:
@@ -462,7 +462,7 @@ class MeanMetric(Metric):
         return weighed(measured, batch.target, batch.weight, self.name)
 
     def row_values(self, batch: Outputs) -> RowValues | None:
-        """Give each row's value and weight; None of a metric that has one value for the whole batch."""
+        """Return each row's value and weight; None of a metric that has one value for the whole batch."""
         if overrides_update(self):
             return None
         return weighed_rows(of_known(self.measure(batch), batch.known), batch.target, self.name)
@@ -482,10 +482,10 @@ class MeanMetric(Metric):
 
     def _gathers(self, named: Mapping[Any, Any]) -> bool:
         """Measure a batch like the one before at once, so that it may be refused, but make no `Outputs`."""
-        gathering = self._gathering
-        if self._lean is None or gathering is None or torch.is_inference_mode_enabled():
+        buffer = self._batch_buffer
+        if self._lean is None or buffer is None or torch.is_inference_mode_enabled():
             return super()._gathers(named)
-        if not gathering.alike(named):
+        if not buffer.is_similar(named):
             return False
         preds, target = (outside_of_autograd(named[name]) for name in (self.inputs, "target"))
         with torch.no_grad():

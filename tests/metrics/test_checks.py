@@ -205,7 +205,7 @@ def test_a_gathered_batch_is_let_go(kind):
             continue
         batch = Outputs(feature, **{form.value: outputs[form].clone()}, target=given["target"].clone())
         held = [weakref.ref(batch.given[form]), weakref.ref(batch.target)]
-        gate._gather(list(value_checks(batch)))
+        gate._defer(list(value_checks(batch)))
         del batch, outputs, given
         assert [ref() for ref in held] == [None, None]
     assert gate.verdict() is None
@@ -217,7 +217,7 @@ def test_gathered_flags_are_pickled_and_name_the_batch(value):
     gate = Gate()
     for score in (0.5, value, 0.25):
         batch = Outputs(Binary(), probabilities=torch.tensor([score, 0.5]), target=torch.tensor([0, 1]))
-        gate._gather(list(value_checks(batch)))
+        gate._defer(list(value_checks(batch)))
     for judge in (gate, pickle.loads(pickle.dumps(gate))):
         assert judge.verdict() is not None
         assert judge.verdict().startswith("batch 1: ")

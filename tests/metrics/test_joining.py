@@ -80,7 +80,7 @@ def test_values_are_those_of_one_batch(size, weight):
 
 def test_what_waits_is_bounded(measured, monkeypatch):
     """Lists are measured before their places exceed the most; a batch of more than half of it at once."""
-    monkeypatch.setattr(_buffer, "_MOST", 25 * 5)
+    monkeypatch.setattr(_buffer, "_MAX_PLACES", 25 * 5)
     given(["ndcg@5"], 10)
     assert measured == [20, 20]
     measured.clear()
