@@ -1,10 +1,10 @@
-"""Derivations: how each form of a batch follows from what was given, the same however rows are cut."""
+"""Derive each form of a batch from its outputs and target, with the same result however rows are cut."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -26,8 +26,7 @@ from .features import (
     OutputFeature,
 )
 
-if TYPE_CHECKING:
-    from .batch import Outputs
+T = TypeVar("T")
 
 _IDS = (
     "pass token ids (logits= or predictions=, and target=) with the texts beside them as texts= and "
@@ -49,40 +48,81 @@ class Decided(NamedTuple):
     weight: Tensor | None
 
 
+class Batch(Protocol):
+    """The part of `Outputs` that the derivations read."""
+
+    @property
+    def feature(self) -> OutputFeature: ...
+    @property
+    def given(self) -> Mapping[InputType, Tensor]: ...
+    @property
+    def records(self) -> Mapping[str, list[Any]]: ...
+    @property
+    def target(self) -> Tensor: ...
+    @property
+    def weight(self) -> Tensor | None: ...
+    @property
+    def has_target(self) -> bool: ...
+    @property
+    def logits(self) -> Tensor: ...
+    @property
+    def probabilities(self) -> Tensor: ...
+    @property
+    def predictions(self) -> Tensor: ...
+    @property
+    def log_probabilities(self) -> Tensor: ...
+    @property
+    def scores(self) -> Tensor: ...
+    @property
+    def index(self) -> Tensor: ...
+    @property
+    def counted(self) -> Tensor: ...
+    @property
+    def known(self) -> Tensor | None: ...
+    @property
+    def outcome(self) -> Tensor: ...
+
+    def __len__(self) -> int: ...
+
+    def block(self, name: Hashable, make: Callable[[Any], T]) -> T:
+        """Return the tensor stored under a name, made the first time."""
+        ...
+
+
 def class_dim(feature: OutputFeature) -> int:
-    """The dimension of logits and probabilities that runs over classes or labels."""
+    """Return the dimension of logits and probabilities that runs over classes or labels."""
     return 1 if feature.type == MASK else -1
 
 
-def num_classes_of(batch: Outputs) -> int | None:
-    """How many classes scores show; None if only predictions were given, or for yes or no."""
+def num_classes_of(batch: Batch) -> int | None:
+    """Return the number of classes of the scores; None without scores, or for yes or no."""
     if batch.feature.type not in _SOFTMAX:
         return None
     where = class_dim(batch.feature)
     return next((x.shape[where] for kind, x in batch.given.items() if kind is not PREDICTIONS), None)
 
 
-def derivable(kind: InputType, given: frozenset[InputType], feature: OutputFeature) -> bool:
-    """Say whether a model output can be had from those given."""
-    if kind in given:
+def derivable(kind: InputType, outputs: frozenset[InputType], feature: OutputFeature) -> bool:
+    """Return whether a model output is among some outputs, or can be derived from them."""
+    if kind in outputs:
         return True
     if feature.type not in (*_SIGMOID, *_SOFTMAX):
         return False
     return kind is not LOGITS and bool(
-        given & ({LOGITS} if kind is PROBABILITIES else {LOGITS, PROBABILITIES})
+        outputs & ({LOGITS} if kind is PROBABILITIES else {LOGITS, PROBABILITIES})
     )
 
 
-def index_of(batch: Outputs) -> Tensor:
-    """The target as int64; texts have none."""
+def index_of(batch: Batch) -> Tensor:
+    """Return the target as int64; a target of texts raises."""
     if "target" in batch.records:
         raise MetricInputError(f"token ids are wanted, got texts; {_IDS}")
     return batch.target.long()
 
 
-def underivable(kind: InputType, given: Mapping[InputType, Tensor], feature: OutputFeature) -> str:
-    """Say why a model output cannot be had from those given, and what to pass."""
-    if not given:
+def underivable(kind: InputType, outputs: Mapping[InputType, Tensor], feature: OutputFeature) -> str:
+    """Return why a model output cannot be derived from some outputs, and what to pass."""
+    if not outputs:
         return f"{kind} cannot be had from texts; {_IDS}"
     ways = {
         LOGITS: "pass logits=",
@@ -91,18 +131,18 @@ def underivable(kind: InputType, given: Mapping[InputType, Tensor], feature: Out
     }
     softmaxed = feature.type in (*_SIGMOID, *_SOFTMAX)
     todo = ways[kind] if softmaxed else f"pass {kind}="
-    return f"{kind} of a {feature.type} output cannot be had from {' and '.join(given)}; {todo}"
+    return f"{kind} of a {feature.type} output cannot be had from {' and '.join(outputs)}; {todo}"
 
 
 def widen(values: Tensor) -> Tensor:
-    """Raise half precision to float32 and whole numbers to float64; float32 and float64 stay."""
+    """Convert half precision to float32 and whole numbers to float64; float32 and float64 stay."""
     if values.dtype in (torch.float16, torch.bfloat16):
         return values.float()
     return values if values.is_floating_point() else values.double()
 
 
-def probabilities_of(batch: Outputs) -> Tensor:
-    """The probabilities as given, or the sigmoid or softmax of the logits."""
+def probabilities_of(batch: Batch) -> Tensor:
+    """Return the probabilities of the batch, or the sigmoid or softmax of its logits."""
     if PROBABILITIES in batch.given:
         return widen(batch.given[PROBABILITIES])
     if LOGITS not in batch.given or batch.feature.type not in (*_SIGMOID, *_SOFTMAX):
@@ -113,12 +153,12 @@ def probabilities_of(batch: Outputs) -> Tensor:
 
 
 def exponential(values: Tensor) -> Tensor:
-    """The exponential; on the CPU by NumPy: torch wakes every thread for it, however small the batch."""
+    """Return the exponential; on the CPU by NumPy, as torch wakes all threads even for a small batch."""
     return torch.from_numpy(np.exp(values.numpy())) if on_host(values) else values.exp()
 
 
-def predictions_of(batch: Outputs) -> Tensor:
-    """The predictions as given, or what the scores decide."""
+def predictions_of(batch: Batch) -> Tensor:
+    """Return the predictions of the batch, or those that its scores decide."""
     if PREDICTIONS in batch.given:
         return batch.given[PREDICTIONS]
     if batch.feature.type in _SOFTMAX and batch.given:
@@ -129,80 +169,80 @@ def predictions_of(batch: Outputs) -> Tensor:
 
 
 def _largest(scores: Tensor, dim: int) -> Tensor:
-    """Where the largest score is, the first of equals; NumPy finds it up to ten times faster."""
+    """Return the place of the largest score, the first of equals; NumPy finds it up to ten times faster."""
     if not on_host(scores):
         return scores.argmax(dim)
     return torch.from_numpy(scores.numpy().argmax(dim))
 
 
-def counted_of(batch: Outputs) -> Tensor:
-    """Which positions count: those whose target is not to be ignored."""
+def counted_of(batch: Batch) -> Tensor:
+    """Return which positions count, bool: those whose target is not `ignore_index`."""
     ignored: int | None = getattr(batch.feature, "ignore_index", None)
     return torch.ones_like(batch.index, dtype=torch.bool) if ignored is None else batch.index != ignored
 
 
-def known_of(batch: Outputs) -> Tensor | None:
-    """Which labels of a set are known; None where nothing says that one is not."""
+def known_of(batch: Batch) -> Tensor | None:
+    """Return which labels of a set are known, bool; None if all are."""
     ignored: int | None = getattr(batch.feature, "ignore_index", None)
     if ignored is None or batch.feature.type != SET or not batch.has_target:
         return None
     return batch.target != ignored
 
 
-def column_weight_of(batch: Outputs, columns: int) -> Tensor | None:
-    """How much each column of each row counts; None if each counts 1."""
+def column_weight_of(batch: Batch, columns: int) -> Tensor | None:
+    """Return the weight of each column of each row; None if each counts 1."""
     weight = None if batch.weight is None else batch.weight.unsqueeze(1).expand(-1, columns)
     if batch.known is None:
         return weight
     return batch.known.double() if weight is None else weight * batch.known
 
 
-def decided_of(batch: Outputs) -> Decided:
-    """The decided positions; on a device, where dropping some would wait, these get weight 0."""
+def decided_of(batch: Batch) -> Decided:
+    """Return the decided positions; on a device, where dropping some would wait, these get weight 0."""
     target, preds, weight = batch.index, batch.predictions.long(), batch.weight
     if batch.feature.type not in _BY_POSITION:
         return Decided(target, preds, weight)
-    counted = batch.counted
+    counts = batch.counted
     if weight is not None:
         weight = weight.view(-1, *[1] * (target.ndim - 1)).expand(target.shape)
     if on_host(target):
-        return Decided(target[counted], preds[counted], None if weight is None else weight[counted])
-    weight = counted.double() if weight is None else weight * counted
-    return Decided(target.where(counted, 0).flatten(), preds.flatten(), weight.flatten())
+        return Decided(target[counts], preds[counts], None if weight is None else weight[counts])
+    weight = counts.double() if weight is None else weight * counts
+    return Decided(target.where(counts, 0).flatten(), preds.flatten(), weight.flatten())
 
 
 def distance(predicted: Tensor, right: Tensor) -> Tensor:
-    """In how many places rows of 0 and 1 differ; the difference is made once, and squared in place."""
+    """Count the places where rows of 0 and 1 differ; the difference is made once and squared in place."""
     return (predicted - right).square_().sum(1)
 
 
-def _decide(batch: Outputs) -> Tensor:
+def _decide(batch: Batch) -> Tensor:
     """Compare in logit space where there are logits: the sigmoid of a large one is exactly 1."""
     return (batch.scores > _threshold(batch)).long()
 
 
-def _threshold(batch: Outputs) -> float:
+def _threshold(batch: Batch) -> float:
     threshold: float = batch.feature.threshold  # type: ignore[attr-defined]  # binary, set
     if LOGITS not in batch.given:
         return threshold
     return torch.logit(torch.tensor(threshold, dtype=torch.float64)).item()
 
 
-def label_flags_of(batch: Outputs) -> tuple[Tensor, Tensor]:
-    """The predicted and the right labels of a set, float32 of 0 and 1; one that is not known is 0 in both."""
+def label_flags_of(batch: Batch) -> tuple[Tensor, Tensor]:
+    """Return predicted and right labels of a set, float32 of 0 and 1; an unknown label is 0 in both."""
     predicted, right = _predicted_flags(batch), batch.outcome.float()
     return (predicted, right) if batch.known is None else (predicted * batch.known, right)
 
 
-def _predicted_flags(batch: Outputs) -> Tensor:
+def _predicted_flags(batch: Batch) -> Tensor:
     if PREDICTIONS in batch.given:
         return batch.given[PREDICTIONS].float()
     scores = batch.scores
     return torch.gt(scores, _threshold(batch), out=torch.empty_like(scores)).float()
 
 
-def log_probabilities_of(batch: Outputs) -> Tensor:
-    """Log-probabilities of classes, from logits without leaving log space."""
+def log_probabilities_of(batch: Batch) -> Tensor:
+    """Return the log-probabilities of classes, from logits without leaving log space."""
     if batch.feature.type not in _SOFTMAX:
         raise MetricInputError(
             f"log probabilities are of a class per row, not of a {batch.feature.type} output"
@@ -216,8 +256,8 @@ def log_probabilities_of(batch: Outputs) -> Tensor:
     return logits.log_softmax(class_dim(batch.feature))
 
 
-def class_scores_of(batch: Outputs) -> Tensor:
-    """What ranks the rows of a class, from logits: the log-probability up to 1/2, above it -log(4 - 4p).
+def class_scores_of(batch: Batch) -> Tensor:
+    """Return scores that rank the rows of a class: the log-probability up to 1/2, above it -log(4 - 4p).
 
     The two meet at 1/2. Log-probabilities alone tie where the model is sure, since p rounds to 1; the sum of
     the other classes does not round to 0. `probabilities_of_class_scores` is the inverse.
@@ -233,14 +273,14 @@ def class_scores_of(batch: Outputs) -> Tensor:
 
 
 def _rest(logs: Tensor, sure: Tensor, dim: int) -> Tensor:
-    """The logarithm of what the other classes of a sure row have together."""
+    """Return the logarithm of the summed probability of the other classes of a sure row."""
     others = logs.masked_fill(sure, -torch.inf)
     largest = others.amax(dim, keepdim=True).clamp_(min=torch.finfo(logs.dtype).min)
     return exponential(others.sub_(largest)).sum(dim, keepdim=True).log_().add_(largest)
 
 
 def probabilities_of_class_scores(scores: Tensor) -> Tensor:
-    """The probabilities of what `class_scores_of` makes.
+    """Return the probabilities of scores from `class_scores_of`.
 
     >>> probabilities_of_class_scores(torch.tensor([0.25, 0.5]).log())
     tensor([0.2500, 0.5000])
@@ -248,17 +288,17 @@ def probabilities_of_class_scores(scores: Tensor) -> Tensor:
     return torch.where(scores > -_LOG_2, 1 - (-scores).exp() / 4, scores.exp())
 
 
-def _log_columns_of(batch: Outputs) -> Tensor:
-    """Log-softmax over few classes, (C, N or more), several times faster class by class.
+def _log_columns_of(batch: Batch) -> Tensor:
+    """Compute the log-softmax over few classes, (C, N or more), which is several times faster class by class.
 
-    The rows are filled up to whole vectors: rows left over would be computed one by one, which rounds
+    The rows are filled up to whole vectors: the remaining rows would be computed one by one, which rounds
     differently, and equal rows of different batches would no longer tie.
     """
     return _whole_columns(batch.logits).log_softmax(0)
 
 
 def _whole_columns(logits: Tensor) -> Tensor:
-    """The logits class by class, (C, N or more), filled up with rows of 0 to whole vectors."""
+    """Return the logits class by class, (C, N or more), filled up with rows of 0 to whole vectors."""
     rows, classes = logits.shape
     if rows % _WHOLE == 0:
         return logits.t()
