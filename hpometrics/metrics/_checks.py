@@ -1,7 +1,8 @@
-"""What a batch must be before any metric sees it: shapes first, then values.
+"""Checks of one batch before any metric reads it: first its shapes, then its values.
 
-A check of values is a message and a flag tensor. On the CPU the flag is read at once and raises; on a
-device reading it would make the host wait, so flags are gathered and raised at `compute`, naming the batch.
+A check of values is a message and a flag tensor. On the CPU the flag is read at once and a bad one raises.
+On a device reading it would make the host wait: flags are collected there, and `compute` raises the error,
+which names the batch.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _FACT = {
 }
 _WITH_CLASSES = (CATEGORY, SEQUENCE, TEXT, MASK)
 _OF_LABELS = (*_WITH_CLASSES, BINARY, SET)
-_COUNTED = (CATEGORY, MASK)  # by class taken for class
+_COUNTED_BY_CLASS = (CATEGORY, MASK)  # in a table of true by predicted class
 _HEAVIEST = 1e100  # what any number of weights, and their products with values, adds up to is finite
 _TARGET_DIMS = {
     BINARY: 1, CATEGORY: 1, SET: 2, NUMBER: 1, VECTOR: 2, TIMESERIES: 2, SEQUENCE: 2, TEXT: 2, MASK: 3,
@@ -55,18 +56,18 @@ _TARGET_DIMS = {
 
 
 MOST_CLASSES = 1 << 16
-"""Of an output that does not state its classes; a confusion matrix of so many takes 34 GB."""
+"""The most classes of an output that does not state them; their confusion matrix would take 34 GB."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One question about a batch's values.
+    """One rule about the values of a batch, and whether the batch breaks it.
 
     Attributes:
-        bad: the answer; on a device a flag that nobody has read yet.
-        rule: what must hold, in words that need no value.
-        explain: the same with what came instead; only asked while the batch is at hand.
-        error: what to raise.
+        bad: whether the rule is broken; on a device a flag that has not been read yet.
+        rule: the rule in words, without a value.
+        explain: returns the rule with the values that break it; called only while the batch exists.
+        error: the class of the error to raise.
     """
 
     bad: bool | Tensor
@@ -76,10 +77,10 @@ class Check:
 
 
 def check_shapes(batch: Outputs) -> None:
-    """Refuse what would broadcast or cannot belong together.
+    """Raise unless outputs, target and weights have shapes and devices that belong together.
 
     Raises:
-        MetricInputError: naming both shapes and what to do.
+        MetricInputError: naming both shapes and how to mend them.
     """
     kind = batch.feature.type
     if batch.weight is not None and batch.weight.shape != (len(batch),):
@@ -95,25 +96,25 @@ def check_shapes(batch: Outputs) -> None:
             f"the target of a {kind} output has {_TARGET_DIMS[kind]} dimension(s), "
             f"got shape {_shape(batch.target)}{_target_hint(batch.target, kind)}"
         )
-    for name, given in batch.given.items():
-        _check_kind(name, given, batch.target)
+    for name, output in batch.given.items():
+        _check_kind(name, output, batch.target)
         if batch.has_target:
-            _check_shape(name, given, batch.target, batch.feature)
-        elif len(given) != len(batch):
-            raise MetricInputError(f"{name} have {len(given)} rows, the target {len(batch)}")
-        if len(batch) and not given.numel():
+            _check_shape(name, output, batch.target, batch.feature)
+        elif len(output) != len(batch):
+            raise MetricInputError(f"{name} have {len(output)} rows, the target {len(batch)}")
+        if len(batch) and not output.numel():
             raise MetricInputError(
-                f"{name} of a {kind} output have rows without a value: shape {_shape(given)}"
+                f"{name} of a {kind} output have rows without a value: shape {_shape(output)}"
             )
 
 
 def value_checks(batch: Outputs) -> Iterator[Check]:
-    """The questions about the values of one batch; nothing is read from the device here."""
-    for name, given in batch.given.items():
-        if given.is_floating_point():
-            yield _finite(given, str(name))
+    """Yield the checks of the values of one batch; no value is read from a device here."""
+    for name, output in batch.given.items():
+        if output.is_floating_point():
+            yield _finite(output, str(name))
         if name is PROBABILITIES:
-            yield from _probability_checks(given, "probabilities", batch.feature)
+            yield from _probability_checks(output, "probabilities", batch.feature)
     if PREDICTIONS in batch.given and batch.feature.type in _OF_LABELS:
         yield from _label_checks(batch.given[PREDICTIONS], "predictions", batch)
     if batch.soft is not None:
@@ -129,7 +130,7 @@ def value_checks(batch: Outputs) -> Iterator[Check]:
 
 
 def weight_checks(batch: Outputs) -> Iterator[Check]:
-    """The questions about the weights of the rows, if there are any."""
+    """Yield the checks of the weights of the rows, if there are any."""
     weight, rule, most = batch.weight, "sample_weight is from 0", f"sample_weight is at most {_HEAVIEST:.0e}"
     if weight is not None:
         yield _finite(weight, "sample_weight")
@@ -138,64 +139,64 @@ def weight_checks(batch: Outputs) -> Iterator[Check]:
 
 
 def labels_of(batch: Outputs, name: str) -> tuple[bool, float]:
-    """Whether what a batch holds under a name are labels, and the largest that they may be."""
+    """Return whether a tensor of a batch, by its name, holds labels, and the largest label allowed."""
     is_label = name in (PREDICTIONS, "target") and batch.feature.type in _OF_LABELS
     top = _top_label(batch) if is_label else None
-    if top is None and batch.feature.type in _COUNTED:
+    if top is None and batch.feature.type in _COUNTED_BY_CLASS:
         top = MOST_CLASSES - 1
     return is_label, math.inf if top is None else top
 
 
 def _check_soft(soft: Tensor, batch: Outputs) -> None:
-    """Soft labels have the shape of the probabilities."""
-    kind, given = batch.feature.type, [x for name, x in batch.given.items() if name is not PREDICTIONS]
+    """Raise unless soft labels have the shape of the probabilities."""
+    kind, outputs = batch.feature.type, [x for name, x in batch.given.items() if name is not PREDICTIONS]
     dims = _TARGET_DIMS[kind] + (kind in _WITH_CLASSES)
     if kind not in _OF_LABELS:
         raise MetricInputError(f"target_probabilities are for outputs with classes, not for a {kind} output")
-    if soft.ndim != dims or (given and soft.shape != given[0].shape):
-        wanted = _shape(given[0]) if given else f"of {dims} dimension(s)"
+    if soft.ndim != dims or (outputs and soft.shape != outputs[0].shape):
+        expected = _shape(outputs[0]) if outputs else f"of {dims} dimension(s)"
         raise MetricInputError(
-            f"target_probabilities of a {kind} output have the shape of its probabilities, {wanted}; "
+            f"target_probabilities of a {kind} output have the shape of its probabilities, {expected}; "
             f"got {_shape(soft)}"
         )
 
 
-def _check_kind(name: InputType, given: Tensor, target: Tensor) -> None:
-    if given.device != target.device:
+def _check_kind(name: InputType, output: Tensor, target: Tensor) -> None:
+    if output.device != target.device:
         raise MetricInputError(
-            f"{name} are on {given.device}, the target on {target.device}; move one of them"
+            f"{name} are on {output.device}, the target on {target.device}; move one of them"
         )
-    if given.is_complex() or target.is_complex():
-        raise MetricInputError(f"{name} and target are real numbers, got {given.dtype} and {target.dtype}")
+    if output.is_complex() or target.is_complex():
+        raise MetricInputError(f"{name} and target are real numbers, got {output.dtype} and {target.dtype}")
 
 
-def _check_shape(name: InputType, given: Tensor, target: Tensor, feature: OutputFeature) -> None:
+def _check_shape(name: InputType, output: Tensor, target: Tensor, feature: OutputFeature) -> None:
     with_classes = feature.type in _WITH_CLASSES and name is not PREDICTIONS
     where = class_dim(feature)
-    if (_without(given.shape, where) if with_classes else given.shape) != target.shape or given.ndim < 1:
+    if (_without(output.shape, where) if with_classes else output.shape) != target.shape or output.ndim < 1:
         sizes = [str(size) for size in target.shape]
         if with_classes:
             sizes.insert(where if where >= 0 else len(sizes), "classes")
-        wanted = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
-        hint = _shape_hint(given, target, feature)
+        expected = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+        hint = _shape_hint(output, target, feature)
         raise MetricInputError(
-            f"{name} of a {feature.type} output with target of shape {_shape(target)} have shape {wanted}, "
-            f"got {_shape(given)}; shapes never broadcast{hint}"
+            f"{name} of a {feature.type} output with target of shape {_shape(target)} have shape {expected}, "
+            f"got {_shape(output)}; shapes never broadcast{hint}"
         )
     fact = getattr(feature, _FACT.get(feature.type, ""), None)
     if (
         fact is not None
         and (with_classes or feature.type not in _WITH_CLASSES)
-        and given.shape[where] != fact
+        and output.shape[where] != fact
     ):
         place = "last dimension" if where < 0 else f"dimension {where}"
         raise MetricInputError(
-            f"{feature} expects {fact} in the {place}, got {name} of shape {_shape(given)}"
+            f"{feature} expects {fact} in the {place}, got {name} of shape {_shape(output)}"
         )
 
 
 def _without(shape: torch.Size, where: int) -> torch.Size:
-    """A shape without one of its dimensions."""
+    """Return a shape without one of its dimensions."""
     sizes = list(shape)
     if len(sizes) > max(where, 0):
         del sizes[where]
@@ -203,7 +204,7 @@ def _without(shape: torch.Size, where: int) -> torch.Size:
 
 
 def _target_hint(target: Tensor, kind: str) -> str:
-    """What to do about a target of another number of dimensions than one."""
+    """Return a hint for a target that should have one dimension and has another number of them."""
     if _TARGET_DIMS[kind] != 1 or target.ndim not in (0, 2):
         return ""
     if not target.ndim:
@@ -213,12 +214,12 @@ def _target_hint(target: Tensor, kind: str) -> str:
     return "; of one-hot rows pass x.argmax(1)" if kind == CATEGORY else ""
 
 
-def _shape_hint(given: Tensor, target: Tensor, feature: OutputFeature) -> str:
-    if feature.type == BINARY and given.ndim == 2 and given.shape[1] == 2:
+def _shape_hint(output: Tensor, target: Tensor, feature: OutputFeature) -> str:
+    if feature.type == BINARY and output.ndim == 2 and output.shape[1] == 2:
         return "; for two columns use Category(2), or pass the column of class 1"
-    if given.shape == target.shape:
+    if output.shape == target.shape:
         return "; give a score for each class" + (", or use Binary()" if feature.type == CATEGORY else "")
-    if given.numel() == target.numel():
+    if output.numel() == target.numel():
         return f"; reshape one of them, as in x.reshape({_shape(target)})"
     return ""
 
@@ -249,7 +250,10 @@ def _probability_checks(values: Tensor, name: str, feature: OutputFeature) -> It
     yield Check(
         (low < 0) | (high > 1),
         within,
-        lambda: f"{within}, got values from {_told(float(low))} to {_told(float(high))}; {hint}",
+        lambda: (
+            f"{within}, got values from {_format_probability(float(low))} "
+            f"to {_format_probability(float(high))}; {hint}"
+        ),
     )
     if feature.type in _WITH_CLASSES:
         where = class_dim(feature)
@@ -259,8 +263,8 @@ def _probability_checks(values: Tensor, name: str, feature: OutputFeature) -> It
         yield Check(off > tolerance, sums, lambda: f"{sums}, one is off by {float(off):.3g}; {hint}")
 
 
-def _told(value: float) -> str:
-    """Print three digits; all of them where three would print a 0 or 1 that it is not."""
+def _format_probability(value: float) -> str:
+    """Return three digits; all of them where three would print as 0 or 1 and the value is neither."""
     text = f"{value:.3g}"
     return repr(value) if value != float(text) in (0.0, 1.0) else text
 
@@ -289,7 +293,7 @@ def _label_checks(values: Tensor, name: str, batch: Outputs) -> Iterator[Check]:
             + (_ignoring_hint(feature, float(low)) if name == "target" else "")
         ),
     )
-    if top is None and feature.type in _COUNTED:
+    if top is None and feature.type in _COUNTED_BY_CLASS:
         numbers = f"{name} of a {feature.type} output are numbers of classes"
         yield Check(
             high >= MOST_CLASSES,
@@ -302,14 +306,14 @@ def _label_checks(values: Tensor, name: str, batch: Outputs) -> Iterator[Check]:
 
 
 def _ignoring_hint(feature: OutputFeature, low: float) -> str:
-    """What to say of a target below 0, which may mark what does not count."""
+    """Return a hint about `ignore_index` for a target below 0, which may mark what does not count."""
     if low >= 0 or getattr(feature, "ignore_index", 0) is not None:
         return ""
     return f"; if {low:g} marks what does not count, say so: {feature.type}(ignore_index={low:g})"
 
 
 def read(value: Tensor) -> Any:
-    """On the CPU the plain number, which compares faster; on a device the tensor, which does not wait."""
+    """Return a plain number on the CPU, where it compares faster; on a device the tensor, without waiting."""
     return value.item() if on_host(value) else value
 
 

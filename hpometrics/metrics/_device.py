@@ -1,7 +1,8 @@
-"""Where tensors are: on the host, where reading a value costs nothing, or on a device, where it is a wait.
+"""Tensors on the host and on devices, autograd off, and the ranks of the process group.
 
-A copy between the two is a wait as well, unless it starts in pinned memory and nobody asks for its end: so
-what is made on the host is sent, and a number that the host knows is filled in where it is wanted.
+To read a value costs nothing on the host; on a device the host has to wait for it. A copy between the two
+makes it wait as well, unless the copy starts in pinned memory. So a tensor made on the host is sent without
+waiting, and a number that the host knows is filled in on the device.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from torch import Tensor
 
 
 def on_host(tensor: Tensor) -> bool:
-    """Whether a value of the tensor can be read without waiting for a device."""
+    """Return whether a value of the tensor can be read without waiting for a device."""
     return tensor.is_cpu
 
 
 def runs_ahead(device: torch.device | str) -> bool:
-    """Whether the host need not wait for a copy to the device.
+    """Return whether the host need not wait for a copy to the device.
 
     MPS reads the memory of the host when its turn comes, though it may hold something else by then.
     """
@@ -28,7 +29,7 @@ def runs_ahead(device: torch.device | str) -> bool:
 
 
 def sent(tensor: Tensor, device: torch.device | str) -> Tensor:
-    """Return the tensor on a device, without waiting for a copy of the host's, which its owner may change."""
+    """Return the tensor on a device, without waiting for the copy; its owner may change the original."""
     device = torch.device(device)
     if device.type == "cpu" or not on_host(tensor):
         return tensor.to(device)
@@ -43,18 +44,18 @@ def number(value: float, like: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def without_autograd() -> AbstractContextManager[None]:
-    """Leave inference mode and record nothing for gradients; where that is so already, nothing is done.
+    """Return a context outside inference mode without gradients; a null context where that is so already.
 
     >>> with without_autograd():
     ...     torch.is_grad_enabled(), torch.is_inference_mode_enabled()
     (False, False)
     """
     within = torch.is_grad_enabled() or torch.is_inference_mode_enabled()
-    return _left() if within else nullcontext()
+    return _outside_autograd() if within else nullcontext()
 
 
 @contextmanager
-def _left() -> Iterator[None]:
+def _outside_autograd() -> Iterator[None]:
     with torch.inference_mode(False), torch.no_grad():
         yield
 
@@ -63,20 +64,20 @@ T = TypeVar("T")
 
 
 def world_size() -> int:
-    """The number of ranks of the default process group; 1 without one."""
+    """Return the number of ranks of the default process group; 1 without one."""
     distributed = torch.distributed
     return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
 
 
 def process() -> int:
-    """The rank of this process in the default process group; 0 without one."""
+    """Return the rank of this process in the default process group; 0 without one."""
     return torch.distributed.get_rank() if world_size() > 1 else 0
 
 
 def gathered(own: T) -> list[T]:
-    """What every rank has, in the order of ranks, by one collective that each of them must take part in."""
+    """Return the values of all ranks in order, by one collective in which every rank must take part."""
     if world_size() == 1:
         return [own]
-    found: list[T | None] = [None] * world_size()
-    torch.distributed.all_gather_object(found, own)
-    return [one for one in found if one is not None]
+    parts: list[T | None] = [None] * world_size()
+    torch.distributed.all_gather_object(parts, own)
+    return [part for part in parts if part is not None]

@@ -1,4 +1,4 @@
-"""Readable: what comes to a number, and is compared, ordered and printed as that number."""
+"""Objects with a numeric value, which are compared, ordered and printed as that number."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 
 
 class Readable(ABC):
-    """Something that comes to a number, by `value`: beside numbers it stands for that number.
+    """An object that has a number, `value()`, and is compared with numbers as that number.
 
-    Among themselves such things are in the order of their numbers. What is undefined is nan, and as nan it is
-    neither equal to anything nor more nor less. It hashes as its number does.
+    Two such objects are ordered by their numbers. An undefined value is nan, and like nan it is neither
+    equal to anything nor more nor less. The hash is that of the number.
     """
 
     @abstractmethod
     def value(self) -> float:
-        """What it comes to; nan where that is undefined, never 0."""
+        """Return the number; nan where it is undefined, never 0."""
 
     def __float__(self) -> float:
         return self.value()
@@ -28,19 +28,19 @@ class Readable(ABC):
         return format(self.value(), spec) if spec else str(self)
 
     def __eq__(self, other: object) -> bool:
-        return _compared(operator.eq, self, other)
+        return _compare_values(operator.eq, self, other)
 
     def __lt__(self, other: object) -> bool:
-        return _compared(operator.lt, self, other)
+        return _compare_values(operator.lt, self, other)
 
     def __le__(self, other: object) -> bool:
-        return _compared(operator.le, self, other)
+        return _compare_values(operator.le, self, other)
 
     def __gt__(self, other: object) -> bool:
-        return _compared(operator.gt, self, other)
+        return _compare_values(operator.gt, self, other)
 
     def __ge__(self, other: object) -> bool:
-        return _compared(operator.ge, self, other)
+        return _compare_values(operator.ge, self, other)
 
     def __hash__(self) -> int:
         try:
@@ -56,7 +56,7 @@ class Readable(ABC):
         return float(other) - self.value() if isinstance(other, Real) else NotImplemented
 
 
-def _compared(compare: Callable[[Any, Any], bool], one: Readable, other: object) -> bool:
+def _compare_values(compare: Callable[[Any, Any], bool], one: Readable, other: object) -> bool:
     if isinstance(other, Readable):
         return compare(one.value(), other.value())
     return compare(one.value(), other) if isinstance(other, Real) else NotImplemented

@@ -1,4 +1,4 @@
-"""Records: what is predicted and right in the form of texts or of mappings, a list entry per row."""
+"""Predictions and targets that are lists with an entry per row: texts or mappings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ANY = "any"  # the output of a metric that was never registered
 
 
 def records_in(feature: OutputFeature, **values: Any) -> dict[str, list[Any]]:
-    """Those of the values that are lists of texts or mappings, as lists; the others are tensors.
+    """Return the values that are lists of texts or mappings, as lists; all others are tensors.
 
     Raises:
         MetricInputError: lists of different lengths.
@@ -27,19 +27,21 @@ def records_in(feature: OutputFeature, **values: Any) -> dict[str, list[Any]]:
         if isinstance(value, str) and feature.type == TEXT:
             start = excerpt(value, 30)
             raise MetricInputError(f"{name} are a list of texts, got one text; write [{start!r}]")
-    columns = {name: _column(value) for name, value in values.items()}
-    found = {name: list(value) for name, value in columns.items() if _is_list_of_records(value, feature)}
-    if len({len(records) for records in found.values()}) > 1:
-        lengths = ", ".join(f"{len(records)} {name}" for name, records in found.items())
+    columns = {name: _array_of_column(value) for name, value in values.items()}
+    records_by_name = {
+        name: list(value) for name, value in columns.items() if _is_list_of_records(value, feature)
+    }
+    if len({len(records) for records in records_by_name.values()}) > 1:
+        lengths = ", ".join(f"{len(records)} {name}" for name, records in records_by_name.items())
         raise MetricInputError(f"a batch has as many predictions as targets, got {lengths}")
-    return found
+    return records_by_name
 
 
 def texts_of(values: Any, name: str) -> list[str]:
     """Check that every entry is a text.
 
     Raises:
-        MetricInputError: naming the first that is none.
+        MetricInputError: naming the first that is not a text.
     """
     if isinstance(values, str):
         raise MetricInputError(f"{name} are a list of texts, got one text; write [{excerpt(values, 30)!r}]")
@@ -52,15 +54,15 @@ def texts_of(values: Any, name: str) -> list[str]:
 
 
 def single_texts(values: Any) -> list[str] | None:
-    """Give the right texts where there is one for each row, as a text; None where there may be several."""
+    """Return the right texts if each row has exactly one, given as a text; None if a row may have several."""
     return list(values) if not isinstance(values, str) and _all_plain(values) else None
 
 
 def references_of(values: Any, name: str) -> list[tuple[str, ...]]:
-    """Take the right texts: a text for each row, or several that are as right.
+    """Return the reference texts of each row, which has one or several that are equally right.
 
     Raises:
-        MetricInputError: a row without a reference, or one that is no text.
+        MetricInputError: a row without a reference, or a reference that is not a text.
     """
     if isinstance(values, str):
         raise MetricInputError(f"{name} are a list of texts, got one text; write [{excerpt(values, 30)!r}]")
@@ -77,12 +79,12 @@ def references_of(values: Any, name: str) -> list[tuple[str, ...]]:
 
 
 def _all_plain(values: Any) -> bool:
-    """Whether all are strings and of no subclass; much faster than to look at one after the other."""
+    """Return whether all values are plain strings; much faster than to look at one after the other."""
     return {*map(type, values)} <= {str}
 
 
-def _column(values: Any) -> Any:
-    """Give a column of a table, as pandas has it, as an array; anything else as it is."""
+def _array_of_column(values: Any) -> Any:
+    """Return a column of a table, such as one of pandas, as an array; anything else unchanged."""
     is_column = hasattr(values, "__array__") and not isinstance(values, (np.ndarray, np.generic, Tensor))
     return np.asarray(values) if is_column else values
 

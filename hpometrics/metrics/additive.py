@@ -49,7 +49,7 @@ def number(given: Any, what: str) -> Number:
 
 
 def column(given: Any, what: str) -> list[Any]:
-    """A number per row; those of a tensor on a device stay there.
+    """Return a number per row; those of a tensor on a device stay there.
 
     Raises:
         MetricInputError: it is no column of numbers.
@@ -81,20 +81,20 @@ def table(given: Any, what: str) -> Tensor:
 
 
 def plus(first: Number, second: Number) -> Number:
-    """The sum: exact of ints, else in float64."""
+    """Return the sum: exact of ints, else in float64."""
     if isinstance(first, Tensor) or isinstance(second, Tensor):
         return _tensor(first) + _tensor(second)
     return first + second
 
 
 def plain(value: Number) -> int | float:
-    """The number, read from its device if it is on one; every nan is the same object, which equals itself."""
+    """Return the number, read from its device if it is on one; every nan is the same object, which equals itself."""
     read: int | float = value.item() if isinstance(value, Tensor) else value
     return math.nan if read != read else read
 
 
 def ratio(numer: Number, denom: Number) -> float:
-    """The quotient; nan where there is nothing to divide by, or anything is not finite in float64."""
+    """Return the quotient; nan where there is nothing to divide by, or anything is not finite in float64."""
     above, below = plain(numer), plain(denom)
     try:
         if below == 0 or not (math.isfinite(above) and math.isfinite(below)):
@@ -106,7 +106,7 @@ def ratio(numer: Number, denom: Number) -> float:
 
 
 def _kept(value: Tensor) -> Number:
-    """A copy in double precision: whoever gave the tensor may change it in place.
+    """Return a copy in double precision: whoever gave the tensor may change it in place.
 
     On the CPU it is read at once, since nothing has to wait there: Python's ints are exact beyond int64.
     """
@@ -151,10 +151,10 @@ class Additive(Readable):
 
     @abstractmethod
     def plus(self, other: Self) -> Self:
-        """The sum with another value of the same type, as a new value."""
+        """Return the sum with another value of the same type, as a new value."""
 
     def absorb(self, other: Self) -> Self:
-        """The sum, for one who made this value and shares it with nobody: it may be changed in place."""
+        """Return the sum, for one who made this value and shares it with nobody: it may be changed in place."""
         return self + other
 
     @classmethod
@@ -205,7 +205,7 @@ class Additive(Readable):
         return {name: plain(held) for name, held in vars(self).items()}
 
     def _with(self, **changed: Any) -> Self:
-        """A value like this one but for some of what it holds, which is taken as it is."""
+        """Return a value like this one but for some of what it holds, which is taken as it is."""
         made = object.__new__(type(self))
         vars(made).update(vars(self), **changed)
         return made
@@ -246,7 +246,7 @@ class FixedMetric(_OfNumbers):
         return self
 
     def value(self) -> float:
-        """The value; nan if it is not finite."""
+        """Return the value; nan if it is not finite."""
         return ratio(self.fixed, 1)
 
 
@@ -261,11 +261,11 @@ class SumMetric(_OfNumbers):
     total: Number = 0
 
     def plus(self, other: Self) -> Self:
-        """The sum of both."""
+        """Return the sum of both."""
         return self._with(total=plus(self.total, other.total))
 
     def value(self) -> float:
-        """The sum; nan if it is not finite."""
+        """Return the sum; nan if it is not finite."""
         return ratio(self.total, 1)
 
 
@@ -317,7 +317,7 @@ class AverageMetric(_OfNumbers):
         return self._with(numer=plus(self.numer, other.numer), denom=plus(self.denom, other.denom))
 
     def value(self) -> float:
-        """The quotient; nan if the denominator is 0 or either is not finite."""
+        """Return the quotient; nan if the denominator is 0 or either is not finite."""
         return ratio(self.numer, self.denom)
 
 
@@ -347,7 +347,7 @@ class TimerMetric(_OfNumbers):
         self.__post_init__()
 
     def plus(self, other: Self) -> Self:
-        """The amounts added, within the time from the first start to the last end."""
+        """Return the amounts added, within the time from the first start to the last end."""
         return self._with(
             amount=plus(self.amount, other.amount),
             start=min(self.start, other.start),
@@ -355,7 +355,7 @@ class TimerMetric(_OfNumbers):
         )
 
     def value(self) -> float:
-        """The amount per second; nan while no time has passed."""
+        """Return the amount per second; nan while no time has passed."""
         seconds = self.end - self.start
         return ratio(self.amount, seconds) if seconds > 0 else math.nan
 
@@ -407,12 +407,12 @@ class MacroAverageMetric(Additive):
         self.tasks = dict(tasks)
 
     def plus(self, other: Self) -> Self:
-        """The tasks of both, those of one name added."""
+        """Return the tasks of both, those of one name added."""
         added = {task: held + other.tasks.get(task) for task, held in self.tasks.items()}
         return self._with(tasks={**other.tasks, **added})
 
     def value(self) -> float:
-        """The mean of the tasks' values; nan without a task, and if one of them is undefined."""
+        """Return the mean of the tasks' values; nan without a task, and if one of them is undefined."""
         values = [held.value() for held in self.tasks.values()]
         return mean(values) if values and all(map(math.isfinite, values)) else math.nan
 

@@ -134,7 +134,7 @@ def _check_rows(value: Tensor, rows: int, name: str) -> None:
 
 
 def _counted(value: Tensor, rows: int) -> Sums:
-    """The sum and the number of values that weigh 1 each; a few numbers are added up faster as a list."""
+    """Return the sum and the number of values that weigh 1 each; a few numbers are added up faster as a list."""
     if not on_host(value):
         count = number(value.numel() if value.ndim else rows, value, torch.float64)
         return (value.sum(dtype=torch.float64) if value.ndim else value.double() * count), count
@@ -146,7 +146,7 @@ def _counted(value: Tensor, rows: int) -> Sums:
 
 
 def _of_rows(value: Tensor, weight: Tensor | None, name: str) -> Tensor:
-    """The rows' weights in the shape of the values."""
+    """Return the rows' weights in the shape of the values."""
     if not value.ndim or weight is None:
         raise MetricInputError(
             f"{name} gives one value for a whole batch, whose rows cannot be weighed; leave out "
@@ -156,7 +156,7 @@ def _of_rows(value: Tensor, weight: Tensor | None, name: str) -> Tensor:
 
 
 def _checked(weight: Tensor, value: Tensor, name: str) -> Tensor:
-    """The measured weights as float64, one for each value."""
+    """Return the measured weights as float64, one for each value."""
     if value.ndim and weight.shape != value.shape:
         raise MetricInputError(
             f"{name}: values have shape {tuple(value.shape)}, weights {tuple(weight.shape)}"

@@ -133,7 +133,7 @@ def _whole_epoch(inner: torchmetrics.Metric) -> torchmetrics.Metric:
 
 
 def _name_of(source: Any) -> str:
-    """The source's own name.
+    """Return the source's own name.
 
     Raises:
         RegistrationError: it is nothing that can be wrapped.
@@ -162,7 +162,7 @@ def _checked_name(name: str) -> str:
 
 
 def _stated_facts(source: Any, name: str, objective: Any, inputs: Any) -> dict[str, Any]:
-    """The facts as they are stated; there is no default, and torchmetrics' own are not asked."""
+    """Return the facts as they are stated; there is no default, and torchmetrics' own are not asked."""
     if objective is UNSTATED:
         raise ObjectiveError(f"{name}: say objective=MINIMIZE, MAXIMIZE or None (measured, never optimized)")
     stated = None if objective is None else Objective.parse(objective)

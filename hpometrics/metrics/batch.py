@@ -106,7 +106,7 @@ class Outputs:
         self._kind: Kind | Literal[False] | None = None
 
     def _target_of(self, target: Any) -> Tensor:
-        """The target tensor, or what stands in for it with the right number of rows."""
+        """Return the target tensor, or what stands in for it with the right number of rows."""
         outputs = [*self.given, *(name for name in self.records if name == PREDICTIONS)]
         if not outputs:
             raise MetricInputError(
@@ -332,7 +332,7 @@ class Outputs:
         return self.block("outcome", lambda batch: batch.target.masked_fill(~known, 0))
 
     def column_weight(self, columns: int) -> Tensor | None:
-        """How much each class or label of each row counts, (N, columns) float64; None if each counts 1.
+        """Return how much each class or label of each row counts, (N, columns) float64; None if each counts 1.
 
         A label that is not known counts nothing.
         """
@@ -363,7 +363,7 @@ class Outputs:
 
 
 def _kind_of(batch: Outputs) -> Kind | None:
-    """The kind of a batch; of one whose tensors differ in rows there is none."""
+    """Return the kind of a batch; of one whose tensors differ in rows there is none."""
     if batch.extras or batch.records or batch.soft is not None:
         return None
     named = [*batch.given.items(), ("target", batch.target)]
@@ -440,7 +440,7 @@ def _stacked(tensors: Sequence[Any], name: str) -> Tensor:
 
 
 def _computable(tensor: Tensor, name: str) -> Tensor:
-    """Give numbers in a type that torch computes with: unsigned ones as int64, those of 8 bits as float32.
+    """Return numbers in a type that torch computes with: unsigned ones as int64, those of 8 bits as float32.
 
     On a device an unsigned number that is too large is left to the check of labels.
     """
@@ -481,7 +481,7 @@ def _lacking(value: Any) -> str | None:
 
 
 def _entries(value: Any) -> Iterator[Any]:
-    """The entries of a list of lists, one after the other."""
+    """Yield the entries of a list of lists, one after the other."""
     if isinstance(value, (list, tuple, np.ndarray)):
         for part in value:
             yield from _entries(part)

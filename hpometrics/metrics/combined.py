@@ -95,7 +95,7 @@ class SettledCombined:
     def value(
         self, values: Mapping[str, Any], task: str | None = None, tasks: Collection[str] = ()
     ) -> tuple[float, str | None] | None:
-        """The sum over the values of its terms, and why it is nan; None where a term has no value.
+        """Return the sum over the values of its terms, and why it is nan; None where a term has no value.
 
         Args:
             values: by the names that a record calls them.
@@ -121,7 +121,7 @@ class SettledCombined:
             return math.nan, "the sum of its terms is too large for a number"
 
     def lacking(self, values: Collection[str], tasks: Collection[str]) -> Term | None:
-        """The first term that has no value where this one is to have it."""
+        """Return the first term that has no value where this one is to have it."""
         task = None if self.task == ALL_TASKS else self.task
         return next((term for term in self.terms if term.called(values, task, tasks) is None), None)
 
@@ -243,7 +243,7 @@ def check_split(name: MetricName) -> None:
 
 
 def _read_weight(name: str, told: Weight) -> tuple[float, Objective | None]:
-    """The weight of a term, and the direction that is stated beside it."""
+    """Return the weight of a term, and the direction that is stated beside it."""
     weight: Any = told
     stated = None
     if isinstance(told, Mapping):

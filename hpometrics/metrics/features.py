@@ -89,7 +89,7 @@ class OutputFeature:
             )
 
     def _plain(self, name: str) -> Any:
-        """Give a fact; a number of NumPy's becomes one of Python's, which states and files can have."""
+        """Return a fact; a number of NumPy's becomes one of Python's, which states and files can have."""
         value = getattr(self, name)
         if isinstance(value, Real) and type(value).__module__ != "builtins":
             value = int(value) if isinstance(value, Integral) else float(value)

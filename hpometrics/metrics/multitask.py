@@ -44,7 +44,7 @@ class OverTasks:
         self._pooled: dict[str, Tensor] = {}
 
     def value(self, key: str, way: str | None) -> Value:
-        """The value of a metric.
+        """Return the value of a metric.
 
         Args:
             key: the metric's name.
@@ -54,12 +54,12 @@ class OverTasks:
         return self._of_all_rows(key) if pooled else self._mean(key)
 
     def _pools(self, key: str) -> bool:
-        """Whether a metric is by its nature measured over the rows of all tasks."""
+        """Return whether a metric is by its nature measured over the rows of all tasks."""
         having = next(task for task, values in self._values.items() if key in values)
         return self._tasks[having][key].pools_tasks or self._values[having][key].ndim > 0
 
     def _mean(self, key: str) -> Value:
-        """The unweighted mean over the tasks that have the metric; nan if one of them is."""
+        """Return the unweighted mean over the tasks that have the metric; nan if one of them is."""
         each = {task: values[key] for task, values in self._values.items() if key in values}
         if any(value.ndim for value in each.values()):
             return _NAN, f"{key} is no single number, so that tasks have no mean; leave tasks={MACRO} out"
@@ -77,7 +77,7 @@ class OverTasks:
         return self._pooled[key], self._whole.reasons.get(key)
 
     def _merged(self) -> MetricCollection:
-        """The rows of all tasks as those of one, measured by the metrics that all of them have."""
+        """Return the rows of all tasks as those of one, measured by the metrics that all of them have."""
         first, *others = sorted(self._tasks.values(), key=lambda part: len(part.names))
         if not others:
             return first
@@ -92,7 +92,7 @@ Form = frozenset[tuple[str, Hashable]]
 
 
 def by_task(task: str | Sequence[str] | None, tensors: Tensors) -> Iterator[tuple[str | None, Tensors]]:
-    """Give the rows of each task, tasks in the order of their first row.
+    """Yield the rows of each task, tasks in the order of their first row.
 
     Args:
         task: that of all rows, or one per row.
@@ -113,7 +113,7 @@ def by_task(task: str | Sequence[str] | None, tensors: Tensors) -> Iterator[tupl
 
 
 def rows_of(tensors: Tensors) -> int:
-    """How many rows a batch has: those of its target, or of what it has beside."""
+    """Return how many rows a batch has: those of its target, or of what it has beside."""
     given = [tensors.get("target"), *tensors.values()]
     return next((len(value) for value in given if hasattr(value, "__len__") and _has_rows(value)), 0)
 
@@ -134,7 +134,7 @@ def _kind(value: Any) -> Hashable:
 
 
 def _places(task: Sequence[str]) -> dict[str, list[int]]:
-    """The rows of each task; every name is looked at once."""
+    """Return the rows of each task; every name is looked at once."""
     if not (hasattr(task, "__len__") and hasattr(task, "__iter__")):
         raise MetricInputError(
             f"task= is the task of all rows, or a list with that of each; got {type(task).__name__}"
@@ -149,7 +149,7 @@ def _places(task: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _rows(name: str, value: Any, places: list[torch.Tensor], total: int) -> list[Any]:
-    """The rows of one argument for each task, of the kind that it came in."""
+    """Return the rows of one argument for each task, of the kind that it came in."""
     if value is None:
         return [None] * len(places)
     if not hasattr(value, "__len__") or len(value) != total:
@@ -322,7 +322,7 @@ class TaskCollection:
         return {**values, **self._over_all(measured)}
 
     def per_user(self) -> PerUser | None:
-        """The value of each user by metric and task, of this process; None unless the output keeps them."""
+        """Return the value of each user by metric and task, of this process; None unless the output keeps them."""
         keeping = {task: live for task, live in self._live.items() if live.keeps_users}
         tables = [
             live.per_user(synchronize=False).met().called(partial(self._called, task))
@@ -345,7 +345,7 @@ class TaskCollection:
         return copy
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything measured, by task: what is measured beside the metrics asked for, and the states."""
+        """Return everything measured, by task: what is measured beside the metrics asked for, and the states."""
         return {
             task or "": {"unasked": live.names[len(self._prototype.names) :], "state": live.state_dict()}
             for task, live in self._live.items()
@@ -387,7 +387,7 @@ class TaskCollection:
         return self._live[task]
 
     def _empty(self, like: MetricCollection) -> MetricCollection:
-        """A collection of the same metrics with nothing measured."""
+        """Return a collection of the same metrics with nothing measured."""
         spare = self._spare.get(like.names)
         return spare.pop() if spare else like.fresh()
 
@@ -406,7 +406,7 @@ class TaskCollection:
             )
 
     def _of_nothing(self) -> dict[str, Tensor]:
-        """The values of no update, which this one does not take for updates without a task."""
+        """Return the values of no update, which this one does not take for updates without a task."""
         if self._nothing is None:
             empty = self.fresh()
             empty._live[None] = self._prototype.fresh()
@@ -445,7 +445,7 @@ class TaskCollection:
         return merged
 
     def _over_all(self, measured: Mapping[str | None, Mapping[str, Tensor]]) -> dict[str, Tensor]:
-        """The values over all tasks; where updates name none, those that were measured."""
+        """Return the values over all tasks; where updates name none, those that were measured."""
         named = {task: values for task, values in measured.items() if task is not None}
         over = OverTasks({task: self._live[task] for task in named}, named)
         found: dict[str, Tensor] = {}
@@ -461,7 +461,7 @@ class TaskCollection:
 
 
 def _read(metric: Named) -> tuple[Named, MetricName | None]:
-    """A metric without what is about tasks, and the name that says it."""
+    """Return a metric without what is about tasks, and the name that says it."""
     if isinstance(metric, (Metric, type)) or (isinstance(metric, str) and parse_import_path(metric)):
         return metric, None
     name = MetricName.parse(metric)

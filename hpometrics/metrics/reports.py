@@ -65,7 +65,7 @@ class Metrics:
 
 
 def added(name: str, first: Additive, second: Additive, *, in_place: bool = False) -> Additive:
-    """The sum of two values of one name; an error says which name.
+    """Return the sum of two values of one name; an error says which name.
 
     Raises:
         AdditionError: they are of two types.
@@ -91,7 +91,7 @@ def check_additive(name: str, value: object) -> None:
 
 
 def bare_name(name: str) -> str:
-    """The name of a metric alone, as it prints.
+    """Return the name of a metric alone, as it prints.
 
     Raises:
         MetricNameError: it is none, or says a split, a task or a feature.

@@ -1,4 +1,4 @@
-"""Row values: what each row of a batch has by a metric that is a mean over rows, and whether one is."""
+"""The value of a metric for each row of a batch."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _NEAR = 1e-5  # relative; a metric may measure in float32
 
 
 def measured_rows(metrics: Iterable[Metric], batch: Outputs) -> dict[str, RowValues]:
-    """Measure each row of a batch by itself; of a metric with one value for the whole batch there is none.
+    """Measure each row of a batch by itself; a metric with one value for the whole batch has no entry.
 
-    A row that a metric leaves out weighs 0. A metric that does not have the values of rows at hand
-    (`Metric.row_values`) is measured on one row after the other, which takes that many updates.
+    A row that a metric leaves out has weight 0. A metric that cannot compute the values of all rows at once
+    (`Metric.row_values`) is measured on one row after the other, with an update for each.
 
     Args:
-        metrics: the caller's own, see `Metric.alone`; what they have measured is forgotten.
-        batch: all of it.
+        metrics: copies that belong to the caller, see `Metric.alone`; they are reset.
+        batch: the whole batch.
 
     >>> from hpometrics.metrics.registry.register import get_metric
     >>> metric = get_metric("accuracy", "binary")
@@ -31,23 +31,23 @@ def measured_rows(metrics: Iterable[Metric], batch: Outputs) -> dict[str, RowVal
     >>> measured_rows([metric], batch)["accuracy"].values.tolist()
     [1.0, 0.0]
     """
-    listed = list(metrics)
+    members = list(metrics)
     with without_autograd():
-        for metric in listed:
+        for metric in members:
             metric.prepare(batch)
             for statistic in metric.kept.values():
                 statistic.prepare(batch)
-        found = {metric.name: _measured(metric, batch) for metric in listed}
-    return {name: rows for name, rows in found.items() if rows is not None}
+        row_values = {metric.name: _rows_of(metric, batch) for metric in members}
+    return {name: rows for name, rows in row_values.items() if rows is not None}
 
 
 def is_at_hand(metric: Metric) -> bool:
-    """Whether it can have the values of rows at hand, and need not be measured on one after the other."""
+    """Return whether the metric can compute the values of all rows at once, without an update for each."""
     return type(metric).row_values is not Metric.row_values
 
 
 def is_mean_of_rows(metric: Metric, batch: Outputs) -> bool:
-    """Whether the value of a batch is the weighted mean of the values of its rows."""
+    """Return whether the value of a batch is the weighted mean of the values of its rows."""
     rows = measured_rows([metric], batch).get(metric.name)
     whole = _value(metric, batch)
     if rows is None or whole.ndim:
@@ -57,10 +57,10 @@ def is_mean_of_rows(metric: Metric, batch: Outputs) -> bool:
     return bool(torch.isclose(mean, whole.double(), rtol=_NEAR, atol=1e-9))
 
 
-def _measured(metric: Metric, batch: Outputs) -> RowValues | None:
-    found = metric.row_values(batch)
-    alone = found is None and not isinstance(metric, MeanMetric)
-    return _one_by_one(metric, batch) if alone else found
+def _rows_of(metric: Metric, batch: Outputs) -> RowValues | None:
+    row_values = metric.row_values(batch)
+    alone = row_values is None and not isinstance(metric, MeanMetric)
+    return _one_by_one(metric, batch) if alone else row_values
 
 
 def _one_by_one(metric: Metric, batch: Outputs) -> RowValues | None:

@@ -42,7 +42,7 @@ _ITEMS, _USERS = 20, 1000
 
 
 def _rankings() -> Ranking:
-    """A small catalogue: item 0 is the most popular, and each user has seen one of the first three."""
+    """Return a small catalogue: item 0 is the most popular, and each user has seen one of the first three."""
     popularity = 1000 / torch.arange(1, _ITEMS + 1, dtype=torch.float64)
     return Ranking(
         num_items=_ITEMS,
@@ -103,7 +103,7 @@ def _seeded(own: Callable[..., Batch]) -> Draw:
 
 
 def size_of(batch: Batch) -> int:
-    """The number of rows of a batch."""
+    """Return the number of rows of a batch."""
     return len(batch["target"])
 
 
@@ -184,7 +184,7 @@ def _mask(output: OutputFeature, rows: int, noise: float, random: torch.Generato
 
 
 def _clusters(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-    """The groups of the target under other numbers."""
+    """Return the groups of the target under other numbers."""
     target, guess = torch.randint(4, (2, rows), generator=random)
     found = torch.where(_uniform((rows,), random) < noise, guess, target)
     return {"predictions": torch.tensor([7, -3, 10**12, 0])[found], "target": target}

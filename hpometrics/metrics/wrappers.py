@@ -37,11 +37,11 @@ class Wrapped(Metric):
         """Leave the class alone."""
 
     def get_objective(self) -> Objective | None:  # type: ignore[override]
-        """Which way is better; None if it was said to have no direction."""
+        """Return which way is better; None if it was said to have no direction."""
         return self.objective
 
     def get_inputs(self) -> InputType:  # type: ignore[override]
-        """Which model output it reads."""
+        """Return which model output it reads."""
         return self.inputs
 
     @property
@@ -98,7 +98,7 @@ class Wrapped(Metric):
 
 
 def _number(value: Any) -> Tensor | None:
-    """The value as a 0-d tensor; None if it is not one number."""
+    """Return the value as a 0-d tensor; None if it is not one number."""
     try:
         tensor = torch.as_tensor(value, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError):
@@ -204,7 +204,7 @@ class RowFunction(Wrapped, MeanMetric):
 
 
 def _read_texts(lines: Tensor) -> tuple[list[Any], list[Any]]:
-    """Give the texts that were predicted and the right ones, of all batches."""
+    """Return the texts that were predicted and the right ones, of all batches."""
     batches = [json.loads(line) for line in lines.cpu().numpy().tobytes().splitlines()]
     return [row for preds, _ in batches for row in preds], [row for _, target in batches for row in target]
 
@@ -283,7 +283,7 @@ class WrappedMetric(Wrapped):
         return alone.compute()
 
     def own_state(self) -> dict[str, Any]:
-        """Everything measured here and merged in, a part for each."""
+        """Return everything measured here and merged in, a part for each."""
         own = _read(self.inner)
         is_updated = any(read["updates"] for read in own.values())  # a wrapper itself counts none
         return {"parts": [*self._parts, *([own] if is_updated else [])]}
@@ -334,7 +334,7 @@ class WrappedMetric(Wrapped):
 
 
 def _metrics_in(inner: torchmetrics.Metric) -> Iterator[tuple[str, torchmetrics.Metric]]:
-    """The metric and those inside it, by path."""
+    """Yield the metric and those inside it, by path."""
     for path, module in inner.named_modules():
         if isinstance(module, torchmetrics.Metric):
             yield path, module

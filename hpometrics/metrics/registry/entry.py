@@ -81,5 +81,5 @@ class Observed:
 
 
 def path_of(cls: type) -> str:
-    """Say where a class is found."""
+    """Return where a class is found."""
     return f"{cls.__module__}:{cls.__qualname__}"

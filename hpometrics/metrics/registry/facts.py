@@ -161,7 +161,7 @@ def settle_facts(cls: type) -> None:
 
 
 def unstated(called: str, fact: str) -> RegistrationError:
-    """The error of a class that does not say what is asked of it."""
+    """Return the error of a class that does not say what is asked of it."""
     return RegistrationError(f"{called} states no {fact}; say {fact} = {_CHOICES[fact]}: there is no default")
 
 
@@ -191,7 +191,7 @@ def _agreed(cls: type, called: str, fact: str, argument: Any = UNSTATED) -> Any:
 
 
 def _statements(cls: type, fact: str, argument: Any) -> Iterator[tuple[str, Any]]:
-    """The decorator's word, and those of the class that speaks last: attribute, classmethod or both."""
+    """Yield the decorator's word, and those of the class that speaks last: attribute, classmethod or both."""
     if argument is not UNSTATED:
         yield "register_metric", argument
     for base in cls.__mro__:

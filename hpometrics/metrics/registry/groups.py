@@ -85,7 +85,7 @@ def group_named(metric: object, feature_type: str | None = None) -> MetricName |
 
 
 def group_names(feature_type: str | None = None) -> list[str]:
-    """Every group, sorted; of one feature when asked."""
+    """Return every group, sorted; of one feature when asked."""
     families = _families(feature_type)
     plain = {name for name in families if not _is_metric(name, feature_type)}
     own = [name for name in _OWN if feature_type in (None, *_CHOICES.get(name, [feature_type]))]
@@ -93,12 +93,12 @@ def group_names(feature_type: str | None = None) -> list[str]:
 
 
 def family_of(group: str) -> str:
-    """The family whose metrics a group holds; the word itself of a group that is none."""
+    """Return the family whose metrics a group holds; the word itself of a group that is none."""
     return group.removesuffix(_SUFFIX)
 
 
 def members_of(group: str, feature_type: str | None) -> list[MetricName]:
-    """The metrics of a group, in the order of their names (those of `default` in its own).
+    """Return the metrics of a group, in the order of their names (those of `default` in its own).
 
     Raises:
         MetricNameError: no output feature is given, or nothing in the group can be built as it is.
@@ -137,19 +137,19 @@ def _families(feature_type: str | None) -> set[str]:
 
 
 def _is_ready(entry: MetricEntry) -> bool:
-    """Whether it can be built as it is, measures ordinary data, and can be optimized."""
+    """Return whether it can be built as it is, measures ordinary data, and can be optimized."""
     needy = needs_of(entry) or entry.requires or _needed(entry)
     seen = observed_of(entry)
     return entry.objective is not None and not needy and (seen is None or not seen.refuses)
 
 
 def _needed(entry: MetricEntry) -> list[Param]:
-    """The parameters that have to be given; of those that exclude each other the first."""
+    """Return the parameters that have to be given; of those that exclude each other the first."""
     return [param for param in entry.params if param.required or param.name in entry.one_of[:1]]
 
 
 def _uses(entry: MetricEntry) -> list[MetricName]:
-    """Every name that gives the needed parameters one of their choices; none where one has no choices."""
+    """Return every name that gives the needed parameters one of their choices; none where one has no choices."""
     if needs_of(entry):
         return []
     needed = _needed(entry)
@@ -167,7 +167,7 @@ def _placed(group: MetricName, members: list[MetricName]) -> list[MetricName]:
 
 
 def _same(one: object, other: object) -> bool:
-    """Whether two are one name, as they are written."""
+    """Return whether two are one name, as they are written."""
     return (
         isinstance(one, (str, MetricName)) and isinstance(other, (str, MetricName)) and str(one) == str(other)
     )

@@ -95,7 +95,7 @@ def entries_of_class(cls: type) -> tuple[MetricEntry, ...]:
 
 
 def all_entries(feature_type: str | None = None) -> tuple[MetricEntry, ...]:
-    """Every entry, sorted by name and feature; of one feature when asked."""
+    """Return every entry, sorted by name and feature; of one feature when asked."""
     load_plugins()
     entries = {**index(), **built_in.entries, **own.entries}
     chosen = [e for e in entries.values() if feature_type in (None, e.feature_type)]
@@ -103,17 +103,17 @@ def all_entries(feature_type: str | None = None) -> tuple[MetricEntry, ...]:
 
 
 def metric_names(feature_type: str | None = None) -> list[str]:
-    """The canonical names, sorted; of one feature when asked."""
+    """Return the canonical names, sorted; of one feature when asked."""
     return sorted({entry.name for entry in all_entries(feature_type)})
 
 
 def alias_names(feature_type: str | None = None) -> list[str]:
-    """The aliases, sorted; of one feature when asked."""
+    """Return the aliases, sorted; of one feature when asked."""
     return sorted({alias for entry in all_entries(feature_type) for alias in entry.aliases or ()})
 
 
 def entries_of(metric: str, feature_type: str | None) -> list[MetricEntry]:
-    """The entries of one canonical name, of one feature when asked."""
+    """Return the entries of one canonical name, of one feature when asked."""
     types = [feature_type] if feature_type else sorted(FEATURES)
     found = (entry_at((metric, kind)) for kind in types)
     return [entry for entry in found if entry is not None]
@@ -129,7 +129,7 @@ def alias_meaning(alias: str, feature_type: str | None) -> str | None:
 
 
 def names_in_any_case(word: str) -> list[str]:
-    """The names and aliases that a word is when case is left aside, sorted."""
+    """Return the names and aliases that a word is when case is left aside, sorted."""
     lower = word.lower()
     known = chain(own.entries, built_in.entries, index(), own.aliases, built_in.aliases, index_aliases())
     return sorted({name for name, _ in known if name.lower() == lower})
@@ -141,7 +141,7 @@ def observed_of(entry: MetricEntry) -> Observed | None:
 
 
 def needs_of(entry: MetricEntry) -> tuple[str, ...]:
-    """Which further keyword arguments it cannot do without: as seen, or as declared where nothing was."""
+    """Return which further keyword arguments it cannot do without: as seen, or as declared where nothing was."""
     seen = observed_of(entry)
     return seen.needs if seen is not None and seen.subject else entry.needs
 
@@ -170,13 +170,13 @@ class _Entries(Mapping[Key, MetricEntry]):
 
 @cache
 def built_in_names() -> frozenset[str]:
-    """The canonical names of the built-in metrics."""
+    """Return the canonical names of the built-in metrics."""
     return frozenset(row["name"] for row in _rows())
 
 
 @cache
 def constants() -> Mapping[str, str]:
-    """The names of the built-in metrics by the constants that stand for them, Ludwig's included."""
+    """Return the names of the built-in metrics by the constants that stand for them, Ludwig's included."""
     meaning = {alias: name for (alias, _), name in index_aliases().items()}
     named = {name: name for name in built_in_names()} | {alias: meaning[alias] for alias in _LUDWIG}
     return {word.upper(): named[word] for word in sorted(named)}
@@ -184,13 +184,13 @@ def constants() -> Mapping[str, str]:
 
 @cache
 def index() -> Mapping[Key, MetricEntry]:
-    """The entries of the index."""
+    """Return the entries of the index."""
     return _Entries(_rows())
 
 
 @cache
 def index_aliases() -> dict[Key, str]:
-    """The aliases of the index."""
+    """Return the aliases of the index."""
     return {
         (alias, feature_type): meaning
         for row in _rows()

@@ -157,7 +157,7 @@ def find_metric(name: str | MetricName, feature_type: str | None = None) -> Foun
 def possible_meanings(
     name: str | MetricName, feature_type: str | None = None
 ) -> tuple[tuple[MetricName, MetricEntry], ...]:
-    """Give all that a name may mean, whether or not it says all that each of them needs.
+    """Return all that a name may mean, whether or not it says all that each of them needs.
 
     Raises:
         MetricNameError: the grammar, or a parameter that contradicts what an alias means.
@@ -167,7 +167,7 @@ def possible_meanings(
 
 
 def is_registered(name: str | MetricName) -> bool:
-    """Say whether any output feature has the metric, so that it cannot be a name of the engine's own."""
+    """Return whether any output feature has the metric, so that it cannot be a name of the engine's own."""
     try:
         find_metric(MetricName.parse(name).bare)
     except UnknownMetricError:
@@ -178,7 +178,7 @@ def is_registered(name: str | MetricName) -> bool:
 
 
 def canonical(name: MetricName, entry: MetricEntry) -> MetricName:
-    """Give the one spelling of a name: parameters typed and checked, those at their default left out.
+    """Return the one spelling of a name: parameters typed and checked, those at their default left out.
 
     What the field disagrees on is never left out: `rouge_1`, which is ParlAI's name, is `rouge_1(measure=r)`.
 
@@ -202,13 +202,13 @@ def canonical(name: MetricName, entry: MetricEntry) -> MetricName:
 
 
 def _usual(entry: MetricEntry) -> dict[str, Scalar]:
-    """The parameters that the name of a metric means where they are left out, as one of its aliases says."""
+    """Return the parameters that the name of a metric means where they are left out, as one of its aliases says."""
     meaning = (entry.aliases or {}).get(entry.name)
     return {} if meaning is None else dict(MetricName.parse(meaning).params)
 
 
 def _of_the_output(key: str, entry: MetricEntry) -> str:
-    """Say where a threshold is told, which is a fact of the output; empty for another parameter."""
+    """Return where a threshold is told, which is a fact of the output; empty for another parameter."""
     decides = entry.feature_type in (BINARY, SET) and entry.inputs is PREDICTIONS
     told = f"{entry.feature_type}(threshold=0.3)"
     return f" The threshold is that of the output, as in {told}" if key == "threshold" and decides else ""
@@ -231,7 +231,7 @@ def _of_another(name: MetricName, key: str, entry: MetricEntry) -> str:
 
 
 def suggestion(word: str, known: Iterable[str], likeness: bool = True) -> str:
-    """Give ` Did you mean ...?` for the nearest known name, case and hyphens aside; empty if none is near.
+    """Return ` Did you mean ...?` for the nearest known name, case and hyphens aside; empty if none is near.
 
     Of names that differ in case or hyphens alone, the lowercase one without hyphens is suggested. A prefix of
     logs, as in `val_accuracy` or `mean_accuracy`, is ignored where no name has it.
@@ -262,7 +262,7 @@ def _found(meanings: Sequence[tuple[MetricName, MetricEntry]], asked: MetricName
 
 
 def _readings(asked: MetricName, feature_type: str | None) -> list[_Reading]:
-    """Give what a name is for each output feature, in the first of its spellings that any of them has."""
+    """Return what a name is for each output feature, in the first of its spellings that any of them has."""
     types = [feature_type] if feature_type else sorted(FEATURES)
     for spelling in _spellings(asked):
         found = [reading for kind in types for reading in _read(spelling, kind)]
@@ -273,7 +273,7 @@ def _readings(asked: MetricName, feature_type: str | None) -> list[_Reading]:
 
 
 def _in_another_case(asked: MetricName, types: Iterable[str]) -> list[_Reading]:
-    """Give what a name of a ranking is when case is left aside; nothing where it may be of another feature.
+    """Return what a name of a ranking is when case is left aside; nothing where it may be of another feature.
 
     Elsewhere a capital makes another name: `Accuracy` of torchmetrics is not `accuracy`.
     """
@@ -307,7 +307,7 @@ def _meaning_of(spelling: MetricName, feature_type: str) -> MetricName | None:
 
 
 def _takes(entry: MetricEntry, name: MetricName) -> bool:
-    """Whether a name is one of the metric, as far as its parameters say."""
+    """Return whether a name is one of the metric, as far as its parameters say."""
     try:
         canonical(name, entry)
     except MetricNameError:
@@ -316,12 +316,12 @@ def _takes(entry: MetricEntry, name: MetricName) -> bool:
 
 
 def _given(name: MetricName) -> set[str]:
-    """The parameters that a name gives, its k among them."""
+    """Return the parameters that a name gives, its k among them."""
     return {key for key, _ in name.params} | ({"k"} if name.k is not None else set())
 
 
 def _spellings(asked: MetricName) -> Iterator[MetricName]:
-    """Give the readings of a name: as it is, with packages loaded, without dashes, ParlAI's classes."""
+    """Yield the readings of a name: as it is, with packages loaded, without dashes, ParlAI's classes."""
     yield asked
     load_plugins()
     yield asked

@@ -161,7 +161,7 @@ class MetricName:
         )
 
     def like(self, place: MetricName) -> MetricName:
-        """The metric at the place of another name: its split, task, feature and `tasks=`."""
+        """Return the metric at the place of another name: its split, task, feature and `tasks=`."""
         over = () if place.over_tasks is None else ((OVER_TASKS, place.over_tasks),)
         return replace(
             self.bare,

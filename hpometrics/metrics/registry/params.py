@@ -104,7 +104,7 @@ def _param(parameter: inspect.Parameter, hint: Any) -> Param:
 
 
 def _alternatives(hint: Any) -> Sequence[Any]:
-    """Give the types of a union but None: what an optional parameter takes when it is given."""
+    """Return the types of a union but None: what an optional parameter takes when it is given."""
     if get_origin(hint) in (Union, UnionType):
         return [one for one in get_args(hint) if one is not NoneType]
     return [hint]

@@ -148,7 +148,7 @@ def import_metric(path: str) -> FoundMetric:
 
 
 def printed_name(cls: type, values: Mapping[str, Any]) -> str | None:
-    """The canonical name of an object of a registered class, by its parameters' values; else None."""
+    """Return the canonical name of an object of a registered class, by its parameters' values; else None."""
     entries = index.entries_of_class(cls)
     if not entries:
         return None
@@ -159,7 +159,7 @@ def printed_name(cls: type, values: Mapping[str, Any]) -> str | None:
 
 
 def registered_types(cls: type) -> tuple[str, ...]:
-    """The output features that a class is registered for, in the order of registration."""
+    """Return the output features that a class is registered for, in the order of registration."""
     return tuple(entry.feature_type for entry in index.entries_of_class(cls))
 
 
@@ -191,7 +191,7 @@ def _check_free(entry: MetricEntry, override: bool) -> None:
 
 
 def _replaces(entry: MetricEntry, holder: MetricEntry | None) -> bool:
-    """Whether a metric of a user's own has the name of a built-in one."""
+    """Return whether a metric of a user's own has the name of a built-in one."""
     return holder is not None and holder.is_built_in and not entry.is_built_in
 
 
@@ -243,6 +243,6 @@ def _bare(name: str | MetricName) -> MetricName:
 
 
 def _arguments(name: MetricName, entry: MetricEntry) -> dict[str, Any]:
-    """Give the keyword arguments of `__init__` that the parameters of a name are."""
+    """Return the keyword arguments of `__init__` that the parameters of a name are."""
     values = {**dict(name.params), **({} if name.k is None else {"k": name.k})}
     return {param.keyword: values[param.name] for param in entry.params if param.name in values}
