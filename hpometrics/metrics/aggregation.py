@@ -1,10 +1,10 @@
-"""Weighing: what a measurement of one batch adds to a mean over rows, as a whole and by row."""
+"""The values and weights that one batch adds to a mean over rows, in total and by row."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -16,46 +16,45 @@ from ._device import number, on_host, sent
 from .batch import Outputs
 from .statistics.totals import Sums
 
-if TYPE_CHECKING:
-    from .metric import MeanMetric
-
-
 Value = Tensor | float | list[float | None] | None
 Measured = Value | tuple[Value, Any]
+"""The result of `get_current_value`: values, or a pair of values and weights."""
+SUM, WEIGHT = "avg_sum", "avg_weight"
+"""The names of the metric's states that hold its average."""
 
 
 class RowValues(NamedTuple):
-    """What each row adds to a mean over rows: value and weight, (N,) float64; weight 0 is a row left out."""
+    """The value and weight of each row in a mean over rows, (N,) float64; a row left out has weight 0."""
 
     values: Tensor
     weights: Tensor
 
 
-def of_known(measured: Measured, known: Tensor | None) -> Measured:
-    """Let only those labels of a set count that are known, where each of them has a value.
+def mask_unknown_labels(measured: Measured, mask: Tensor | None) -> Measured:
+    """Return the measurement with weight 0 for the unknown labels of a set, if each label has a value.
 
     Args:
-        measured: as `weighed` takes it.
-        known: which labels are, (N, L) bool; None if all are.
+        measured: as for `weighed`.
+        mask: which labels are known, (N, L) bool; None if all are.
     """
     value, weight = measured if isinstance(measured, tuple) else (measured, None)
-    if known is None or not isinstance(value, Tensor) or value.shape != known.shape:
+    if mask is None or not isinstance(value, Tensor) or value.shape != mask.shape:
         return measured
-    return value, known if weight is None else known * sent(torch.as_tensor(weight), known.device)
+    return value, mask if weight is None else mask * sent(torch.as_tensor(weight), mask.device)
 
 
 def weighed_rows(measured: Measured, target: Tensor, name: str) -> RowValues | None:
-    """Return the value and the weight of each row of a batch; None where it has one value for all rows.
+    """Return the value and the weight of each row of a batch; None if there is one value for all rows.
 
     Args:
-        measured: as `weighed` takes it; several values of a row are averaged by their weights.
-        target: that of the batch.
-        name: whose measurement it is.
+        measured: as for `weighed`; several values of a row are averaged by their weights.
+        target: the target of the batch.
+        name: the name of the metric, for errors.
 
     Raises:
         MetricInputError: the values or weights do not have one entry per row.
     """
-    value, weight = _opened(measured, name)
+    value, weight = _split(measured, name)
     rows = target.shape[0] if target.ndim else 0
     if value is None:
         zero = torch.zeros(rows, dtype=torch.float64, device=target.device)
@@ -65,55 +64,55 @@ def weighed_rows(measured: Measured, target: Tensor, name: str) -> RowValues | N
     _check_rows(value, rows, name)
     value = value.double()
     if weight is None:
-        share = torch.ones_like(value)
+        weights = torch.ones_like(value)
     else:
-        share = _checked(sent(torch.as_tensor(weight), value.device), value, name)
-    counted = torch.where(share == 0, 0.0, value) * share
-    total = share.reshape(rows, -1).sum(1)
-    return RowValues(counted.reshape(rows, -1).sum(1) / total, total)
+        weights = _check_weights(sent(torch.as_tensor(weight), value.device), value, name)
+    weighted = torch.where(weights == 0, 0.0, value) * weights
+    total = weights.reshape(rows, -1).sum(1)
+    return RowValues(weighted.reshape(rows, -1).sum(1) / total, total)
 
 
 def weighed(measured: Measured, target: Tensor, row_weight: Tensor | None, name: str) -> Sums:
-    """Return the weighted sum and the weight of a batch: on the CPU plain numbers will do, else 0-d float64.
+    """Return the weighted sum and the weight of a batch, plain numbers on the CPU, else 0-d float64.
 
     Args:
-        measured: a value per row, or one for the batch, which weighs as much as the batch has rows; with it
-            a weight or a mask of those that count. None leaves the batch out, and in a list its row.
-        target: that of the batch.
-        row_weight: how much each row counts, (N,); None if each counts 1.
-        name: whose measurement it is.
+        measured: a value per row, or one for the batch, whose weight is the number of rows; with it a weight
+            or a mask of those that count. None leaves the batch out, and in a list its row.
+        target: the target of the batch.
+        row_weight: the weight of each row, (N,); None if each counts 1.
+        name: the name of the metric, for errors.
 
     Raises:
         MetricInputError: the values or weights do not have one entry per row.
     """
-    value, weight = _opened(measured, name)
+    value, weight = _split(measured, name)
     if value is None:
         zero = torch.zeros((), dtype=torch.float64, device=target.device)
         return zero, zero
     rows = target.shape[0] if target.ndim else 0
     _check_rows(value, rows, name)
     if weight is None and row_weight is None:
-        return _counted(value, rows)
+        return _sum_and_count(value, rows)
     if weight is None:
-        share = _of_rows(value, row_weight, name)
+        weights = _weights_by_value(value, row_weight, name)
     else:
-        share = _checked(sent(torch.as_tensor(weight), value.device), value, name)
-        share = share if row_weight is None else share * _of_rows(value, row_weight, name)
-    counted = torch.where(share == 0, 0.0, value.double())
-    return (counted * share).sum(), share.sum()
+        weights = _check_weights(sent(torch.as_tensor(weight), value.device), value, name)
+        weights = weights if row_weight is None else weights * _weights_by_value(value, row_weight, name)
+    finite_values = torch.where(weights == 0, 0.0, value.double())
+    return (finite_values * weights).sum(), weights.sum()
 
 
-def _opened(measured: Measured, name: str) -> tuple[Tensor | None, Any]:
-    """Take values and weights apart; a row whose value is None in a list weighs nothing."""
+def _split(measured: Measured, name: str) -> tuple[Tensor | None, Any]:
+    """Return values and weights; a row whose value is None in a list has weight 0."""
     value, weight = measured if isinstance(measured, tuple) else (measured, None)
     if value is None or isinstance(value, Tensor):
         return value, weight
     if not (isinstance(value, list) and any(one is None for one in value)):
         return _tensor(value, name), weight
-    given = torch.tensor([one is not None for one in value])
-    own = given if weight is None else torch.as_tensor(weight)
-    held = _tensor([0.0 if one is None else one for one in value], name)
-    return held, own * given if own.shape == given.shape else own
+    has_value = torch.tensor([one is not None for one in value])
+    own = has_value if weight is None else torch.as_tensor(weight)
+    values = _tensor([0.0 if one is None else one for one in value], name)
+    return values, own * has_value if own.shape == has_value.shape else own
 
 
 def _tensor(value: Any, name: str) -> Tensor:
@@ -133,8 +132,8 @@ def _check_rows(value: Tensor, rows: int, name: str) -> None:
         )
 
 
-def _counted(value: Tensor, rows: int) -> Sums:
-    """Return the sum and the number of values that weigh 1 each; a few numbers are added up faster as a list."""
+def _sum_and_count(value: Tensor, rows: int) -> Sums:
+    """Return the sum and the number of values with weight 1; a short list is added up faster than a tensor."""
     if not on_host(value):
         count = number(value.numel() if value.ndim else rows, value, torch.float64)
         return (value.sum(dtype=torch.float64) if value.ndim else value.double() * count), count
@@ -145,8 +144,8 @@ def _counted(value: Tensor, rows: int) -> Sums:
     return float(total), float(value.numel())
 
 
-def _of_rows(value: Tensor, weight: Tensor | None, name: str) -> Tensor:
-    """Return the rows' weights in the shape of the values."""
+def _weights_by_value(value: Tensor, weight: Tensor | None, name: str) -> Tensor:
+    """Return the weights of the rows in the shape of the values."""
     if not value.ndim or weight is None:
         raise MetricInputError(
             f"{name} gives one value for a whole batch, whose rows cannot be weighed; leave out "
@@ -155,8 +154,8 @@ def _of_rows(value: Tensor, weight: Tensor | None, name: str) -> Tensor:
     return weight.view(-1, *[1] * (value.ndim - 1)).expand(value.shape)
 
 
-def _checked(weight: Tensor, value: Tensor, name: str) -> Tensor:
-    """Return the measured weights as float64, one for each value."""
+def _check_weights(weight: Tensor, value: Tensor, name: str) -> Tensor:
+    """Return the measured weights as float64, one for each value, or raise if they are not weights."""
     if value.ndim and weight.shape != value.shape:
         raise MetricInputError(
             f"{name}: values have shape {tuple(value.shape)}, weights {tuple(weight.shape)}"
@@ -169,18 +168,24 @@ def _checked(weight: Tensor, value: Tensor, name: str) -> Tensor:
     return share
 
 
-SUM, WEIGHT = "avg_sum", "avg_weight"
-"""The states of its metric that hold it."""
+class AveragedMetric(Protocol):
+    """A metric that can hold the states of an `Average`."""
+
+    @property
+    def name(self) -> str: ...
+
+    def add_state(self, *args: Any, **kwargs: Any) -> None:
+        """Add a state as torchmetrics does."""
 
 
 class Average:
-    """The mean over rows of what `update` measures; its sum and weight are states of the metric.
+    """The mean over rows of the values that `update` adds; its sum and weight are states of the metric.
 
     Args:
-        metric: whose mean it is.
+        metric: the metric whose states these are.
     """
 
-    def __init__(self, metric: MeanMetric) -> None:
+    def __init__(self, metric: AveragedMetric) -> None:
         self._metric = metric
         self._batch: Outputs | None = None
         for name in (SUM, WEIGHT):
@@ -188,12 +193,12 @@ class Average:
 
     @property
     def is_open(self) -> bool:
-        """Whether the metric is being given a batch."""
+        """Whether the metric is measuring a batch."""
         return self._batch is not None
 
     @contextmanager
     def of(self, batch: Outputs) -> Iterator[None]:
-        """Take what is measured meanwhile for that of a batch."""
+        """Assign the values that are added inside this context to a batch."""
         self._batch = batch
         try:
             yield
@@ -201,31 +206,31 @@ class Average:
             self._batch = None
 
     def update(self, value: Any, weight: Any = None) -> None:
-        """Add what was measured of the batch that the metric is being given.
+        """Add values of the batch that the metric is measuring.
 
         Args:
-            value: as `get_current_value` returns it: one per row, or one for the batch, which then weighs as
-                much as the batch has rows.
-            weight: of each value, or a bool mask of those that count.
+            value: as `get_current_value` returns it: one per row, or one for the batch, whose weight is then
+                its number of rows.
+            weight: the weight of each value, or a bool mask of those that count.
 
         Raises:
             MetricInputError: the values or weights do not have one entry per row.
-            StateError: the metric is not being given a batch.
+            StateError: the metric is not measuring a batch.
         """
         metric, batch = self._metric, self._batch
         if batch is None:
             raise StateError(f"{metric.name}: avg.update belongs into update(preds, target)")
-        measured = of_known(value if weight is None else (value, weight), batch.known)
+        measured = mask_unknown_labels(value if weight is None else (value, weight), batch.known)
         for name, more in zip((SUM, WEIGHT), weighed(measured, batch.target, None, metric.name), strict=True):
             setattr(metric, name, getattr(metric, name) + more)
 
     @property
     def mean(self) -> Tensor | None:
-        """The mean, 0-d float64; None where nothing weighs anything."""
+        """The mean, 0-d float64; None if the total weight is 0."""
         total, weight = getattr(self._metric, SUM), getattr(self._metric, WEIGHT)
         return total / weight if weight > 0 else None
 
     def compute(self) -> Tensor:
-        """Return the mean; nan where nothing weighs anything."""
+        """Return the mean; nan if the total weight is 0."""
         mean = self.mean
         return torch.tensor(torch.nan, dtype=torch.float64) if mean is None else mean

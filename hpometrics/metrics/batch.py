@@ -1,4 +1,4 @@
-"""Outputs: one batch of model outputs and its target; every other form is derived from it at most once."""
+"""A batch of model outputs and its target, from which every other form is derived at most once."""
 
 from __future__ import annotations
 
@@ -50,23 +50,23 @@ _NUMBERS = (bool, int, float, complex, np.number, np.bool_, Tensor)
 _MISSING = ("NAType", "NaTType")  # of pandas
 
 Kind = tuple[tuple[str, torch.dtype, torch.Size, torch.device], ...]
-
+"""The name, dtype, shape of a row and device of each tensor of a batch."""
 
 class Outputs:
-    """One batch: what the model gave, what was right, and everything derived from them.
+    """One batch: the outputs of the model, the target, and everything derived from them.
 
     Args:
-        feature: what the model predicts.
-        logits, probabilities, predictions: what it gave; any one of them, or several forms of the same:
-            each is then read as given, and of logits and probabilities the logits by what ranks, decides or
-            takes a logarithm. Texts are given as `predictions`, a list of strings; boxes as a list of
-            mappings.
-        target: what was right; of texts a list of strings, or a list of references for each.
+        feature: the output feature, which is what the model predicts.
+        logits, probabilities, predictions: the outputs of the model: any one of them, or several forms of
+            the same output. Each form is then read as it is; a metric that ranks, decides or takes a
+            logarithm reads the logits where there are logits and probabilities. Texts are passed as
+            `predictions`, a list of strings; boxes as a list of mappings.
+        target: the right answers; of texts a list of strings, or a list of references for each.
         target_probabilities: soft labels, in the shape of the probabilities, beside `target` or alone.
-        sample_weight: how much each row counts, (N,) from 0; without it each counts 1.
-        extras: whatever else the caller passes; it reaches the metrics that ask for it.
+        sample_weight: the weight of each row, (N,) from 0; without it each row counts 1.
+        extras: all other keyword arguments, which reach the metrics that ask for them.
 
-    Which output a tensor is, is said by its keyword and never guessed from its values.
+    The keyword says which output a tensor is; this is never guessed from the values.
 
     >>> from hpometrics.metrics.features import Binary
     >>> batch = Outputs(Binary(), logits=torch.tensor([2.0, -1.0]), target=torch.tensor([1, 1]))
@@ -91,9 +91,9 @@ class Outputs:
         self.feature = feature
         self.records: dict[str, list[Any]] = records_in(feature, predictions=predictions, target=target)
         predictions = None if "predictions" in self.records else predictions
-        given = ((LOGITS, logits), (PROBABILITIES, probabilities), (PREDICTIONS, predictions))
+        outputs = ((LOGITS, logits), (PROBABILITIES, probabilities), (PREDICTIONS, predictions))
         self.given: dict[InputType, Tensor] = {
-            kind: as_tensor(x, f"{kind}=") for kind, x in given if x is not None
+            kind: as_tensor(x, f"{kind}=") for kind, x in outputs if x is not None
         }
         soft, weight = target_probabilities, sample_weight
         self.soft: Tensor | None = None if soft is None else as_tensor(soft, "target_probabilities=")
@@ -106,7 +106,7 @@ class Outputs:
         self._kind: Kind | Literal[False] | None = None
 
     def _target_of(self, target: Any) -> Tensor:
-        """Return the target tensor, or what stands in for it with the right number of rows."""
+        """Return the target tensor, or a tensor in its place with the right number of rows."""
         outputs = [*self.given, *(name for name in self.records if name == PREDICTIONS)]
         if not outputs:
             raise MetricInputError(
@@ -127,19 +127,19 @@ class Outputs:
 
     @property
     def weights(self) -> Tensor:
-        """How much each row counts, (N,) float64: 1 where no weights were given."""
+        """The weight of each row, (N,) float64: 1 where no weights were passed."""
         if self.weight is not None:
             return self.weight
         return torch.ones(len(self), dtype=torch.float64, device=self.target.device)
 
     @property
     def has_target(self) -> bool:
-        """Whether a target tensor was given; else soft labels or texts are what was right."""
+        """Whether a target tensor was passed; otherwise soft labels or texts are the right answers."""
         return self.target is not self.soft and "target" not in self.records
 
     @property
     def answer(self) -> Any:
-        """The target in the form it was given: a tensor, or a list of texts or mappings."""
+        """The target in the form in which it was passed: a tensor, or a list of texts or mappings."""
         return self.records.get("target", self.target)
 
     @property
@@ -147,7 +147,7 @@ class Outputs:
         """The predicted texts: the predictions, or the extra `texts` beside token ids.
 
         Raises:
-            MetricInputError: neither was given, or something in it is no text.
+            MetricInputError: neither was passed, or an entry is not a text.
         """
         return self.block("texts", lambda batch: texts_of(*batch._listed("predictions", "texts")))
 
@@ -156,7 +156,7 @@ class Outputs:
         """The right texts of each row: the target, or the extra `references` beside token ids.
 
         Raises:
-            MetricInputError: neither was given, or a row has no reference.
+            MetricInputError: neither was passed, or a row has no reference.
         """
         single = self.single_references
         if single is not None:
@@ -165,10 +165,10 @@ class Outputs:
 
     @property
     def single_references(self) -> list[str] | None:
-        """The right text of each row where every row has one, given as a text; None where any has a list.
+        """The right text of each row if every row has one, passed as a text; None if a row has a list.
 
         Raises:
-            MetricInputError: as of `references`, if there are none at all.
+            MetricInputError: as for `references`, if there are none at all.
         """
         return self.block(
             "single references", lambda batch: single_texts(batch._listed("target", "references")[0])
@@ -177,23 +177,23 @@ class Outputs:
     def _listed(self, name: str, extra: str) -> tuple[Any, str]:
         if extra in self.extras and name in self.records:
             raise MetricInputError(f"texts are given twice, as {name}= and as {extra}=; leave one out")
-        for held, key in ((self.extras, extra), (self.records, name)):
-            if key in held:
-                return held[key], key
+        for texts_by_name, key in ((self.extras, extra), (self.records, name)):
+            if key in texts_by_name:
+                return texts_by_name[key], key
         raise MetricInputError(
             f"texts are wanted as {name}=[...], or beside token ids as {extra}=[...]; got token ids only"
         )
 
     @property
     def elements(self) -> int:
-        """The size of the largest output given."""
-        return max((given.numel() for given in self.given.values()), default=0)
+        """The number of elements of the largest output."""
+        return max((output.numel() for output in self.given.values()), default=0)
 
     @property
     def kind(self) -> Kind | None:
-        """What two batches have in common whose rows may be joined; None of one with more than plain tensors.
+        """The kind of the batch; None if it has more than plain tensors. Rows of one kind may be joined.
 
-        That is the name, dtype, device and shape, but for the number of rows, of everything given.
+        It is the name, dtype, device and shape, but for the number of rows, of each output, target and weight.
         """
         if self._kind is None:
             self._kind = _kind_of(self) or False
@@ -201,7 +201,7 @@ class Outputs:
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """The tensors of a batch that has a kind: outputs, target, and the weights if there are any."""
+        """The tensors of a batch that has a kind: outputs, target, and weights if there are any."""
         parts = (*self.given.values(), self.target)
         return parts if self.weight is None else (*parts, self.weight)
 
@@ -209,12 +209,12 @@ class Outputs:
         """Return a batch of the same kind with other tensors, in the order of `tensors`."""
         *parts, last = tensors
         weight = None if self.weight is None else last
-        made = self._with(target=last if weight is None else parts.pop(), weight=weight)
-        made.given = dict(zip(self.given, parts, strict=True))
-        return made
+        part = self._with(target=last if weight is None else parts.pop(), weight=weight)
+        part.given = dict(zip(self.given, parts, strict=True))
+        return part
 
     def blocks(self, elements: int) -> Iterator[Self]:
-        """Cut the rows of a batch of plain tensors into blocks of about so many elements."""
+        """Yield the rows of a batch of plain tensors in blocks of about so many elements."""
         if self.elements <= elements:
             yield self
             return
@@ -223,7 +223,7 @@ class Outputs:
             yield self.of(parts)
 
     def rows(self, keep: Tensor) -> Self:
-        """Return the batch of some of its rows: those where `keep`, (N,) bool, is true."""
+        """Return the batch of the rows for which `keep`, (N,) bool, is true."""
         cut = partial(rows_of, places=keep.nonzero().squeeze(1), size=len(self))
         alone = self.target is self.soft
         part = self._with(target=cut(self.target), weight=cut(self.weight))
@@ -234,7 +234,7 @@ class Outputs:
         return part
 
     def masked(self, keep: Tensor) -> Self:
-        """Return the same rows, of which those that are not to be kept weigh nothing; nobody waits for it."""
+        """Return the same rows, where those not to keep have weight 0; this does not wait for the device."""
         weight = keep.double() if self.weight is None else torch.where(keep, self.weight, 0.0)
         by_row = keep.view(-1, *[1] * (self.target.ndim - 1))
         part = self._with(target=torch.where(by_row, self.target, 0), weight=weight)
@@ -252,27 +252,27 @@ class Outputs:
         return part
 
     def require(self, kind: InputType, reader: str) -> None:
-        """Make sure that a model output is given or can be derived.
+        """Raise unless the batch has a model output or can derive it.
 
         Raises:
-            MetricInputError: it cannot; the message names the reader, what came and what to do.
+            MetricInputError: it cannot; the message names the reader, the outputs and how to mend them.
         """
         if kind not in self.records and not derivable(kind, frozenset(self.given), self.feature):
             raise MetricInputError(f"{reader} reads {kind}: {underivable(kind, self.given, self.feature)}")
 
     def block(self, name: Hashable, make: Callable[[Outputs], T]) -> T:
-        """Return what is kept under this name, made by `make(self)` the first time it is asked for."""
+        """Return the value stored under a name; the first call stores `make(self)`."""
         if name not in self._blocks:
             self._blocks[name] = make(self)
-        made: T = self._blocks[name]
-        return made
+        value: T = self._blocks[name]
+        return value
 
     @property
     def logits(self) -> Tensor:
-        """What the last layer gave, before any sigmoid or softmax; half precision is widened to float32.
+        """The output of the last layer, before any sigmoid or softmax; half precision becomes float32.
 
         Raises:
-            MetricInputError: only probabilities or predictions were given: logits cannot be had from them.
+            MetricInputError: there are only probabilities or predictions, from which logits do not follow.
         """
         if LOGITS not in self.given:
             raise MetricInputError(underivable(LOGITS, self.given, self.feature))
@@ -280,32 +280,31 @@ class Outputs:
 
     @property
     def probabilities(self) -> Tensor:
-        """Sigmoid (binary, set) or softmax (category, sequence, text) of the logits, unless given."""
+        """The probabilities, or the sigmoid (binary, set) or softmax (category, sequence, text) of the logits."""
         return self.block("probabilities", probabilities_of)
 
     @property
     def predictions(self) -> Tensor:
-        """The decided values: 0 or 1, a class index, token ids, or real numbers, unless given."""
-        given = self.given.get(PREDICTIONS)
-        return self.block("predictions", predictions_of) if given is None else given
+        """The predictions, or those that scores decide: 0 or 1, a class index, token ids or real numbers."""
+        predictions = self.given.get(PREDICTIONS)
+        return self.block("predictions", predictions_of) if predictions is None else predictions
 
     @property
     def log_probabilities(self) -> Tensor:
-        """Natural logarithm of the class probabilities; from logits without leaving log space.
+        """The natural logarithm of the class probabilities; from logits without leaving log space.
 
-        From given probabilities, values below the dtype's machine epsilon are taken as epsilon, as
-        scikit-learn does.
+        Without logits, probabilities below the dtype's machine epsilon count as epsilon, as in scikit-learn.
         """
         return self.block("log_probabilities", log_probabilities_of)
 
     @property
     def scores(self) -> Tensor:
-        """What ranks: the logits if given (a sigmoid would tie large ones), else the probabilities."""
+        """The scores that rank: the logits if there are any (a sigmoid ties large ones), else probabilities."""
         return self.logits if LOGITS in self.given else self.probabilities
 
     @property
     def class_scores(self) -> Tensor:
-        """What ranks the rows of each class, from logits: monotone in the probability, and not saturated."""
+        """The scores that rank the rows of each class, from logits: monotone in the probability, unsaturated."""
         return self.block("class_scores", class_scores_of)
 
     @property
@@ -325,16 +324,16 @@ class Outputs:
 
     @property
     def outcome(self) -> Tensor:
-        """The target of yes-or-no questions, 0 or 1; a label that is not known is 0."""
-        known = self.known
-        if known is None:
+        """The target of yes-or-no questions, 0 or 1; an unknown label is 0."""
+        known_labels = self.known
+        if known_labels is None:
             return self.target
-        return self.block("outcome", lambda batch: batch.target.masked_fill(~known, 0))
+        return self.block("outcome", lambda batch: batch.target.masked_fill(~known_labels, 0))
 
     def column_weight(self, columns: int) -> Tensor | None:
-        """Return how much each class or label of each row counts, (N, columns) float64; None if each counts 1.
+        """Return the weight of each class or label of each row, (N, columns) float64; None if each counts 1.
 
-        A label that is not known counts nothing.
+        An unknown label has weight 0.
         """
         return column_weight_of(self, columns)
 
@@ -347,41 +346,41 @@ class Outputs:
     def label_flags(self) -> tuple[Tensor, Tensor]:
         """Predicted and right labels of a set, (N, L) float32 of 0 and 1, which add up faster than bools.
 
-        A label that is not known is neither.
+        An unknown label is 0 in both.
         """
         return self.block("label_flags", label_flags_of)
 
     @property
     def wrong_labels(self) -> Tensor:
-        """How many labels of each row of a set are decided wrongly, (N,) float32."""
+        """The number of wrongly predicted labels in each row of a set, (N,) float32."""
         return self.block("wrong_labels", lambda batch: distance(*batch.label_flags))
 
     @property
     def num_classes(self) -> int | None:
-        """The number of classes that scores show; None if only predictions were given, or for yes or no."""
+        """The number of classes of the scores; None without scores, or for yes or no."""
         return num_classes_of(self)
 
 
 def _kind_of(batch: Outputs) -> Kind | None:
-    """Return the kind of a batch; of one whose tensors differ in rows there is none."""
+    """Return the kind of a batch; None if its tensors differ in their number of rows."""
     if batch.extras or batch.records or batch.soft is not None:
         return None
-    named = [*batch.given.items(), ("target", batch.target)]
+    tensors = [*batch.given.items(), ("target", batch.target)]
     if batch.weight is not None:
-        named.append(("weight", batch.weight))
+        tensors.append(("weight", batch.weight))
     rows = batch.target.shape[:1]
-    if any(tensor.shape[:1] != rows or not rows for _, tensor in named):
+    if any(tensor.shape[:1] != rows or not rows for _, tensor in tensors):
         return None
-    return tuple((name, tensor.dtype, tensor.shape[1:], tensor.device) for name, tensor in named)
+    return tuple((name, tensor.dtype, tensor.shape[1:], tensor.device) for name, tensor in tensors)
 
 
 def rows_of(value: Any, places: Tensor, size: int) -> Any:
-    """Take some rows of what has an entry for each of a batch's; what has not is as it was.
+    """Return some rows of a value with an entry per row of a batch; any other value unchanged.
 
     Args:
-        value: a tensor, an array, a list, or what belongs to the batch as a whole.
+        value: a tensor, an array, a list, or a value of the batch as a whole.
         places: (M,) the numbers of the rows.
-        size: how many rows the batch has.
+        size: the number of rows of the batch.
     """
     if isinstance(value, (Tensor, np.ndarray)):
         return value[places] if value.ndim and len(value) == size else value
@@ -390,14 +389,14 @@ def rows_of(value: Any, places: Tensor, size: int) -> Any:
 
 
 def as_tensor(value: Any, name: str = "a batch") -> Tensor:
-    """Take a tensor as it is (detached), an array or a list as a tensor that shares no memory with it.
+    """Return a tensor detached, and an array or a list as a new tensor that shares no memory with it.
 
-    Whole numbers without sign of more than 8 bits become int64, floats of 8 bits float32: torch cannot
-    compute with them.
+    Unsigned integers of more than 8 bits become int64 and floats of 8 bits float32: torch cannot compute
+    with them.
 
     Raises:
-        MetricInputError: the value holds no numbers, is ragged, nested, sparse, masked or quantized, or has
-            whole numbers from 2**63; it is called by its name.
+        MetricInputError: the value has no numbers, is ragged, nested, sparse, masked or quantized, or has
+            integers from 2**63; the message begins with `name`.
     """
     if isinstance(value, Tensor):
         if value.is_nested:
@@ -425,24 +424,24 @@ def as_tensor(value: Any, name: str = "a batch") -> Tensor:
 
 
 def _stacked(tensors: Sequence[Any], name: str) -> Tensor:
-    """Put tensors below one another, on the device where they are.
+    """Stack tensors as rows, on the device where they are.
 
     Raises:
         MetricInputError: they differ in shape, or are on several devices.
     """
     rows = [as_tensor(tensor, name) for tensor in tensors]
     kinds = {"shape": {str(tuple(row.shape)) for row in rows}, "device": {str(row.device) for row in rows}}
-    for kind, found in kinds.items():
-        if len(found) > 1:
-            told = " and ".join(sorted(found)[:4])
-            raise MetricInputError(f"{name} is a list of tensors of one {kind}, got {told}")
+    for kind, values in kinds.items():
+        if len(values) > 1:
+            first_values = " and ".join(sorted(values)[:4])
+            raise MetricInputError(f"{name} is a list of tensors of one {kind}, got {first_values}")
     return torch.stack(rows)
 
 
 def _computable(tensor: Tensor, name: str) -> Tensor:
-    """Return numbers in a type that torch computes with: unsigned ones as int64, those of 8 bits as float32.
+    """Convert numbers to a type that torch computes with: unsigned ones to int64, 8-bit floats to float32.
 
-    On a device an unsigned number that is too large is left to the check of labels.
+    On a device the check of labels finds unsigned numbers that are too large.
     """
     if tensor.dtype in _PLAIN:
         return tensor
@@ -464,7 +463,7 @@ def _computable(tensor: Tensor, name: str) -> Tensor:
 
 
 def _lacking(value: Any) -> str | None:
-    """What there is in the place of a number, and what to do; None where the numbers are at fault."""
+    """Return what stands in the place of a number and a hint; None if the numbers themselves are at fault."""
     if getattr(getattr(value, "dtype", None), "kind", None) in ("m", "M"):
         return f" of {value.dtype}; give times as numbers, such as seconds"
     entries = value if isinstance(value, (list, tuple, np.ndarray)) else np.asarray(value, dtype=object)

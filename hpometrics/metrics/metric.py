@@ -16,7 +16,7 @@ from ._buffer import BatchBuffer, outside_of_autograd
 from ._device import without_autograd
 from ._state import Keeper, put_foreign_bases_first, squeezed
 from ._validation import Gate, NonFinite, batch_of, reads_pairs
-from .aggregation import Average, Measured, RowValues, of_known, weighed, weighed_rows
+from .aggregation import Average, Measured, RowValues, mask_unknown_labels, weighed, weighed_rows
 from .batch import Outputs
 from .features import FEATURES, InputType, OutputFeature
 from .registry.facts import settle_facts, unstated
@@ -458,14 +458,14 @@ class MeanMetric(Metric):
         Raises:
             MetricInputError: the measured values or weights do not have one entry per row.
         """
-        measured = of_known(self.measure(batch), batch.known)
+        measured = mask_unknown_labels(self.measure(batch), batch.known)
         return weighed(measured, batch.target, batch.weight, self.name)
 
     def row_values(self, batch: Outputs) -> RowValues | None:
         """Return each row's value and weight; None of a metric that has one value for the whole batch."""
         if overrides_update(self):
             return None
-        return weighed_rows(of_known(self.measure(batch), batch.known), batch.target, self.name)
+        return weighed_rows(mask_unknown_labels(self.measure(batch), batch.known), batch.target, self.name)
 
     def observe(self, batch: Outputs) -> None:
         """Add a batch, and note whether one like it needs no more than `get_current_value` to be measured."""
