@@ -1,4 +1,4 @@
-"""Buffers between a metric and its statistics: small batches are joined and large ones cut, for the same values.
+"""Buffers between metrics and statistics, which join small batches and cut large ones, for the same values.
 
 An update then costs as much as its rows: a batch of eight rows costs what eight rows of a large one cost, and
 the blocks of a very large batch stay in the cache. Of rankings the lists are joined. Beside the lists, forty
@@ -39,7 +39,7 @@ _SHORT_PRODUCT = 1 << 13  # numbers up to which a product with themselves is che
 _MULTIPLIED = (np.float32, np.float64)  # types in which the squares of usual values do not overflow
 
 Part = Tensor | npt.NDArray[Any]
-"""A tensor, or the array that shares its memory, which for few numbers is read and copied in half the time."""
+"""A tensor, or the array that shares its memory, which is read and copied faster for few numbers."""
 Kind = tuple[int, int | None, bool, bool, torch.device]
 """What two batches have in common whose lists may be joined."""
 
@@ -212,7 +212,7 @@ def _bytes_of(batch: Outputs) -> int:
 
 
 def _empty_rows(rows: int, like: Tensor, batch: Outputs) -> Tensor:
-    """Create room for rows; the logits of few classes lie class by class, as their log-softmax is faster so."""
+    """Create room for rows; the logits of few classes lie class by class, which speeds up log-softmax."""
     logits = batch.given.get(LOGITS)
     if like is logits and batch.feature.type == CATEGORY and like.shape[1] <= FEW:
         return like.new_empty(like.shape[1], rows).t()

@@ -1,4 +1,4 @@
-"""Additive values: what an example, a task or a worker measured, to be added up and divided at the end."""
+"""Values measured for an example, a task or a worker, which are added up first and divided at the end."""
 
 from __future__ import annotations
 
@@ -25,77 +25,77 @@ Number: TypeAlias = int | float | Tensor
 """An int is exact however large its sum becomes; a tensor is 0-dimensional, int64 or float64, on a device."""
 
 
-def number(given: Any, what: str) -> Number:
-    """Take one number, in double precision; one on a device is copied there and not waited for.
+def parse_number(value: Any, what: str) -> Number:
+    """Return one number in double precision; a number on a device is copied there without waiting.
 
     Raises:
-        MetricInputError: it is no number, or several; the message begins with `what`.
+        MetricInputError: the value is not a number, or is several; the message begins with `what`.
     """
-    if isinstance(given, Tensor) and given.numel() == 1 and not given.is_complex():
-        return _kept(given.detach().reshape(()))
-    if isinstance(given, np.ndarray) and given.size == 1:
-        given = given.reshape(-1)[0]
-    if isinstance(given, (bool, np.bool_, Integral)):
-        return int(given)
-    if isinstance(given, Real):
-        return float(given)
+    if isinstance(value, Tensor) and value.numel() == 1 and not value.is_complex():
+        return _copy_number(value.detach().reshape(()))
+    if isinstance(value, np.ndarray) and value.size == 1:
+        value = value.reshape(-1)[0]
+    if isinstance(value, (bool, np.bool_, Integral)):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value)
     came = (
-        f"a tensor of shape {tuple(given.shape)}" if isinstance(given, Tensor) else excerpt(repr(given), 80)
+        f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else excerpt(repr(value), 80)
     )
     raise MetricInputError(
-        f"{what} is one number, got {came} ({type(given).__name__}); "
+        f"{what} is one number, got {came} ({type(value).__name__}); "
         "of text count something, as in int('hello' in text); several numbers are for `many`"
     )
 
 
-def column(given: Any, what: str) -> list[Any]:
-    """Return a number per row; those of a tensor on a device stay there.
+def parse_column(values: Any, what: str) -> list[Any]:
+    """Return a list with a number per row; the numbers of a tensor on a device stay there.
 
     Raises:
-        MetricInputError: it is no column of numbers.
+        MetricInputError: the values are not a column of numbers.
     """
-    if isinstance(given, (Tensor, np.ndarray)) and given.ndim != 1:
+    if isinstance(values, (Tensor, np.ndarray)) and values.ndim != 1:
         raise MetricInputError(
-            f"{what} has a number per row, shape (N,); got shape {tuple(given.shape)}; "
+            f"{what} has a number per row, shape (N,); got shape {tuple(values.shape)}; "
             "values with a mask are for `AverageMetric.from_mask`"
         )
-    if isinstance(given, Tensor) and not on_host(given):
-        return list(given.detach().unbind())
-    if isinstance(given, (Tensor, np.ndarray)):
-        return list(given.tolist())
-    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-        raise MetricInputError(f"{what} has a number per row, got {given!r} ({type(given).__name__})")
-    return list(given)
+    if isinstance(values, Tensor) and not on_host(values):
+        return list(values.detach().unbind())
+    if isinstance(values, (Tensor, np.ndarray)):
+        return list(values.tolist())
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise MetricInputError(f"{what} has a number per row, got {values!r} ({type(values).__name__})")
+    return list(values)
 
 
-def table(given: Any, what: str) -> Tensor:
-    """Numbers in rows as int64 or float64, on the device they are on.
+def parse_table(numbers: Any, what: str) -> Tensor:
+    """Return rows of numbers as an int64 or float64 tensor, on their device.
 
     Raises:
         MetricInputError: they are complex.
     """
-    values = given if isinstance(given, Tensor) else torch.as_tensor(np.asarray(given))
+    values = numbers if isinstance(numbers, Tensor) else torch.as_tensor(np.asarray(numbers))
     if values.is_complex():
         raise MetricInputError(f"{what} reads real numbers, got {values.dtype}")
     return values.detach().to(_precision(values))
 
 
-def plus(first: Number, second: Number) -> Number:
-    """Return the sum: exact of ints, else in float64."""
+def add_numbers(first: Number, second: Number) -> Number:
+    """Return the sum: exact for ints, else in float64."""
     if isinstance(first, Tensor) or isinstance(second, Tensor):
         return _tensor(first) + _tensor(second)
     return first + second
 
 
-def plain(value: Number) -> int | float:
-    """Return the number, read from its device if it is on one; every nan is the same object, which equals itself."""
+def read_number(value: Number) -> int | float:
+    """Return the number, read from its device; every nan is the same object, which equals itself."""
     read: int | float = value.item() if isinstance(value, Tensor) else value
     return math.nan if read != read else read
 
 
-def ratio(numer: Number, denom: Number) -> float:
-    """Return the quotient; nan where there is nothing to divide by, or anything is not finite in float64."""
-    above, below = plain(numer), plain(denom)
+def divide(numer: Number, denom: Number) -> float:
+    """Return the quotient; nan if the denominator is 0 or a number is not finite in float64."""
+    above, below = read_number(numer), read_number(denom)
     try:
         if below == 0 or not (math.isfinite(above) and math.isfinite(below)):
             return math.nan
@@ -105,10 +105,10 @@ def ratio(numer: Number, denom: Number) -> float:
     return quotient if math.isfinite(quotient) else math.nan
 
 
-def _kept(value: Tensor) -> Number:
-    """Return a copy in double precision: whoever gave the tensor may change it in place.
+def _copy_number(value: Tensor) -> Number:
+    """Return a copy in double precision, as the caller may change the tensor in place.
 
-    On the CPU it is read at once, since nothing has to wait there: Python's ints are exact beyond int64.
+    On the CPU it is read at once, without a wait: Python's ints are exact beyond int64.
     """
     if on_host(value):
         read: int | float = value.item()
@@ -121,29 +121,29 @@ def _precision(values: Tensor) -> torch.dtype:
 
 
 def _tensor(value: Number) -> Tensor:
-    """As a tensor of its own dtype: beside an int64 tensor torch takes a Python float for float32."""
+    """Return a float64 or int64 tensor: beside an int64 tensor torch reads a Python float as float32."""
     if isinstance(value, Tensor):
         return value
     return torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else torch.int64)
 
 
 class Additive(Readable):
-    """A value that knows how to be added to another of its type, and what it comes to in the end.
+    """A value that can be added to another one of its type, and whose number is computed at the end.
 
-    Adding makes a new value and leaves both operands as they are; `None` adds nothing. Two values are
-    equal by what they hold: `AverageMetric(1, 2)` is not `AverageMetric(2, 4)`. Beside a number, and where
-    there is an order, a value is what it comes to: `AverageMetric(1, 2) == 0.5`. A value that leaves its
-    process is read from its device first.
+    Adding makes a new value and leaves both operands unchanged; `None` adds nothing. Two values are
+    equal if their parts are: `AverageMetric(1, 2)` is not `AverageMetric(2, 4)`. Compared with a number, or
+    ordered, a value stands for its number: `AverageMetric(1, 2) == 0.5`. A value that leaves its process is
+    read from its device first.
 
-    A type of your own says `plus` and `value`, or inherits the former:
+    A type of your own defines `plus` and `value`, or inherits `plus`:
 
         class ErrorRate(AverageMetric):
             def value(self):
                 return 1 - super().value()
 
     Attributes:
-        macro_average: whether the value of all tasks is the mean of the tasks' values; else they are added.
-        is_global: whether it belongs to the run and to no task.
+        macro_average: whether the value of all tasks is the mean of the tasks' values; otherwise their sum.
+        is_global: whether the value belongs to the run rather than to a task.
     """
 
     macro_average: ClassVar[bool] = False
@@ -154,28 +154,29 @@ class Additive(Readable):
         """Return the sum with another value of the same type, as a new value."""
 
     def absorb(self, other: Self) -> Self:
-        """Return the sum, for one who made this value and shares it with nobody: it may be changed in place."""
+        """Return the sum; it may change this value in place, so the caller must be its only owner."""
         return self + other
 
     @classmethod
     def many(cls, *columns: Any) -> list[Self]:
-        """Make a value per row of columns of numbers.
+        """Create a value for each row of columns of numbers.
 
         Args:
-            *columns: what the constructor takes, each as a list, an array or a tensor of shape (N,). A tensor
-                on a device stays there.
+            *columns: the arguments of the constructor, each as a list, an array or a tensor of shape (N,). A
+                tensor on a device stays there.
 
         Raises:
-            MetricInputError: the columns are of unequal lengths, or hold no numbers.
+            MetricInputError: the columns differ in length, or are not columns of numbers.
 
         >>> AverageMetric.many([1, 0], [2, 2])
         [AverageMetric(numer=1, denom=2), AverageMetric(numer=0, denom=2)]
         """
-        rows = [column(given, f"{cls.__name__}.many: column {place}") for place, given in enumerate(columns)]
+        name = f"{cls.__name__}.many"
+        rows = [parse_column(values, f"{name}: column {place}") for place, values in enumerate(columns)]
         lengths = [len(row) for row in rows]
         if len(set(lengths)) > 1:
             raise MetricInputError(
-                f"{cls.__name__}.many makes a value per row of columns of one length; got lengths "
+                f"{name} makes a value per row of columns of one length; got lengths "
                 f"{' and '.join(map(str, lengths))}"
             )
         return [cls(*row) for row in zip(*rows, strict=True)]
@@ -191,7 +192,7 @@ class Additive(Readable):
         return self.plus(other)
 
     def __radd__(self, other: Any) -> Self:
-        """Let `sum(values)` begin with 0 and `sum(values, None)` with None."""
+        """Return the sum, so that `sum(values)` can begin with 0 and `sum(values, None)` with None."""
         return self + (None if type(other) is int and other == 0 else other)
 
     def __eq__(self, other: object) -> bool:
@@ -202,33 +203,33 @@ class Additive(Readable):
     __hash__ = Readable.__hash__
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: plain(held) for name, held in vars(self).items()}
+        return {name: read_number(value) for name, value in vars(self).items()}
 
     def _with(self, **changed: Any) -> Self:
-        """Return a value like this one but for some of what it holds, which is taken as it is."""
-        made = object.__new__(type(self))
-        vars(made).update(vars(self), **changed)
-        return made
+        """Return a copy with some attributes changed, without a check of them."""
+        copy = object.__new__(type(self))
+        vars(copy).update(vars(self), **changed)
+        return copy
 
 
 class _OfNumbers(Additive):
-    """An additive value that holds numbers alone."""
+    """An additive value whose attributes are all numbers."""
 
     def __post_init__(self) -> None:
-        held = vars(self)
-        for name, given in held.items():
-            if type(given) is not int and type(given) is not float:
-                held[name] = number(given, f"{type(self).__name__}: {name}")
+        attributes = vars(self)
+        for name, value in attributes.items():
+            if type(value) is not int and type(value) is not float:
+                attributes[name] = parse_number(value, f"{type(self).__name__}: {name}")
 
 
 @dataclass(frozen=True, eq=False)
 class FixedMetric(_OfNumbers):
-    """A value that all who report it must agree on, such as the number of updates so far.
+    """A value that must be the same wherever it is reported, such as the number of updates so far.
 
-    Adding two reads them, wherever they are. Two nan agree.
+    Adding two values reads them, even from a device. Two nan are equal.
 
     Raises:
-        MetricInputError: two that are added are not equal.
+        MetricInputError: two values that are added are not equal.
 
     >>> (FixedMetric(729) + FixedMetric(729)).value()
     729.0
@@ -237,22 +238,22 @@ class FixedMetric(_OfNumbers):
     fixed: Number
 
     def plus(self, other: Self) -> Self:
-        """Either of the two, which are equal."""
+        """Return either of the two values, which are equal."""
         if self != other:
             raise MetricInputError(
-                f"a fixed value is the same wherever it is measured, got {plain(self.fixed)} and "
-                f"{plain(other.fixed)}; what differs is a SumMetric or an AverageMetric"
+                f"a fixed value is the same wherever it is measured, got {read_number(self.fixed)} and "
+                f"{read_number(other.fixed)}; what differs is a SumMetric or an AverageMetric"
             )
         return self
 
     def value(self) -> float:
         """Return the value; nan if it is not finite."""
-        return ratio(self.fixed, 1)
+        return divide(self.fixed, 1)
 
 
 @dataclass(frozen=True, eq=False)
 class SumMetric(_OfNumbers):
-    """A sum, over tasks too: `exs` of all tasks is that of the tasks together.
+    """A sum, over tasks as well: `exs` of all tasks is the sum of the `exs` of each.
 
     >>> (SumMetric(3434) + SumMetric(4982)).value()
     8416.0
@@ -262,20 +263,20 @@ class SumMetric(_OfNumbers):
 
     def plus(self, other: Self) -> Self:
         """Return the sum of both."""
-        return self._with(total=plus(self.total, other.total))
+        return self._with(total=add_numbers(self.total, other.total))
 
     def value(self) -> float:
         """Return the sum; nan if it is not finite."""
-        return ratio(self.total, 1)
+        return divide(self.total, 1)
 
 
 @dataclass(frozen=True, eq=False)
 class AverageMetric(_OfNumbers):
-    """A mean as what is divided at the end: the mean of means would forget how many examples each had.
+    """A mean as a numerator and a denominator, since a mean of means ignores how many examples each has.
 
     The value of all tasks is the unweighted mean of theirs.
 
-    Sums of ints are exact; of floats they are float64's: another order of adding changes the last digits.
+    Sums of ints are exact; sums of floats are in float64, where the order of adding changes the last digits.
 
     >>> sum([AverageMetric(1, 1), AverageMetric(0, 1), AverageMetric(2, 2)]).value()  # 3 of 4
     0.75
@@ -288,14 +289,14 @@ class AverageMetric(_OfNumbers):
 
     @classmethod
     def from_mask(cls, values: Any, mask: Any) -> list[Self]:
-        """Average the values that a mask lets through, row by row; what it keeps out is not looked at.
+        """Average the values that a mask selects, row by row; the other values are not read.
 
         Shape:
             values: (B, T) numbers, such as the loss of each token.
             mask: (B, T), True or 1 where a value counts, or its weight.
 
         Returns:
-            B values; one of a row without any that counts is 0 / 0, which is undefined and adds nothing.
+            B values; a row without any value that counts has 0 / 0, which is undefined and adds nothing.
 
         Raises:
             MetricInputError: the shapes differ.
@@ -303,31 +304,34 @@ class AverageMetric(_OfNumbers):
         >>> AverageMetric.from_mask([[1, 2], [3, 4]], [[True, True], [True, False]])
         [AverageMetric(numer=3, denom=2), AverageMetric(numer=3, denom=1)]
         """
-        values, mask = table(values, f"{cls.__name__}.from_mask"), table(mask, f"{cls.__name__}.from_mask")
+        name = f"{cls.__name__}.from_mask"
+        values, mask = parse_table(values, name), parse_table(mask, name)
         if values.ndim != 2 or values.shape != mask.shape:
             raise MetricInputError(
-                f"{cls.__name__}.from_mask reads values and a mask of one shape (B, T); "
+                f"{name} reads values and a mask of one shape (B, T); "
                 f"got {tuple(values.shape)} and {tuple(mask.shape)}"
             )
-        counted = (values * mask).masked_fill(mask == 0, 0)
-        return cls.many(counted.sum(dim=1), mask.sum(dim=1))
+        weighted = (values * mask).masked_fill(mask == 0, 0)
+        return cls.many(weighted.sum(dim=1), mask.sum(dim=1))
 
     def plus(self, other: Self) -> Self:
-        """Numerators and denominators added, each by themselves."""
-        return self._with(numer=plus(self.numer, other.numer), denom=plus(self.denom, other.denom))
+        """Return the value with the sums of both numerators and of both denominators."""
+        return self._with(
+            numer=add_numbers(self.numer, other.numer), denom=add_numbers(self.denom, other.denom)
+        )
 
     def value(self) -> float:
         """Return the quotient; nan if the denominator is 0 or either is not finite."""
-        return ratio(self.numer, self.denom)
+        return divide(self.numer, self.denom)
 
 
 @dataclass(frozen=True, eq=False, init=False)
 class TimerMetric(_OfNumbers):
-    """A rate: an amount per second, from the earliest start to the latest end of all that are added.
+    """A rate: an amount per second, from the earliest start to the latest end of all values added.
 
     Args:
-        value: how much was done, such as a number of tokens.
-        start: when it began, in seconds since the epoch; default now.
+        value: the amount of work done, such as a number of tokens.
+        start: when the work began, in seconds since the epoch; default now.
         end: when it ended; default now.
 
     >>> (TimerMetric(10, start=0, end=4) + TimerMetric(20, start=1, end=5)).value()  # 30 in 5 seconds
@@ -347,9 +351,9 @@ class TimerMetric(_OfNumbers):
         self.__post_init__()
 
     def plus(self, other: Self) -> Self:
-        """Return the amounts added, within the time from the first start to the last end."""
+        """Return the sum of the amounts, over the time from the first start to the last end."""
         return self._with(
-            amount=plus(self.amount, other.amount),
+            amount=add_numbers(self.amount, other.amount),
             start=min(self.start, other.start),
             end=max(self.end, other.end),
         )
@@ -357,23 +361,23 @@ class TimerMetric(_OfNumbers):
     def value(self) -> float:
         """Return the amount per second; nan while no time has passed."""
         seconds = self.end - self.start
-        return ratio(self.amount, seconds) if seconds > 0 else math.nan
+        return divide(self.amount, seconds) if seconds > 0 else math.nan
 
 
 class GlobalFixedMetric(FixedMetric):
-    """A fixed value of the run, of no task."""
+    """A fixed value that belongs to the run rather than to a task."""
 
     is_global = True
 
 
 class GlobalSumMetric(SumMetric):
-    """A sum of the run, of no task."""
+    """A sum that belongs to the run rather than to a task."""
 
     is_global = True
 
 
 class GlobalAverageMetric(AverageMetric):
-    """A mean of the run, of no task.
+    """A mean that belongs to the run rather than to a task.
 
     >>> of_workers = GlobalAverageMetric(70, 1), GlobalAverageMetric(50, 0)  # one of them counts the batch
     >>> sum(of_workers).value()
@@ -384,13 +388,13 @@ class GlobalAverageMetric(AverageMetric):
 
 
 class GlobalTimerMetric(TimerMetric):
-    """A rate of the run, of no task."""
+    """A rate that belongs to the run rather than to a task."""
 
     is_global = True
 
 
 class MacroAverageMetric(Additive):
-    """The unweighted mean over tasks; adding two adds what they hold of the same task.
+    """The unweighted mean over tasks; adding two of them adds the values of the same task.
 
     >>> one, other = {"a": AverageMetric(1, 1), "b": AverageMetric(0, 1)}, {"c": AverageMetric(0, 1)}
     >>> round((MacroAverageMetric(one) + MacroAverageMetric(other)).value(), 4)  # (1 + 0 + 0) / 3
@@ -398,22 +402,22 @@ class MacroAverageMetric(Additive):
     """
 
     def __init__(self, tasks: Mapping[str, Additive]) -> None:
-        for task, held in tasks.items():
-            if not isinstance(held, Additive):
+        for task, value in tasks.items():
+            if not isinstance(value, Additive):
                 raise MetricInputError(
                     f"MacroAverageMetric: the value of task {task!r} is one that can be added, such as "
-                    f"AverageMetric(1, 2); got {held!r} ({type(held).__name__})"
+                    f"AverageMetric(1, 2); got {value!r} ({type(value).__name__})"
                 )
         self.tasks = dict(tasks)
 
     def plus(self, other: Self) -> Self:
-        """Return the tasks of both, those of one name added."""
-        added = {task: held + other.tasks.get(task) for task, held in self.tasks.items()}
+        """Return the tasks of both, with the sum of the values of a task that both have."""
+        added = {task: value + other.tasks.get(task) for task, value in self.tasks.items()}
         return self._with(tasks={**other.tasks, **added})
 
     def value(self) -> float:
-        """Return the mean of the tasks' values; nan without a task, and if one of them is undefined."""
-        values = [held.value() for held in self.tasks.values()]
+        """Return the mean of the tasks' values; nan without a task, or if one of them is undefined."""
+        values = [value.value() for value in self.tasks.values()]
         return mean(values) if values and all(map(math.isfinite, values)) else math.nan
 
     def __getstate__(self) -> dict[str, Any]:
@@ -424,14 +428,14 @@ class MacroAverageMetric(Additive):
 
 
 class DistinctMetric(Additive):
-    """How varied texts are together: the share of their n-grams that are different.
+    """The variety of texts: the share of all their n-grams that are distinct.
 
     Args:
-        n: how many words an n-gram has.
-        words: those of one text, in order; default none.
+        n: the number of words in an n-gram.
+        words: the words of one text, in order; default none.
 
     Raises:
-        MetricInputError: `n` is no count of words.
+        MetricInputError: `n` is not a whole number from 1.
 
     >>> texts = ["to be or", "not to be"]
     >>> round(sum(DistinctMetric.of(text, 1) for text in texts).value(), 4)  # 4 of 6 words
@@ -451,18 +455,18 @@ class DistinctMetric(Additive):
         """Count one text, normalized as for `accuracy`.
 
         Raises:
-            MetricInputError: `n` is no count of words, or the text is none.
+            MetricInputError: `n` is not a whole number from 1, or the text is not a text.
         """
         if not isinstance(text, str):
             raise MetricInputError(f"{cls.__name__}.of reads a text, got {text!r} ({type(text).__name__})")
         return cls(n, normalized_words(text))
 
     def plus(self, other: Self) -> Self:
-        """Both together, in a set of its own."""
+        """Return the n-grams of both, in a new set."""
         return self._with(ngrams=self.ngrams.copy()).absorb(other)
 
     def absorb(self, other: Self) -> Self:
-        """Take in another one; costs what the other has, not what this one has."""
+        """Add another value in place, at a cost that depends on the size of the other only."""
         if type(other) is not type(self) or other.n != self.n:
             raise AdditionError(
                 f"n-grams of one length are added, got {self!r} and {other!r}; "
@@ -473,8 +477,8 @@ class DistinctMetric(Additive):
         return self
 
     def value(self) -> float:
-        """Different n-grams per n-gram, in (0, 1]; nan if there are none."""
-        return ratio(len(self.ngrams), self.total)
+        """Return distinct n-grams per n-gram, in (0, 1]; nan if there are none."""
+        return divide(len(self.ngrams), self.total)
 
     def __getstate__(self) -> dict[str, Any]:
         return dict(vars(self))

@@ -98,8 +98,8 @@ def weighed(measured: Measured, target: Tensor, row_weight: Tensor | None, name:
     else:
         weights = _check_weights(sent(torch.as_tensor(weight), value.device), value, name)
         weights = weights if row_weight is None else weights * _weights_by_value(value, row_weight, name)
-    finite_values = torch.where(weights == 0, 0.0, value.double())
-    return (finite_values * weights).sum(), weights.sum()
+    masked_values = torch.where(weights == 0, 0.0, value.double())
+    return (masked_values * weights).sum(), weights.sum()
 
 
 def _split(measured: Measured, name: str) -> tuple[Tensor | None, Any]:
@@ -133,7 +133,7 @@ def _check_rows(value: Tensor, rows: int, name: str) -> None:
 
 
 def _sum_and_count(value: Tensor, rows: int) -> Sums:
-    """Return the sum and the number of values with weight 1; a short list is added up faster than a tensor."""
+    """Return the sum and the number of values with weight 1; few values are added up faster as a list."""
     if not on_host(value):
         count = number(value.numel() if value.ndim else rows, value, torch.float64)
         return (value.sum(dtype=torch.float64) if value.ndim else value.double() * count), count
@@ -172,7 +172,8 @@ class AveragedMetric(Protocol):
     """A metric that can hold the states of an `Average`."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Its canonical name."""
 
     def add_state(self, *args: Any, **kwargs: Any) -> None:
         """Add a state as torchmetrics does."""

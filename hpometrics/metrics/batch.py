@@ -52,6 +52,7 @@ _MISSING = ("NAType", "NaTType")  # of pandas
 Kind = tuple[tuple[str, torch.dtype, torch.Size, torch.device], ...]
 """The name, dtype, shape of a row and device of each tensor of a batch."""
 
+
 class Outputs:
     """One batch: the outputs of the model, the target, and everything derived from them.
 
@@ -191,9 +192,9 @@ class Outputs:
 
     @property
     def kind(self) -> Kind | None:
-        """The kind of the batch; None if it has more than plain tensors. Rows of one kind may be joined.
+        """The kind of the batch: rows of one kind may be joined; None if it has more than plain tensors.
 
-        It is the name, dtype, device and shape, but for the number of rows, of each output, target and weight.
+        It is the name, dtype, device and shape, but for the number of rows, of outputs, target and weight.
         """
         if self._kind is None:
             self._kind = _kind_of(self) or False
@@ -280,7 +281,7 @@ class Outputs:
 
     @property
     def probabilities(self) -> Tensor:
-        """The probabilities, or the sigmoid (binary, set) or softmax (category, sequence, text) of the logits."""
+        """The probabilities; else the sigmoid (binary, set) or softmax (classes) of the logits."""
         return self.block("probabilities", probabilities_of)
 
     @property
@@ -299,12 +300,12 @@ class Outputs:
 
     @property
     def scores(self) -> Tensor:
-        """The scores that rank: the logits if there are any (a sigmoid ties large ones), else probabilities."""
+        """The scores that rank: logits if there are any (a sigmoid ties large ones), else probabilities."""
         return self.logits if LOGITS in self.given else self.probabilities
 
     @property
     def class_scores(self) -> Tensor:
-        """The scores that rank the rows of each class, from logits: monotone in the probability, unsaturated."""
+        """The scores that rank the rows of each class, from logits: monotone in p, but never saturated."""
         return self.block("class_scores", class_scores_of)
 
     @property

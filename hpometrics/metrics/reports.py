@@ -1,4 +1,4 @@
-"""Metrics: additive values by name, as they come in while a model trains or is evaluated."""
+"""Reports of additive values by name, collected while a model trains or is evaluated."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .registry.names import MetricName
 from .registry.scope import check_task
 
 Report = dict[str, Additive]
-"""What was measured, by name."""
+"""Additive values by name."""
 
 
 class Metrics:
-    """A container of additive values; what is added under one name is added up.
+    """A container of additive values, which adds up the values of one name.
 
     >>> from hpometrics import AverageMetric
     >>> metrics = Metrics()
@@ -27,49 +27,49 @@ class Metrics:
     """
 
     def __init__(self) -> None:
-        self._held: Report = {}
-        self._own: set[str] = set()  # names of sums that nobody else has seen, which may change in place
+        self._values: Report = {}
+        self._own: set[str] = set()  # names of sums that no caller has, which may change in place
 
     def add(self, name: str, value: Additive | None) -> None:
-        """Add a value to what there is under a name; None adds nothing.
+        """Add a value to the sum under a name; None adds nothing.
 
         Raises:
-            MetricNameError: the name is no metric's, or says a split, a task or a feature.
-            MetricInputError: it is no additive value.
-            AdditionError: what there is under this name is of another type.
+            MetricNameError: the name is not that of a metric, or has a split, a task or a feature.
+            MetricInputError: the value is not additive.
+            AdditionError: the sum under this name is of another type.
         """
         if value is None:
             return
         check_additive(name, value)
-        name = name if name in self._held else bare_name(name)
-        if name not in self._held:
-            self._held[name] = value
+        name = name if name in self._values else bare_name(name)
+        if name not in self._values:
+            self._values[name] = value
             return
-        self._held[name] = added(name, self._held[name], value, in_place=name in self._own)
+        self._values[name] = add_values(name, self._values[name], value, in_place=name in self._own)
         self._own.add(name)
 
     def add_metrics(self, other: Metrics) -> None:
-        """Add everything that another container holds; that one stays as it is."""
+        """Add all values of another container, which does not change."""
         for name, value in other.report().items():
             self.add(name, value)
 
     def report(self) -> Report:
-        """What was added so far, by name; what is added later does not change it."""
+        """Return the sums so far by name; later values do not change them."""
         self._own.clear()
-        return dict(self._held)
+        return dict(self._values)
 
     def clear(self) -> None:
-        """Forget everything."""
-        self._held.clear()
+        """Remove all values."""
+        self._values.clear()
         self._own.clear()
 
 
-def added(name: str, first: Additive, second: Additive, *, in_place: bool = False) -> Additive:
-    """Return the sum of two values of one name; an error says which name.
+def add_values(name: str, first: Additive, second: Additive, *, in_place: bool = False) -> Additive:
+    """Return the sum of two values of one name, with the name in any error.
 
     Raises:
-        AdditionError: they are of two types.
-        MetricInputError: they are fixed and differ.
+        AdditionError: the values are of two types.
+        MetricInputError: the values are fixed and differ.
     """
     try:
         return first.absorb(second) if in_place else first + second
@@ -78,10 +78,10 @@ def added(name: str, first: Additive, second: Additive, *, in_place: bool = Fals
 
 
 def check_additive(name: str, value: object) -> None:
-    """Refuse what cannot be added up.
+    """Raise unless a value is additive.
 
     Raises:
-        MetricInputError: naming the name and what came.
+        MetricInputError: the value is not, with its name and the value.
     """
     if not isinstance(value, Additive):
         raise MetricInputError(
@@ -91,10 +91,10 @@ def check_additive(name: str, value: object) -> None:
 
 
 def bare_name(name: str) -> str:
-    """Return the name of a metric alone, as it prints.
+    """Return the printed form of a name, which must be that of a metric alone.
 
     Raises:
-        MetricNameError: it is none, or says a split, a task or a feature.
+        MetricNameError: it is not a name, or has a split, a task or a feature.
     """
     parsed = MetricName.parse(name)
     if parsed != parsed.bare:
@@ -108,21 +108,21 @@ def bare_name(name: str) -> str:
 def aggregate_named_reports(
     reports: Mapping[str, Mapping[str, Additive]], micro_average: bool = False
 ) -> Report:
-    """Put the reports of tasks together: `task/name` of each task, and `name` of all of them.
+    """Combine the reports of tasks: `task/name` of each task, and `name` of all of them.
 
     The value of all tasks is, over the tasks that have it, the mean of theirs if its type is macro-averaged
-    (`AverageMetric`), else their sum. A global value has no `task/name`; those of several tasks are added,
-    so what is measured once is reported by one of them. One task gives the same names as several, so that
-    workers of different tasks can be put together by `aggregate_unnamed_reports`.
+    (`AverageMetric`), else their sum. A global value has no `task/name`; the global values of several tasks
+    are added, so a value that is measured once is reported by one of them. One task gives the same names as
+    several, so that `aggregate_unnamed_reports` can combine workers of different tasks.
 
     Args:
         reports: the report of each task by its name.
         micro_average: add up macro-averaged values too: every example counts alike, whatever its task.
 
     Raises:
-        MetricInputError: there is no report, one has what is no additive value, or fixed values differ.
+        MetricInputError: there is no report, a value is not additive, or fixed values differ.
         MetricNameError: a task has no name, or one that cannot be part of a metric's name; a report has a
-            name that is not a metric's alone.
+            name that is not that of a metric alone.
         AdditionError: tasks report one name with values of different types.
 
     >>> from hpometrics import AverageMetric, SumMetric
@@ -146,10 +146,10 @@ def aggregate_named_reports(
 
 
 def aggregate_unnamed_reports(reports: Iterable[Mapping[str, Additive]]) -> Report:
-    """Put reports of the same tasks together, such as those of workers: what has one name is added.
+    """Combine reports of the same tasks, such as those of workers, by adding the values of one name.
 
     Raises:
-        MetricInputError: there is no report, one has what is no additive value, or fixed values differ.
+        MetricInputError: there is no report, a value is not additive, or fixed values differ.
         AdditionError: reports have one name with values of different types.
 
     >>> from hpometrics import SumMetric
@@ -163,7 +163,7 @@ def aggregate_unnamed_reports(reports: Iterable[Mapping[str, Additive]]) -> Repo
     for report in reports:
         for name, value in report.items():
             check_additive(name, value)
-            together[name] = added(name, together[name], value) if name in together else value
+            together[name] = add_values(name, together[name], value) if name in together else value
     return together
 
 
@@ -179,7 +179,7 @@ def _of_all(name: str, values: Mapping[str, Additive], micro_average: bool) -> A
     if first.macro_average and not first.is_global and not micro_average:
         return MacroAverageMetric(values)
     for other in others:
-        first = added(name, first, other)
+        first = add_values(name, first, other)
     return first
 
 
@@ -208,7 +208,7 @@ class Teacher:
 
     @cached_property
     def metrics(self) -> Metrics:
-        """What was measured so far; there from the first use, whatever a subclass does in its `__init__`."""
+        """The values measured so far; created at the first use, even if a subclass has an `__init__`."""
         return Metrics()
 
     def custom_evaluation(
@@ -220,7 +220,7 @@ class Teacher:
         """Measure one answer; the base class measures nothing.
 
         Args:
-            teacher_action: what the model was shown: its text, its labels, fields of the data set's own.
+            teacher_action: the example: its text, its labels and the fields of the data set.
             labels: the right answers, if there are any.
-            model_response: what the model answered: its text, fields of the model's own.
+            model_response: the answer of the model: its text and the fields of the model.
         """
