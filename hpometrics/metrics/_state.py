@@ -1,4 +1,4 @@
-"""Keeper: a torchmetrics.Metric with its state in statistics, which it moves, saves, merges, synchronizes."""
+"""The state of a metric: its statistics, which are moved, saved, merged and synchronized with it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .statistics.statistic import Statistic
 
 S = TypeVar("S", bound=Statistic)
 _REGISTERED = (Tensor, torch.nn.Module)
-"""Values that a torch module may register instead of keeping them as plain attributes."""
+"""Types of values that a torch module registers instead of storing them as plain attributes."""
 
 
 class Keeper(torchmetrics.Metric):
-    """The state of a metric: statistics, its own or shared in a collection, and what `add_state` holds.
+    """The state of a metric: statistics, its own or shared in a collection, and the states of `add_state`.
 
-    Whatever torchmetrics does to a state (device moves, `state_dict`, pickling, `reset`, synchronization
-    over the ranks of a process group) is done to the statistics as well.
+    All that torchmetrics does with a state (device moves, `state_dict`, pickling, `reset`, synchronization
+    over the ranks of a process group) is done with the statistics as well.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Keeper(torchmetrics.Metric):
         super().__init__(**kwargs)
         self.undefined_reason: str | None = None
         self.kept_by_others = False
-        self._kept: dict[str, Statistic] | None = None
+        self._statistics: dict[str, Statistic] | None = None
         self._batch_buffer: BatchBuffer | None = None
         self._validator = Gate()
 
@@ -48,7 +48,7 @@ class Keeper(torchmetrics.Metric):
             super().__setattr__(name, value)
 
     def _is_new(self, name: str) -> bool:
-        """Return whether neither the class nor the module holds this name."""
+        """Return whether neither the class nor the module has an attribute of this name."""
         own = self.__dict__
         return not (
             hasattr(type(self), name)
@@ -58,12 +58,12 @@ class Keeper(torchmetrics.Metric):
         )
 
     def statistics(self) -> Mapping[str, Statistic]:
-        """Name the statistics that `compute` is a function of; parameters and `output` are known by then."""
+        """Return the statistics by name of which `compute` is a function; parameters and `output` are set."""
         return {}
 
     @property
     def update_count(self) -> int:
-        """How many batches were added; those of a collection are counted once for all its members."""
+        """The number of batches added; a collection counts its batches once for all members."""
         shared = self._batch_buffer.batches if self.kept_by_others and self._batch_buffer is not None else 0
         own: int = self._update_count
         return own + shared
@@ -75,27 +75,27 @@ class Keeper(torchmetrics.Metric):
 
     @property
     def kept(self) -> dict[str, Statistic]:
-        """Its statistics, of all rows so far: its own, or those that its collection shares among members."""
+        """Its statistics over all rows so far: its own, or those that its collection shares among members."""
         if self._batch_buffer is not None:
             self._batch_buffer.flush()
-        return self._held
+        return self._buffered_statistics
 
     @property
-    def _held(self) -> dict[str, Statistic]:
-        """Its statistics, of which some rows may still be gathered."""
-        if self._kept is None:
-            self._kept = dict(self.statistics())
-        return self._kept
+    def _buffered_statistics(self) -> dict[str, Statistic]:
+        """Its statistics, which may lack rows that are still in the buffer."""
+        if self._statistics is None:
+            self._statistics = dict(self.statistics())
+        return self._statistics
 
-    def share(self, statistics: Mapping[str, Statistic], gathering: BatchBuffer | None = None) -> None:
-        """Use these statistics in the place of its own; the collection that calls this updates them."""
-        self._batch_buffer = gathering
-        self._kept = dict(statistics)
+    def share(self, statistics: Mapping[str, Statistic], buffer: BatchBuffer | None = None) -> None:
+        """Use statistics of a collection in place of its own; the collection updates them."""
+        self._batch_buffer = buffer
+        self._statistics = dict(statistics)
         self.kept_by_others = True
         self._to_sync = False
 
     def statistic(self, kind: type[S], name: str | None = None) -> S:
-        """Return its statistic of a class; by name where it has several of the class."""
+        """Return its statistic of a class, by name if it has several of the class."""
         for key, statistic in self.kept.items():
             if isinstance(statistic, kind) and name in (None, key):
                 return statistic
@@ -103,7 +103,7 @@ class Keeper(torchmetrics.Metric):
 
     @property
     def keeps_itself(self) -> bool:
-        """Whether its class keeps plain attributes as state: a `reset` of its own and no declared state."""
+        """Whether its class has plain attributes as state: a `reset` of its own and no declared state."""
         own = type(self).reset is not Keeper.reset and type(self).own_state is Keeper.own_state
         return own and not self._defaults and not self.kept
 
@@ -111,7 +111,7 @@ class Keeper(torchmetrics.Metric):
         """Return a copy of the states of `add_state`, without the statistics.
 
         Raises:
-            StateError: the class keeps plain attributes as state, which can be neither saved nor merged.
+            StateError: the class has plain attributes as state, which can be neither saved nor merged.
         """
         if self.keeps_itself:
             raise StateError(
@@ -122,31 +122,31 @@ class Keeper(torchmetrics.Metric):
         return {name: list(s) if isinstance(s, list) else s.clone() for name, s in states.items()}
 
     def merge_own(self, state: Mapping[str, Any], updates: int) -> None:
-        """Take in the `own_state` of another metric of the same kind, made by so many updates."""
+        """Merge the `own_state` of another metric of the same kind, which had so many updates."""
         if state and updates:
             super().merge_state(dict(state))
         self.count_updates(updates)
 
     def count_updates(self, updates: int = 1) -> None:
-        """Note that batches were added: the computed value no longer holds."""
+        """Count added batches and drop the computed value."""
         own = self.__dict__  # a module's __setattr__ would cost more than many an update
         own["_update_count"] += updates
         own["_computed"] = None
         if own["kept_by_others"]:
-            self._note()
+            self._mark_changed()
 
-    def _note(self) -> None:
-        """Let the collection know that there is something to forget here."""
+    def _mark_changed(self) -> None:
+        """Tell the collection that its next reset has to visit this member."""
         if self.kept_by_others and self._batch_buffer is not None:
             self._batch_buffer.members_changed = True
 
     def snapshot(self) -> dict[str, Any]:
-        """Return its own states, for `restore` after a refused batch: of a list, which only grows, the length."""
+        """Return its own states for `restore` after a refused batch; of a list, which only grows, the length."""
         states = {name: getattr(self, name) for name in self._defaults}
         return {name: len(s) if isinstance(s, list) else s.clone() for name, s in states.items()}
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Put its own states back to what `snapshot` gave."""
+        """Set its own states back to those of `snapshot`."""
         for name, value in snapshot.items():
             if isinstance(value, int):
                 del getattr(self, name)[value:]
@@ -154,39 +154,39 @@ class Keeper(torchmetrics.Metric):
                 setattr(self, name, value)
 
     def reset(self) -> None:
-        """Forget everything measured; a collection resets the statistics that its members share."""
+        """Drop everything measured; a collection resets the statistics that its members share."""
         self._refuse_if_shared("reset")
         with torch.inference_mode(False):
             super().reset()
         if self._batch_buffer is not None and not self.kept_by_others:
             self._batch_buffer.reset()
-        for statistic in (self._kept or {}).values():
+        for statistic in (self._statistics or {}).values():
             statistic.reset()
         self.forget()
         self.count_updates(-self.update_count)  # a member without statistics may be reset by itself
 
     def reset_member(self) -> None:
-        """Reset a member of a collection by the `reset` of its class, but not the statistics it shares."""
+        """Reset a member of a collection by the `reset` of its class, without the shared statistics."""
         if self.resets_itself:
             self._reset_own()
         self.forget()
 
     @property
     def resets_itself(self) -> bool:
-        """Whether there is more to reset than statistics: states, or what a `reset` of its class forgets."""
+        """Whether there is more to reset than statistics: states, or a `reset` of its class."""
         return bool(self._defaults) or type(self).reset is not Keeper.reset
 
     def _reset_own(self) -> None:
-        """Call `reset` while the shared statistics are out of its reach."""
-        held, shared = self._kept, self.kept_by_others
-        self._kept, self.kept_by_others = {}, False
+        """Call `reset` without the shared statistics."""
+        statistics, shared = self._statistics, self.kept_by_others
+        self._statistics, self.kept_by_others = {}, False
         try:
             self.reset()
         finally:
-            self._kept, self.kept_by_others = held, shared
+            self._statistics, self.kept_by_others = statistics, shared
 
     def forget(self) -> None:
-        """Forget what is noted beside the states: flags, reason, computed value, count of updates."""
+        """Drop flags, reason, computed value and the count of updates."""
         self._validator.reset()
         self.__dict__.update(undefined_reason=None, _update_count=0, _computed=None)
 
@@ -198,12 +198,12 @@ class Keeper(torchmetrics.Metric):
 
     def alone(self) -> Self:
         """Return the same metric with nothing measured."""
-        held, self._kept = self._kept, None
-        gathering, self._batch_buffer = self._batch_buffer, None
+        statistics, self._statistics = self._statistics, None
+        buffer, self._batch_buffer = self._batch_buffer, None
         try:
             copy = deepcopy(self)
         finally:
-            self._kept, self._batch_buffer = held, gathering
+            self._statistics, self._batch_buffer = statistics, buffer
         copy.kept_by_others, copy._to_sync = False, True
         copy.reset()
         copy.forget()
@@ -216,7 +216,7 @@ class Keeper(torchmetrics.Metric):
         return state
 
     def get_extra_state(self) -> dict[str, Any]:
-        """What `state_dict` holds beside the states of `add_state`: statistics as plain tensors."""
+        """Return the part of `state_dict` beside the states of `add_state`: statistics as plain tensors."""
         self.own_state()  # which refuses state that nothing here can save
         return {
             "updates": self.update_count,
@@ -225,10 +225,10 @@ class Keeper(torchmetrics.Metric):
         }
 
     def set_extra_state(self, state: Any) -> None:
-        """Load what `get_extra_state` gave.
+        """Load the result of `get_extra_state`.
 
         Raises:
-            StateError: the statistics are not this metric's.
+            StateError: the statistics are those of another metric.
         """
         if set(state["statistics"]) != set(self.kept):
             raise StateError(
@@ -244,8 +244,8 @@ class Keeper(torchmetrics.Metric):
         """Add a state as torchmetrics does, but saved in `state_dict` unless `persistent=False`.
 
         Raises:
-            StateError: its `dist_reduce_fx` is "mean", and a mean of means is not their mean; or every metric
-                has an attribute of that name.
+            StateError: its `dist_reduce_fx` is "mean", since a mean of means is not the mean; or every
+                metric has an attribute of that name.
         """
         name = args[0] if args else kwargs["name"]
         if hasattr(type(self), name):
@@ -260,10 +260,10 @@ class Keeper(torchmetrics.Metric):
             raise StateError(
                 f"{self.name}: {name} cannot merge by 'mean'; keep a sum and a count, both by 'sum'"
             )
-        self._reductions[name] = _the_one_of  # such a state is a constant there, as `data_range`
+        self._reductions[name] = _check_constant  # such a state is a constant there, as `data_range`
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        """Take copies: what is loaded stays the caller's."""
+        """Load copies, so that the tensors of the caller stay unchanged."""
         super()._load_from_state_dict(state_dict, prefix, *args)
         if self._defaults:
             for name, value in self.own_state().items():
@@ -274,54 +274,54 @@ class Keeper(torchmetrics.Metric):
         device = fn(torch.empty(0, device=self.device)).device
         if self._batch_buffer is not None:
             self._batch_buffer.flush()
-        for statistic in (self._kept or {}).values():
+        for statistic in (self._statistics or {}).values():
             statistic.to(device)
         return module
 
     def _over_all_ranks(self) -> AbstractContextManager[None]:
-        """While computing, hold the statistics of all ranks of the process group, if there is one."""
+        """Return a context in which the metric has the statistics of all ranks of the process group."""
         alone = not self._to_sync or world_size() == 1
-        return nullcontext() if alone else self._merged_over_all_ranks()
+        return nullcontext() if alone else self._merge_over_all_ranks()
 
     @contextmanager
-    def _merged_over_all_ranks(self) -> Iterator[None]:
+    def _merge_over_all_ranks(self) -> Iterator[None]:
         own, gate = self.kept, self._validator
-        merged = {name: merged_over_ranks(statistic) for name, statistic in own.items()}
-        self._kept, self._validator = merged, Gate(gate.non_finite)
+        merged = {name: merge_over_ranks(statistic) for name, statistic in own.items()}
+        self._statistics, self._validator = merged, Gate(gate.non_finite)
         for complaint in gathered((gate.verdict(),)):
             self._validator.add_complaint(*complaint)
         try:
             with self.sync_context(dist_sync_fn=self.dist_sync_fn, should_sync=bool(self._defaults)):
                 yield
         finally:
-            self._kept, self._validator = own, gate
+            self._statistics, self._validator = own, gate
 
 
-def merged_over_ranks(statistic: S) -> S:
-    """Gather a statistic from every rank of the default process group and merge; all ranks get the same."""
+def merge_over_ranks(statistic: S) -> S:
+    """Gather a statistic from every rank of the default process group and merge them, alike on each rank."""
     merged = statistic.fresh()
     for state in gathered(statistic.state()):
         merged.merge_state(state)
     return merged
 
 
-def squeezed(value: Any) -> Any:
-    """Return a value with every tensor of one element in it as a scalar, as torchmetrics does."""
+def squeeze(value: Any) -> Any:
+    """Return a value in which every tensor of one element is a scalar, as torchmetrics does."""
     if isinstance(value, Tensor):
         return value.squeeze() if value.ndim and value.numel() == 1 else value
     if type(value) is dict:
-        return {name: squeezed(part) for name, part in value.items()}
-    return type(value)(map(squeezed, value)) if type(value) in (list, tuple) else value
+        return {name: squeeze(part) for name, part in value.items()}
+    return type(value)(map(squeeze, value)) if type(value) in (list, tuple) else value
 
 
 def put_foreign_bases_first(cls: type, base: type) -> None:
-    """Order the bases of a class of ours as `class M(MeanSquaredError, Metric)` where they are the other way.
+    """Reorder the bases of a class to `class M(MeanSquaredError, Metric)` if they are the other way round.
 
-    Behind ours, the `update` of a metric of torchmetrics would never be called, and its `compute` would.
+    Behind `Metric`, the `update` of a metric of torchmetrics would never be called, but its `compute` would.
 
     Args:
-        cls: the class that is being made.
-        base: the one of ours whose `update` hides the other.
+        cls: the class that is being created.
+        base: the base of this package whose `update` hides the other.
     """
     update, compute = (_definer(cls, name) for name in ("update", "compute"))
     if update is base and compute is not None and _is_foreign(compute):
@@ -331,12 +331,12 @@ def put_foreign_bases_first(cls: type, base: type) -> None:
 
 
 def _definer(cls: type, name: str) -> type | None:
-    """Return the class that a class inherits an attribute from, whether it overrides it or not."""
+    """Return the class from which a class inherits an attribute, whether it overrides it or not."""
     return next((one for one in cls.__mro__[1:] if name in vars(one)), None)
 
 
 def _is_foreign(cls: type) -> bool:
-    """Return whether a class is a metric of torchmetrics' kind, and not one of ours."""
+    """Return whether a class is a torchmetrics.Metric from outside this package."""
     own = issubclass(cls, Keeper) or cls is torchmetrics.Metric
     return issubclass(cls, torchmetrics.Metric) and not own
 
@@ -349,11 +349,11 @@ def _is_of_torchmetrics(cls: type) -> bool:
     )
 
 
-def _the_one_of(states: Tensor) -> Tensor:
-    """Return the state that all metrics to merge have.
+def _check_constant(states: Tensor) -> Tensor:
+    """Return the state that all metrics to merge share.
 
     Raises:
-        StateError: they differ.
+        StateError: their states differ.
     """
     if not bool((states == states[0]).all()):
         raise StateError(f"metrics that were made alike merge, got {states.tolist()} for one constant")

@@ -1,4 +1,4 @@
-"""MetricCollection: several metrics measured in one pass, over statistics that equal needs share."""
+"""Several metrics of one output feature, measured in one pass over the statistics that they share."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ KEYWORDS = ("logits", "probabilities", "predictions", "target", "target_probabil
 class MetricCollection:
     """Metrics of one output feature, updated together.
 
-    Per batch each model output is derived once and each statistic updated once, however many metrics read
-    it. Under `torch.distributed`, `compute` gathers the states of all ranks once and gives every rank the
-    value of all the data. `reset` frees what is stored at once; of a collection that is dropped, Python's
-    garbage collector does, as of any torchmetrics.Metric.
+    For each batch every model output is derived once and every statistic updated once, however many metrics
+    read it. Under `torch.distributed`, `compute` gathers the states of all ranks once and returns the values
+    of all the data on every rank. `reset` frees the stored data at once; the data of a collection without
+    references is freed by Python's garbage collector, as for any torchmetrics.Metric.
 
     Args:
         metrics: names (`"f1(average=macro)"`), groups (`"default"`, `"calibration"`), metric objects or
             classes; the same name twice is one metric.
-        output: what the model predicts; may be left out when every metric is an object that knows its own.
-        non_finite: what becomes of a batch with nan or infinite values: `error` refuses it, `propagate` makes
+        output: the output feature; may be left out if every metric is an object with an output.
+        non_finite: the policy for a batch with nan or infinite values: `error` refuses it, `propagate` makes
             every value nan with the reason, `ignore` leaves out the rows concerned (`rows_left_out`).
 
     Raises:
@@ -75,7 +75,7 @@ class MetricCollection:
         self._preparing = [m for m in members if type(m).prepare is not Metric.prepare]
         self._validator = Gate(non_finite)
         self._readable: set[frozenset[str]] = set()
-        self._found: tuple[dict[str, Tensor], dict[str, str]] | None = None
+        self._values: tuple[dict[str, Tensor], dict[str, str]] | None = None
         self.rows = 0
         self.reasons: dict[str, str] = {}
 
@@ -84,12 +84,12 @@ class MetricCollection:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The canonical names, in the order given."""
+        """The canonical names, in the order of the metrics."""
         return tuple(self._metrics)
 
     @property
     def statistics(self) -> tuple[Statistic, ...]:
-        """What is kept, each once, in the order of first need."""
+        """The statistics, each once, in the order in which the metrics need them."""
         self._batch_buffer.flush()
         return tuple(self._statistics.values())
 
@@ -106,12 +106,12 @@ class MetricCollection:
 
     @property
     def rows_left_out(self) -> int:
-        """How many rows were left out, by the policy `ignore`, for their nan or infinite values."""
+        """The number of rows that the policy `ignore` left out for their nan or infinite values."""
         return self._validator.left_out
 
     @property
     def complaint(self) -> str | None:
-        """Why no value counts, where a batch was not what the metrics read; on a device this waits for it."""
+        """The reason why all values are nan, if a batch was invalid; on a device this waits for it."""
         return self._validator.verdict()
 
     def objective_of(self, name: str) -> Objective | None:
@@ -132,105 +132,105 @@ class MetricCollection:
         """Add one batch to every metric.
 
         Args:
-            positional: nothing; which output a tensor is, is said by its keyword.
-            logits: what the model gave before any sigmoid or softmax, in the shape of the output feature.
-            probabilities: or the probabilities it gave,
-            predictions: or what it decided; any one of the three, or several forms of the same output. Each
-                metric reads the form that it names as it is given, but where logits and probabilities are
-                both given, the logits win wherever a metric ranks, decides or takes a logarithm. Whether
-                they contradict each other is not checked.
-            target: what was right.
+            positional: must be empty; the keyword says which output a tensor is.
+            logits: the output of the model before any sigmoid or softmax, in the shape of the output feature.
+            probabilities: or its probabilities,
+            predictions: or its predictions: any one of the three, or several forms of the same output. Each
+                metric reads the form that it names as it is. If there are logits and probabilities, a metric
+                that ranks, decides or takes a logarithm reads the logits. Whether the two contradict each
+                other is not checked.
+            target: the right answers.
             target_probabilities: soft labels, in the shape of the probabilities, for the metrics that read
                 them; beside `target`, or alone if all do.
-            sample_weight: how much each row counts, (N,) from 0.
-            extras: further keywords; each must be wanted by at least one metric. A `Ranking` reads `scores=`
+            sample_weight: the weight of each row, (N,) from 0.
+            extras: further keywords; at least one metric must read each of them. A `Ranking` reads `scores=`
                 (its logits), `users=`, `items=`, `queries=`, `user_factors=` and `item_factors=`.
 
         Raises:
-            MetricInputError: the batch is not what the metrics read. No metric has then taken any of it.
+            MetricInputError: the metrics cannot read the batch; the state of none of them changes.
         """
         if positional:
             raise MetricInputError(
                 "a collection reads an output by the keyword that says what it is, as in update(logits=..., "
                 f"target=...), or probabilities= or predictions=; got {len(positional)} without one"
             )
-        given = {
+        arguments = {
             "logits": logits, "probabilities": probabilities, "predictions": predictions, "target": target,
             "target_probabilities": target_probabilities, "sample_weight": sample_weight, **extras,
         }  # fmt: skip
-        given = {name: value for name, value in given.items() if value is not None or name in extras}
-        if not self._alone and (rows := self._batch_buffer.add_similar(given)):
+        arguments = {name: value for name, value in arguments.items() if value is not None or name in extras}
+        if not self._alone and (rows := self._batch_buffer.add_similar(arguments)):
             self._validator.accept()
             self._count(rows)
         else:
-            self._take(batch_of(self.output, **given))
+            self._validate_and_add(batch_of(self.output, **arguments))
 
-    def would_take(self, **given: Any) -> bool:
-        """Return whether a batch is at a glance like those measured before, and sound, so that nobody refuses it."""
-        return not self._alone and self._batch_buffer.accepts(given)
+    def would_take(self, **arguments: Any) -> bool:
+        """Return whether a batch is sound and has the signature of a measured one, so that it cannot fail."""
+        return not self._alone and self._batch_buffer.accepts(arguments)
 
     def compute(self, *, synchronize: bool = True) -> dict[str, Tensor]:
-        """Measure: the value of each metric over all rows since the last reset; nan where it is undefined.
+        """Compute the value of each metric over all rows since the last reset; nan where it is undefined.
 
-        `reasons` then says, by name, why a value is nan.
+        Afterwards `reasons` has, by name, the reason for each value that is nan.
 
         Args:
-            synchronize: take in the rows of the other ranks of a process group, which all have to call this.
+            synchronize: include the rows of the other ranks of a process group, which all have to call this.
         """
         if synchronize and world_size() > 1:
             merged = self._over_all_ranks()
-            values, self.reasons = merged._compute_here(), merged.reasons
+            values, self.reasons = merged._compute_local(), merged.reasons
             return values
-        return self._compute_here()
+        return self._compute_local()
 
     @property
     def keeps_users(self) -> bool:
-        """Whether `per_user` has something to give, once users were measured."""
+        """Whether `per_user` has values, once users were measured."""
         return any(isinstance(statistic, UserValues) for statistic in self._statistics.values())
 
     def per_user(self, *, synchronize: bool = True) -> PerUser:
-        """Return the value of each user by metric, which `Ranking(per_user=True)` has the collection keep.
+        """Return the value of each user by metric, which the collection of a `Ranking(per_user=True)` stores.
 
         Args:
-            synchronize: as of `compute`.
+            synchronize: as for `compute`.
 
         Raises:
-            MetricInputError: none is kept.
+            MetricInputError: no values of users are stored.
         """
         measured = self._over_all_ranks() if synchronize and world_size() > 1 else self
         return PerUser.of(measured._metrics)
 
     def reset(self) -> None:
-        """Forget everything measured."""
-        noted = self._batch_buffer.members_changed
+        """Drop everything measured."""
+        members_changed = self._batch_buffer.members_changed
         self._batch_buffer.reset()
         for statistic in self._statistics.values():
             statistic.reset()
-        for metric in self._metrics.values() if noted else self._resetting:
+        for metric in self._metrics.values() if members_changed else self._resetting:
             metric.reset_member()
         self._validator.reset()
-        self._found = None
+        self._values = None
         self.rows = 0
         self.reasons = {}
 
     def fresh(self, further: Iterable[Named] = ()) -> Self:
-        """Return the same collection with nothing measured, and with further metrics where some are given."""
+        """Return an empty collection of the same metrics, and of further ones if there are any."""
         members = [metric.alone() for metric in self._metrics.values()]
         return type(self)([*members, *further], self.output, non_finite=self._validator.non_finite)
 
     def readable(self, metrics: Iterable[Named], **tensors: Any) -> tuple[Metric, ...]:
-        """Make those of further metrics that could measure batches such as this one.
+        """Create those of further metrics that can measure batches like this one.
 
         Raises:
-            MetricInputError: the batch is no batch of this output; rows that are not finite say nothing.
+            MetricInputError: the batch does not fit the output; rows that are not finite are ignored.
         """
-        given = batch_of(self.output, **tensors)
-        counted = Gate("ignore").admit(given)
+        batch = batch_of(self.output, **tensors)
+        counting = Gate("ignore").admit(batch)
         every = (metric_of(name, self.output) for name in metrics)
-        return tuple(metric.alone() for metric in every if _reads(metric, given, counted))
+        return tuple(metric.alone() for metric in every if _reads(metric, batch, counting))
 
     def merge(self, other: MetricCollection) -> None:
-        """Take in what another collection of the same metrics has measured; the other one stays as it is.
+        """Merge the state of another collection of the same metrics, which does not change.
 
         Raises:
             StateError: the other collection has other metrics, or measures another output.
@@ -240,7 +240,7 @@ class MetricCollection:
         self.merge_state(other.state_dict())
 
     def merge_state(self, state: Mapping[str, Any]) -> None:
-        """Take in what `state_dict` of another collection of the same metrics gave.
+        """Merge the `state_dict` of another collection of the same metrics.
 
         Raises:
             StateError: the state is of other metrics, or of another output.
@@ -250,12 +250,12 @@ class MetricCollection:
             statistic.merge_state(state["statistics"][name])
         for name, metric in self._metrics.items():
             metric.merge_own(state["metrics"][name], state["updates"])
-        self._found = None
+        self._values = None
         self.rows += state["rows"]
         self._validator.add_complaint(state["complaint"], state.get("left_out", 0))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything measured, as plain tensors and numbers that `torch.load(weights_only=True)` reads."""
+        """Return the whole state as plain tensors and numbers, which `torch.load(weights_only=True)` reads."""
         return {
             "output": self.output.facts,
             "rows": self.rows,
@@ -267,21 +267,21 @@ class MetricCollection:
         }
 
     def part_of(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """As much of the `state_dict` of a collection with further metrics as this one holds."""
-        held: dict[str, Iterable[str]] = {"statistics": self._by_repr(), "metrics": self._metrics}
+        """Return the part of the `state_dict` of a larger collection that belongs to this one."""
+        names_by_part: dict[str, Iterable[str]] = {"statistics": self._by_repr(), "metrics": self._metrics}
         parts = {
             part: {name: state[part][name] for name in names if name in state[part]}
-            for part, names in held.items()
+            for part, names in names_by_part.items()
         }
         return {**state, **parts}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Replace everything measured by what `state_dict` gave.
+        """Replace everything measured by the result of `state_dict`.
 
         Raises:
             StateError: the state is of other metrics, or of another output.
         """
-        self.fresh().merge_state(state)  # what does not fit is refused before anything is forgotten
+        self.fresh().merge_state(state)  # a state that does not fit is refused before the reset
         self.reset()
         self.merge_state(state)
 
@@ -292,11 +292,11 @@ class MetricCollection:
             statistic.to(device)
         for metric in self._metrics.values():
             metric.to(device)
-        self._found = None
+        self._values = None
         return self
 
-    def _take(self, batch: Outputs) -> None:
-        """Let a batch through the door and observe it."""
+    def _validate_and_add(self, batch: Outputs) -> None:
+        """Validate a batch and add it."""
         self._check_readable(batch)
         admitted = self._validator.admit(batch)
         if admitted is None:
@@ -310,17 +310,17 @@ class MetricCollection:
             self._validator.handle_non_finite(err)
 
     def _count(self, rows: int) -> None:
-        """Note that rows were added: no value computed before holds."""
+        """Count added rows and drop the computed values."""
         if (
             self._batch_buffer.members_changed
         ):  # to visit forty metrics takes longer than to measure some of them
             for metric in self._metrics.values():
                 metric.count_updates(0)
-        self._found = None
+        self._values = None
         self.rows += rows
 
     def _observe(self, batch: Outputs) -> None:
-        """What may refuse the batch comes first, so that a refusal leaves every state as it was."""
+        """Add a batch; all steps that may refuse it come first, so that a refusal changes no state."""
         for metric in self._preparing:
             metric.prepare(batch)
         self._batch_buffer.check(batch)
@@ -330,7 +330,7 @@ class MetricCollection:
         self._count(len(batch))
 
     def _observe_alone(self, batch: Outputs) -> None:
-        """Update the metrics that measure on their own; if one of them refuses, put back those before it."""
+        """Update the metrics that measure on their own; if one of them refuses, restore those before it."""
         before = [(metric, metric.snapshot()) for metric in self._alone]
         try:
             for metric in self._alone:
@@ -341,8 +341,8 @@ class MetricCollection:
             raise
 
     def _check_readable(self, batch: Outputs) -> None:
-        given = frozenset([*batch.given, *batch.records, *batch.extras, *_told(batch)])
-        if given in self._readable:
+        keywords = frozenset([*batch.given, *batch.records, *batch.extras, *_requests_of(batch)])
+        if keywords in self._readable:
             return
         for metric in self._metrics.values():
             metric.require(batch)
@@ -355,18 +355,18 @@ class MetricCollection:
                 f"no metric of {', '.join(self._metrics)} asks for {', '.join(unwanted)}"
                 + (f".{hint}" if hint else "; leave it out, or name a metric whose update takes it")
             )
-        self._readable.add(given)
+        self._readable.add(keywords)
 
-    def _compute_here(self) -> dict[str, Tensor]:
+    def _compute_local(self) -> dict[str, Tensor]:
         complaint = self._validator.verdict()
-        if self._found is None or complaint or self._batch_buffer.members_changed:
-            self._found = self._find(complaint)
-        values, reasons = self._found
+        if self._values is None or complaint or self._batch_buffer.members_changed:
+            self._values = self._compute_values(complaint)
+        values, reasons = self._values
         self.reasons = dict(reasons)
         return dict(values)
 
-    def _find(self, complaint: str | None) -> tuple[dict[str, Tensor], dict[str, str]]:
-        """Compute the value of each metric, and say why those that are nan are."""
+    def _compute_values(self, complaint: str | None) -> tuple[dict[str, Tensor], dict[str, str]]:
+        """Compute the value of each metric, and the reasons for those that are nan."""
         with without_autograd():  # once for all
             values = {
                 name: _double(metric.undefined(complaint) if complaint else metric.compute_member())
@@ -395,20 +395,20 @@ class MetricCollection:
             raise StateError(f"a state of {', '.join(metrics) or 'nothing'} does not fit {self}")
 
 
-def _told(batch: Outputs) -> tuple[str, ...]:
-    """What the metrics are asked about, beside the outputs: weights, and soft labels alone."""
+def _requests_of(batch: Outputs) -> tuple[str, ...]:
+    """Return what a batch requires of the metrics beside its outputs: weights, and soft labels alone."""
     weighted = ("sample_weight",) if batch.weight is not None else ()
     return (*weighted, "soft labels alone") if batch.target is batch.soft else weighted
 
 
-def _reads(metric: Metric, given: Outputs, counted: Outputs | None) -> bool:
-    """Return whether a metric can measure a batch, by the rows that count; where there are none, by its form."""
+def _reads(metric: Metric, batch: Outputs, counting: Outputs | None) -> bool:
+    """Return whether a metric can measure a batch, by its rows that count; by its form if no row counts."""
     try:
-        metric.require(given)
-        if counted is not None:
+        metric.require(batch)
+        if counting is not None:
             for statistic in metric.statistics().values():
-                statistic.prepare(counted)
-                statistic.check(counted)
+                statistic.prepare(counting)
+                statistic.check(counting)
     except MetricInputError:
         return False
     return True
@@ -421,42 +421,42 @@ def _double(value: Any) -> Tensor:
 
 
 def metric_of(metric: Named, output: OutputFeature | None) -> Metric:
-    """Make a member of a collection of what names it.
+    """Create a member of a collection from its name, class or object.
 
     Raises:
-        MetricInputError, MetricNameError, UnknownMetricError: it is no metric, or none of this output.
+        MetricInputError, MetricNameError, UnknownMetricError: it is not a metric, or not of this output.
         StateError: it has measured already or belongs to a collection.
     """
     if isinstance(metric, (str, MetricName)):
         return get_metric(metric, output)
-    made = metric() if isinstance(metric, type) else metric
-    if not isinstance(made, Metric):
+    member = metric() if isinstance(metric, type) else metric
+    if not isinstance(member, Metric):
         raise MetricInputError(
-            f"{type(made).__name__} is no hpometrics metric; as_metric({type(made).__name__}(...), "
+            f"{type(member).__name__} is no hpometrics metric; as_metric({type(member).__name__}(...), "
             "objective=..., inputs=...) makes one"
         )
-    if made.kept_by_others or made.update_count:
+    if member.kept_by_others or member.update_count:
         raise StateError(
-            f"{made.name} has measured already or belongs to a collection; give the collection one of its own"
+            f"{member.name} has measured already or belongs to a collection; give the collection one of its own"
         )
     if output is not None:
-        types = registered_types(type(made))
+        types = registered_types(type(member))
         if types and output.type not in types:
-            raise MetricInputError(f"{made.name} is a metric of {', '.join(types)}, the output is {output}")
-        made.output = output
-    return made
+            raise MetricInputError(f"{member.name} is a metric of {', '.join(types)}, the output is {output}")
+        member.output = output
+    return member
 
 
 def _by_name(metrics: Iterator[Metric]) -> dict[str, Metric]:
-    named: dict[str, Metric] = {}
+    members: dict[str, Metric] = {}
     for metric in metrics:
-        held = named.setdefault(metric.name, metric)
-        same = held is metric or (type(held) is type(metric) and registered_types(type(metric)))
+        first = members.setdefault(metric.name, metric)
+        same = first is metric or (type(first) is type(metric) and registered_types(type(metric)))
         if not same:  # of one registered class, the same name means the same parameters
             raise MetricInputError(
                 f"two different metrics are called {metric.name!r}; give one of them another .name"
             )
-    return named
+    return members
 
 
 def _common_output(metrics: Iterable[Metric]) -> OutputFeature:
@@ -469,14 +469,14 @@ def _common_output(metrics: Iterable[Metric]) -> OutputFeature:
 
 
 def _share(metrics: Iterable[Metric]) -> tuple[dict[Any, Statistic], BatchBuffer]:
-    """Return every metric the one statistic of each identity that it needs, and one gathering for them all."""
+    """Share one statistic of each identity and one buffer among all metrics, and return both."""
     shared: dict[Any, Statistic] = {}
     needs = [(metric, metric.statistics()) for metric in metrics]
-    for statistic in (statistic for _, named in needs for statistic in named.values()):
-        held = shared.setdefault(statistic.key, statistic)
-        if held is not statistic:
-            held.join(statistic)
-    gathering = BatchBuffer(shared.values())
-    for metric, named in needs:
-        metric.share({name: shared[statistic.key] for name, statistic in named.items()}, gathering)
-    return shared, gathering
+    for statistic in (statistic for _, required in needs for statistic in required.values()):
+        first = shared.setdefault(statistic.key, statistic)
+        if first is not statistic:
+            first.join(statistic)
+    buffer = BatchBuffer(shared.values())
+    for metric, required in needs:
+        metric.share({name: shared[statistic.key] for name, statistic in required.items()}, buffer)
+    return shared, buffer

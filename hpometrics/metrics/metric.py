@@ -1,4 +1,4 @@
-"""Metric: a direction, an input and a function of statistics; in all else a torchmetrics.Metric."""
+"""The base classes of metrics: a torchmetrics.Metric with a direction, an input and statistics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..direction import Objective
 from ..exceptions import MetricInputError, NonFiniteError, StateError
 from ._buffer import BatchBuffer, outside_of_autograd
 from ._device import without_autograd
-from ._state import Keeper, put_foreign_bases_first, squeezed
+from ._state import Keeper, put_foreign_bases_first, squeeze
 from ._validation import Gate, NonFinite, batch_of, reads_pairs
 from .aggregation import Average, Measured, RowValues, mask_unknown_labels, weighed, weighed_rows
 from .batch import Outputs
@@ -25,11 +25,11 @@ from .statistics.statistic import Statistic
 from .statistics.totals import Sums, WeightedMean
 
 NOTHING_MEASURED = "nothing was measured"
-"""The reason of a metric that has met no batch."""
+"""The reason of a metric without a batch."""
 
 
 class AnyOutput(OutputFeature):
-    """The output of a metric that was never registered: nothing is known, nothing checked or derived."""
+    """The output of a metric that was never registered; nothing of it is checked or derived."""
 
     type: ClassVar[str] = "any"
 
@@ -41,30 +41,30 @@ class Metric(Keeper):
     by the classmethods `get_objective` and `get_inputs`, or in `register_metric`. It measures in one of two
     ways:
 
-    - over statistics: `statistics()` names what it needs, `compute()` is a function of them; in a collection
+    - over statistics: `statistics()` returns them and `compute()` is a function of them; in a collection
       equal statistics are one object.
     - on its own: `add_state`, `update(preds, target)` and `compute()`, as any torchmetrics.Metric.
 
-    Its parameters are keyword arguments of `__init__`, kept as attributes of the same name.
+    Its parameters are keyword arguments of `__init__`, stored as attributes of the same name.
     """
 
     objective: ClassVar[Objective | None]
     inputs: ClassVar[InputType]
     extras: ClassVar[tuple[str, ...]] = ()
-    """Further keyword arguments of `update` that it reads from `batch.extras`."""
+    """The further keyword arguments of `update` that it reads from `batch.extras`."""
     unstated_output: ClassVar[type[OutputFeature]] = AnyOutput
-    """The output of one whose class was never registered and whom nobody told another."""
+    """The output of a metric without one, if its class was never registered."""
     reads_soft: ClassVar[bool] = False
-    """Whether it measures against soft labels, `target_probabilities=`, where they are given."""
+    """Whether it measures against soft labels, `target_probabilities=`, if there are any."""
     full_state_update: bool = False
-    _settled: ClassVar[type | None] = None
+    _facts_of: ClassVar[type | None] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         put_foreign_bases_first(cls, Metric)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Make an object; one that is unpickled may be the first of its class in a process."""
+        """Create a metric; an unpickled one may be the first of its class in a process."""
         cls._settle_facts()
         return super().__new__(cls)
 
@@ -75,10 +75,10 @@ class Metric(Keeper):
 
     @classmethod
     def _settle_facts(cls) -> None:
-        """See to it, once, that the attributes of a class say what its classmethods do."""
-        if cls._settled is not cls:
+        """Set the attributes of a class, once, to the facts that its classmethods state."""
+        if cls._facts_of is not cls:
             settle_facts(cls)
-            cls._settled = cls
+            cls._facts_of = cls
 
     def __getattr__(self, name: str) -> Any:
         if name in ("objective", "inputs"):
@@ -87,12 +87,12 @@ class Metric(Keeper):
 
     @classmethod
     def get_objective(cls) -> Objective | None:
-        """Return which way is better; None if the metric has no direction."""
+        """Return the direction in which values are better; None if the metric has none."""
         return cls.objective
 
     @classmethod
     def get_inputs(cls) -> InputType:
-        """Return which model output the metric reads."""
+        """Return the model output that the metric reads."""
         return cls.inputs
 
     get_objective.__func__.reads_attribute = True  # type: ignore[attr-defined]
@@ -100,7 +100,7 @@ class Metric(Keeper):
 
     @property
     def name(self) -> str:
-        """Its canonical name, with parameters that are not at their default; may be set."""
+        """Its canonical name, with the parameters that differ from their defaults; may be set."""
         if self._name is None:
             self._name = printed_name(type(self), vars(self)) or self._class_name
         return self._name
@@ -111,12 +111,12 @@ class Metric(Keeper):
 
     @property
     def _class_name(self) -> str:
-        """What one of a class that was never registered is called."""
+        """The name of a metric whose class was never registered."""
         return type(self).__name__
 
     @property
     def output(self) -> OutputFeature:
-        """The output feature it serves; by default the first one that its class is registered for."""
+        """The output feature of the metric; by default the first one that its class is registered for."""
         if self._output is None:
             types = registered_types(type(self))
             self._output = FEATURES[types[0]]() if types else self.unstated_output()
@@ -124,7 +124,7 @@ class Metric(Keeper):
 
     @output.setter
     def output(self, feature: OutputFeature) -> None:
-        if self._kept is not None:
+        if self._statistics is not None:
             raise StateError(
                 f"{self.name} has begun to measure {self._output}; its output cannot become {feature}"
             )
@@ -132,12 +132,12 @@ class Metric(Keeper):
 
     @property
     def pools_tasks(self) -> bool:
-        """Whether its value of several tasks is that of all their rows, not the mean of the tasks' values."""
-        return any(statistic.pools_tasks for statistic in self._held.values())
+        """Whether its value over several tasks is that of all their rows, not the mean of their values."""
+        return any(statistic.pools_tasks for statistic in self._buffered_statistics.values())
 
     @property
     def non_finite(self) -> NonFinite:
-        """What becomes of nan and infinite values: `error` (refused), `propagate` or `ignore`; may be set."""
+        """The policy for nan and infinite values: `error` (refused), `propagate` or `ignore`; may be set."""
         return self._validator.non_finite
 
     @non_finite.setter
@@ -154,15 +154,15 @@ class Metric(Keeper):
                 target.
             kwargs: the same by name, `logits=`, `probabilities=` or `predictions=` in the place of `preds`;
                 `sample_weight=`, (N,) from 0; `target_probabilities=`, soft labels; and the extras that the
-                metric asks for.
+                metric reads.
 
         Raises:
-            MetricInputError: the batch is not what the metric reads; the state stays as it was.
+            MetricInputError: the metric cannot read the batch; its state does not change.
         """
-        self._take(*args, **kwargs)
+        self._validate_and_add(*args, **kwargs)
 
-    def _take(self, preds: Any = None, target: Any = None, **tensors: Any) -> None:
-        """Return the one door, in front of an `update(preds, target)` of a metric's own as well."""
+    def _validate_and_add(self, preds: Any = None, target: Any = None, **tensors: Any) -> None:
+        """Validate and add one batch, also for a metric with an `update(preds, target)` of its own."""
         self._refuse_if_shared("update")
         batch = self._validator.admit(self.batch(preds, target, tensors))
         if batch is None:
@@ -177,19 +177,19 @@ class Metric(Keeper):
             self._validator.handle_non_finite(err)
 
     def batch(self, preds: Any, target: Any, tensors: Mapping[str, Any]) -> Outputs:
-        """Make one batch of what `update` was given."""
+        """Create a batch from the arguments of `update`."""
         if preds is not None and self.inputs.value in tensors:
             raise MetricInputError(
                 f"{self.name}: {self.inputs} are given twice, by position and as {self.inputs}="
             )
-        given = dict(tensors) if preds is None else {**tensors, self.inputs.value: preds}
-        batch = batch_of(self.output, target=target, **given)
+        arguments = dict(tensors) if preds is None else {**tensors, self.inputs.value: preds}
+        batch = batch_of(self.output, target=target, **arguments)
         self.refuse_unwanted(batch.extras)
         self.require(batch)
         return batch
 
     def require(self, batch: Outputs) -> None:
-        """Make sure that the batch holds what the metric reads.
+        """Raise unless the metric can read the batch.
 
         Raises:
             MetricInputError: its input cannot be derived, it needs hard labels, or it cannot weigh rows.
@@ -205,37 +205,37 @@ class Metric(Keeper):
 
     @property
     def takes_weights(self) -> bool:
-        """Whether rows may be given a `sample_weight`."""
+        """Whether rows may have a `sample_weight`."""
         if overrides_update(self):
             names = _extra_names(type(self).update)
             return names is not None and "sample_weight" in names
-        return all(statistic.weighted for statistic in self._held.values())
+        return all(statistic.weighted for statistic in self._buffered_statistics.values())
 
     def prepare(self, batch: Outputs) -> None:
-        """Tell the batch what will be asked of it; everyone has told it before anything is measured."""
+        """Request what the batch has to derive; all metrics do so before any of them measures."""
 
     def observe(self, batch: Outputs) -> None:
-        """Add a batch that has passed the gate."""
+        """Add a validated batch."""
         if overrides_update(self):
             weighed = {"sample_weight": batch.weight} if batch.weight is not None else {}
             type(self).update(self, batch[self.inputs], batch.answer, **self.wanted(batch.extras), **weighed)
             return
         if self._batch_buffer is None:
-            self._batch_buffer = BatchBuffer(self._held.values())
+            self._batch_buffer = BatchBuffer(self._buffered_statistics.values())
         self._batch_buffer.check(batch)
         self._batch_buffer.add(batch)
 
     def row_values(self, batch: Outputs) -> RowValues | None:
-        """Return each row's value where it is at hand; None where one row after the other is to be measured."""
+        """Return the value of each row; None if the rows have to be measured one after the other."""
         return None
 
     @property
     def reader(self) -> Callable[..., Any] | None:
-        """The function of its own whose keyword arguments say which extras it wants; None if it has none."""
+        """The function of its own whose keyword arguments name the extras that it reads; None without one."""
         return type(self).update if overrides_update(self) else None
 
     def wanted(self, extras: Mapping[str, Any]) -> dict[str, Any]:
-        """Return those of the extra keywords that its `extras` or its own function of a batch asks for."""
+        """Return the extra keyword arguments that its `extras` or its own function of a batch names."""
         if not extras:
             return {}
         names = _extra_names(self.reader) if self.reader else ()
@@ -244,10 +244,10 @@ class Metric(Keeper):
         return {name: extras[name] for name in extras if name in names or name in self.extras}
 
     def refuse_unwanted(self, extras: Mapping[str, Any]) -> None:
-        """Refuse extra keywords that nothing reads: a misspelt one must not be lost.
+        """Raise if the metric does not read an extra keyword argument, which may be misspelled.
 
         Raises:
-            MetricInputError: naming them.
+            MetricInputError: naming these arguments.
         """
         unwanted = extras.keys() - self.wanted(extras).keys()
         if unwanted:
@@ -256,13 +256,13 @@ class Metric(Keeper):
             )
 
     def undefined(self, reason: str) -> Tensor:
-        """Return nan, and keep why in `undefined_reason`."""
+        """Return nan and store the reason in `undefined_reason`."""
         self.undefined_reason = reason
-        self._note()
+        self._mark_changed()
         return torch.tensor(torch.nan, dtype=torch.float64)
 
     def merge(self, other: Metric) -> None:
-        """Take in what another metric of the same kind has measured; the other one stays as it is.
+        """Merge the state of another metric of the same kind, which does not change.
 
         Raises:
             StateError: the other metric is of another class, has other parameters or another output.
@@ -279,23 +279,23 @@ class Metric(Keeper):
         self._validator.add_complaint(other._validator.verdict())
 
     def get_extra_state(self) -> dict[str, Any]:
-        """What `state_dict` holds beside the states of `add_state`: statistics and their output."""
+        """Return the part of `state_dict` beside the states of `add_state`: statistics and their output."""
         return {**super().get_extra_state(), "output": self.output.facts}
 
     def set_extra_state(self, state: Any) -> None:
-        """Load what `get_extra_state` gave.
+        """Load the result of `get_extra_state`.
 
         Raises:
-            StateError: the statistics are not this metric's, or were measured of another output.
+            StateError: the statistics are those of another metric or another output.
         """
         self.output.refuse_other(state.get("output", {}), self.name)
         super().set_extra_state(state)
 
     def merge_state(self, incoming_state: Any) -> None:
-        """Do what `merge` does, under torchmetrics' name; a bare state is not enough to check what it is of.
+        """Merge another metric, under torchmetrics' name; a bare state does not tell what it was measured of.
 
         Raises:
-            StateError: it is no metric of the same kind.
+            StateError: it is not a metric of the same kind.
         """
         if not isinstance(incoming_state, Metric):
             raise StateError(
@@ -314,39 +314,39 @@ class Metric(Keeper):
         return alone.compute()
 
     def _wrap_update(self, update: Callable[..., Any]) -> Callable[..., None]:
-        gated = self._take if overrides_update(self) and self._is_behind_the_door else update
+        add_batch = self._validate_and_add if overrides_update(self) and self._is_behind_the_door else update
 
         @functools.wraps(update)
         def wrapped(*args: Any, **kwargs: Any) -> None:
             if len(args) > 2:
-                args, kwargs = args[:2], self._named(args[2:], kwargs)
-            named = {self.inputs: args[0], "target": args[1]} if len(args) == 2 and not kwargs else kwargs
-            if not self.kept_by_others and self._gathers(named):
+                args, kwargs = args[:2], self._arguments_by_name(args[2:], kwargs)
+            arguments = {self.inputs: args[0], "target": args[1]} if len(args) == 2 and not kwargs else kwargs
+            if not self.kept_by_others and self._add_similar(arguments):
                 self._validator.accept()
             else:  # a state made in inference mode could not be added to later
                 with without_autograd():
-                    gated(*args, **kwargs)
+                    add_batch(*args, **kwargs)
             self.count_updates()
 
         return wrapped
 
-    def _named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Name the positional arguments after preds and target as the signature of the metric does."""
+    def _arguments_by_name(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return keyword arguments, with names from the signature for positions after preds and target."""
         names = (_extra_names(self.reader) if self.reader else None) or ()
         if len(args) > len(names) or not kwargs.keys().isdisjoint(names[: len(args)]):
-            takes, named = ", ".join(("preds", "target", *names)), ", ".join(kwargs) or "none"
-            got = f"{len(args) + 2} arguments by position and by name {named}"
+            takes, keywords = ", ".join(("preds", "target", *names)), ", ".join(kwargs) or "none"
+            got = f"{len(args) + 2} arguments by position and by name {keywords}"
             raise MetricInputError(f"{self.name}: update takes {takes}; got {got}")
         return {**dict(zip(names, args, strict=False)), **kwargs}
 
     @property
     def _is_behind_the_door(self) -> bool:
-        """Whether an `update` of its own is given what has passed the gate, as pairs of preds and target."""
+        """Whether an `update` of its own reads validated pairs of preds and target."""
         return reads_pairs(type(self).update)
 
-    def _gathers(self, named: Mapping[Any, Any]) -> bool:
-        """Gather a batch like the one before, for which no `Outputs` need be made; False of any other."""
-        return self._batch_buffer is not None and self._batch_buffer.add_similar(named) > 0
+    def _add_similar(self, tensors: Mapping[Any, Any]) -> bool:
+        """Add a batch like the one before, which needs no `Outputs`, and return whether it was one."""
+        return self._batch_buffer is not None and self._batch_buffer.add_similar(tensors) > 0
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(compute)
@@ -354,24 +354,24 @@ class Metric(Keeper):
             if self._computed is None:
                 with without_autograd(), self._over_all_ranks():
                     self.__dict__["_computed"] = self._compute_defined(compute)
-                self._note()
+                self._mark_changed()
             return self._computed
 
         return wrapped
 
     def compute_member(self) -> Any:
-        """Compute as a member of a collection, which keeps the value and has left autograd."""
+        """Compute as a member of a collection, which stores the value and has left autograd."""
         return self._compute_defined(functools.partial(type(self).compute, self))
 
     def _compute_defined(self, compute: Callable[[], Any]) -> Any:
-        """Compute, unless the answer is known to be undefined."""
-        reason, kept = self._validator.verdict(), self.kept
-        if reason is None and kept and all([statistic.empty for statistic in kept.values()]):
+        """Compute the value, unless it is undefined for a known reason."""
+        reason, statistics = self._validator.verdict(), self.kept
+        if reason is None and statistics and all([statistic.empty for statistic in statistics.values()]):
             reason = NOTHING_MEASURED
         if reason is not None:
             return self.undefined(reason)
         self.__dict__["undefined_reason"] = None  # a module's __setattr__ would cost more
-        return squeezed(compute()) if overrides_update(self) else compute()
+        return squeeze(compute()) if overrides_update(self) else compute()
 
 
 def overrides_update(metric: Metric) -> bool:
@@ -389,20 +389,20 @@ def _extra_names(function: Callable[..., Any]) -> tuple[str, ...] | None:
 
 
 class MeanMetric(Metric):
-    """A metric whose value is the mean over rows: give `get_current_value`, the rest is here.
+    """A metric whose value is a mean over rows; a subclass defines `get_current_value`.
 
     The mean is over rows, never over batches: values are summed in float64 and divided once, so the result
     does not depend on how the data was cut into batches.
 
-    One that gives a value per row, each from its own row alone, and refuses no value may say
+    A subclass whose values per row depend on their own row alone, and that refuses no value, may set
     `regroups = True`: small batches are then measured together and very large ones in blocks.
 
-    One with an `update(preds, target)` of its own adds what it measures by `self.avg.update(value)`.
+    A subclass with an `update(preds, target)` of its own adds its values by `self.avg.update(value)`.
     """
 
     regroups: ClassVar[bool] = False
     avg: Average
-    """The mean that an `update` of its own adds to; there is none without."""
+    """The mean to which an `update` of its own adds; absent without one."""
     _lean: WeightedMean | None = None
 
     def __init__(self, **kwargs: Any) -> None:
@@ -411,13 +411,13 @@ class MeanMetric(Metric):
             self.avg = Average(self)
 
     def statistics(self) -> dict[str, Statistic]:
-        """Keep the weighted sum of its values and the sum of their weights, unless `update` does."""
+        """Return the weighted sum of its values and the sum of their weights, unless `update` is its own."""
         if overrides_update(self):
             return {}
         return {"mean": WeightedMean(self.name, self.contribution, regroups=self.regroups)}
 
     def compute(self) -> Tensor:
-        """Divide once; nan with a reason when nothing counted."""
+        """Return the mean; nan with a reason if no row counts."""
         mean = self.avg.mean if overrides_update(self) else self.statistic(WeightedMean).mean
         return self.undefined("no row counted") if mean is None else mean
 
@@ -426,21 +426,21 @@ class MeanMetric(Metric):
 
         Args:
             preds: the output named by `inputs`.
-            target: what was right.
+            target: the right answers.
 
         Returns:
-            One value per row, or one value for the batch (it then weighs as much as the batch has rows), or
-            a pair of value and weight, where the weight may be a bool mask of the rows that count. None
-            leaves the batch out.
+            One value per row, or one value for the batch (its weight is then the number of rows), or a pair
+            of value and weight, where the weight may be a bool mask of the rows that count. None leaves the
+            batch out.
         """
         raise NotImplementedError(f"{type(self).__name__} needs get_current_value(preds, target)")
 
-    def _take(self, preds: Any = None, target: Any = None, **tensors: Any) -> None:
-        """Return the one door; an `update` of its own that calls this one is past it."""
+    def _validate_and_add(self, preds: Any = None, target: Any = None, **tensors: Any) -> None:
+        """Validate and add one batch; in a call from an `update` of its own, only add it."""
         if overrides_update(self) and self.avg.is_open:
             self.avg.update(self.get_current_value(preds, target, **tensors))
         else:
-            super()._take(preds, target, **tensors)
+            super()._validate_and_add(preds, target, **tensors)
 
     def measure(self, batch: Outputs) -> Measured:
         """Measure one batch of outputs; override this one to read shared blocks."""
@@ -449,11 +449,11 @@ class MeanMetric(Metric):
 
     @property
     def reader(self) -> Callable[..., Any]:
-        """`get_current_value` says which extras it wants, or an `update` of its own."""
+        """`get_current_value`, whose signature names the extras that it reads, or an `update` of its own."""
         return super().reader or type(self).get_current_value
 
     def contribution(self, batch: Outputs) -> Sums:
-        """Return the batch's weighted sum and weight, both 0-d float64; on the CPU plain numbers will do.
+        """Return the weighted sum and the weight of the batch, 0-d float64, or plain numbers on the CPU.
 
         Raises:
             MetricInputError: the measured values or weights do not have one entry per row.
@@ -462,32 +462,36 @@ class MeanMetric(Metric):
         return weighed(measured, batch.target, batch.weight, self.name)
 
     def row_values(self, batch: Outputs) -> RowValues | None:
-        """Return each row's value and weight; None of a metric that has one value for the whole batch."""
+        """Return the value and weight of each row; None if the metric has one value for the whole batch."""
         if overrides_update(self):
             return None
         return weighed_rows(mask_unknown_labels(self.measure(batch), batch.known), batch.target, self.name)
 
     def observe(self, batch: Outputs) -> None:
-        """Add a batch, and note whether one like it needs no more than `get_current_value` to be measured."""
+        """Add a batch, and store whether `get_current_value` alone can measure the next one like it."""
         if overrides_update(self):
             with self.avg.of(batch):
                 super().observe(batch)
             return
         super().observe(batch)
-        own, held = type(self), list(self._held.values())
-        means = [mean for mean in held if isinstance(mean, WeightedMean) and not mean.regroups]
+        own, statistics = type(self), list(self._buffered_statistics.values())
+        means = [mean for mean in statistics if isinstance(mean, WeightedMean) and not mean.regroups]
         plain = own.measure is MeanMetric.measure and own.contribution is MeanMetric.contribution
-        lean = plain and len(means) == len(held) == 1 and batch[self.inputs] is batch.given.get(self.inputs)
+        lean = (
+            plain
+            and len(means) == len(statistics) == 1
+            and batch[self.inputs] is batch.given.get(self.inputs)
+        )
         self._lean = means[0] if lean else None
 
-    def _gathers(self, named: Mapping[Any, Any]) -> bool:
-        """Measure a batch like the one before at once, so that it may be refused, but make no `Outputs`."""
+    def _add_similar(self, tensors: Mapping[Any, Any]) -> bool:
+        """Measure a batch like the one before at once, as it may be refused, but without `Outputs`."""
         buffer = self._batch_buffer
         if self._lean is None or buffer is None or torch.is_inference_mode_enabled():
-            return super()._gathers(named)
-        if not buffer.is_similar(named):
+            return super()._add_similar(tensors)
+        if not buffer.is_similar(tensors):
             return False
-        preds, target = (outside_of_autograd(named[name]) for name in (self.inputs, "target"))
+        preds, target = (outside_of_autograd(tensors[name]) for name in (self.inputs, "target"))
         with torch.no_grad():
             sums = weighed(self.get_current_value(preds, target), target, None, self.name)
         self._lean.take(sums)

@@ -59,7 +59,7 @@ def test_a_batch_too_large_to_gather_is_counted_at_a_glance(counted, monkeypatch
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     few, many = draw(Category(4), 10), draw(Category(4), 10000)
     panel, looks = panel_of(few, few), []
-    monkeypatch.setattr(panel, "_take", looks.append)
+    monkeypatch.setattr(panel, "_validate_and_add", looks.append)
     panel.update(**many)
     assert (counted, looks, panel.rows) == ([10, 10, 10000], [], 10020)
 
