@@ -141,7 +141,7 @@ class Keeper(torchmetrics.Metric):
             self._batch_buffer.members_changed = True
 
     def snapshot(self) -> dict[str, Any]:
-        """Return its own states for `restore` after a refused batch; of a list, which only grows, the length."""
+        """Return its own states for `restore`: copies, and the lengths of lists, which only grow."""
         states = {name: getattr(self, name) for name in self._defaults}
         return {name: len(s) if isinstance(s, list) else s.clone() for name, s in states.items()}
 

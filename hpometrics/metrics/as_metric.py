@@ -1,4 +1,4 @@
-"""Wrapping: a torchmetrics.Metric, a scikit-learn scorer or a plain function becomes a metric in one line."""
+"""Wrap a torchmetrics.Metric, a scikit-learn scorer or a plain function as a metric in one line."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ def as_metric(
     per_row: bool = False,
     component: str | int | None = None,
 ) -> Metric:
-    """Make a metric of something that measures.
+    """Create a metric from a source.
 
     A source is one of these:
 
-    - a torchmetrics.Metric, or its class if it needs no arguments. It is copied. What it says of its own
-      direction is not read: too often it is missing or wrong.
-    - a scikit-learn scorer, as `make_scorer` gives it: its score function, with its natural value, on the
-      pooled epoch. Direction and inputs are the scorer's; stating them can only confirm them.
+    - a torchmetrics.Metric, or its class if it needs no arguments. It is copied. The direction that it
+      states is not read: too often it is missing or wrong.
+    - a scikit-learn scorer, as `make_scorer` returns it: its score function, with its natural value, on the
+      pooled epoch. Direction and inputs are those of the scorer; arguments can only confirm them.
     - a function of `(preds, target)`, two tensors, called once on the pooled epoch. A first parameter named
-      `y_true`, `target`, `targets`, `actual` or `labels` says scikit-learn's form: the target comes first,
+      `y_true`, `target`, `targets`, `actual` or `labels` means scikit-learn's form: the target comes first,
       and both are NumPy arrays. Texts are lists in either form, and so are their references.
 
     Args:
-        source: what measures.
+        source: the object, class or function that measures.
         objective: `MINIMIZE`, `MAXIMIZE`, or None for a metric that is measured and never optimized.
         inputs: `PREDICTIONS`, `PROBABILITIES` or `LOGITS`.
-        name: what it is called; the source's own name if not given.
-        output: the output feature it serves; a collection gives its own.
-        per_row: the function gives one value per row, and the metric is their mean; nothing is pooled.
+        name: the name of the metric; by default that of the source.
+        output: the output feature of the metric; a collection sets its own.
+        per_row: the function returns one value per row, and the metric is their mean; nothing is pooled.
         component: the key or index of the number in a result that has several.
 
     Raises:
-        ObjectiveError: the direction is missing, or is not the scorer's.
-        RegistrationError: the source cannot be wrapped, or its inputs are missing or are not the scorer's.
+        ObjectiveError: the direction is missing, or is not that of the scorer.
+        RegistrationError: the source cannot be wrapped, or its inputs are missing or not those of the scorer.
 
     >>> def within(preds, target, tolerance=0.5):
     ...     return ((preds - target).abs() <= tolerance).float()
@@ -65,7 +65,7 @@ def as_metric(
     ('within', 0.5)
     """
     own_name = _name_of(source)
-    called = _checked_name(name or own_name)
+    called = _parse_name(name or own_name)
     if per_row and (_is_scorer(source) or _is_torchmetric(source)):
         raise RegistrationError(
             f"{called}: per_row=True is for a plain function that gives one value per row"
@@ -88,7 +88,7 @@ def _wrapped(source: Any, per_row: bool, facts: dict[str, Any]) -> Metric:
 
 
 def _check_arguments(function: Callable[..., Any], name: str) -> None:
-    """Refuse, before an epoch is measured for it, a function that cannot be called with two tensors."""
+    """Raise, before an epoch is measured, if a function cannot be called with two tensors."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # a builtin without a signature
@@ -133,10 +133,10 @@ def _whole_epoch(inner: torchmetrics.Metric) -> torchmetrics.Metric:
 
 
 def _name_of(source: Any) -> str:
-    """Return the source's own name.
+    """Return the name of the source itself.
 
     Raises:
-        RegistrationError: it is nothing that can be wrapped.
+        RegistrationError: the source cannot be wrapped.
     """
     if isinstance(source, functools.partial):
         return _name_of(source.func)
@@ -152,7 +152,7 @@ def _name_of(source: Any) -> str:
     return str(getattr(source, "__name__", type(source).__name__))
 
 
-def _checked_name(name: str) -> str:
+def _parse_name(name: str) -> str:
     if "<lambda>" in name:
         raise RegistrationError("a lambda has no name of its own; give name=")
     try:
@@ -162,38 +162,38 @@ def _checked_name(name: str) -> str:
 
 
 def _stated_facts(source: Any, name: str, objective: Any, inputs: Any) -> dict[str, Any]:
-    """Return the facts as they are stated; there is no default, and torchmetrics' own are not asked."""
+    """Return the facts of the arguments; there are no defaults, and those of torchmetrics are not read."""
     if objective is UNSTATED:
         raise ObjectiveError(f"{name}: say objective=MINIMIZE, MAXIMIZE or None (measured, never optimized)")
-    stated = None if objective is None else Objective.parse(objective)
-    return {"objective": stated, "inputs": _input_type(inputs, name)}
+    direction = None if objective is None else Objective.parse(objective)
+    return {"objective": direction, "inputs": _input_type(inputs, name)}
 
 
 def _input_type(inputs: Any, name: str) -> InputType:
     try:
         return InputType(str(inputs).lower())
     except ValueError:
-        said = "" if inputs is UNSTATED else f", got {inputs!r}"
-        raise RegistrationError(f"{name}: say inputs=PREDICTIONS, PROBABILITIES or LOGITS{said}") from None
+        received = "" if inputs is UNSTATED else f", got {inputs!r}"
+        raise RegistrationError(f"{name}: say inputs=PREDICTIONS, PROBABILITIES or LOGITS{received}") from None
 
 
 def _scorer_facts(scorer: Any, name: str, objective: Any, inputs: Any) -> dict[str, Any]:
-    """Read a scorer's direction and inputs; what is stated beside must agree."""
+    """Return the direction and inputs of a scorer, with which the arguments must agree."""
     own = MAXIMIZE if scorer._sign > 0 else MINIMIZE
-    stated = own if objective is UNSTATED else objective and Objective.parse(objective)
-    if stated not in (own, None):
-        raise ObjectiveError(f"{name}: the scorer's sign says {own}, objective= says {stated}")
+    direction = own if objective is UNSTATED else objective and Objective.parse(objective)
+    if direction not in (own, None):
+        raise ObjectiveError(f"{name}: the scorer's sign says {own}, objective= says {direction}")
     responses = scorer._response_method
     methods = [responses] if isinstance(responses, str) else list(responses)
     readable = [_RESPONSES[method] for method in methods if method in _RESPONSES]
     if not readable:
         raise RegistrationError(f"{name}: no metric reads what a scorer of {' or '.join(methods)} reads")
     if inputs is UNSTATED:  # probabilities can be had from either of the two that some scorers take
-        return {"objective": stated, "inputs": PROBABILITIES if PROBABILITIES in readable else readable[0]}
-    asked = _input_type(inputs, name)
-    if asked not in readable:
-        raise RegistrationError(f"{name}: the scorer reads {' or '.join(readable)}, inputs= says {asked}")
-    return {"objective": stated, "inputs": asked}
+        return {"objective": direction, "inputs": PROBABILITIES if PROBABILITIES in readable else readable[0]}
+    requested = _input_type(inputs, name)
+    if requested not in readable:
+        raise RegistrationError(f"{name}: the scorer reads {' or '.join(readable)}, inputs= says {requested}")
+    return {"objective": direction, "inputs": requested}
 
 
 def _wants_target_first(function: Callable[..., Any]) -> bool:

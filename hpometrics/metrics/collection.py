@@ -255,7 +255,7 @@ class MetricCollection:
         self._validator.add_complaint(state["complaint"], state.get("left_out", 0))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the whole state as plain tensors and numbers, which `torch.load(weights_only=True)` reads."""
+        """Return the state as plain tensors and numbers, which `torch.load(weights_only=True)` reads."""
         return {
             "output": self.output.facts,
             "rows": self.rows,
@@ -437,7 +437,8 @@ def metric_of(metric: Named, output: OutputFeature | None) -> Metric:
         )
     if member.kept_by_others or member.update_count:
         raise StateError(
-            f"{member.name} has measured already or belongs to a collection; give the collection one of its own"
+            f"{member.name} has measured already or belongs to a collection; "
+            "give the collection one of its own"
         )
     if output is not None:
         types = registered_types(type(member))

@@ -477,6 +477,7 @@ class MeanMetric(Metric):
         own, statistics = type(self), list(self._buffered_statistics.values())
         means = [mean for mean in statistics if isinstance(mean, WeightedMean) and not mean.regroups]
         plain = own.measure is MeanMetric.measure and own.contribution is MeanMetric.contribution
+        passed = batch.given.get(self.inputs)
         lean = (
             plain
             and len(means) == len(statistics) == 1

@@ -1,4 +1,4 @@
-"""TaskCollection: the metrics of one output, measured for each task and over all of them, macro or micro."""
+"""The metrics of one output feature, measured for each task and over all tasks, macro or micro."""
 
 from __future__ import annotations
 
@@ -23,17 +23,23 @@ from .registry.scope import ALL_TASKS, check_task
 from .retrieval.per_user import PerUser
 
 Value = tuple[Tensor, str | None]
-"""A value, and why it is nan."""
+"""A value, and the reason if it is nan."""
+Tensors = Mapping[str, Any]
+"""The arguments of an update by name."""
+Form = frozenset[tuple[str, Hashable]]
+"""The names of the arguments of an update, with their types and widths."""
+Unasked = MetricName | type[Metric]
+"""An optional metric, which is measured if the batches of a task allow it."""
 
 _NAN = torch.tensor(torch.nan, dtype=torch.float64)
 
 
 class OverTasks:
-    """The values of all tasks together.
+    """The values over all tasks.
 
     Args:
-        tasks: what measured each of them.
-        values: what each measured, by metric.
+        tasks: the collection that measured each task.
+        values: the values of each task by metric.
     """
 
     def __init__(
@@ -47,8 +53,8 @@ class OverTasks:
         """Return the value of a metric.
 
         Args:
-            key: the metric's name.
-            way: `macro`, `micro`, or None for the metric's own way.
+            key: the name of the metric.
+            way: `macro`, `micro`, or None for the usual way of the metric.
         """
         pooled = way == MICRO or (way is None and self._pools(key))
         return self._of_all_rows(key) if pooled else self._mean(key)
@@ -87,35 +93,31 @@ class OverTasks:
         return whole
 
 
-Tensors = Mapping[str, Any]
-Form = frozenset[tuple[str, Hashable]]
-
-
 def by_task(task: str | Sequence[str] | None, tensors: Tensors) -> Iterator[tuple[str | None, Tensors]]:
-    """Yield the rows of each task, tasks in the order of their first row.
+    """Yield the rows of each task, with tasks in the order of their first row.
 
     Args:
-        task: that of all rows, or one per row.
-        tensors: what an update was given; each with a row per example.
+        task: the task of all rows, or one per row.
+        tensors: the arguments of an update, each with a row per example.
 
     Raises:
-        MetricNameError: what cannot be a task's name.
-        MetricInputError: another number of rows than of tasks.
+        MetricNameError: the name of a task is invalid.
+        MetricInputError: an argument has another number of rows than there are tasks.
     """
     if task is None or isinstance(task, str):
         yield task if task is None else check_task(task), tensors
         return
     places = _places(task)
     indices = [torch.tensor(rows) for rows in places.values()]
-    told = {key: _rows(key, value, indices, len(task)) for key, value in tensors.items()}
+    rows_by_key = {key: _rows(key, value, indices, len(task)) for key, value in tensors.items()}
     for place, name in enumerate(places):
-        yield name, {key: rows[place] for key, rows in told.items()}
+        yield name, {key: rows[place] for key, rows in rows_by_key.items()}
 
 
 def rows_of(tensors: Tensors) -> int:
-    """Return how many rows a batch has: those of its target, or of what it has beside."""
-    given = [tensors.get("target"), *tensors.values()]
-    return next((len(value) for value in given if hasattr(value, "__len__") and _has_rows(value)), 0)
+    """Return the number of rows of a batch: of its target, or else of its first argument with rows."""
+    values = [tensors.get("target"), *tensors.values()]
+    return next((len(value) for value in values if hasattr(value, "__len__") and _has_rows(value)), 0)
 
 
 def _has_rows(value: Any) -> bool:
@@ -123,7 +125,7 @@ def _has_rows(value: Any) -> bool:
 
 
 def form_of(tensors: Tensors) -> Form:
-    """What kind of batch it is: which arguments it has, of which types and widths, whatever their values."""
+    """Return the form of a batch: the names of its arguments, with their types and widths."""
     return frozenset((name, _kind(value)) for name, value in tensors.items() if value is not None)
 
 
@@ -134,7 +136,7 @@ def _kind(value: Any) -> Hashable:
 
 
 def _places(task: Sequence[str]) -> dict[str, list[int]]:
-    """Return the rows of each task; every name is looked at once."""
+    """Return the numbers of the rows of each task; every name is checked once."""
     if not (hasattr(task, "__len__") and hasattr(task, "__iter__")):
         raise MetricInputError(
             f"task= is the task of all rows, or a list with that of each; got {type(task).__name__}"
@@ -149,13 +151,13 @@ def _places(task: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _rows(name: str, value: Any, places: list[torch.Tensor], total: int) -> list[Any]:
-    """Return the rows of one argument for each task, of the kind that it came in."""
+    """Return the rows of one argument for each task, in the type of the argument."""
     if value is None:
         return [None] * len(places)
     if not hasattr(value, "__len__") or len(value) != total:
-        told = f"{len(value)} rows" if hasattr(value, "__len__") else type(value).__name__
+        received = f"{len(value)} rows" if hasattr(value, "__len__") else type(value).__name__
         raise MetricInputError(
-            f"there is a task for each of {total} rows, and {name}= has {told}; give the batches of each "
+            f"there is a task for each of {total} rows, and {name}= has {received}; give the batches of each "
             "task apart where they do not go by row"
         )
     if isinstance(value, torch.Tensor):
@@ -165,24 +167,22 @@ def _rows(name: str, value: Any, places: list[torch.Tensor], total: int) -> list
     return [[value[row] for row in rows.tolist()] for rows in places]
 
 
-Unasked = MetricName | type[Metric]
-
-
 class TaskCollection:
     """Metrics of one output feature, measured for every task that updates name.
 
     The value of all tasks is the unweighted mean of the tasks' values (macro), as in ParlAI. A metric whose
-    value is a curve or table, or follows from the order of all rows, such as `roc_auc`, is measured over all
-    their rows (micro); `f1(average=macro, tasks=micro)` and `roc_auc(tasks=macro)` ask for the other. Updates
-    that name no task are measured as they are, and no task has a value.
+    value is a curve or table, or depends on the order of all rows, such as `roc_auc`, is measured over all
+    their rows (micro); `f1(average=macro, tasks=micro)` and `roc_auc(tasks=macro)` request the other way.
+    Updates without a task are measured as they are, and there is no value by task.
 
     Args:
-        metrics: as of `MetricCollection`; names may say `tasks=`, and `all/accuracy` is called that as well.
-        output: as of `MetricCollection`.
-        unasked: names or classes of metrics to measure beside them for as far as the first batch of a task
-            can be read by them.
-        feature: the name of the output where there are several; values are then called `intent.accuracy`.
-        non_finite: as of `MetricCollection`.
+        metrics: as for `MetricCollection`; names may have `tasks=`, and the value of `all/accuracy` has that
+            name as well.
+        output: as for `MetricCollection`.
+        unasked: names or classes of optional metrics, each measured for a task if it can read its first
+            batch.
+        feature: the name of the output if there are several; names then begin with it, as `intent.accuracy`.
+        non_finite: as for `MetricCollection`.
 
     >>> import torch
     >>> panel = TaskCollection(["accuracy", "accuracy(tasks=micro)"], output="category")
@@ -201,13 +201,13 @@ class TaskCollection:
         feature: str | None = None,
         non_finite: NonFinite = "error",
     ) -> None:
-        known = None if output is None else parse_feature(output)
-        asked = [_read(metric) for metric in expand(metrics, known)]
-        members = [metric_of(metric, known) for metric, _ in asked]
-        self._prototype = MetricCollection(members, known, non_finite=non_finite)
+        parsed = None if output is None else parse_feature(output)
+        requested = [_split_name(metric) for metric in expand(metrics, parsed)]
+        members = [metric_of(metric, parsed) for metric, _ in requested]
+        self._prototype = MetricCollection(members, parsed, non_finite=non_finite)
         self._feature = feature
         self._ways: dict[str, dict[str, str | None]] = {}
-        for member, (_, place) in zip(members, asked, strict=True):
+        for member, (_, place) in zip(members, requested, strict=True):
             self._ways.setdefault(member.name, {}).update(self._way(member.name, place))
         self._unasked = tuple(unasked)
         self._by_form: dict[Form, MetricCollection] = {}
@@ -219,12 +219,12 @@ class TaskCollection:
 
     @property
     def output(self) -> OutputFeature:
-        """What the model predicts."""
+        """The output feature."""
         return self._prototype.output
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What its values are called, those of the tasks met since the last reset included."""
+        """The names of its values, including those of the tasks met since the last reset."""
         return tuple(name for task in (None, *self.tasks) for name in self.names_of(task))
 
     @property
@@ -233,36 +233,36 @@ class TaskCollection:
         return tuple(sorted(task for task in self._live if task is not None))
 
     def names_of(self, task: str | None) -> tuple[str, ...]:
-        """What the values of one task are called, met or not; of None, those over all tasks."""
+        """Return the names of the values of one task, met or not; for None, of those over all tasks."""
         if task is None:
             return tuple(name for key in self._keys for name in self._ways_of(key))
         measured = self._live.get(task, self._prototype)
-        return tuple(self._called(task, key) for key in measured.names)
+        return tuple(self._format_name(task, key) for key in measured.names)
 
     def of(self, task: str | None) -> MetricCollection:
-        """What measures one task that has been updated since the last reset."""
+        """Return the collection of one task that was updated since the last reset."""
         return self._live[task]
 
     @property
     def measured(self) -> Mapping[str | None, MetricCollection]:
-        """What measures each task that has been updated since the last reset."""
+        """The collection of each task that was updated since the last reset."""
         return self._live
 
     @property
     def prototype(self) -> MetricCollection:
-        """What is measured of each task, with nothing measured."""
+        """An empty collection with the metrics of each task."""
         return self._prototype
 
     def update(self, *, task: str | Sequence[str] | None = None, **tensors: Any) -> None:
         """Add one batch.
 
         Args:
-            task: that of all rows, one per row, or none.
-            tensors: as of `MetricCollection.update`.
+            task: the task of all rows, one per row, or none.
+            tensors: as for `MetricCollection.update`.
 
         Raises:
-            MetricInputError: the batch is not what the metrics read, or other updates do name a task.
-            MetricNameError: what cannot be a task's name.
+            MetricInputError: the metrics cannot read the batch, or some updates name a task and some do not.
+            MetricNameError: the name of a task is invalid.
         """
         parts = list(by_task(task, tensors))
         if len(parts) > 1:  # what may be refused is refused before any task has taken its rows
@@ -271,7 +271,7 @@ class TaskCollection:
             self.take(name, rows)
 
     def check(self, **tensors: Any) -> None:
-        """Measure a batch for nobody; one that is like the last of these is only glanced at.
+        """Raise if a batch would be refused; one with the signature of the last one is not measured.
 
         Raises:
             MetricInputError: it would be refused.
@@ -282,10 +282,10 @@ class TaskCollection:
             self._trial.update(**tensors)
 
     def take(self, task: str | None, rows: Mapping[str, Any]) -> None:
-        """Add the rows of one task; what is measured unasked and cannot read them is measured no longer.
+        """Add the rows of one task, and drop the optional metrics that cannot read them.
 
         Raises:
-            MetricInputError: as of `update`.
+            MetricInputError: as for `update`.
         """
         live = self._collection(task, rows)
         try:
@@ -294,44 +294,44 @@ class TaskCollection:
             raise
         except MetricInputError:
             further = self._prototype.readable(self._unasked, **rows)
-            narrow = self._narrowed(live, [metric.name for metric in further])
+            narrow = self._narrow(live, [metric.name for metric in further])
             if narrow is live:
                 raise
             narrow.update(**rows)
             self._live[task] = narrow
 
     def compute(self, *, synchronize: bool = True) -> dict[str, Tensor]:
-        """Measure: `task/name` of each task, `name` over all of them; `reasons` says why a value is nan.
+        """Compute `task/name` of each task and `name` over all; `reasons` has the reason for each nan.
 
         Args:
-            synchronize: take in the rows of the other ranks of a process group, which all have to call this.
+            synchronize: include the rows of the other ranks of a process group, which all have to call this.
         """
         if synchronize and world_size() > 1:
             merged = self._over_all_ranks()
-            told, self.reasons = merged.compute(synchronize=False), merged.reasons
-            return told
+            merged_values, self.reasons = merged.compute(synchronize=False), merged.reasons
+            return merged_values
         if not self._live:
             return self._of_nothing()
         measured = {task: self._live[task].compute(synchronize=False) for task in sorted(self._live, key=str)}
         values: dict[str, Tensor] = {}
         self.reasons = {}
-        for task, found in measured.items():
-            values.update({self._called(task, key): value for key, value in found.items()})
+        for task, results in measured.items():
+            values.update({self._format_name(task, key): value for key, value in results.items()})
             why = self._live[task].reasons
-            self.reasons.update({self._called(task, key): reason for key, reason in why.items()})
+            self.reasons.update({self._format_name(task, key): reason for key, reason in why.items()})
         return {**values, **self._over_all(measured)}
 
     def per_user(self) -> PerUser | None:
-        """Return the value of each user by metric and task, of this process; None unless the output keeps them."""
+        """Return the values of users by metric and task, of this process; None if they are not stored."""
         keeping = {task: live for task, live in self._live.items() if live.keeps_users}
         tables = [
-            live.per_user(synchronize=False).met().called(partial(self._called, task))
+            live.per_user(synchronize=False).met().called(partial(self._format_name, task))
             for task, live in keeping.items()
         ]
         return PerUser.joined(tables) if keeping else None
 
     def reset(self) -> None:
-        """Forget everything measured, and every task."""
+        """Drop everything measured, and all tasks."""
         for live in self._live.values():
             live.reset()
             self._spare.setdefault(live.names, []).append(live)
@@ -339,39 +339,39 @@ class TaskCollection:
         self.reasons = {}
 
     def fresh(self) -> Self:
-        """Return the same with nothing measured."""
+        """Return an empty collection of the same metrics."""
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__, _trial=None, _live={}, _spare={}, reasons={})
         return copy
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything measured, by task: what is measured beside the metrics asked for, and the states."""
+        """Return, for each task, the names of its optional metrics and the state of its collection."""
         return {
             task or "": {"unasked": live.names[len(self._prototype.names) :], "state": live.state_dict()}
             for task, live in self._live.items()
         }
 
     def merge_state(self, state: Mapping[str, Any]) -> None:
-        """Take in what `state_dict` of another one of the same metrics gave.
+        """Merge the `state_dict` of another task collection of the same metrics.
 
-        Of a task, what is measured unasked is then what both could read.
+        The optional metrics of a task are then those that both have.
 
         Raises:
-            StateError: it has other metrics.
+            StateError: the state is of other metrics.
             MetricInputError: its updates name a task and those of this one do not, or the reverse.
         """
         classes = {one().name: one for one in self._unasked if isinstance(one, type)}
-        for name, told in state.items():
+        for name, part in state.items():
             task = name or None
             if task not in self._live:
-                self._check_named(task)
-                further: list[Named] = [classes.get(key, key) for key in told["unasked"]]
+                self._check_task_or_none(task)
+                further: list[Named] = [classes.get(key, key) for key in part["unasked"]]
                 self._live[task] = self._prototype.fresh(further) if further else self._empty(self._prototype)
-            live = self._live[task] = self._narrowed(self._live[task], told["unasked"])
-            live.merge_state(live.part_of(told["state"]))
+            live = self._live[task] = self._narrow(self._live[task], part["unasked"])
+            live.merge_state(live.part_of(part["state"]))
 
-    def _narrowed(self, live: MetricCollection, unasked: Sequence[str]) -> MetricCollection:
-        """Leave of what is measured unasked what is among these names."""
+    def _narrow(self, live: MetricCollection, unasked: Sequence[str]) -> MetricCollection:
+        """Return the collection with only those of its optional metrics that are among some names."""
         own = live.names[len(self._prototype.names) :]
         shared = [name for name in own if name in unasked]
         if len(shared) == len(own):
@@ -382,7 +382,7 @@ class TaskCollection:
 
     def _collection(self, task: str | None, rows: Mapping[str, Any]) -> MetricCollection:
         if task not in self._live:
-            self._check_named(task)
+            self._check_task_or_none(task)
             self._live[task] = self._empty(self._fitting(rows))
         return self._live[task]
 
@@ -392,21 +392,21 @@ class TaskCollection:
         return spare.pop() if spare else like.fresh()
 
     def _fitting(self, rows: Mapping[str, Any]) -> MetricCollection:
-        """What measures batches of this form: the prototype, and what of the unasked can read them."""
+        """Return an empty collection of the metrics and of the optional ones that can read these rows."""
         form = form_of(rows)
         if form not in self._by_form:
             further = self._prototype.readable(self._unasked, **rows) if self._unasked else ()
             self._by_form[form] = self._prototype.fresh(further)
         return self._by_form[form]
 
-    def _check_named(self, task: str | None) -> None:
+    def _check_task_or_none(self, task: str | None) -> None:
         if self._live and (task is None) != (None in self._live):
             raise MetricInputError(
                 "some updates name a task and some do not; name one with each, as in task='convai2'"
             )
 
     def _of_nothing(self) -> dict[str, Tensor]:
-        """Return the values of no update, which this one does not take for updates without a task."""
+        """Return the values before any update, which must not count as an update without a task."""
         if self._nothing is None:
             empty = self.fresh()
             empty._live[None] = self._prototype.fresh()
@@ -417,20 +417,20 @@ class TaskCollection:
 
     @property
     def _keys(self) -> tuple[str, ...]:
-        """The names of the metrics, those that turned out to be readable included."""
+        """The names of the metrics, including the optional ones that are measured."""
         measured = (live.names for live in self._live.values())
         return tuple(dict.fromkeys([*self._prototype.names, *(name for names in measured for name in names)]))
 
-    def _called(self, task: str | None, key: str) -> str:
-        """What the value of a metric is called."""
+    def _format_name(self, task: str | None, key: str) -> str:
+        """Return the name of the value of a metric."""
         return f"{f'{task}/' if task else ''}{f'{self._feature}.' if self._feature else ''}{key}"
 
     def _ways_of(self, key: str) -> dict[str, str | None]:
-        """What the values of all tasks are called, and how each comes from the tasks."""
-        return self._ways.get(key, {self._called(None, key): None})
+        """Return the names of the values over all tasks, and the way of each: macro, micro or usual."""
+        return self._ways.get(key, {self._format_name(None, key): None})
 
     def _way(self, key: str, place: MetricName | None) -> dict[str, str | None]:
-        own: dict[str, str | None] = {self._called(None, key): None}
+        own: dict[str, str | None] = {self._format_name(None, key): None}
         if place is None or (place.task != ALL_TASKS and place.over_tasks is None):
             return own
         over, name = place.over_tasks, MetricName.parse(key)
@@ -445,23 +445,23 @@ class TaskCollection:
         return merged
 
     def _over_all(self, measured: Mapping[str | None, Mapping[str, Tensor]]) -> dict[str, Tensor]:
-        """Return the values over all tasks; where updates name none, those that were measured."""
-        named = {task: values for task, values in measured.items() if task is not None}
-        over = OverTasks({task: self._live[task] for task in named}, named)
-        found: dict[str, Tensor] = {}
+        """Return the values over all tasks; if updates have no task, the values measured."""
+        by_name = {task: values for task, values in measured.items() if task is not None}
+        over = OverTasks({task: self._live[task] for task in by_name}, by_name)
+        results: dict[str, Tensor] = {}
         for key in self._keys:
             for name, way in self._ways_of(key).items():
-                if named:
-                    found[name], reason = over.value(key, way)
+                if by_name:
+                    results[name], reason = over.value(key, way)
                 else:
-                    found[name], reason = measured[None][key], self._live[None].reasons.get(key)
+                    results[name], reason = measured[None][key], self._live[None].reasons.get(key)
                 if reason is not None:
                     self.reasons[name] = reason
-        return found
+        return results
 
 
-def _read(metric: Named) -> tuple[Named, MetricName | None]:
-    """Return a metric without what is about tasks, and the name that says it."""
+def _split_name(metric: Named) -> tuple[Named, MetricName | None]:
+    """Return a metric without the task and `tasks=` of its name, and the whole name if it has one."""
     if isinstance(metric, (Metric, type)) or (isinstance(metric, str) and parse_import_path(metric)):
         return metric, None
     name = MetricName.parse(metric)
