@@ -478,11 +478,7 @@ class MeanMetric(Metric):
         means = [mean for mean in statistics if isinstance(mean, WeightedMean) and not mean.regroups]
         plain = own.measure is MeanMetric.measure and own.contribution is MeanMetric.contribution
         passed = batch.given.get(self.inputs)
-        lean = (
-            plain
-            and len(means) == len(statistics) == 1
-            and batch[self.inputs] is batch.given.get(self.inputs)
-        )
+        lean = plain and len(means) == len(statistics) == 1 and batch[self.inputs] is passed
         self._lean = means[0] if lean else None
 
     def _add_similar(self, tensors: Mapping[Any, Any]) -> bool:
