@@ -174,7 +174,9 @@ def _input_type(inputs: Any, name: str) -> InputType:
         return InputType(str(inputs).lower())
     except ValueError:
         received = "" if inputs is UNSTATED else f", got {inputs!r}"
-        raise RegistrationError(f"{name}: say inputs=PREDICTIONS, PROBABILITIES or LOGITS{received}") from None
+        raise RegistrationError(
+            f"{name}: say inputs=PREDICTIONS, PROBABILITIES or LOGITS{received}"
+        ) from None
 
 
 def _scorer_facts(scorer: Any, name: str, objective: Any, inputs: Any) -> dict[str, Any]:

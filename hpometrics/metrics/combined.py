@@ -1,4 +1,4 @@
-"""Combined: one value made of several, each with a weight and its direction, as a user writes it."""
+"""A weighted sum of several values as one objective, each term with its weight and direction."""
 
 from __future__ import annotations
 
@@ -16,11 +16,15 @@ from .registry.names import MetricName
 from .registry.scope import ALL_TASKS, COMBINED, VALIDATION, Placed, Types, check_task, place
 
 
+Weight = float | Mapping[str, Any]
+"""A number above 0, or `{"weight": 0.5, "direction": "minimize"}` for a value that has no direction."""
+
+
 @dataclass(frozen=True)
 class Term:
-    """One value of a combination, with its weight and the direction that gives it its sign.
+    """One term of a combination, with its weight and the direction that decides its sign.
 
-    `placed` is the metric that is measured; None of a diagnostic, and of what the engine itself reports.
+    `placed` is the metric to measure; None for a diagnostic and for a value that the engine reports.
     """
 
     name: MetricName
@@ -30,20 +34,21 @@ class Term:
 
     @property
     def of_one_row(self) -> bool:
-        """Whether it is of one task, or of all of them, wherever it stands."""
+        """Whether its name has a task or `tasks=`, which fixes its row."""
         return self.name.task is not None or self.name.over_tasks is not None
 
     def at(self, task: str | None) -> str:
-        """What a record calls the value of a task."""
+        """Return the name of the value of a task in a record."""
         return str(self.name if self.of_one_row else replace(self.name, task=task))
 
     def called(self, values: Collection[str], task: str | None, tasks: Collection[str]) -> str | None:
-        """What a record calls the value that counts for a task; None where it has none.
+        """Return the name in a record of the value that counts for a task; None if there is none.
 
         Args:
-            values: the names that there are.
-            task: whose; None is over all tasks.
-            tasks: all there are. A value that none of them has, such as `gpu_mem`, is of the run, so of each.
+            values: the names of the record.
+            task: the task; None is over all tasks.
+            tasks: all tasks. A value that none of them has, such as `gpu_mem`, belongs to the run and so
+                counts for each.
         """
         own = self.at(task)
         if task is None or own in values:
@@ -55,14 +60,14 @@ class Term:
 
 @dataclass(frozen=True)
 class SettledCombined:
-    """A weighted sum of values, each with the sign that its direction gives it.
+    """A weighted sum of values, each with the sign that follows from its direction.
 
     Attributes:
         label: its name behind `combined.`.
-        terms: what is added up, none of them twice.
-        objective: the direction of the whole.
-        task: which task's value is meant; None and `all` are over all tasks.
-        formula: the sum as one reads it.
+        terms: the terms of the sum, all different.
+        objective: the direction of the sum.
+        task: the task of the value; None and `all` are over all tasks.
+        formula: the sum in readable form.
     """
 
     label: str
@@ -72,36 +77,36 @@ class SettledCombined:
     formula: str = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "formula", _printed(self))
+        object.__setattr__(self, "formula", _format_formula(self))
 
     @property
     def name(self) -> str:
-        """What a record calls the value."""
+        """The name of the value in a record."""
         return self.at(self.task)
 
     @property
     def of_every_task(self) -> SettledCombined:
-        """The same, of no task in particular."""
+        """The same combination without a task."""
         return replace(self, task=None)
 
     def sign(self, term: Term) -> int:
-        """1 of a term that goes the way of the whole, -1 of one that goes the other way."""
+        """Return 1 for a term with the direction of the sum, and -1 for one with the other direction."""
         return 1 if term.objective is self.objective else -1
 
     def at(self, task: str | None) -> str:
-        """What a record calls the value of one task."""
+        """Return the name of the value of one task in a record."""
         return f"{COMBINED}.{self.label}" if task is None else f"{task}/{COMBINED}.{self.label}"
 
     def value(
         self, values: Mapping[str, Any], task: str | None = None, tasks: Collection[str] = ()
     ) -> tuple[float, str | None] | None:
-        """Return the sum over the values of its terms, and why it is nan; None where a term has no value.
+        """Return the sum over the values of its terms, and the reason for nan; None if a term has no value.
 
         Args:
-            values: by the names that a record calls them.
-            task: whose; None is over all tasks. A task has a value if it has that of a term, and if no term
-                is of one task or says `tasks=`.
-            tasks: all there are.
+            values: the values of a record by name.
+            task: the task; None is over all tasks. A task has a value if it has the value of a term, and if
+                no term is of one task or has `tasks=`.
+            tasks: all tasks.
         """
         names = [term.called(values, task, tasks) for term in self.terms]
         if task is not None:
@@ -121,42 +126,38 @@ class SettledCombined:
             return math.nan, "the sum of its terms is too large for a number"
 
     def lacking(self, values: Collection[str], tasks: Collection[str]) -> Term | None:
-        """Return the first term that has no value where this one is to have it."""
+        """Return the first term without a value that the sum needs; None if there is none."""
         task = None if self.task == ALL_TASKS else self.task
         return next((term for term in self.terms if term.called(values, task, tasks) is None), None)
 
 
-def _printed(combined: SettledCombined) -> str:
-    told = ""
+def _format_formula(combined: SettledCombined) -> str:
+    formula = ""
     for term in combined.terms:
         sign = "-" if combined.sign(term) < 0 else "+"
         factor = "" if term.weight == 1 else f"{term.weight:g} "
         name = term.at(combined.task)
-        told += f" {sign} {factor}{name}" if told else f"{'-' if sign == '-' else ''}{factor}{name}"
-    return told
-
-
-Weight = float | Mapping[str, Any]
-"""A number above 0, or `{"weight": 0.5, "direction": "minimize"}` of a value that has no direction."""
+        formula += f" {sign} {factor}{name}" if formula else f"{'-' if sign == '-' else ''}{factor}{name}"
+    return formula
 
 
 @dataclass(frozen=True)
 class Combined:
     """A weighted sum of metrics, of one or several outputs, as one objective.
 
-    Terms that are to minimize make a sum to minimize, terms that are to maximize one to maximize. Where both
-    stand together it is to maximize unless `direction` says otherwise, and a term of the other direction is
-    subtracted. A term is a metric, a diagnostic such as `gpu_mem`, or a value that the engine reports; where
-    its direction is not known it is stated beside the weight.
+    If all terms are minimized the sum is minimized, and if all are maximized it is maximized. If they differ
+    the sum is maximized unless `direction` states otherwise, and a term of the other direction is
+    subtracted. A term is a metric, a diagnostic such as `gpu_mem`, or a value that the engine reports; if its
+    direction is unknown it stands beside the weight.
 
     Args:
-        terms: a weight above 0 for each by name, or a mapping with `weight` and `direction`.
-        name: it is recorded as `combined.name`, and of each task as `task/combined.name`.
+        terms: a weight above 0 for each name, or a mapping with `weight` and `direction`.
+        name: the value is recorded as `combined.name`, and for each task as `task/combined.name`.
         direction: see above.
-        task: the task whose value is meant; over all of them unless given.
+        task: the task of the value; by default the value is over all tasks.
 
     Raises:
-        MetricNameError: no terms, a weight that is no number above 0, or what is no task's name.
+        MetricNameError: no terms, a weight that is not a number above 0, or an invalid name of a task.
 
     >>> score = Combined({"intent.accuracy": 2, "cost": {"weight": 0.5, "direction": "minimize"}}).settled(
     ...     {"intent": "category", "reply": "sequence"})
@@ -175,53 +176,55 @@ class Combined:
                 f"combine takes a weight for each metric, {{name: weight}}, got {self.terms!r}"
             )
         for name, weight in self.terms.items():
-            _read_weight(name, weight)
+            _parse_weight(name, weight)
         if MetricName.parse(self.name) != MetricName(self.name):
             raise MetricNameError(f"combine: name is a bare word, got {self.name!r}")
         if self.task not in (None, ALL_TASKS):
             check_task(self.task)
 
     @classmethod
-    def of_mapping(cls, told: Mapping[str, Any]) -> Combined:
-        """Read `{"combine": {name: weight, ...}, "name": ..., "direction": ..., "task": ...}`.
+    def of_mapping(cls, config: Mapping[str, Any]) -> Combined:
+        """Parse `{"combine": {name: weight, ...}, "name": ..., "direction": ..., "task": ...}`.
 
         Raises:
-            MetricNameError: further keys, or as above.
+            MetricNameError: there are further keys, or as above.
         """
-        if unknown := sorted(told.keys() - {"combine", "name", "direction", "task"}):
+        if unknown := sorted(config.keys() - {"combine", "name", "direction", "task"}):
             raise MetricNameError(f"combine goes with name, direction and task, got {', '.join(unknown)}")
-        return cls(told["combine"], told.get("name", "score"), told.get("direction"), told.get("task"))
+        return cls(
+            config["combine"], config.get("name", "score"), config.get("direction"), config.get("task")
+        )
 
     @classmethod
     def of_all_outputs(cls, name: MetricName, types: Types) -> Combined:
-        """Read `combined.loss`, or `convai2/combined.loss` of one task: the sum of a metric over all outputs.
+        """Parse `combined.loss`, or `convai2/combined.loss` of one task: a metric summed over all outputs.
 
         Raises:
             UnknownMetricError: an output has no such metric.
-            MetricNameError: it names a split.
+            MetricNameError: the name has a split.
         """
         check_split(name)
         each = (place(replace(name, split=None, task=None, feature=key), types) for key in types)
         return cls({str(placed.name): 1.0 for placed in each}, name.metric, task=name.task)
 
     def settled(self, types: Types | None) -> SettledCombined:
-        """Find every term and settle the direction; see `place`.
+        """Resolve every term and the direction; see `place`.
 
         Raises:
-            ObjectiveError: a term has none, or another one than is stated.
-            MetricNameError, UnknownMetricError: a term is nothing that these outputs have, or is there twice.
+            ObjectiveError: a term has no direction, or another one than is stated.
+            MetricNameError, UnknownMetricError: these outputs have no such term, or a term is there twice.
         """
-        read = {name: _read_weight(name, weight) for name, weight in self.terms.items()}
-        terms = {name: _term(name, *told, types) for name, told in read.items()}
+        weights = {name: _parse_weight(name, weight) for name, weight in self.terms.items()}
+        terms = {name: _term(name, weight, direction, types) for name, (weight, direction) in weights.items()}
         _check_apart(terms)
         self._check_of_no_task(terms.values())
         minimized = all(term.objective is Objective.MINIMIZE for term in terms.values())
         own = Objective.MINIMIZE if minimized else Objective.MAXIMIZE
-        stated = own if self.direction is None else Objective.parse(self.direction)
-        return SettledCombined(self.name, tuple(terms.values()), stated, self.task)
+        direction = own if self.direction is None else Objective.parse(self.direction)
+        return SettledCombined(self.name, tuple(terms.values()), direction, self.task)
 
     def _check_of_no_task(self, terms: Iterable[Term]) -> None:
-        """Refuse a term that is of a row of its own in a combination of one task."""
+        """Raise if a term fixes its own row in a combination of one task."""
         for term in terms:
             if term.of_one_row and self.task not in (None, ALL_TASKS):
                 raise MetricNameError(
@@ -231,10 +234,10 @@ class Combined:
 
 
 def check_split(name: MetricName) -> None:
-    """Refuse a combination of another split than validation.
+    """Raise if a combination is of another split than validation.
 
     Raises:
-        MetricNameError: saying so.
+        MetricNameError: it is.
     """
     if name.split not in (None, VALIDATION):
         raise MetricNameError(
@@ -242,66 +245,69 @@ def check_split(name: MetricName) -> None:
         )
 
 
-def _read_weight(name: str, told: Weight) -> tuple[float, Objective | None]:
-    """Return the weight of a term, and the direction that is stated beside it."""
-    weight: Any = told
-    stated = None
-    if isinstance(told, Mapping):
-        if unknown := sorted(told.keys() - {"weight", "direction"}):
+def _parse_weight(name: str, value: Weight) -> tuple[float, Objective | None]:
+    """Return the weight of a term, and the direction beside it, if there is one."""
+    weight: Any = value
+    direction = None
+    if isinstance(value, Mapping):
+        if unknown := sorted(value.keys() - {"weight", "direction"}):
             raise MetricNameError(f"combine: {name} has a weight and a direction, got {', '.join(unknown)}")
-        weight, stated = told.get("weight"), told.get("direction")
+        weight, direction = value.get("weight"), value.get("direction")
     number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
     if not (number and math.isfinite(weight) and weight > 0):
         raise MetricNameError(
             f"combine: the weight of {name} is a number above 0, got {weight!r}; "
             "its direction gives it its sign"
         )
-    return float(weight), None if stated is None else Objective.parse(stated)
+    return float(weight), None if direction is None else Objective.parse(direction)
 
 
-def _term(text: str, weight: float, stated: Objective | None, types: Types | None) -> Term:
+def _term(text: str, weight: float, direction: Objective | None, types: Types | None) -> Term:
     name = MetricName.parse(text)
     if name.task == ALL_TASKS:
         name = replace(name, task=None)
-    if (known := diagnostic(name)) is not None:
-        stated = _agreed(name, weight, known.objective, stated)
-        return Term(name, weight, stated)
+    if (known_diagnostic := diagnostic(name)) is not None:
+        direction = _agree_on_direction(name, weight, known_diagnostic.objective, direction)
+        return Term(name, weight, direction)
     try:
         placed = place(name, types)
     except UnknownMetricError as err:
         if is_registered(name):
             raise
-        if stated is None:
+        if direction is None:
             raise UnknownMetricError(
-                f"{err}. If the engine reports it, state its direction: {_stated(name, weight)}"
+                f"{err}. If the engine reports it, state its direction: {_format_direction(name, weight)}"
             ) from None
         check_split(name)
-        return Term(name, weight, stated)
+        return Term(name, weight, direction)
     check_split(placed.name)
-    return Term(placed.name, weight, _agreed(placed.name, weight, placed.found.objective, stated), placed)
+    direction = _agree_on_direction(placed.name, weight, placed.found.objective, direction)
+    return Term(placed.name, weight, direction, placed)
 
 
-def _agreed(name: MetricName, weight: float, known: Objective | None, stated: Objective | None) -> Objective:
-    objective = stated if known is None else known
+def _agree_on_direction(
+    name: MetricName, weight: float, own: Objective | None, direction: Objective | None
+) -> Objective:
+    objective = direction if own is None else own
     if objective is None:
         raise ObjectiveError(
             f"combine: {name} has no direction, so that it has no sign here; state one: "
-            f"{_stated(name, weight)}"
+            f"{_format_direction(name, weight)}"
         )
-    if stated not in (None, objective):
-        raise ObjectiveError(f"combine: {name} is to {objective.value}, but direction says {stated}")
+    if direction not in (None, objective):
+        raise ObjectiveError(f"combine: {name} is to {objective.value}, but direction says {direction}")
     return objective
 
 
-def _stated(name: MetricName, weight: float) -> str:
+def _format_direction(name: MetricName, weight: float) -> str:
     return f"{{{name}: {{weight: {weight:g}, direction: minimize}}}} or maximize"
 
 
 def _check_apart(terms: Mapping[str, Term]) -> None:
-    """Refuse one value under two names.
+    """Raise if one value stands under two names.
 
     Raises:
-        MetricNameError: naming both.
+        MetricNameError: with both names.
     """
     for (one, term), (other, same) in combinations(terms.items(), 2):
         if term.name == same.name:

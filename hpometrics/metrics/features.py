@@ -1,4 +1,4 @@
-"""Output features: what a model predicts, with its facts, and the kinds of output it shows."""
+"""Output features, which describe what a model predicts, and the types of output that metrics read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CLUSTERS = "clusters"
 
 
 class InputType(StrEnum):
-    """Which output of a model a metric reads."""
+    """The output of a model that a metric reads."""
 
     PREDICTIONS = "predictions"
     PROBABILITIES = "probabilities"
@@ -42,15 +42,15 @@ PROBABILITIES = InputType.PROBABILITIES
 LOGITS = InputType.LOGITS
 
 
-_SHOWN = frozenset({"num_classes", "num_labels", "size", "horizon", "vocab_size", "num_items"})
-"""Facts that a tensor shows by its shape where they are not given."""
+_FROM_SHAPE = frozenset({"num_classes", "num_labels", "size", "horizon", "vocab_size", "num_items"})
+"""Facts that follow from the shape of a tensor if they are left out."""
 
 
 @dataclass(frozen=True)
 class OutputFeature:
-    """What a model predicts. Facts that a tensor shows by its shape may be left out.
+    """What a model predicts. Facts that follow from the shape of a tensor may be left out.
 
-    `str()` gives what `parse_feature` reads: `category(num_classes=10)`.
+    `str()` returns the form that `parse_feature` reads: `category(num_classes=10)`.
     """
 
     type: ClassVar[str]
@@ -62,34 +62,34 @@ class OutputFeature:
             if f.repr and getattr(self, f.name) != f.default
         ]
         return self.type + (
-            f"({', '.join(f'{name}={_printed(value)}' for name, value in facts)})" if facts else ""
+            f"({', '.join(f'{name}={_format_value(value)}' for name, value in facts)})" if facts else ""
         )
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Its type and facts by name, without side data and what is left to the shape of a tensor."""
-        told = {f.name: getattr(self, f.name) for f in fields(self) if f.repr}
+        """Its type and facts by name, without side data and facts that follow from the shape of a tensor."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.repr}
         return {
             "type": self.type,
-            **{name: value for name, value in told.items() if value is not None or name not in _SHOWN},
+            **{name: value for name, value in values.items() if value is not None or name not in _FROM_SHAPE},
         }
 
     def refuse_other(self, facts: Mapping[str, Any], reader: str) -> None:
-        """Refuse to mix with what was measured of another output; a fact that is not told is no matter.
+        """Raise if the facts are those of another output; a fact that is missing does not matter.
 
         Raises:
-            StateError: naming both outputs by the facts that differ, and the reader of this one.
+            StateError: with the facts of both outputs that differ, and the reader of this one.
         """
         own = {"type": self.type, **{k: v for k, v in self.facts.items() if facts.get(k, v) != v}}
         other = {key: facts.get(key, value) for key, value in own.items()}
         if own != other:
             raise StateError(
-                f"what was measured of {_called(other)} does not fit {reader} of {_called(own)}; "
+                f"what was measured of {_format_facts(other)} does not fit {reader} of {_format_facts(own)}; "
                 "give both the same output="
             )
 
     def _plain(self, name: str) -> Any:
-        """Return a fact; a number of NumPy's becomes one of Python's, which states and files can have."""
+        """Return a fact, with a NumPy number as a Python one, which can stand in states and files."""
         value = getattr(self, name)
         if isinstance(value, Real) and type(value).__module__ != "builtins":
             value = int(value) if isinstance(value, Integral) else float(value)
@@ -114,12 +114,12 @@ class OutputFeature:
             )
 
 
-def _called(facts: Mapping[str, Any]) -> str:
-    told = ", ".join(f"{name}={_printed(value)}" for name, value in facts.items() if name != "type")
-    return f"{facts['type']}({told})" if told else str(facts["type"])
+def _format_facts(facts: Mapping[str, Any]) -> str:
+    values = ", ".join(f"{name}={_format_value(value)}" for name, value in facts.items() if name != "type")
+    return f"{facts['type']}({values})" if values else str(facts["type"])
 
 
-def _printed(value: object) -> str:
+def _format_value(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -127,7 +127,7 @@ def _printed(value: object) -> str:
 class Binary(OutputFeature):
     """One yes or no per row, predicted 1 when its probability exceeds `threshold`.
 
-    Rows whose target is `ignore_index` count for nothing.
+    Rows whose target is `ignore_index` do not count.
 
     Shape: logits, probabilities, predictions, target (N,).
     """
@@ -143,7 +143,7 @@ class Binary(OutputFeature):
 
 @dataclass(frozen=True)
 class Category(OutputFeature):
-    """One class of several per row. Rows whose target is `ignore_index` count for nothing.
+    """One class of several per row. Rows whose target is `ignore_index` do not count.
 
     Shape: logits, probabilities (N, C); predictions, target (N,) int in [0, C).
     """
@@ -161,8 +161,8 @@ class Category(OutputFeature):
 class Set(OutputFeature):
     """Any number of labels per row (multilabel), each predicted when its probability exceeds `threshold`.
 
-    A label whose target is `ignore_index` is not known: it counts for nothing in its row, as if it were not
-    there. A row of which no label is known counts for nothing.
+    A label whose target is `ignore_index` is unknown and does not count in its row, as if it were absent. A
+    row whose labels are all unknown does not count.
 
     Shape: logits, probabilities, predictions, target (N, L).
     """
@@ -209,7 +209,7 @@ class Timeseries(OutputFeature):
 
 @dataclass(frozen=True)
 class Sequence(OutputFeature):
-    """A token per position. Positions whose target is `ignore_index` count for nothing.
+    """A token per position. Positions whose target is `ignore_index` do not count.
 
     Shape: logits, probabilities (N, T, V); predictions, target (N, T) int.
     """
@@ -248,33 +248,33 @@ class Ranking(OutputFeature):
     """Scores of items per user (or per query); a relevant item should rank high.
 
     Each user with a relevant item counts once in an average. Seen items are not ranked unless `items=` names
-    them, equal scores rank in the order of their columns, and -inf says that an item is no candidate.
+    them, equal scores rank in the order of their columns, and -inf means that an item is not a candidate.
 
-    Shape: logits (scores) (users, items); target (users, items), sparse or lists of item ids. Beside a list
-    of candidates, `items` (users, candidates) of item ids, both are (users, candidates). Side data is given
+    Shape: logits (scores) (users, items); target (users, items), sparse or lists of item ids. With a list of
+    candidates, `items` (users, candidates) of item ids, both are (users, candidates). Side data is passed
     here, once:
 
     Args:
         num_items: the size of the catalogue.
-        num_users: users in training; where left out, the rows of `seen`.
+        num_users: the number of users in training; by default the rows of `seen`.
         relevance_threshold: items whose grade is above it are relevant.
-        unjudged: the grade of an item that was to be judged and was not, such as the -1 of TREC; for `bpref`,
-            `infap` and `judged`. To all others it is not relevant.
-        empty: what a user without a relevant item counts for metrics of relevant items: `skip`, nothing, as
+        unjudged: the grade of an item that should have been judged and was not, such as the -1 of TREC; for
+            `bpref`, `infap` and `judged`. For all other metrics the item is not relevant.
+        empty: the value of a user without a relevant item, for metrics of relevant items: `skip`, none, as
             in WarpRec and RecBole, or `neg`, 0, as in trec_eval, ir_measures, ranx and torchmetrics. Areas
-            such as `auc`, and `fall_out`, have no value of such a user and skip it.
-        num_negatives: so many items that are neither relevant nor seen are drawn for each user, and only they
-            and the relevant ones are ranked (sampled evaluation).
-        seed: of that draw.
-        per_user: whether the value of each user is kept, see `MetricCollection.per_user`.
+            such as `auc`, and `fall_out`, have no value for such a user and skip it.
+        num_negatives: the number of items, neither relevant nor seen, that are sampled for each user; only
+            they and the relevant items are ranked (sampled evaluation).
+        seed: the seed of that sample.
+        per_user: whether the value of each user is stored, see `MetricCollection.per_user`.
         seen: training interactions, users x items (dense, sparse, lists of ids), masked out; needs `users=`.
-        item_popularity: (items,) interactions of each item; where left out, counted from `seen`.
+        item_popularity: (items,) interactions of each item; by default counted from `seen`.
         item_groups, user_groups: (items,), (users,) whole numbers from 0; -1 where unknown.
         item_features: (items, features).
-        propensity: (items,) the chance that a relevant item is observed, in (0, 1]; where left out, estimated
+        propensity: (items,) the chance that a relevant item is observed, in (0, 1]; by default estimated
             from the popularity.
-        made_by: the function that gave this output, see `make_output`; a pickle then holds the function in
-            the place of the side data.
+        made_by: the function that returned this output, see `make_output`; a pickle then has the function in
+            place of the side data.
     """
 
     type: ClassVar[str] = RANKING
@@ -331,17 +331,17 @@ class Ranking(OutputFeature):
 
     def __reduce__(self) -> tuple[Any, ...]:
         facts = {f.name: getattr(self, f.name) for f in fields(self) if f.repr or self.made_by is None}
-        return (_remade, (self.made_by, facts)) if self.made_by else (_restored, (facts,))
+        return (_remake, (self.made_by, facts)) if self.made_by else (_restore, (facts,))
 
 
-def _restored(facts: Mapping[str, Any]) -> Ranking:
+def _restore(facts: Mapping[str, Any]) -> Ranking:
     return Ranking(**facts)
 
 
-def _remade(make: Callable[[], Any], facts: Mapping[str, Any]) -> OutputFeature:
-    made = make_output(make)
-    stated = {name: getattr(made, name) for name in facts}
-    return made if stated == facts else replace(made, **facts)
+def _remake(make: Callable[[], Any], facts: Mapping[str, Any]) -> OutputFeature:
+    output = make_output(make)
+    own = {name: getattr(output, name) for name in facts}
+    return output if own == facts else replace(output, **facts)
 
 
 @dataclass(frozen=True)
@@ -360,14 +360,14 @@ class Audio(OutputFeature):
 
 @dataclass(frozen=True)
 class Boxes(OutputFeature):
-    """Objects found in pictures. Shape: predictions, target N mappings of tensors, as in torchvision."""
+    """Objects in pictures. Shape: predictions, target N mappings of tensors, as in torchvision."""
 
     type: ClassVar[str] = BOXES
 
 
 @dataclass(frozen=True)
 class Mask(OutputFeature):
-    """A class per pixel. Pixels whose target is `ignore_index` count for nothing.
+    """A class per pixel. Pixels whose target is `ignore_index` do not count.
 
     Shape: logits, probabilities (N, C, height, width); predictions, target (N, height, width) int.
     """
@@ -383,7 +383,7 @@ class Mask(OutputFeature):
 
 @dataclass(frozen=True)
 class Clusters(OutputFeature):
-    """A group per row, its number without meaning. Shape: predictions, target (N,) int."""
+    """A group per row, whose number has no meaning. Shape: predictions, target (N,) int."""
 
     type: ClassVar[str] = CLUSTERS
 
@@ -403,7 +403,7 @@ def check_feature_type(name: str) -> str:
     """Return `name` if it is a feature type.
 
     Raises:
-        MetricInputError: it is not; the message lists all of them.
+        MetricInputError: it is not; the message lists all types.
     """
     if name not in FEATURES:
         close = get_close_matches(str(name), FEATURES, 1)
@@ -413,10 +413,10 @@ def check_feature_type(name: str) -> str:
 
 
 def parse_feature(text: Output) -> OutputFeature:
-    """Read `category`, `category(num_classes=10)` or `binary(threshold=0.3)`; of a function, what it gives.
+    """Parse `category`, `category(num_classes=10)` or `binary(threshold=0.3)`, or the result of a function.
 
     Raises:
-        MetricInputError: no such feature, or no such fact of it.
+        MetricInputError: there is no such feature, or it has no such fact.
     """
     if isinstance(text, OutputFeature):
         return text
@@ -433,29 +433,29 @@ def parse_feature(text: Output) -> OutputFeature:
     if str(name.bare) != str(name) or name.k is not None:
         raise MetricInputError(f"{text!r}: an output feature has no split, task, feature or @k")
     feature = FEATURES[check_feature_type(name.metric)]
-    known = [f.name for f in fields(feature) if f.repr]
+    names = [f.name for f in fields(feature) if f.repr]
     for key, _ in name.params:
-        if key not in known:
+        if key not in names:
             raise MetricInputError(
-                f"{feature.type} has no {key!r}; it knows {', '.join(known) or 'no facts'}"
+                f"{feature.type} has no {key!r}; it knows {', '.join(names) or 'no facts'}"
             )
     return feature(**dict(name.params))
 
 
 @cache
 def make_output(make: Callable[[], OutputFeature | str]) -> OutputFeature:
-    """Call a function that gives an output; once per process, however often it is asked for.
+    """Call a function that returns an output, once per process however often it is needed.
 
-    A `Ranking` made so pickles as the function: where it arrives, the function is called, and side data of
-    any size are read there, as the data to train on are, and do not travel.
+    A `Ranking` made in this way pickles as the function, which is called where it is unpickled. So side data
+    of any size are read there, as the training data are, and are not part of the pickle.
 
     Raises:
-        MetricInputError: it gives something else.
+        MetricInputError: it returns something else.
     """
-    made = make()
-    if not isinstance(made, (OutputFeature, str)):
+    result = make()
+    if not isinstance(result, (OutputFeature, str)):
         raise MetricInputError(
-            f"a function as output= gives an output such as Ranking(seen=...), got {type(made).__name__}"
+            f"a function as output= gives an output such as Ranking(seen=...), got {type(result).__name__}"
         )
-    output = parse_feature(made)
+    output = parse_feature(result)
     return replace(output, made_by=make) if isinstance(output, Ranking) else output
