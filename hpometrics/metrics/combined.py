@@ -15,7 +15,6 @@ from .registry.lookup import is_registered
 from .registry.names import MetricName
 from .registry.scope import ALL_TASKS, COMBINED, VALIDATION, Placed, Types, check_task, place
 
-
 Weight = float | Mapping[str, Any]
 """A number above 0, or `{"weight": 0.5, "direction": "minimize"}` for a value that has no direction."""
 

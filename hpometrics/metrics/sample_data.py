@@ -1,4 +1,4 @@
-"""Draws: random batches of any feature, right but for a stated share of noise."""
+"""Random sample batches of any output feature, with a chosen share of wrong answers."""
 
 from __future__ import annotations
 
@@ -65,41 +65,41 @@ OUTPUTS: Mapping[str, OutputFeature] = {
     MASK: Mask(4),
     RANKING: _rankings(),
 }
-"""The output that the laws draw for a feature type; one without facts where none is listed."""
+"""The output for which the laws draw batches of a feature type; without facts if it is not listed."""
 
 
 def draw(output: OutputFeature, rows: int, noise: float = 0.3, seed: int = 0) -> Batch:
-    """Draw a batch of a sure model that is right, but for a share `noise` of its answers, which are random.
+    """Draw a batch of a confident model whose answers are right, but for a random share `noise` of them.
 
     Returns:
-        Keyword arguments for `update`: `logits` where the feature has any, else `predictions`, and `target`.
+        Keyword arguments for `update`: `logits` if the feature has any, else `predictions`, and `target`.
 
     Raises:
-        MetricInputError: there is no recipe for the feature; give `Subject` a draw of its own.
+        MetricInputError: the feature has no recipe; pass a `draw` to `Subject`.
     """
     recipe = _RECIPES.get(output.type)
     if recipe is None:
         raise MetricInputError(
-            f"no batch can be drawn for a {output.type} output; give Subject(..., draw=) of your own"
+            f"no batch can be draw_seeded for a {output.type} output; give Subject(..., draw=) of your own"
         )
     return recipe(output, rows, noise, torch.Generator().manual_seed(seed))
 
 
 def draw_of(cls: type[Metric]) -> Draw:
-    """Where batches for a metric come from: its own static method `draw_batch`, or the usual `draw`."""
+    """Return the function that draws batches for a metric: its own `draw_batch`, or the usual `draw`."""
     own = getattr(cls, "draw_batch", None)
     return draw if own is None else _seeded(own)
 
 
 @cache
 def _seeded(own: Callable[..., Batch]) -> Draw:
-    """One draw for all metrics that share a method, so that they can be told to measure the same batches."""
+    """Return one function for all metrics that share a method, which then draw equal batches."""
 
-    def drawn(output: OutputFeature, rows: int, noise: float = 0.3, seed: int = 0) -> Batch:
+    def draw_seeded(output: OutputFeature, rows: int, noise: float = 0.3, seed: int = 0) -> Batch:
         batch: Batch = own(output, rows, noise, torch.Generator().manual_seed(seed))
         return batch
 
-    return drawn
+    return draw_seeded
 
 
 def size_of(batch: Batch) -> int:
@@ -108,7 +108,7 @@ def size_of(batch: Batch) -> int:
 
 
 def rows_of(batch: Batch, index: slice | Tensor) -> Batch:
-    """Take some rows of a batch: of its tensors and of its lists."""
+    """Return some rows of a batch: of its tensors and of its lists."""
     return {name: _entries(value, index) for name, value in batch.items()}
 
 
@@ -119,7 +119,7 @@ def _entries(value: Any, index: slice | Tensor) -> Any:
 
 
 def cut(batch: Batch, sizes: Iterable[int]) -> list[Batch]:
-    """Cut a batch into consecutive ones of these sizes."""
+    """Split a batch into consecutive batches of these sizes."""
     ends = [0, *itertools.accumulate(sizes)]
     return [rows_of(batch, slice(start, end)) for start, end in itertools.pairwise(ends)]
 
@@ -167,34 +167,34 @@ def _vector(output: OutputFeature, rows: int, noise: float, random: torch.Genera
 
 
 def _values(shape: tuple[int, ...], noise: float, random: torch.Generator) -> Batch:
-    """Positive values around 200: squares of their errors do not fit into half precision."""
+    """Draw positive values around 200, whose squared errors do not fit into half precision."""
     target, guess = 100 + 200 * _uniform((2, *shape), random)
     return {"predictions": torch.where(_uniform(shape, random) < noise, guess, target), "target": target}
 
 
 def _mask(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-    """Pictures of 6 x 5 pixels, in blocks of two rows of pixels."""
+    """Draw pictures of 6 x 5 pixels, in blocks of two rows of pixels."""
     classes = getattr(output, "num_classes", None) or 4
     target = torch.randint(classes, (rows, 3, 5), generator=random).repeat_interleave(2, 1)
     guess = torch.randint(classes, (rows, 6, 5), generator=random)
     answer = torch.where(_uniform(target.shape, random) < noise, guess, target)
     logits = 0.5 * torch.randn(rows, classes, 6, 5, generator=random, dtype=torch.float64)
-    shown = torch.nn.functional.one_hot(answer, classes).movedim(-1, 1)
-    return {"logits": logits + 8 * shown, "target": target}
+    one_hot = torch.nn.functional.one_hot(answer, classes).movedim(-1, 1)
+    return {"logits": logits + 8 * one_hot, "target": target}
 
 
 def _clusters(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-    """Return the groups of the target under other numbers."""
+    """Draw groups, with the groups of the target under other numbers."""
     target, guess = torch.randint(4, (2, rows), generator=random)
-    found = torch.where(_uniform((rows,), random) < noise, guess, target)
-    return {"predictions": torch.tensor([7, -3, 10**12, 0])[found], "target": target}
+    answer = torch.where(_uniform((rows,), random) < noise, guess, target)
+    return {"predictions": torch.tensor([7, -3, 10**12, 0])[answer], "target": target}
 
 
 def _ranking(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-    """Up to three items are relevant to a user, popular or not; a wrong answer recommends what is popular.
+    """Draw up to three relevant items per user, popular or not; a wrong answer recommends popular items.
 
-    Users of odd number are answered wrongly more often. Scores are multiples of 1/64, which half precision
-    holds.
+    Wrong answers are more frequent for users of odd number. Scores are multiples of 1/64, which are exact in
+    half precision.
     """
     users = torch.arange(rows) % _USERS
     grades = torch.randint(1, 4, (rows, 3), generator=random)

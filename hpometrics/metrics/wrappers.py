@@ -1,4 +1,4 @@
-"""Wrapped metrics: a torchmetrics.Metric, whose parts are merged as torchmetrics would merge ranks."""
+"""AdaptedMetric metrics: a torchmetrics.Metric, whose parts are merged as torchmetrics would merge ranks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .features import InputType
 from .metric import NOTHING_MEASURED, MeanMetric, Metric
 
 
-class Wrapped(Metric):
+class AdaptedMetric(Metric):
     """A metric whose facts belong to the object, not to its class."""
 
     objective: Objective | None  # type: ignore[misc]
@@ -34,14 +34,14 @@ class Wrapped(Metric):
 
     @classmethod
     def _settle_facts(cls) -> None:
-        """Leave the class alone."""
+        """Do nothing, as the facts are those of the object."""
 
     def get_objective(self) -> Objective | None:  # type: ignore[override]
-        """Return which way is better; None if it was said to have no direction."""
+        """Return the direction in which values are better; None if it has none."""
         return self.objective
 
     def get_inputs(self) -> InputType:  # type: ignore[override]
-        """Return which model output it reads."""
+        """Return the model output that it reads."""
         return self.inputs
 
     @property
@@ -51,24 +51,24 @@ class Wrapped(Metric):
 
     @property
     def source(self) -> Any:
-        """What it wraps, as far as it tells whether two may merge."""
+        """The class of the source, which must be the same for two metrics to merge."""
         return None
 
     def merge(self, other: Metric) -> None:
-        """Take in what another one has measured; the other one stays as it is.
+        """Merge the state of another metric, which does not change.
 
         Raises:
             StateError: the other one wraps something else.
         """
-        if isinstance(other, Wrapped) and (self.name, self.source) != (other.name, other.source):
+        if isinstance(other, AdaptedMetric) and (self.name, self.source) != (other.name, other.source):
             raise StateError(f"{self.name} merges only with its own kind, got {other.name}")
         super().merge(other)
 
-    def picked(self, result: Any) -> Any:
-        """Take the component of a result, if one was named.
+    def select_component(self, result: Any) -> Any:
+        """Return the component of a result; without a component the result itself.
 
         Raises:
-            MetricInputError: there is no such component; the message lists what there is.
+            MetricInputError: there is no such component; the message lists the components.
         """
         if self.component is None:
             return result
@@ -76,24 +76,24 @@ class Wrapped(Metric):
             return result[self.component]
         except (KeyError, IndexError, TypeError) as err:
             raise MetricInputError(
-                f"{self.name} has no component {self.component!r}; its result is {_listing(result)}"
+                f"{self.name} has no component {self.component!r}; its result is {_describe(result)}"
             ) from err
 
     def scalar(self, result: Any) -> Tensor:
-        """Take the one number of a result; nan gets a reason.
+        """Return the one number of a result; nan gets a reason.
 
         Raises:
-            MetricInputError: there are several numbers, or none; the message lists what there is.
+            MetricInputError: the result has several numbers, or none; the message describes it.
         """
-        picked = self.picked(result)
-        number = _number(picked)
+        part = self.select_component(result)
+        number = _number(part)
         if number is None:
-            first = next(iter(picked), 0) if isinstance(picked, Mapping) else 0
-            several = hasattr(picked, "__len__") and not isinstance(picked, str)
+            first = next(iter(part), 0) if isinstance(part, Mapping) else 0
+            several = hasattr(part, "__len__") and not isinstance(part, str)
             todo = (
                 f"say which is its value, as in component={first!r}" if several else "a value is one number"
             )
-            raise MetricInputError(f"{self.name} gives {_listing(picked)}; {todo}")
+            raise MetricInputError(f"{self.name} gives {_describe(part)}; {todo}")
         return self.undefined(f"the wrapped {self.name} gave nan") if number.isnan() else number
 
 
@@ -106,8 +106,8 @@ def _number(value: Any) -> Tensor | None:
     return tensor.detach().reshape(()) if tensor.numel() == 1 else None
 
 
-def _listing(result: Any) -> str:
-    """What a result consists of, in words."""
+def _describe(result: Any) -> str:
+    """Describe the parts of a result."""
     if isinstance(result, Mapping):
         return f"a dict of {', '.join(map(str, result))}"
     if isinstance(result, list | tuple):
@@ -118,11 +118,11 @@ def _listing(result: Any) -> str:
 
 Function = Callable[..., Any]
 Rows = Tensor | list[Any]
-"""The rows of a batch; texts, and the references of a row, come as a list."""
+"""The rows of a batch; texts, and the references of a row, are a list."""
 
 
-class PooledFunction(Wrapped):
-    """A function of all rows of the epoch; they are copied batch by batch and kept, texts as JSON lines."""
+class PooledFunction(AdaptedMetric):
+    """A function of all rows of the epoch, which are copied and stored by batch, texts as JSON lines."""
 
     preds: list[Tensor]
     target: list[Tensor]
@@ -136,13 +136,13 @@ class PooledFunction(Wrapped):
         self.add_state("texts", [], dist_reduce_fx="cat")
 
     def update(self, preds: Rows, target: Rows) -> None:
-        """Keep a copy of the rows.
+        """Store a copy of the rows.
 
         Raises:
-            MetricInputError: they are of another width than those kept, or neither tensors nor texts.
+            MetricInputError: the rows differ in width from the stored ones, or are neither tensors nor texts.
         """
         if isinstance(preds, Tensor) and isinstance(target, Tensor):
-            self._keep(preds, target)
+            self._store(preds, target)
             return
         line = f"{json.dumps([preds, target], default=self._refuse)}\n".encode()
         self.texts.append(torch.tensor(np.frombuffer(line, dtype=np.uint8), device=self.device))
@@ -153,12 +153,12 @@ class PooledFunction(Wrapped):
             "a value per row (per_row=True), or write a torchmetrics.Metric"
         )
 
-    def _keep(self, preds: Tensor, target: Tensor) -> None:
-        for kept, rows in ((self.preds, preds), (self.target, target)):
-            if kept and kept[0].shape[1:] != rows.shape[1:]:
+    def _store(self, preds: Tensor, target: Tensor) -> None:
+        for stored, rows in ((self.preds, preds), (self.target, target)):
+            if stored and stored[0].shape[1:] != rows.shape[1:]:
                 raise MetricInputError(
                     f"{self.name} pools the rows of an epoch, which have one shape: the rows before had "
-                    f"{tuple(kept[0].shape[1:])}, these have {tuple(rows.shape[1:])}"
+                    f"{tuple(stored[0].shape[1:])}, these have {tuple(rows.shape[1:])}"
                 )
         self.preds.append(preds.clone())
         self.target.append(target.clone())
@@ -166,23 +166,23 @@ class PooledFunction(Wrapped):
     def compute(self) -> Tensor:
         """Call the function once, on all rows."""
         if len(self.texts) > 0:
-            return self._value(*_read_texts(dim_zero_cat(self.texts)))
+            return self._value(*_parse_texts(dim_zero_cat(self.texts)))
         if len(self.preds) > 0:
             return self._value(dim_zero_cat(self.preds), dim_zero_cat(self.target))
         return self.undefined(NOTHING_MEASURED)
 
     def _value(self, preds: Rows, target: Rows) -> Tensor:
-        return self.scalar(_called(self.function, preds, target, self.target_first))
+        return self.scalar(_call(self.function, preds, target, self.target_first))
 
     def merge_own(self, state: Mapping[str, Any], updates: int) -> None:
-        """Append the rows of another one."""
+        """Append the rows of another metric."""
         for name in self._defaults:
             getattr(self, name).extend(rows.to(self.device) for rows in state[name])
         self.count_updates(updates)
 
 
-class RowFunction(Wrapped, MeanMetric):
-    """The mean of a function's values, one per row."""
+class RowFunction(AdaptedMetric, MeanMetric):
+    """The mean of the values of a function, one per row."""
 
     def __init__(self, function: Function, target_first: bool, **facts: Any) -> None:
         super().__init__(**facts)
@@ -192,9 +192,9 @@ class RowFunction(Wrapped, MeanMetric):
         """Call the function on the rows of a batch.
 
         Raises:
-            MetricInputError: it does not give one value per row.
+            MetricInputError: it does not return one value per row.
         """
-        value = as_tensor(self.picked(_called(self.function, preds, target, self.target_first)))
+        value = as_tensor(self.select_component(_call(self.function, preds, target, self.target_first)))
         if value.shape != (len(target),):
             raise MetricInputError(
                 f"{self.name} with per_row=True gives one value for each of {len(target)} rows, "
@@ -203,13 +203,13 @@ class RowFunction(Wrapped, MeanMetric):
         return value.to(target.device) if isinstance(target, Tensor) else value
 
 
-def _read_texts(lines: Tensor) -> tuple[list[Any], list[Any]]:
-    """Return the texts that were predicted and the right ones, of all batches."""
+def _parse_texts(lines: Tensor) -> tuple[list[Any], list[Any]]:
+    """Return the predicted texts and the right ones, of all batches."""
     batches = [json.loads(line) for line in lines.cpu().numpy().tobytes().splitlines()]
     return [row for preds, _ in batches for row in preds], [row for _, target in batches for row in target]
 
 
-def _called(function: Function, preds: Rows, target: Rows, target_first: bool) -> Any:
+def _call(function: Function, preds: Rows, target: Rows, target_first: bool) -> Any:
     return function(_array(target), _array(preds)) if target_first else function(preds, target)
 
 
@@ -222,30 +222,30 @@ def _array(rows: Rows) -> Any:
 Part = dict[str, dict[str, Any]]
 
 _REFUSALS = (ValueError, TypeError, RuntimeError, LookupError, AttributeError)
-"""What torchmetrics raises for a batch it cannot take."""
+"""The errors that torchmetrics raises for a batch that it cannot measure."""
 
 
-class WrappedMetric(Wrapped):
-    """A torchmetrics.Metric; what is merged in stays apart until `compute` joins it as if it were a rank."""
+class WrappedMetric(AdaptedMetric):
+    """A torchmetrics.Metric; merged parts are stored apart until `compute` joins them like ranks."""
 
     _parts: list[Part]
 
     def __init__(self, inner: torchmetrics.Metric, **facts: Any) -> None:
         super().__init__(**facts)
         self.inner = inner.clone()
-        self._forget()
+        self._reset_inner()
         for _, module in _metrics_in(self.inner):
             module._to_sync = False  # this metric gathers the parts of all ranks itself
             module.persistent(False)  # and saves them
 
     def update(self, preds: Rows, target: Rows, **extras: Any) -> None:
-        """Hand over a batch, copied if the wrapped metric keeps rows.
+        """Update the wrapped metric with a batch, copied if the metric stores rows.
 
         Raises:
-            MetricInputError: the wrapped metric refuses it; the state stays as it was.
+            MetricInputError: the wrapped metric refuses the batch; the state does not change.
         """
         if any(isinstance(state, list) for _, m in _metrics_in(self.inner) for state in m._defaults.values()):
-            preds, target, extras = _owned(preds), _owned(target), _owned(extras)
+            preds, target, extras = _copy_batch(preds), _copy_batch(target), _copy_batch(extras)
         before = self.snapshot()
         try:
             self.inner.update(preds, target, **extras)
@@ -254,14 +254,14 @@ class WrappedMetric(Wrapped):
             raise MetricInputError(f"{self.name} refused the batch: {err}") from err
 
     def compute(self) -> Tensor:
-        """Take the wrapped metric's value over everything measured here, merged in, and on other ranks."""
+        """Compute the value of the wrapped metric over its own, merged and other ranks' parts."""
         parts = self._parts_of_all_ranks()
         if not parts:
             return self.undefined(NOTHING_MEASURED)
         if world_size() == 1 and not self._parts:
             return self.scalar(self.inner.compute())
         joined = self.inner.clone()
-        _write(joined, _joined(joined, parts, self))
+        _write(joined, _join_parts(joined, parts, self))
         return self.scalar(joined.compute())
 
     @property
@@ -271,7 +271,7 @@ class WrappedMetric(Wrapped):
 
     @property
     def reader(self) -> Callable[..., Any]:
-        """The wrapped `update` says which extras it wants."""
+        """The wrapped `update`, whose signature names the extras that it reads."""
         return type(self.inner).update
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -283,41 +283,41 @@ class WrappedMetric(Wrapped):
         return alone.compute()
 
     def own_state(self) -> dict[str, Any]:
-        """Return everything measured here and merged in, a part for each."""
-        own = _read(self.inner)
-        is_updated = any(read["updates"] for read in own.values())  # a wrapper itself counts none
+        """Return all own and merged parts."""
+        own = _parts_in(self.inner)
+        is_updated = any(part["updates"] for part in own.values())  # a wrapper itself counts none
         return {"parts": [*self._parts, *([own] if is_updated else [])]}
 
     def merge_own(self, state: Mapping[str, Any], updates: int) -> None:
-        """Keep the parts of another one beside what is measured here."""
+        """Store the parts of another metric beside the own ones."""
         self._parts = [*self._parts, *state["parts"]]
         self.count_updates(updates)
 
     def snapshot(self) -> dict[str, Any]:
-        """What `restore` takes back."""
-        return {"parts": self._parts, "inner": _read(self.inner)}
+        """Return the state for `restore`."""
+        return {"parts": self._parts, "inner": _parts_in(self.inner)}
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Put back what `snapshot` gave."""
+        """Set the state back to that of `snapshot`."""
         self._parts = snapshot["parts"]
         _write(self.inner, snapshot["inner"])
 
     def reset(self) -> None:
-        """Forget everything measured."""
+        """Drop everything measured."""
         super().reset()
-        self._forget()
+        self._reset_inner()
 
     def get_extra_state(self) -> dict[str, Any]:
-        """What `state_dict` holds: the parts, as plain tensors."""
+        """Return the part of `state_dict` beside the states of `add_state`: the parts as plain tensors."""
         return {**super().get_extra_state(), **self.own_state()}
 
     def set_extra_state(self, state: Any) -> None:
-        """Load what `get_extra_state` gave."""
+        """Load the result of `get_extra_state`."""
         super().set_extra_state(state)
-        self._forget()
+        self._reset_inner()
         self._parts = list(state["parts"])
 
-    def _forget(self) -> None:
+    def _reset_inner(self) -> None:
         self._parts = []
         with torch.inference_mode(False):
             self.inner.reset()
@@ -334,15 +334,15 @@ class WrappedMetric(Wrapped):
 
 
 def _metrics_in(inner: torchmetrics.Metric) -> Iterator[tuple[str, torchmetrics.Metric]]:
-    """Yield the metric and those inside it, by path."""
+    """Yield the metric and all metrics inside it, by path."""
     for path, module in inner.named_modules():
         if isinstance(module, torchmetrics.Metric):
             yield path, module
 
 
-def _read(inner: torchmetrics.Metric) -> Part:
+def _parts_in(inner: torchmetrics.Metric) -> Part:
     return {
-        path: {"updates": m._update_count, "states": {k: _copied(getattr(m, k)) for k in m._defaults}}
+        path: {"updates": m._update_count, "states": {k: _copy_state(getattr(m, k)) for k in m._defaults}}
         for path, m in _metrics_in(inner)
     }
 
@@ -355,21 +355,21 @@ def _write(inner: torchmetrics.Metric, part: Part) -> None:
             setattr(module, name, value)
 
 
-def _owned(rows: Any) -> Any:
+def _copy_batch(rows: Any) -> Any:
     """Copy the tensors of a batch, also those in lists and mappings."""
     if isinstance(rows, Tensor):
         return rows.clone()
     if isinstance(rows, Mapping):
-        return {name: _owned(value) for name, value in rows.items()}
-    return [_owned(value) for value in rows] if isinstance(rows, list) else rows
+        return {name: _copy_batch(value) for name, value in rows.items()}
+    return [_copy_batch(value) for value in rows] if isinstance(rows, list) else rows
 
 
-def _copied(state: Tensor | list[Tensor]) -> Tensor | list[Tensor]:
+def _copy_state(state: Tensor | list[Tensor]) -> Tensor | list[Tensor]:
     return list(state) if isinstance(state, list) else state.clone()  # rows in a list are never written to
 
 
-def _joined(inner: torchmetrics.Metric, parts: list[Part], owner: Metric) -> Part:
-    """One part of several, each state joined by its own reduction."""
+def _join_parts(inner: torchmetrics.Metric, parts: list[Part], owner: Metric) -> Part:
+    """Join several parts to one, each state by its own reduction."""
     if len(parts) == 1:
         return parts[0]
     try:
