@@ -1,4 +1,4 @@
-"""AdaptedMetric metrics: a torchmetrics.Metric, whose parts are merged as torchmetrics would merge ranks."""
+"""The metrics that `as_metric` creates around a function or a torchmetrics.Metric."""
 
 from __future__ import annotations
 
