@@ -19,7 +19,7 @@ from ._validation import Gate, NonFinite, batch_of, reads_pairs
 from .aggregation import Average, Measured, RowValues, mask_unknown_labels, weighed, weighed_rows
 from .batch import Outputs
 from .features import FEATURES, InputType, OutputFeature
-from .registry.facts import settle_facts, unstated
+from .registry.facts import write_facts, unstated
 from .registry.register import printed_name, registered_types
 from .statistics.statistic import Statistic
 from .statistics.totals import Sums, WeightedMean
@@ -65,7 +65,7 @@ class Metric(Keeper):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Create a metric; an unpickled one may be the first of its class in a process."""
-        cls._settle_facts()
+        cls._write_facts()
         return super().__new__(cls)
 
     def __init__(self, **kwargs: Any) -> None:
@@ -74,10 +74,10 @@ class Metric(Keeper):
         self._output: OutputFeature | None = None
 
     @classmethod
-    def _settle_facts(cls) -> None:
+    def _write_facts(cls) -> None:
         """Set the attributes of a class, once, to the facts that its classmethods state."""
         if cls._facts_of is not cls:
-            settle_facts(cls)
+            write_facts(cls)
             cls._facts_of = cls
 
     def __getattr__(self, name: str) -> Any:

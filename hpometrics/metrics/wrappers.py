@@ -33,7 +33,7 @@ class AdaptedMetric(Metric):
         self.objective, self.inputs, self.name, self.component = objective, inputs, name, component
 
     @classmethod
-    def _settle_facts(cls) -> None:
+    def _write_facts(cls) -> None:
         """Do nothing, as the facts are those of the object."""
 
     def get_objective(self) -> Objective | None:  # type: ignore[override]

@@ -334,7 +334,7 @@ def test_an_unregistered_class_may_state_its_facts_by_classmethods(cls, objectiv
 def test_an_object_of_an_unregistered_class_is_unpickled_with_its_facts():
     """In another process none was made before; the class there has its classmethods alone."""
     stored = pickle.dumps(ShareWrong())
-    for name in ("objective", "inputs", "_settled"):
+    for name in ("objective", "inputs", "_facts_of"):
         delattr(ShareWrong, name)
     metric = pickle.loads(stored)
     assert (metric.objective, metric.inputs) == (MINIMIZE, PREDICTIONS)

@@ -1,4 +1,4 @@
-"""What people write for metrics whose own name is another: told on a miss, never read as the metric."""
+"""Names of metrics in other libraries, which are suggested for an unknown name but never resolved."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ALSO_CALLED = {
     "silhouette": "davies_bouldin", "silhouette_score": "davies_bouldin",
     "silhouette_samples": "davies_bouldin",
 }  # fmt: skip
-"""By lower case; of what there is none of here (silhouette), the nearest that there is."""
+"""By lower case; for a metric that does not exist here (silhouette), the nearest one."""
 
 _MEAN_AP = {
     "set": "average_precision(average=macro)",
@@ -43,7 +43,7 @@ _MEAN_AP = {
     "binary": "average_precision",
 }
 CALLED_HERE = {name: _MEAN_AP for name in ("map", "m_ap", "mean_ap", "mean_average_precision")}
-"""By lower case: names of metrics of some outputs, and what they mean where people write them of others."""
+"""By lower case: names of metrics of some outputs, and their meaning for other outputs."""
 
 _NO_METRICS = {"get_scorer", "get_scorer_names", "make_scorer", "check_scoring", "euclidean_distances"}
 _COMBINED = re.compile(r"(?P<name>f1|eucdistance|hypervolume)\[(?P<parts>[^\[\]]+)\](?P<k>@\d+)?\Z")
@@ -54,23 +54,23 @@ _AVERAGED = re.compile(r"(?P<average>macro|micro|weighted)[_-](?P<name>f1|precis
 _F_SCORE = re.compile(r"f_?(?P<beta>[0-9]*\.[0-9]+)(?:_score)?\Z")
 
 
-def called_here(word: str, feature_type: str | None) -> str | None:
-    """Look up what the name of a metric of other outputs means where it is written of this one.
+def meaning_for_output(word: str, feature_type: str | None) -> str | None:
+    """Return the meaning for this output of a name that is a metric of other outputs.
 
-    >>> called_here("mAP", "set"), called_here("map", "text")
+    >>> meaning_for_output("mAP", "set"), meaning_for_output("map", "text")
     ('average_precision(average=macro)', None)
     """
     return None if feature_type is None else CALLED_HERE.get(word.lower(), {}).get(feature_type)
 
 
-def also_called(word: str) -> str | None:
-    """Look up what a word means in other places; empty if it is no metric anywhere.
+def meaning_elsewhere(word: str) -> str | None:
+    """Return the meaning of a word in other libraries; empty if it is not a metric there, None if unknown.
 
-    >>> also_called("chrF++"), also_called("f1.5"), also_called("make_scorer"), also_called("gap")
+    >>> meaning_elsewhere("chrF++"), meaning_elsewhere("f1.5"), meaning_elsewhere("make_scorer"), meaning_elsewhere("gap")
     ('chrf(word_order=2)', 'fbeta(beta=1.5)', '', None)
-    >>> also_called("F1[nDCG, Recall]@10")  # as WarpRec writes it
+    >>> meaning_elsewhere("F1[nDCG, Recall]@10")  # as WarpRec writes it
     'f_score(a=ndcg, b=recall)@10'
-    >>> also_called("top5"), also_called("acc@5"), also_called("macro_f1")
+    >>> meaning_elsewhere("top5"), meaning_elsewhere("acc@5"), meaning_elsewhere("macro_f1")
     ('hits@5', 'hits@5', 'f1(average=macro)')
     """
     lower = word.lower()

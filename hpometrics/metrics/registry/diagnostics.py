@@ -1,4 +1,4 @@
-"""Diagnostics: what a run may record beside its metrics, with unit and, if one way is better, direction."""
+"""The diagnostics that a run may record beside its metrics, with unit and direction."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _CONTEXT, _LABELS = "run.update(context_tokens=...)", "run.update(label_tokens=.
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One value that describes how a run goes rather than how good its model is.
+    """One value that describes the progress of a run rather than the quality of its model.
 
-    `unit` is empty for a share or a count, `objective` None where neither way is better. A `per_task` value
-    exists for each task, the others once for the whole run. `comes_from` names the calls that measure it.
-    `over_ranks` says how the values of the ranks of a process group make one: `sum`, `mean`, `max`, `min`,
-    `first` (that of the first rank) or `pooled` (a ratio, both parts of which are added up).
+    `unit` is empty for a share or a count, `objective` is None if the value has no direction. A `per_task`
+    value exists for each task, all others once for the whole run. `comes_from` names the calls that measure
+    it. `over_ranks` is how the values of the ranks of a process group become one: `sum`, `mean`, `max`,
+    `min`, `first` (the value of the first rank) or `pooled` (a ratio, whose two parts are added up).
 
     >>> print(diagnostic("train:convai2/clen"))
     clen
@@ -44,7 +44,7 @@ class Diagnostic:
 
 
 def diagnostic(name: str | MetricName) -> Diagnostic | None:
-    """Look a diagnostic up, whatever split, task or watch its name begins with; None if it is none."""
+    """Return the diagnostic of a name, whatever split, task or watch it begins with; None if there is none."""
     try:
         parsed = MetricName.parse(name)
     except MetricNameError:
@@ -52,23 +52,23 @@ def diagnostic(name: str | MetricName) -> Diagnostic | None:
     return None if parsed.params or parsed.k is not None else DIAGNOSTICS.get(parsed.metric)
 
 
-def direction_of(name: str | MetricName, found: Diagnostic, stated: Objective | None) -> Objective:
-    """Settle which way a diagnostic is to be optimized.
+def direction_of(name: str | MetricName, entry: Diagnostic, direction: Objective | None) -> Objective:
+    """Return the direction in which to optimize a diagnostic.
 
     Raises:
-        ObjectiveError: it has no direction and none is stated, or another one.
+        ObjectiveError: neither it nor the caller has a direction, or the two differ.
 
     >>> direction_of("exps", diagnostic("exps"), None)
     <Objective.MAXIMIZE: 'maximize'>
     """
-    known = found.objective
-    if known is None and stated is None:
+    own = entry.objective
+    if own is None and direction is None:
         raise ObjectiveError(
             f"{name} has no direction of its own; say {{metric: {name}, direction: minimize}} or maximize"
         )
-    if known is not None and stated not in (None, known):
-        raise ObjectiveError(f"{name} is to {known.value}, but direction says {stated}")
-    return known or stated  # type: ignore[return-value]  # one of the two is there
+    if own is not None and direction not in (None, own):
+        raise ObjectiveError(f"{name} is to {own.value}, but direction says {direction}")
+    return own or direction  # type: ignore[return-value]  # one of the two is there
 
 
 def _table(*rows: Diagnostic) -> dict[str, Diagnostic]:

@@ -1,4 +1,4 @@
-"""MetricEntry: all that is known of one metric of one output feature, and what was seen when it was tried."""
+"""The registry entry of one metric of one output feature, and the observations from trying it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..metric import Metric
 
 NOISE = (0.0, 0.3, 0.9)
-"""The shares of random answers with which the direction of a metric is tried."""
+"""The shares of random answers with which the direction of a metric is tested."""
 
 live_classes: dict[tuple[str, str, str], type[Metric]] = {}
 """The classes registered in this process, by name, feature and path: two may stand in the same place."""
@@ -22,7 +22,7 @@ live_classes: dict[tuple[str, str, str], type[Metric]] = {}
 
 @dataclass(frozen=True, kw_only=True)
 class MetricEntry(Facts):
-    """All facts about one metric of one output feature; whatever is printed of a metric comes from here."""
+    """All facts about one metric of one output feature, from which every text about it is printed."""
 
     name: str
     feature_type: str
@@ -34,7 +34,7 @@ class MetricEntry(Facts):
 
     @property
     def example(self) -> MetricName:
-        """A name that can be built: what it needs is given, all else at its default."""
+        """A name that can be built: with required parameters, and all others at their defaults."""
         needed = {param.name: param.example for param in self.params if param.required}
         needed |= {param.name: param.example for param in self.params if param.name in self.one_of[:1]}
         k = needed.pop("k", None)
@@ -42,7 +42,7 @@ class MetricEntry(Facts):
 
     @property
     def is_built_in(self) -> bool:
-        """Whether the index is written from it, which may then differ from a stale one."""
+        """Whether the metric is one of this package, so that the index has an entry for it."""
         return self.path.startswith("hpometrics.")
 
     def load(self) -> type[Metric]:
@@ -51,22 +51,22 @@ class MetricEntry(Facts):
         if registered is not None:
             return registered
         module, _, attribute = self.path.partition(":")
-        found: Any = importlib.import_module(module)
+        target: Any = importlib.import_module(module)
         for part in attribute.split("."):
-            found = getattr(found, part)
-        return found  # type: ignore[no-any-return]  # the registry holds metric classes only
+            target = getattr(target, part)
+        return target  # type: ignore[no-any-return]  # the registry holds metric classes only
 
 
 @dataclass(frozen=True)
 class Observed:
-    """What was seen when a metric was tried: the evidence for its direction, and what it keeps.
+    """The observations from trying a metric: the evidence for its direction, and its state.
 
-    `subject` is the name it was tried under, `values` are its values at each `NOISE` (None where it was
-    undefined), `reason` says why there are none. `statistics` are the classes that hold its state, `memory`
-    says how much that is, `weighted` whether it takes `sample_weight`, `needs` which further keyword
-    arguments it refused to do without, `pools_tasks` whether its value over tasks is that of all their rows
-    rather than the mean of theirs. `refuses` says why it would not measure an ordinary batch of its
-    feature (`testing.ordinary`); it is empty where it did.
+    `subject` is the name under which it was tried, `values` are its values at each `NOISE` (None if
+    undefined), `reason` is why there are none. `statistics` are the classes of its state, `memory` is their
+    size, `weighted` is whether it takes `sample_weight`, `needs` are the further keyword arguments that it
+    requires, `pools_tasks` is whether its value over tasks is that of all their rows rather than the mean of
+    their values. `refuses` is why it refused an ordinary batch of its feature (`testing.ordinary`); it is
+    empty if it did not.
     """
 
     subject: str = ""
@@ -81,5 +81,5 @@ class Observed:
 
 
 def path_of(cls: type) -> str:
-    """Return where a class is found."""
+    """Return the import path of a class."""
     return f"{cls.__module__}:{cls.__qualname__}"

@@ -1,4 +1,4 @@
-"""Facts: what a metric class says of itself, wherever it says it, read once: at registration or first use."""
+"""The facts that a metric class states about itself, read once, at registration or first use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...exceptions import RegistrationError
 from ..features import InputType
 from .params import Param, params_of
 
-__all__ = ["UNSTATED", "Facts", "Param", "facts_of", "settle_facts", "unstated"]
+__all__ = ["UNSTATED", "Facts", "Param", "facts_of", "write_facts", "unstated"]
 
 
 _CATALOGUE = "hpometrics.metrics.catalogue."
@@ -24,10 +24,10 @@ _TITLE = re.compile(rf"(?P<title>{'|'.join(_TITLES.split())}):(?:\s+(?P<text>\S.
 
 @dataclass(frozen=True)
 class Docstring:
-    r"""What a metric says of itself in words: a sentence of meaning, prose, and titled sections.
+    r"""The docstring of a metric: a sentence of meaning, prose, and titled sections.
 
-    >>> said = Docstring.of_text("Right rows.\n\nOf rows.\nValue: float in [0, 1];\n    1 is best.")
-    >>> said.summary, said.prose, said["Value"], said["Source"]
+    >>> docstring = Docstring.of_text("Right rows.\n\nOf rows.\nValue: float in [0, 1];\n    1 is best.")
+    >>> docstring.summary, docstring.prose, docstring["Value"], docstring["Source"]
     ('Right rows.', 'Of rows.', 'float in [0, 1]; 1 is best.', '')
     """
 
@@ -40,15 +40,15 @@ class Docstring:
 
     @classmethod
     def of(cls, thing: type) -> Docstring:
-        """Read that of a class; what a family shares and it does not say is what its base classes say."""
+        """Parse the docstring of a class; sections that a family shares may come from its base classes."""
         own = cls.of_text(inspect.getdoc(thing) or "")
-        told = [cls.of_text(inspect.cleandoc(base.__doc__ or "")) for base in thing.__mro__[1:-1]]
-        shared = {title: next(filter(None, (base[title] for base in told)), "") for title in _SHARED}
+        inherited = [cls.of_text(inspect.cleandoc(base.__doc__ or "")) for base in thing.__mro__[1:-1]]
+        shared = {title: next(filter(None, (base[title] for base in inherited)), "") for title in _SHARED}
         return replace(own, sections={**shared, **own.sections})
 
     @classmethod
     def of_text(cls, text: str) -> Docstring:
-        """Read a text; what stands behind the first example is not part of it."""
+        """Parse a text up to its first example."""
         summary, _, rest = text.partition("\n")
         lines: dict[str, list[str]] = {"": []}
         title = ""
@@ -62,11 +62,11 @@ class Docstring:
             elif line and not line[0].isspace():
                 title = ""
             lines.setdefault(title, []).append(line)
-        told = {title: _joined(held) for title, held in lines.items()}
-        return cls(summary.strip(), told.pop(""), told)
+        sections = {title: _join_paragraphs(content) for title, content in lines.items()}
+        return cls(summary.strip(), sections.pop(""), sections)
 
 
-def _joined(lines: list[str]) -> str:
+def _join_paragraphs(lines: list[str]) -> str:
     """Join the lines of each paragraph; blank lines between paragraphs stay."""
     paragraphs = "\n".join(line.strip() for line in lines).split("\n\n")
     return "\n\n".join(" ".join(part.split()) for part in paragraphs if part.strip())
@@ -84,11 +84,11 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Everything the registry needs to know of a class.
+    """The facts of a class that the registry stores.
 
-    The words are those of its docstring. `one_of` names parameters of which exactly one is to be given,
-    `extras` the further keyword arguments that it reads, `needs` those of them that it cannot do without,
-    `requires` the pip extra that brings what it is built on, `families` the groups that it belongs to.
+    The texts are those of its docstring. `one_of` names parameters of which exactly one is required,
+    `extras` the further keyword arguments that it reads, `needs` those of them that it requires,
+    `requires` the pip extra with the package that it is built on, `families` the groups to which it belongs.
     """
 
     objective: Objective | None
@@ -111,22 +111,22 @@ class Facts:
 
 
 def facts_of(cls: type, name: str, objective: Any = UNSTATED, inputs: Any = UNSTATED) -> Facts:
-    """Gather a class's facts and write the two agreed ones back to it.
+    """Collect the facts of a class and write its direction and inputs back to it.
 
     Raises:
-        RegistrationError: a malformed name, a fact that is missing, or two statements that disagree.
+        RegistrationError: the name is malformed, a fact is missing, or two statements disagree.
     """
     if not _NAME.match(name):
         raise RegistrationError(
             f"a metric's name is lower case, [a-z][a-z0-9_]*, got {name!r} for {cls.__qualname__}"
         )
     called = f"{name} ({cls.__qualname__})"
-    stated = {"objective": objective, "inputs": inputs}
-    agreed = {fact: _agreed(cls, called, fact, argument) for fact, argument in stated.items()}
+    arguments = {"objective": objective, "inputs": inputs}
+    agreed = {fact: _agree_on(cls, called, fact, argument) for fact, argument in arguments.items()}
     for fact, value in agreed.items():
         _write(cls, fact, value)
 
-    said, extras = Docstring.of(cls), _extras_of(cls)
+    docstring, extras = Docstring.of(cls), _extras_of(cls)
     return Facts(
         objective=agreed["objective"],
         inputs=agreed["inputs"],
@@ -137,36 +137,36 @@ def facts_of(cls: type, name: str, objective: Any = UNSTATED, inputs: Any = UNST
         requires=getattr(cls, "requires", None),
         reads_soft=bool(getattr(cls, "reads_soft", False)),
         families=_families_of(cls),
-        summary=said.summary,
-        docs=said.prose,
-        shape=said["Shape"],
-        value=said["Value"],
-        formula=said["Formula"],
-        raises=said["Raises"],
-        deviates=said["Deviates"],
-        source=said["Source"],
+        summary=docstring.summary,
+        docs=docstring.prose,
+        shape=docstring["Shape"],
+        value=docstring["Value"],
+        formula=docstring["Formula"],
+        raises=docstring["Raises"],
+        deviates=docstring["Deviates"],
+        source=docstring["Source"],
     )
 
 
-def settle_facts(cls: type) -> None:
-    """Write to a class that was never registered what it says of itself; what it does not say stays open.
+def write_facts(cls: type) -> None:
+    """Write the direction and inputs that an unregistered class states to its attributes.
 
     Raises:
-        RegistrationError: two statements disagree, or one says nothing that is known.
+        RegistrationError: two statements disagree, or one has an unknown value.
     """
-    stated = [fact for fact in _CHOICES if list(_statements(cls, fact, UNSTATED))]
-    agreed = {fact: _agreed(cls, cls.__qualname__, fact) for fact in stated}
+    facts = [fact for fact in _CHOICES if list(_statements(cls, fact, UNSTATED))]
+    agreed = {fact: _agree_on(cls, cls.__qualname__, fact) for fact in facts}
     for fact, value in agreed.items():
         _write(cls, fact, value)
 
 
 def unstated(called: str, fact: str) -> RegistrationError:
-    """Return the error of a class that does not say what is asked of it."""
+    """Return the error for a class that does not state a fact."""
     return RegistrationError(f"{called} states no {fact}; say {fact} = {_CHOICES[fact]}: there is no default")
 
 
 def _write(cls: type, fact: str, value: Any) -> None:
-    """Set the attribute, and the classmethod too where an inherited one would say something else."""
+    """Set the attribute, and the classmethod too if an inherited one returns another value."""
     setattr(cls, fact, value)
     method = getattr(cls, f"get_{fact}", None)
     if method is not None and method() != value:
@@ -175,15 +175,15 @@ def _write(cls: type, fact: str, value: Any) -> None:
         cls.higher_is_better = None if value is None else value is Objective.MAXIMIZE  # type: ignore[attr-defined]
 
 
-def _agreed(cls: type, called: str, fact: str, argument: Any = UNSTATED) -> Any:
-    """Collect every statement of a fact; one of them, if they agree."""
-    stated = [(where, _plain(value)) for where, value in _statements(cls, fact, argument)]
-    if not stated:
+def _agree_on(cls: type, called: str, fact: str, argument: Any = UNSTATED) -> Any:
+    """Return the value on which all statements of a fact agree."""
+    statements = [(where, _plain(value)) for where, value in _statements(cls, fact, argument)]
+    if not statements:
         raise unstated(called, fact)
-    if len({value for _, value in stated}) > 1:
-        said = " but ".join(f"{where} says {value}" for where, value in stated)
-        raise RegistrationError(f"{called}: its statements of {fact} disagree: {said}")
-    _, value = stated[0]
+    if len({value for _, value in statements}) > 1:
+        listed = " but ".join(f"{where} says {value}" for where, value in statements)
+        raise RegistrationError(f"{called}: its statements of {fact} disagree: {listed}")
+    _, value = statements[0]
     try:
         return InputType(value) if fact == "inputs" else value and Objective.parse(value)
     except ValueError as err:
@@ -191,7 +191,7 @@ def _agreed(cls: type, called: str, fact: str, argument: Any = UNSTATED) -> Any:
 
 
 def _statements(cls: type, fact: str, argument: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the decorator's word, and those of the class that speaks last: attribute, classmethod or both."""
+    """Yield the statement of the decorator, and those of the most derived class with any, with their place."""
     if argument is not UNSTATED:
         yield "register_metric", argument
     for base in cls.__mro__:
@@ -216,33 +216,33 @@ def _plain(value: Any) -> Any:
 
 
 def _one_of(cls: type, name: str, params: tuple[Param, ...]) -> tuple[str, ...]:
-    """Read which parameters exclude each other, one of them being needed."""
-    stated = tuple(getattr(cls, "one_of", ()))
+    """Return the parameters of which exactly one is required."""
+    names = tuple(getattr(cls, "one_of", ()))
     optional = {param.name for param in params if not param.required and param.default is None}
-    if missing := [one for one in stated if one not in optional]:
+    if missing := [one for one in names if one not in optional]:
         raise RegistrationError(
             f"{name} ({cls.__qualname__}): one_of names {', '.join(missing)}, which must be a parameter "
             "whose default is None"
         )
-    return stated
+    return names
 
 
 def _extras_of(cls: type) -> dict[str, bool]:
-    """Name the further keyword arguments that it reads, and whether it needs each."""
+    """Return the further keyword arguments that the class reads, and whether each is required."""
     declared = getattr(cls, "extras", ())
     needed = getattr(cls, "needs", [extra for extra in declared if extra not in _TEXTS])
-    stated = {extra: extra in needed for extra in declared}
+    declared_needs = {extra: extra in needed for extra in declared}
     readers = (vars(base).get(name) for base in cls.__mro__ for name in ("update", "get_current_value"))
     reader = next(filter(None, readers), None)
     read = [] if reader is None else list(inspect.signature(reader).parameters.values())[3:]
-    named = {
+    by_signature = {
         p.name: p.default is p.empty for p in read if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
     }
-    return {**stated, **named}
+    return {**declared_needs, **by_signature}
 
 
 def _families_of(cls: type) -> tuple[str, ...]:
-    """Name the groups it belongs to: its `family`, its module and, in the catalogue, the folder of that."""
+    """Return its groups: its `family`, its module and, in the catalogue, the folder of the module."""
     declared = getattr(cls, "family", ())
     own = (declared,) if isinstance(declared, str) else tuple(declared)
     folders = cls.__module__.removeprefix(_CATALOGUE).split(".")

@@ -1,13 +1,13 @@
-"""Groups: one word for several metrics, wherever a list of metrics is written.
+"""Groups of metrics, whose one name may stand in any list of metrics.
 
-`default` is a short choice for each output feature, `words` the one for texts given as strings. `all` is
-every metric of the feature that has a direction, can be built as it is (no parameter to give, no further
-input or package) and measured an ordinary batch when it was tried: msle, which reads no negative numbers, is
-to be named. Of a text, it reads token ids and strings side by side. A family, such as
-`rouge`, `calibration` or `regression`, is what its metrics declare (`family`) or the module that they are
-written in; a metric that needs a choice (`average=`) is in it with each choice that gives one number.
+`default` is a short choice for each output feature, `words` is the one for texts given as strings. `all` is
+every metric of the feature that has a direction, can be built as it is (without parameters, further inputs
+or packages) and could measure an ordinary batch: msle, which reads no negative numbers, has to be named. For
+a text, `all` reads token ids and strings side by side. A family, such as `rouge`, `calibration` or
+`regression`, is declared by its metrics (`family`) or is the module that defines them; a metric that requires
+a choice (`average=`) is in it with each choice that gives one number.
 
-Where a metric of the output feature has the name of a family, the name is the metric; the family is then
+If a metric of the output feature has the name of a family, the name means the metric; the family is then
 written `bleu_family`, as any family can be.
 """
 
@@ -44,7 +44,7 @@ DEFAULT = {
     "clusters": "adjusted_rand adjusted_mutual_information v_measure",
 }
 WORDS = {"text": "accuracy f1 bleu_4 rouge_l(measure=f) chrf"}
-"""The only choices of metrics that are written by hand."""
+"""The choices of metrics that are written by hand; there are no others."""
 
 _SUFFIX = "_family"
 _CHOICES = {"default": DEFAULT, "words": WORDS}
@@ -52,7 +52,7 @@ _OWN = ("all", *_CHOICES)
 
 
 def expand(metrics: Iterable[T], output: OutputFeature | str | None) -> list[T | MetricName]:
-    """Put the members of every group in its place; what is no group stays as it is, each metric once.
+    """Replace every group by its members; anything else stays as it is, and each metric stands once.
 
     Args:
         metrics: names and groups (`test:default` is the group on a split), metric objects and classes.
@@ -65,27 +65,27 @@ def expand(metrics: Iterable[T], output: OutputFeature | str | None) -> list[T |
     ['mape', 'mae', 'rmse', 'r2']
     """
     feature_type = None if output is None else parse_feature(output).type
-    found: list[T | MetricName] = []
+    names: list[T | MetricName] = []
     for metric in metrics:
         group = group_named(metric, feature_type)
-        members = [metric] if group is None else _placed(group, members_of(group.metric, feature_type))
-        found += [
-            member for member in members if not any(member is had or _same(member, had) for had in found)
+        members = [metric] if group is None else _with_scope(group, members_of(group.metric, feature_type))
+        names += [
+            member for member in members if not any(member is had or _same(member, had) for had in names)
         ]
-    return found
+    return names
 
 
 def group_named(metric: object, feature_type: str | None = None) -> MetricName | None:
-    """Return the name of a group, parsed; None of anything else, a metric of that name included."""
+    """Return the parsed name of a group; None for anything else, such as a metric of that name."""
     if not isinstance(metric, (str, MetricName)) or (isinstance(metric, str) and parse_import_path(metric)):
         return None
     name = MetricName.parse(metric)
-    named = not name.params and name.k is None and _is_group(name.metric, feature_type)
-    return name if named else None
+    is_group = not name.params and name.k is None and _is_group(name.metric, feature_type)
+    return name if is_group else None
 
 
 def group_names(feature_type: str | None = None) -> list[str]:
-    """Return every group, sorted; of one feature when asked."""
+    """Return the names of all groups, or of those of one feature, sorted."""
     families = _families(feature_type)
     plain = {name for name in families if not _is_metric(name, feature_type)}
     own = [name for name in _OWN if feature_type in (None, *_CHOICES.get(name, [feature_type]))]
@@ -93,7 +93,7 @@ def group_names(feature_type: str | None = None) -> list[str]:
 
 
 def family_of(group: str) -> str:
-    """Return the family whose metrics a group holds; the word itself of a group that is none."""
+    """Return the family of a group; the name itself if the group is not a family."""
     return group.removesuffix(_SUFFIX)
 
 
@@ -101,7 +101,7 @@ def members_of(group: str, feature_type: str | None) -> list[MetricName]:
     """Return the metrics of a group, in the order of their names (those of `default` in its own).
 
     Raises:
-        MetricNameError: no output feature is given, or nothing in the group can be built as it is.
+        MetricNameError: there is no output feature, or no metric of the group can be built as it is.
     """
     if feature_type is None:
         raise MetricNameError(f"the group {group!r} is another list for each output feature; give output=")
@@ -137,19 +137,19 @@ def _families(feature_type: str | None) -> set[str]:
 
 
 def _is_ready(entry: MetricEntry) -> bool:
-    """Return whether it can be built as it is, measures ordinary data, and can be optimized."""
+    """Return whether a metric can be built as it is, measures ordinary data, and can be optimized."""
     needy = needs_of(entry) or entry.requires or _needed(entry)
-    seen = observed_of(entry)
-    return entry.objective is not None and not needy and (seen is None or not seen.refuses)
+    observed = observed_of(entry)
+    return entry.objective is not None and not needy and (observed is None or not observed.refuses)
 
 
 def _needed(entry: MetricEntry) -> list[Param]:
-    """Return the parameters that have to be given; of those that exclude each other the first."""
+    """Return the required parameters, and the first of those that exclude each other."""
     return [param for param in entry.params if param.required or param.name in entry.one_of[:1]]
 
 
 def _uses(entry: MetricEntry) -> list[MetricName]:
-    """Return every name that gives the needed parameters one of their choices; none where one has no choices."""
+    """Return a name for each choice of the required parameters; none if one of them has no choices."""
     if needs_of(entry):
         return []
     needed = _needed(entry)
@@ -162,12 +162,12 @@ def _is_metric(name: str, feature_type: str | None) -> bool:
     return bool(entries_of(name, feature_type)) or alias_meaning(name, feature_type) is not None
 
 
-def _placed(group: MetricName, members: list[MetricName]) -> list[MetricName]:
+def _with_scope(group: MetricName, members: list[MetricName]) -> list[MetricName]:
     return [replace(name, split=group.split, task=group.task, feature=group.feature) for name in members]
 
 
 def _same(one: object, other: object) -> bool:
-    """Return whether two are one name, as they are written."""
+    """Return whether two metrics are written as the same name."""
     return (
         isinstance(one, (str, MetricName)) and isinstance(other, (str, MetricName)) and str(one) == str(other)
     )

@@ -115,24 +115,24 @@ def alias_names(feature_type: str | None = None) -> list[str]:
 def entries_of(metric: str, feature_type: str | None) -> list[MetricEntry]:
     """Return the entries of one canonical name, of one feature when asked."""
     types = [feature_type] if feature_type else sorted(FEATURES)
-    found = (entry_at((metric, kind)) for kind in types)
-    return [entry for entry in found if entry is not None]
+    entries = (entry_at((metric, kind)) for kind in types)
+    return [entry for entry in entries if entry is not None]
 
 
 def alias_meaning(alias: str, feature_type: str | None) -> str | None:
     """What an alias means for a feature, or for most of those that have it."""
-    known = ChainMap(own.aliases, built_in.aliases, index_aliases())
+    aliases = ChainMap(own.aliases, built_in.aliases, index_aliases())
     if feature_type is not None:
-        return known.get((alias, feature_type))
-    meanings = sorted(known[alias, kind] for kind in FEATURES if (alias, kind) in known)
+        return aliases.get((alias, feature_type))
+    meanings = sorted(aliases[alias, kind] for kind in FEATURES if (alias, kind) in aliases)
     return max(meanings, key=meanings.count, default=None)
 
 
 def names_in_any_case(word: str) -> list[str]:
     """Return the names and aliases that a word is when case is left aside, sorted."""
     lower = word.lower()
-    known = chain(own.entries, built_in.entries, index(), own.aliases, built_in.aliases, index_aliases())
-    return sorted({name for name, _ in known if name.lower() == lower})
+    keys = chain(own.entries, built_in.entries, index(), own.aliases, built_in.aliases, index_aliases())
+    return sorted({name for name, _ in keys if name.lower() == lower})
 
 
 def observed_of(entry: MetricEntry) -> Observed | None:
@@ -142,8 +142,8 @@ def observed_of(entry: MetricEntry) -> Observed | None:
 
 def needs_of(entry: MetricEntry) -> tuple[str, ...]:
     """Return which further keyword arguments it cannot do without: as seen, or as declared where nothing was."""
-    seen = observed_of(entry)
-    return seen.needs if seen is not None and seen.subject else entry.needs
+    observed = observed_of(entry)
+    return observed.needs if observed is not None and observed.subject else entry.needs
 
 
 class _Entries(Mapping[Key, MetricEntry]):
@@ -178,8 +178,8 @@ def built_in_names() -> frozenset[str]:
 def constants() -> Mapping[str, str]:
     """Return the names of the built-in metrics by the constants that stand for them, Ludwig's included."""
     meaning = {alias: name for (alias, _), name in index_aliases().items()}
-    named = {name: name for name in built_in_names()} | {alias: meaning[alias] for alias in _LUDWIG}
-    return {word.upper(): named[word] for word in sorted(named)}
+    meanings = {name: name for name in built_in_names()} | {alias: meaning[alias] for alias in _LUDWIG}
+    return {word.upper(): meanings[word] for word in sorted(meanings)}
 
 
 @cache
@@ -218,9 +218,9 @@ def load_plugins() -> None:
         except KeyboardInterrupt:
             raise
         except BaseException as err:  # one broken package, or one that exits, takes nothing with it
-            told = f"{type(err).__name__}: {one_line(err)}"
+            error = f"{type(err).__name__}: {one_line(err)}"
             warnings.warn(
-                f"the metrics of {plugin.value!r} are left out: {told}", RuntimeWarning, stacklevel=3
+                f"the metrics of {plugin.value!r} are left out: {error}", RuntimeWarning, stacklevel=3
             )
 
 
@@ -243,9 +243,9 @@ def _read_row(row: dict[str, Any], feature_type: str) -> MetricEntry:
 @cache
 def _observed() -> dict[Key, Observed]:
     return {
-        (row["name"], feature_type): Observed(**{key: _tuple(value) for key, value in seen.items()})
+        (row["name"], feature_type): Observed(**{key: _tuple(value) for key, value in row_values.items()})
         for row in _rows()
-        for feature_type, seen in row["features"].items()
+        for feature_type, row_values in row["features"].items()
     }
 
 

@@ -1,4 +1,4 @@
-"""Lookup: from a name as it is written to the metric it means, its parameters checked."""
+"""Find the metric that a name means, and check its parameters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import partial
 from ...direction import Objective
 from ...exceptions import MetricNameError, ObjectiveError, UnknownMetricError
 from ..features import BINARY, FEATURES, PREDICTIONS, RANKING, SET, InputType, check_feature_type
-from .aliases import also_called, called_here
+from .aliases import meaning_elsewhere, meaning_for_output
 from .entry import MetricEntry
 from .groups import group_named, group_names
 from .index import (
@@ -41,12 +41,12 @@ _SHORTEST, _NEAR, _NEAR_OF_SHORT = 6, 0.75, 0.6  # how alike a word is that may 
 
 @dataclass(frozen=True)
 class FoundMetric:
-    """A name that the registry knows, with what it means for each output feature that it may be about.
+    """A name in the registry, with its meaning for each output feature that it may be about.
 
     Args:
-        name: canonical; as it was asked for where its canonical name is another for each feature (`auc` is
-            `roc_auc` of a category).
-        meanings: the canonical name and the entry of each output feature.
+        name: the canonical name; the requested one if the canonical name depends on the output feature
+            (`auc` is `roc_auc` for a category).
+        meanings: the canonical name and the entry for each output feature.
     """
 
     name: MetricName
@@ -62,38 +62,38 @@ class FoundMetric:
         """The direction that all its entries share.
 
         Raises:
-            ObjectiveError: it depends on the output feature, which was not given.
+            ObjectiveError: it depends on the output feature, which is missing.
         """
         objectives = {entry.objective for entry in self.entries}
         if len(objectives) > 1:
-            said = ", ".join(f"{e.objective or 'none'} for {e.feature_type}" for e in self.entries)
+            directions = ", ".join(f"{e.objective or 'none'} for {e.feature_type}" for e in self.entries)
             raise ObjectiveError(
-                f"the direction of {self.name} depends on the output feature ({said}); name it"
+                f"the direction of {self.name} depends on the output feature ({directions}); name it"
             )
         return objectives.pop()
 
     @property
     def inputs(self) -> InputType:
-        """The model output that the metric reads (of the first feature, when several are meant)."""
+        """The model output that the metric reads, for the first of its output features."""
         return self.entries[0].inputs
 
     @property
     def reads(self) -> str:
-        """The model outputs that it reads, of all features that may be meant."""
+        """The model outputs that the metric reads, for all its output features."""
         return " or ".join(dict.fromkeys(entry.inputs.value for entry in self.entries))
 
     def among(self, feature_types: Iterable[str]) -> FoundMetric:
-        """What the name means for some output features, which may be nothing."""
-        kept = [meaning for meaning in self.meanings if meaning[1].feature_type in feature_types]
-        return _found(kept, self.name)
+        """Return the meanings of the name for some output features, of which there may be none."""
+        meanings = [meaning for meaning in self.meanings if meaning[1].feature_type in feature_types]
+        return _found_metric(meanings, self.name)
 
 
 @dataclass(frozen=True)
-class _Reading:
-    """What a spelling is for one output feature: the name of an entry, or an alias with a meaning.
+class _Interpretation:
+    """The meaning of a spelling for one output feature: the name of an entry, or an alias.
 
-    `replaced` is the built-in entry whose name a user's own has taken: it still answers to what the own
-    one cannot be, as `f1(average=macro)` and `f1_macro` where the own `f1` takes no average.
+    `replaced` is the built-in entry that an entry of the user replaces. It still serves the names that the
+    replacement cannot, such as `f1(average=macro)` and `f1_macro` if the user's `f1` takes no average.
     """
 
     spelling: MetricName
@@ -103,46 +103,46 @@ class _Reading:
 
     @property
     def resolved(self) -> MetricName:
-        """The spelling, an alias replaced by what it means."""
-        return self.spelling if self.meaning is None else _meant(self.spelling, self.meaning)
+        """The spelling, with an alias replaced by its meaning."""
+        return self.spelling if self.meaning is None else _apply_meaning(self.spelling, self.meaning)
 
     @property
     def entry(self) -> MetricEntry:
-        """The entry that can be what is written."""
+        """The entry that takes the parameters of the spelling."""
         if self.replaced is None or _takes(self.first, self.resolved):
             return self.first
         return self.replaced if _takes(self.replaced, self.resolved) else self.first
 
     @property
     def means(self) -> str:
-        """What it means, parameters that are given aside."""
+        """The meaning without the parameters of the spelling."""
         return self.first.name if self.meaning is None else str(self.meaning)
 
     @property
     def unknown(self) -> int:
-        """How many of the parameters that are given it does not have."""
-        return len(_given(self.spelling) - {param.name for param in self.first.params})
+        """The number of parameters of the spelling that the entry does not have."""
+        return len(_parameters_of(self.spelling) - {param.name for param in self.first.params})
 
 
 def find_metric(name: str | MetricName, feature_type: str | None = None) -> FoundMetric:
-    """Look a name up: resolve aliases, check its parameters, drop those at their default.
+    """Find a metric by name: resolve aliases, check its parameters, drop those at their default.
 
     `bleu-4` reads as `bleu_4`, and ParlAI's `class_3_f1` as `f1(class=3)`. A name of a ranking may be in any
     case that leaves its meaning clear: `shannonentropy` does, `NDCG` may be `ndcg` or WarpRec's `nDCG`.
 
-    Where no feature is given, a name stands for all that it can be: what a feature needs besides (its k) is
-    asked for if none can do without.
+    Without a feature, a name stands for all its meanings; a parameter that only some of them require (such
+    as k) may be missing.
 
     Raises:
-        MetricNameError: the grammar, or a parameter that is unknown, missing or out of its choices.
-        UnknownMetricError: no such metric for the feature; the message suggests near names.
+        MetricNameError: the name breaks the grammar, or a parameter is unknown, missing or out of its choices.
+        UnknownMetricError: the feature has no such metric; the message suggests near names.
     """
-    asked = MetricName.parse(name)
+    requested = MetricName.parse(name)
     if feature_type is not None:
         check_feature_type(feature_type)
-    readings = _readings(asked, feature_type)
+    readings = _interpretations(requested, feature_type)
     if not readings:
-        raise UnknownMetricError(partial(_unknown, asked, feature_type))
+        raise UnknownMetricError(partial(_format_unknown, requested, feature_type))
     fitting, refused = [], []
     for reading in readings:
         try:
@@ -151,72 +151,77 @@ def find_metric(name: str | MetricName, feature_type: str | None = None) -> Foun
             refused.append((reading.unknown, err))
     if not fitting:
         raise min(refused, key=lambda one: one[0])[1]
-    return _found(fitting, readings[0].spelling)
+    return _found_metric(fitting, readings[0].spelling)
 
 
 def possible_meanings(
     name: str | MetricName, feature_type: str | None = None
 ) -> tuple[tuple[MetricName, MetricEntry], ...]:
-    """Return all that a name may mean, whether or not it says all that each of them needs.
+    """Return all meanings of a name, whether or not it has the parameters that they require.
 
     Raises:
-        MetricNameError: the grammar, or a parameter that contradicts what an alias means.
+        MetricNameError: the name breaks the grammar, or a parameter contradicts the meaning of an alias.
     """
-    readings = _readings(MetricName.parse(name), feature_type)
+    readings = _interpretations(MetricName.parse(name), feature_type)
     return tuple((reading.resolved, reading.entry) for reading in readings)
 
 
 def is_registered(name: str | MetricName) -> bool:
-    """Return whether any output feature has the metric, so that it cannot be a name of the engine's own."""
+    """Return whether any output feature has the metric, so that the engine cannot use its name."""
     try:
         find_metric(MetricName.parse(name).bare)
     except UnknownMetricError:
         return False
-    except MetricNameError:  # it is there, with other parameters
+    except MetricNameError:  # the metric exists, with other parameters
         return True
     return True
 
 
 def canonical(name: MetricName, entry: MetricEntry) -> MetricName:
-    """Return the one spelling of a name: parameters typed and checked, those at their default left out.
+    """Return the canonical name: parameters typed and checked, without those at their default.
 
-    What the field disagrees on is never left out: `rouge_1`, which is ParlAI's name, is `rouge_1(measure=r)`.
+    A parameter on whose default the field disagrees is never left out: ParlAI's `rouge_1` is
+    `rouge_1(measure=r)`.
 
     Raises:
-        MetricNameError: a parameter that is unknown, missing or out of its choices.
+        MetricNameError: a parameter is unknown, missing or out of its choices.
     """
-    given = _usual(entry) | dict(name.params)
-    if name.k is not None and given.setdefault("k", name.k) != name.k:
-        raise MetricNameError(f"{name}: k is {given['k']} and {name.k}; write {entry.name}@{name.k}")
-    known = {param.name: param for param in entry.params}
-    for key in given:
-        if key not in known:
-            hint = _of_the_output(key, entry) or suggestion(key, known) or _of_another(name, key, entry)
-            takes = ", ".join(known) or "no parameters"
+    arguments = _default_params(entry) | dict(name.params)
+    if name.k is not None and arguments.setdefault("k", name.k) != name.k:
+        raise MetricNameError(f"{name}: k is {arguments['k']} and {name.k}; write {entry.name}@{name.k}")
+    params = {param.name: param for param in entry.params}
+    for key in arguments:
+        if key not in params:
+            hint = (
+                _hint_output(key, entry) or suggestion(key, params) or _hint_other_metrics(name, key, entry)
+            )
+            takes = ", ".join(params) or "no parameters"
             raise MetricNameError(f"{entry} takes no {key!r}; it takes {takes}.{hint}".removesuffix("."))
-    values = {key: known[key].check(value, str(entry)) for key, value in given.items()}
-    _check_given(entry, values)
-    kept = {key: value for key, value in values.items() if value != known[key].default or known[key].required}
-    k = kept.pop("k", None)
-    return replace(name, params=tuple(kept.items()), k=None if k is None else int(k))
+    values = {key: params[key].check(value, str(entry)) for key, value in arguments.items()}
+    _check_required(entry, values)
+    settings = {
+        key: value for key, value in values.items() if value != params[key].default or params[key].required
+    }
+    k = settings.pop("k", None)
+    return replace(name, params=tuple(settings.items()), k=None if k is None else int(k))
 
 
-def _usual(entry: MetricEntry) -> dict[str, Scalar]:
-    """Return the parameters that the name of a metric means where they are left out, as one of its aliases says."""
+def _default_params(entry: MetricEntry) -> dict[str, Scalar]:
+    """Return the parameters that the bare name of a metric stands for, by an alias of the same name."""
     meaning = (entry.aliases or {}).get(entry.name)
     return {} if meaning is None else dict(MetricName.parse(meaning).params)
 
 
-def _of_the_output(key: str, entry: MetricEntry) -> str:
-    """Return where a threshold is told, which is a fact of the output; empty for another parameter."""
+def _hint_output(key: str, entry: MetricEntry) -> str:
+    """Return a hint that a threshold belongs to the output; empty for another parameter."""
     decides = entry.feature_type in (BINARY, SET) and entry.inputs is PREDICTIONS
-    told = f"{entry.feature_type}(threshold=0.3)"
-    return f" The threshold is that of the output, as in {told}" if key == "threshold" and decides else ""
+    example = f"{entry.feature_type}(threshold=0.3)"
+    return f" The threshold is that of the output, as in {example}" if key == "threshold" and decides else ""
 
 
-def _of_another(name: MetricName, key: str, entry: MetricEntry) -> str:
-    """Name the metrics of the same output that take the parameter, where they are few."""
-    called = also_called(str(name.bare)) if key == "k" else None
+def _hint_other_metrics(name: MetricName, key: str, entry: MetricEntry) -> str:
+    """Return a hint with the metrics of the same output that take the parameter, if they are few."""
+    called = meaning_elsewhere(str(name.bare)) if key == "k" else None
     if called and entry_at((called.partition("@")[0], entry.feature_type)):
         return f" Did you mean {called!r}?"
     takes = [
@@ -230,22 +235,24 @@ def _of_another(name: MetricName, key: str, entry: MetricEntry) -> str:
     return f" It is a parameter of {', '.join(some)}{' and ' if some else ''}{last}"
 
 
-def suggestion(word: str, known: Iterable[str], likeness: bool = True) -> str:
-    """Return ` Did you mean ...?` for the nearest known name, case and hyphens aside; empty if none is near.
+def suggestion(word: str, candidates: Iterable[str], likeness: bool = True) -> str:
+    """Return ` Did you mean ...?` for the nearest name, case and hyphens aside; empty if none is near.
 
-    Of names that differ in case or hyphens alone, the lowercase one without hyphens is suggested. A prefix of
-    logs, as in `val_accuracy` or `mean_accuracy`, is ignored where no name has it.
+    Among names that differ in case or hyphens only, the lowercase one without hyphens is suggested. A prefix
+    of logs, as in `val_accuracy` or `mean_accuracy`, is ignored if no name has it.
 
     Args:
-        word: as it was written.
-        known: the names that there are.
-        likeness: whether a name that only looks like the word may be meant.
+        word: the word as it was written.
+        candidates: the names to choose from.
+        likeness: whether to suggest a name that only resembles the word.
     """
-    ordered = sorted(known, key=lambda name: (name.islower(), "-" not in name))
+    ordered = sorted(candidates, key=lambda name: (name.islower(), "-" not in name))
     folded = {name.lower().replace("-", "_"): name for name in ordered}
     plain = _TASKS.sub("", _HUMP.sub("_", word).lower().replace("-", "_"))
     bare = _SPLIT_OF_A_LOG.sub("", plain) if plain not in folded else plain
-    called = next((told for one in (plain, word, bare) if (told := also_called(one)) is not None), None)
+    called = next(
+        (meaning for one in (plain, word, bare) if (meaning := meaning_elsewhere(one)) is not None), None
+    )
     if called == "" or (called and re.split("[(@]", called)[0] in folded):
         return called and f" Did you mean {called!r}?"
     readings = dict.fromkeys((word.lower(), plain, _ENDS.sub("", plain), bare, _ENDS.sub("", bare)))
@@ -256,36 +263,38 @@ def suggestion(word: str, known: Iterable[str], likeness: bool = True) -> str:
     return f" Did you mean {folded[close]!r}?" if close else ""
 
 
-def _found(meanings: Sequence[tuple[MetricName, MetricEntry]], asked: MetricName) -> FoundMetric:
+def _found_metric(meanings: Sequence[tuple[MetricName, MetricEntry]], requested: MetricName) -> FoundMetric:
     names = {name for name, _ in meanings}
-    return FoundMetric(names.pop() if len(names) == 1 else asked, tuple(meanings))
+    return FoundMetric(names.pop() if len(names) == 1 else requested, tuple(meanings))
 
 
-def _readings(asked: MetricName, feature_type: str | None) -> list[_Reading]:
-    """Return what a name is for each output feature, in the first of its spellings that any of them has."""
+def _interpretations(requested: MetricName, feature_type: str | None) -> list[_Interpretation]:
+    """Return the meaning of a name for each output feature, by its first spelling that any of them has."""
     types = [feature_type] if feature_type else sorted(FEATURES)
-    for spelling in _spellings(asked):
-        found = [reading for kind in types for reading in _read(spelling, kind)]
-        if found:
-            return found
-    folded = _in_another_case(asked, types)
+    for spelling in _spellings(requested):
+        readings = [reading for kind in types for reading in _read_spelling(spelling, kind)]
+        if readings:
+            return readings
+    folded = _in_another_case(requested, types)
     return folded[:1] if len({reading.means for reading in folded}) == 1 else []
 
 
-def _in_another_case(asked: MetricName, types: Iterable[str]) -> list[_Reading]:
-    """Return what a name of a ranking is when case is left aside; nothing where it may be of another feature.
+def _in_another_case(requested: MetricName, types: Iterable[str]) -> list[_Interpretation]:
+    """Return the meanings of a name of a ranking in any case; none if another feature has the name too.
 
-    Elsewhere a capital makes another name: `Accuracy` of torchmetrics is not `accuracy`.
+    For other features a capital makes another name: `Accuracy` of torchmetrics is not `accuracy`.
     """
-    if len(asked.metric) < _SHORTEST_IN_ANY_CASE:
+    if len(requested.metric) < _SHORTEST_IN_ANY_CASE:
         return []
-    spellings = [replace(asked, metric=name) for name in names_in_any_case(asked.metric)]
-    found = [reading for spelling in spellings for kind in types for reading in _read(spelling, kind)]
-    return found if all(reading.first.feature_type == RANKING for reading in found) else []
+    spellings = [replace(requested, metric=name) for name in names_in_any_case(requested.metric)]
+    readings = [
+        reading for spelling in spellings for kind in types for reading in _read_spelling(spelling, kind)
+    ]
+    return readings if all(reading.first.feature_type == RANKING for reading in readings) else []
 
 
-def _read(spelling: MetricName, feature_type: str) -> Iterator[_Reading]:
-    """Read a spelling as the name of an entry, else as an alias or a class of torchmetrics."""
+def _read_spelling(spelling: MetricName, feature_type: str) -> Iterator[_Interpretation]:
+    """Yield the meaning of a spelling: the name of an entry, an alias or a class of torchmetrics."""
     meaning = None
     spelling = class_argument(spelling, feature_type)
     key = (spelling.metric, feature_type)
@@ -293,21 +302,21 @@ def _read(spelling: MetricName, feature_type: str) -> Iterator[_Reading]:
         key = (meaning.metric, feature_type)
         entry = entry_at(key)
     if entry is not None:
-        yield _Reading(spelling, entry, meaning, None if entry.is_built_in else catalogue_entry(key))
+        yield _Interpretation(spelling, entry, meaning, None if entry.is_built_in else catalogue_entry(key))
 
 
 def _meaning_of(spelling: MetricName, feature_type: str) -> MetricName | None:
-    """Return the meaning of an alias; for a class, with the defaults of its parameters that are left out."""
+    """Return the meaning of an alias; for a class of torchmetrics, with the defaults of its parameters."""
     if (alias := alias_meaning(spelling.metric, feature_type)) is not None:
         return MetricName.parse(alias)
     if (alias := class_meaning(spelling.metric, feature_type)) is None:
         return None
-    meaning, given = MetricName.parse(alias), _given(spelling)
-    return replace(meaning, params=tuple(param for param in meaning.params if param[0] not in given))
+    meaning, names = MetricName.parse(alias), _parameters_of(spelling)
+    return replace(meaning, params=tuple(param for param in meaning.params if param[0] not in names))
 
 
 def _takes(entry: MetricEntry, name: MetricName) -> bool:
-    """Return whether a name is one of the metric, as far as its parameters say."""
+    """Return whether the metric takes the parameters of a name."""
     try:
         canonical(name, entry)
     except MetricNameError:
@@ -315,47 +324,47 @@ def _takes(entry: MetricEntry, name: MetricName) -> bool:
     return True
 
 
-def _given(name: MetricName) -> set[str]:
-    """Return the parameters that a name gives, its k among them."""
+def _parameters_of(name: MetricName) -> set[str]:
+    """Return the keys of the parameters of a name, its k among them."""
     return {key for key, _ in name.params} | ({"k"} if name.k is not None else set())
 
 
-def _spellings(asked: MetricName) -> Iterator[MetricName]:
-    """Yield the readings of a name: as it is, with packages loaded, without dashes, ParlAI's classes."""
-    yield asked
+def _spellings(requested: MetricName) -> Iterator[MetricName]:
+    """Yield the spellings of a name: as it is, with packages loaded, without dashes, ParlAI's classes."""
+    yield requested
     load_plugins()
-    yield asked
-    plain = replace(asked, metric=asked.metric.replace("-", "_"))
+    yield requested
+    plain = replace(requested, metric=requested.metric.replace("-", "_"))
     yield plain
     of_a_class = _OF_A_CLASS.match(plain.metric)
     if of_a_class:
         metric = _SHORT.get(of_a_class["metric"], of_a_class["metric"])
-        yield _meant(plain, MetricName(metric, (("class", int(of_a_class["index"])),)))
+        yield _apply_meaning(plain, MetricName(metric, (("class", int(of_a_class["index"])),)))
 
 
-def _meant(asked: MetricName, meaning: MetricName) -> MetricName:
-    """Replace an alias by what it means; what the user wrote beside it must not contradict that."""
+def _apply_meaning(requested: MetricName, meaning: MetricName) -> MetricName:
+    """Replace an alias by its meaning, which the parameters beside it must not contradict."""
     params = dict(meaning.params)
-    for key, value in asked.params:
+    for key, value in requested.params:
         if params.setdefault(key, value) != value:
-            raise MetricNameError(f"{asked}: {asked.metric} means {meaning}, which fixes {key}")
-    k = meaning.k if asked.k is None else asked.k
-    return replace(asked, metric=meaning.metric, params=tuple(params.items()), k=k)
+            raise MetricNameError(f"{requested}: {requested.metric} means {meaning}, which fixes {key}")
+    k = meaning.k if requested.k is None else requested.k
+    return replace(requested, metric=meaning.metric, params=tuple(params.items()), k=k)
 
 
-def _check_given(entry: MetricEntry, values: dict[str, Scalar]) -> None:
-    """Refuse a parameter that is missing, and any but one of those that exclude each other."""
+def _check_required(entry: MetricEntry, values: dict[str, Scalar]) -> None:
+    """Raise if a required parameter is missing, or if there are several that exclude each other."""
     for param in entry.params:
         if param.required and param.name not in values:
-            raise MetricNameError(_missing(entry, (param,)))
-    given = [key for key in entry.one_of if values.get(key) is not None]
-    if len(given) > 1:
-        raise MetricNameError(f"{entry} takes one of {', '.join(entry.one_of)}, got {' and '.join(given)}")
-    if entry.one_of and not given:
-        raise MetricNameError(_missing(entry, [p for p in entry.params if p.name in entry.one_of]))
+            raise MetricNameError(_format_missing(entry, (param,)))
+    chosen = [key for key in entry.one_of if values.get(key) is not None]
+    if len(chosen) > 1:
+        raise MetricNameError(f"{entry} takes one of {', '.join(entry.one_of)}, got {' and '.join(chosen)}")
+    if entry.one_of and not chosen:
+        raise MetricNameError(_format_missing(entry, [p for p in entry.params if p.name in entry.one_of]))
 
 
-def _missing(entry: MetricEntry, params: Iterable[Param]) -> str:
+def _format_missing(entry: MetricEntry, params: Iterable[Param]) -> str:
     names = [param.name for param in params]
     if names == ["k"]:
         return f"{entry} needs its k, as in {entry.name}@5"
@@ -375,32 +384,32 @@ def _missing(entry: MetricEntry, params: Iterable[Param]) -> str:
     )
 
 
-def _unknown(asked: MetricName, feature_type: str | None) -> str:
+def _format_unknown(requested: MetricName, feature_type: str | None) -> str:
     where = f" for a {feature_type} output" if feature_type else ""
-    elsewhere = [reading.first.feature_type for reading in _readings(asked, None)]
+    elsewhere = [reading.first.feature_type for reading in _interpretations(requested, None)]
     names = metric_names(feature_type)
-    known = [*names, *alias_names(feature_type), *group_names(feature_type)]
-    called = called_here(asked.metric, feature_type)
-    here = f" Did you mean {called!r}?" if called else ""
+    all_names = [*names, *alias_names(feature_type), *group_names(feature_type)]
+    called = meaning_for_output(requested.metric, feature_type)
+    own_hint = f" Did you mean {called!r}?" if called else ""
     if elsewhere:
-        hint = here or suggestion(asked.metric, known, likeness=False)
-        there = f"it is a metric of {', '.join(sorted(elsewhere))}"
-        return f"{asked.metric!r} does not exist{where}; {there}{hint and f'.{hint}'}"
-    if group_named(asked, feature_type):
-        return f"{asked.metric!r} is a group of metrics, not a metric; it may stand in a list of them"
-    if group_named(asked):
-        having = ", ".join(kind for kind in FEATURES if group_named(asked, kind))
-        return f"{asked.metric!r} is no group{where}; it is one of {having}"
-    hint = here or _told_apart(asked, feature_type) or suggestion(asked.metric, known)
+        hint = own_hint or suggestion(requested.metric, all_names, likeness=False)
+        place = f"it is a metric of {', '.join(sorted(elsewhere))}"
+        return f"{requested.metric!r} does not exist{where}; {place}{hint and f'.{hint}'}"
+    if group_named(requested, feature_type):
+        return f"{requested.metric!r} is a group of metrics, not a metric; it may stand in a list of them"
+    if group_named(requested):
+        having = ", ".join(kind for kind in FEATURES if group_named(requested, kind))
+        return f"{requested.metric!r} is no group{where}; it is one of {having}"
+    hint = own_hint or _suggest_by_case(requested, feature_type) or suggestion(requested.metric, all_names)
     listing = f"hpometrics metrics list{f' --feature {feature_type}' if feature_type else ''}"
-    return f"no metric {asked.metric!r}{where}.{hint} `{listing}` lists all {len(names)}"
+    return f"no metric {requested.metric!r}{where}.{hint} `{listing}` lists all {len(names)}"
 
 
-def _told_apart(asked: MetricName, feature_type: str | None) -> str:
-    """Ask which of the names was meant that case alone tells apart; empty where there are no two."""
-    readings = _in_another_case(asked, [feature_type] if feature_type else FEATURES)
+def _suggest_by_case(requested: MetricName, feature_type: str | None) -> str:
+    """Suggest the names that differ in case only; empty if there are not two of them."""
+    readings = _in_another_case(requested, [feature_type] if feature_type else FEATURES)
     meanings = {reading.means: reading.spelling.metric for reading in readings}
-    told = [
+    choices = [
         repr(name) if name == means else f"{name!r}, which is {means}" for means, name in meanings.items()
     ]
-    return f" Did you mean {' or '.join(sorted(told, key=len))}?" if len(told) > 1 else ""
+    return f" Did you mean {' or '.join(sorted(choices, key=len))}?" if len(choices) > 1 else ""

@@ -1,4 +1,4 @@
-"""A metric's name as a value: `test:convai2/intent.f1(average=macro)@10`, parsed and printed alike."""
+"""The name of a metric as a value: `test:convai2/intent.f1(average=macro)@10`, parsed and printed alike."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 
 from ..._redaction import excerpt
 from ...exceptions import MetricNameError
-from .aliases import also_called
+from .aliases import meaning_elsewhere
 
 Scalar = str | int | float | bool
 
 SPLITS = ("train", "validation", "test")
 MACRO, MICRO = "macro", "micro"
 OVER_TASKS = "tasks"
-"""The parameter of a name that no metric has: it is about the metric's values of several tasks."""
+"""The parameter of a name that belongs to no metric, but to its values over several tasks."""
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
 _NAME = re.compile(
@@ -61,7 +61,7 @@ class MetricName:
 
     @classmethod
     def parse(cls, text: str | MetricName) -> MetricName:
-        """Read a name; the cut-off may stand before the parameters as well.
+        """Parse a name; the cut-off may stand before the parameters as well.
 
         Raises:
             MetricNameError: the text does not follow the grammar; the message says where.
@@ -72,11 +72,11 @@ class MetricName:
             raise MetricNameError(f"a metric's name is text, got {text!r} ({type(text).__name__})")
         match = _NAME.match(text.strip()) if len(text) <= _MAX_LENGTH and text.isprintable() else None
         if match is None:
-            meant = also_called(text.strip())
+            suggestion = meaning_elsewhere(text.strip())
             raise MetricNameError(
                 f"{excerpt(text, 80)!r} is no metric name; the form is "
                 "[split:][task/][feature.]metric[(param=value, ...)][@k], as in f1(average=macro) or ndcg@10"
-                f"{f'. Did you mean {meant!r}?' if meant else ''}"
+                f"{f'. Did you mean {suggestion!r}?' if suggestion else ''}"
             )
         if match["k"] and match["early_k"]:
             raise MetricNameError(f"{text!r}: the cut-off is given twice; leave @{match['early_k']} out")
@@ -92,10 +92,10 @@ class MetricName:
 
     @classmethod
     def of_parts(cls, parts: Mapping[str, Any]) -> MetricName:
-        """Read a name in parts: `metric`, `feature`, `task`; every other key is a parameter.
+        """Parse a name in parts: `metric`, `feature`, `task`; every other key is a parameter.
 
         Raises:
-            MetricNameError: a part is not what it should be, or is told in two ways.
+            MetricNameError: a part is invalid, or has two values.
 
         >>> str(MetricName.of_parts({"metric": "f1", "average": "macro", "feature": "intent", "task": "a"}))
         'a/intent.f1(average=macro)'
@@ -116,10 +116,12 @@ class MetricName:
         for key, value in rest.items():
             if not isinstance(value, Scalar):
                 raise MetricNameError(f"{name}: {key} is text, a number, true or false, got {value!r}")
-        told = {**dict(name.params), "feature": name.feature, "task": name.task}
+        parts_of_name = {**dict(name.params), "feature": name.feature, "task": name.task}
         for key, value in (*rest.items(), *at.items()):
-            if told.get(key) not in (None, value):
-                raise MetricNameError(f"{name}: its {key} is {told[key]!r}, and {key}= says {value!r}")
+            if parts_of_name.get(key) not in (None, value):
+                raise MetricNameError(
+                    f"{name}: its {key} is {parts_of_name[key]!r}, and {key}= says {value!r}"
+                )
         full = replace(name, params=tuple({**dict(name.params), **rest}.items()), **at)
         if not all(at.values()) or cls.parse(str(full)) != full:
             raise MetricNameError(
@@ -144,24 +146,24 @@ class MetricName:
 
     @property
     def over_tasks(self) -> str | None:
-        """How the value of all tasks is to come from those of each: `macro`, `micro`, or None: its own way.
+        """How to compute the value over all tasks: `macro`, `micro`, or None for the usual way of the metric.
 
         Raises:
-            MetricNameError: `tasks=` says something else.
+            MetricNameError: `tasks=` has another value.
 
         >>> MetricName.parse("perplexity(tasks=micro)").over_tasks
         'micro'
         """
-        asked = dict(self.params).get(OVER_TASKS)
-        if asked in (None, MACRO, MICRO):
-            return asked if asked is None else str(asked)
+        way = dict(self.params).get(OVER_TASKS)
+        if way in (None, MACRO, MICRO):
+            return way if way is None else str(way)
         raise MetricNameError(
             f"{self}: tasks= is {MACRO} (the mean of the tasks' values) or {MICRO} (the value of all their "
-            f"rows), got {asked!r}"
+            f"rows), got {way!r}"
         )
 
     def like(self, place: MetricName) -> MetricName:
-        """Return the metric at the place of another name: its split, task, feature and `tasks=`."""
+        """Return the metric with the split, task, feature and `tasks=` of another name."""
         over = () if place.over_tasks is None else ((OVER_TASKS, place.over_tasks),)
         return replace(
             self.bare,
@@ -173,9 +175,9 @@ class MetricName:
 
 
 def parse_import_path(text: str) -> tuple[str, str] | None:
-    """Split `package.module:Class` into its two parts; None if the text is no such path.
+    """Split `package.module:Class` into its two parts; return None for any other text.
 
-    A split is no module: `test:accuracy` is a metric's name.
+    A split is not a module: `test:accuracy` is the name of a metric.
     """
     match = _IMPORT_PATH.match(text)
     if match is None or match["module"] in SPLITS or "__" in text:
@@ -184,7 +186,7 @@ def parse_import_path(text: str) -> tuple[str, str] | None:
 
 
 def split_names(text: str) -> list[str]:
-    """Take a list of names apart at its commas, but for those between brackets or quotes.
+    """Split a list of names at its commas, except those between brackets or quotes.
 
     >>> split_names('accuracy, f1(average=macro, beta=2),ndcg@10')
     ['accuracy', 'f1(average=macro, beta=2)', 'ndcg@10']
@@ -194,17 +196,17 @@ def split_names(text: str) -> list[str]:
 
 
 def _parse_params(text: str | None, whole: str) -> tuple[tuple[str, Scalar], ...]:
-    found: dict[str, Scalar] = {}
+    params: dict[str, Scalar] = {}
     position = 0
     while text and position < len(text):
         match = _PARAM.match(text, position)
         if match is None:
             raise MetricNameError(f"{whole!r}: cannot read {text[position:]!r} as param=value")
-        if match["key"] in found:
+        if match["key"] in params:
             raise MetricNameError(f"{whole!r}: {match['key']!r} is given twice")
-        found[match["key"]] = _parse_value(match["value"], whole)
+        params[match["key"]] = _parse_value(match["value"], whole)
         position = match.end()
-    return tuple(found.items())
+    return tuple(params.items())
 
 
 def _parse_value(text: str, whole: str) -> Scalar:

@@ -1,4 +1,4 @@
-"""Params: the parameters of a metric, as its `__init__` declares them and as a name writes them."""
+"""The parameters of a metric, which its `__init__` declares and a name states."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _KINDS: dict[Any, str] = {int: "int", float: "float", bool: "bool", str: "str"}
 class Param:
     """One parameter of a metric: `average` of `f1(average=macro)`, `k` of `hits@5`.
 
-    `argument` is what `__init__` calls it, where Python reserves the word: `class` of `f1(class=3)` is the
-    argument `class_`.
+    `argument` is its name in `__init__` if Python reserves the word: `class` of `f1(class=3)` is the argument
+    `class_`.
     """
 
     name: str
@@ -32,14 +32,14 @@ class Param:
 
     @property
     def keyword(self) -> str:
-        """The keyword of `__init__`, and the attribute that keeps the value."""
+        """The keyword of `__init__`, and the attribute that has the value."""
         return self.argument or self.name
 
     def check(self, value: Scalar, owner: str) -> Scalar:
-        """Return `value` in the parameter's own type.
+        """Return `value` in the type of the parameter.
 
         Raises:
-            MetricNameError: the value is of another type or none of the choices.
+            MetricNameError: the value is of another type or not one of the choices.
         """
         if value is None and self.default is None and not self.required:
             return value
@@ -59,7 +59,7 @@ class Param:
 
     @property
     def settings(self) -> tuple[Scalar, ...]:
-        """Its choices, in its own type."""
+        """Its choices in its type."""
         return tuple(int(choice) if self.kind == "int" else choice for choice in self.choices)
 
     @property
@@ -71,20 +71,20 @@ class Param:
 
 
 _NOT_OF_A_NAME = ("output", "dist_sync_on_step")
-"""What `__init__` may take beside parameters: the output feature, and when torchmetrics synchronizes."""
+"""Arguments of `__init__` that are not parameters: the output feature, and when torchmetrics synchronizes."""
 
 _EXAMPLES: dict[str, Scalar] = {"int": 2, "float": 0.5, "bool": True}
 
 
 def params_of(cls: type) -> tuple[Param, ...]:
-    """Read the parameters of a class's `__init__`; a trailing underscore is Python's, not the name's."""
+    """Return the parameters of the `__init__` of a class, without a trailing underscore in their names."""
     init = cls.__init__  # type: ignore[misc]
-    named = [
+    parameters = [
         p for p in list(inspect.signature(init).parameters.values())[1:]
         if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.name not in _NOT_OF_A_NAME
     ]  # fmt: skip
-    hints = get_type_hints(init) if named else {}
-    return tuple(_param(p, hints.get(p.name)) for p in named)
+    hints = get_type_hints(init) if parameters else {}
+    return tuple(_param(p, hints.get(p.name)) for p in parameters)
 
 
 def _param(parameter: inspect.Parameter, hint: Any) -> Param:
@@ -104,7 +104,7 @@ def _param(parameter: inspect.Parameter, hint: Any) -> Param:
 
 
 def _alternatives(hint: Any) -> Sequence[Any]:
-    """Return the types of a union but None: what an optional parameter takes when it is given."""
+    """Return the types of a union except None."""
     if get_origin(hint) in (Union, UnionType):
         return [one for one in get_args(hint) if one is not NoneType]
     return [hint]

@@ -164,9 +164,9 @@ def registered_types(cls: type) -> tuple[str, ...]:
 
 
 def _entry(cls: type, name: str, feature_type: str, facts: Facts, aliases: Mapping[str, str]) -> MetricEntry:
-    told = {field.name: getattr(facts, field.name) for field in fields(facts)}
+    values = {field.name: getattr(facts, field.name) for field in fields(facts)}
     return MetricEntry(
-        name=name, feature_type=feature_type, path=path_of(cls), aliases=dict(aliases) or None, **told
+        name=name, feature_type=feature_type, path=path_of(cls), aliases=dict(aliases) or None, **values
     )
 
 

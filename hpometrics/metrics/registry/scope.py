@@ -1,4 +1,4 @@
-"""Places: which of a model's outputs, and which tasks, a metric's name is about; nothing here loads torch."""
+"""Resolve the outputs and tasks of a model that the name of a metric is about; torch is not loaded."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ COMBINED = "combined"
 VALIDATION = "validation"
 
 Types = Mapping[str | None, str | None]
-"""The type of each output by its name. None names the only output; as a type it says that none is known."""
+"""The type of each output by its name. The name None is the only output; the type None is unknown."""
 
 _OUTPUT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A metric of the registry at its place.
+    """A metric of the registry with its split, task and output.
 
     Args:
-        name: its canonical name with split, task, feature and `tasks=`, as a record calls the value.
+        name: its canonical name with split, task, feature and `tasks=`, which is the name of the value in a
+            record.
         found: the metric itself.
     """
 
@@ -38,37 +39,37 @@ class Placed:
 
     @property
     def measured(self) -> MetricName:
-        """What a collection of the output is to measure, with the task and `tasks=` that it is about."""
+        """The name that the collection of the output measures, with task and `tasks=`."""
         return replace(self.name, split=None, feature=None)
 
 
 def place(name: str | MetricName, types: Types | None) -> Placed:
     """Find the metric that a name means among several outputs.
 
-    A name without an output means the only one, or the only one that has such a metric. Where `types` is None
-    nobody has said yet what the outputs are: then any may be named.
+    A name without an output means the only output, or the only one that has such a metric. If `types` is
+    None the outputs are not known yet, and the name may have any.
 
     Raises:
-        MetricNameError: several outputs have such a metric, there is no such output, or a task is asked for
-            the value of all of them.
+        MetricNameError: several outputs have such a metric, there is no such output, or a name has both a
+            task and `tasks=`.
         UnknownMetricError: no output has such a metric.
     """
-    asked = MetricName.parse(name)
-    _check_row(asked)
-    feature = asked.feature if types is None else _output_of(asked, types)
-    found = find_metric(asked.bare, None if types is None else types[feature])
-    split = None if asked.split == VALIDATION else asked.split
-    return Placed(found.name.like(replace(asked, feature=feature, split=split)), found)
+    requested = MetricName.parse(name)
+    _check_row(requested)
+    feature = requested.feature if types is None else _output_of(requested, types)
+    match = find_metric(requested.bare, None if types is None else types[feature])
+    split = None if requested.split == VALIDATION else requested.split
+    return Placed(match.name.like(replace(requested, feature=feature, split=split)), match)
 
 
 def group_of(metric: object, types: Types | None) -> MetricName | None:
-    """Return the name of a group, parsed; None of anything else, a metric of any of the outputs included."""
+    """Return the parsed name of a group; None for anything else, such as a metric of any of the outputs."""
     groups = [group_named(metric, type_) for type_ in ({None: None} if types is None else types).values()]
     return groups[0] if all(groups) else None
 
 
 def members(group: MetricName, types: Types) -> Iterator[MetricName]:
-    """Name the metrics of a group, of each output that it is about.
+    """Yield the names of the metrics of a group, for each output that it is about.
 
     Raises:
         MetricNameError: no output has such a group.
@@ -81,10 +82,10 @@ def members(group: MetricName, types: Types) -> Iterator[MetricName]:
 
 
 def check_output_name(name: object) -> str:
-    """Accept what can stand before the point of `intent.f1`.
+    """Return the name of an output that can stand before the point of `intent.f1`.
 
     Raises:
-        MetricNameError: naming what can.
+        MetricNameError: it cannot.
     """
     if isinstance(name, str) and _OUTPUT_NAME.match(name) and name != COMBINED:
         return name
@@ -94,10 +95,10 @@ def check_output_name(name: object) -> str:
 
 
 def check_task(task: object) -> str:
-    """Give back the name of a task that can stand in front of a metric's name.
+    """Return the name of a task that can stand in front of the name of a metric.
 
     Raises:
-        MetricNameError: it cannot, or it is `all`, which is what all tasks together are called.
+        MetricNameError: it cannot, or it is `all`, the name of all tasks together.
     """
     if isinstance(task, str) and _can_be_task(task):
         return task
@@ -133,8 +134,8 @@ def _output_of(name: MetricName, types: Types) -> str | None:
     if having:
         choices = ", ".join(str(replace(name, feature=key)) for key in having)
         raise MetricNameError(f"{name} is a metric of several outputs; name one of them: {choices}")
-    told = ", ".join(f"{key} ({type_})" for key, type_ in types.items())
-    raise UnknownMetricError(f"no output has a metric {str(name)!r}; there are {told}")
+    available = ", ".join(f"{key} ({type_})" for key, type_ in types.items())
+    raise UnknownMetricError(f"no output has a metric {str(name)!r}; there are {available}")
 
 
 def _check_output(name: MetricName, key: str | None, types: Types) -> None:
@@ -154,7 +155,7 @@ def _serves(name: MetricName, feature_type: str | None) -> bool:
     except UnknownMetricError:
         return False
     except MetricNameError:
-        return True  # it is there, with other parameters
+        return True  # the metric exists, with other parameters
     return True
 
 

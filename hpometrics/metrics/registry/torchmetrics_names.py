@@ -1,7 +1,7 @@
-"""Class names: what the classes of torchmetrics are called here, each with the value that it has by default.
+"""The names of metrics that give the values of the classes of torchmetrics at their defaults.
 
-A class whose default gives another number than any metric here is none of them: its name is refused, with the
-name that is near.
+A class whose default value differs from that of every metric here has no name: its name is refused with a
+hint to the nearest metric.
 """
 
 from __future__ import annotations
@@ -180,11 +180,11 @@ CLASS_NAMES: Mapping[str, Mapping[str, str]] = {
         "SourceAggregatedSignalDistortionRatio": "sa_sdr",
     },
 }
-"""By output feature: class -> what it means. A parameter that is written beside the class comes before it."""
+"""By output feature: class -> its meaning. A parameter written beside the class takes precedence."""
 
 
 def class_meaning(name: str, feature_type: str) -> str | None:
-    """Look up what a class of torchmetrics is here, of one output feature.
+    """Return the name of the metric that is a class of torchmetrics, for one output feature.
 
     >>> class_meaning("MulticlassF1Score", "category"), class_meaning("MulticlassF1Score", "binary")
     ('f1(average=macro)', None)
@@ -193,7 +193,7 @@ def class_meaning(name: str, feature_type: str) -> str | None:
 
 
 def class_argument(name: MetricName, feature_type: str) -> MetricName:
-    """Replace a class whose argument makes another metric of it; other names stay as they are.
+    """Replace a class whose argument makes it another metric; all other names stay as they are.
 
     >>> str(class_argument(MetricName.parse("MeanSquaredError(squared=false)"), "vector"))
     'rmse(multioutput=pooled)'
