@@ -18,9 +18,9 @@ from .batch import Outputs
 from .features import OutputFeature, parse_feature
 from .metric import Metric, overrides_update
 from .registry.groups import expand
-from .registry.lookup import suggestion
+from .registry.lookup import registered_types, suggestion
 from .registry.names import MetricName
-from .registry.register import get_metric, registered_types
+from .registry.register import get_metric
 from .retrieval.per_user import PerUser
 from .statistics.statistic import Statistic
 from .statistics.user_values import UserValues

@@ -19,8 +19,8 @@ from ._validation import Gate, NonFinite, batch_of, reads_pairs
 from .aggregation import Average, Measured, RowValues, mask_unknown_labels, weighed, weighed_rows
 from .batch import Outputs
 from .features import FEATURES, InputType, OutputFeature
-from .registry.facts import write_facts, unstated
-from .registry.register import printed_name, registered_types
+from .registry.facts import unstated, write_facts
+from .registry.lookup import printed_name, registered_types
 from .statistics.statistic import Statistic
 from .statistics.totals import Sums, WeightedMean
 

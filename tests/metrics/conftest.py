@@ -9,14 +9,15 @@ import torch
 from sample_metrics import SAMPLES
 
 from hpometrics.metrics.features import NUMBER
-from hpometrics.metrics.registry import index, register as rooms
+from hpometrics.metrics.registry import register
+from hpometrics.metrics.registry.entry import registry as default_registry
 
 
 @pytest.fixture
 def registry(monkeypatch):
     """The registry, for a test to register in; afterwards it is as it was."""
-    monkeypatch.setattr(index, "own", index.own.copy())
-    return rooms
+    monkeypatch.setattr(default_registry, "own", default_registry.own.copy())
+    return register
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ from hpometrics.metrics.features import (
 )
 from hpometrics.metrics.metric import MeanMetric
 from hpometrics.metrics.registry import index
+from hpometrics.metrics.registry.entry import registry as default_registry
 from hpometrics.metrics.registry.groups import DEFAULT, members_of
 from hpometrics.metrics.registry.index import alias_names, all_entries, metric_names
 from hpometrics.metrics.registry.lookup import find_metric
@@ -35,7 +36,7 @@ from hpometrics.metrics.registry.names import MetricName
 from hpometrics.metrics.registry.register import get_metric, register_metric
 
 OVERRIDING = """
-from hpometrics.metrics.registry import index
+from hpometrics.metrics.registry.entry import Layer, registry
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import FEATURES
 from hpometrics.metrics.registry.groups import DEFAULT
@@ -73,10 +74,10 @@ def override(some):
         assert len(metrics.names) == len(names.split())
     assert len(all_entries()) == len(BEFORE)
 
-assert not index.built_in.entries  # no class is imported yet
+assert not registry.built_in.entries  # no class is imported yet
 override(BEFORE[::2])
-assert len(index.built_in.entries) > len(BEFORE) / 2
-index.own = index.Layer()
+assert len(registry.built_in.entries) > len(BEFORE) / 2
+registry.own = Layer()
 override(BEFORE[1::2])
 print("done")
 """
@@ -267,11 +268,11 @@ def test_an_override_leaves_every_other_name_as_it_was(monkeypatch):
     for entry in catalogue:
         neighbors[entry.path.partition(":")[0]].append(entry)
     groups = {kind: members_of("default", kind) for kind in DEFAULT}
-    plain = index.own
+    plain = default_registry.own
     for entry in catalogue:
         kind = entry.feature_type
         near = [one for one in neighbors[entry.path.partition(":")[0]] if one is not entry]
-        monkeypatch.setattr(index, "own", plain.copy())
+        monkeypatch.setattr(default_registry, "own", plain.copy())
         register_metric(entry.name, [kind], override=True)(Gap)
         for other in near:
             assert find_metric(other.example, other.feature_type).entries == (other,)

@@ -66,8 +66,10 @@ def meaning_for_output(word: str, feature_type: str | None) -> str | None:
 def meaning_elsewhere(word: str) -> str | None:
     """Return the meaning of a word in other libraries; empty if it is not a metric there, None if unknown.
 
-    >>> meaning_elsewhere("chrF++"), meaning_elsewhere("f1.5"), meaning_elsewhere("make_scorer"), meaning_elsewhere("gap")
-    ('chrf(word_order=2)', 'fbeta(beta=1.5)', '', None)
+    >>> meaning_elsewhere("chrF++"), meaning_elsewhere("f1.5")
+    ('chrf(word_order=2)', 'fbeta(beta=1.5)')
+    >>> meaning_elsewhere("make_scorer"), meaning_elsewhere("gap")
+    ('', None)
     >>> meaning_elsewhere("F1[nDCG, Recall]@10")  # as WarpRec writes it
     'f_score(a=ndcg, b=recall)@10'
     >>> meaning_elsewhere("top5"), meaning_elsewhere("acc@5"), meaning_elsewhere("macro_f1")

@@ -44,7 +44,7 @@ class Diagnostic:
 
 
 def diagnostic(name: str | MetricName) -> Diagnostic | None:
-    """Return the diagnostic of a name, whatever split, task or watch it begins with; None if there is none."""
+    """Return the diagnostic of a name, whatever its split, task and watch; None if there is none."""
     try:
         parsed = MetricName.parse(name)
     except MetricNameError:

@@ -13,7 +13,7 @@ from ...exceptions import RegistrationError
 from ..features import InputType
 from .params import Param, params_of
 
-__all__ = ["UNSTATED", "Facts", "Param", "facts_of", "write_facts", "unstated"]
+__all__ = ["UNSTATED", "Facts", "Param", "facts_of", "unstated", "write_facts"]
 
 
 _CATALOGUE = "hpometrics.metrics.catalogue."
@@ -191,7 +191,7 @@ def _agree_on(cls: type, called: str, fact: str, argument: Any = UNSTATED) -> An
 
 
 def _statements(cls: type, fact: str, argument: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the statement of the decorator, and those of the most derived class with any, with their place."""
+    """Yield the statements of the decorator and of the most derived class that has any, with their place."""
     if argument is not UNSTATED:
         yield "register_metric", argument
     for base in cls.__mro__:

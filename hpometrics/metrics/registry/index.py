@@ -1,8 +1,8 @@
-"""The store: every entry there is, of the index, of this process and of installed packages.
+"""All entries of metrics: of the index, of the registry of this process and of installed packages.
 
-Built-in metrics are read from `index.json`, which is generated from the classes themselves; a class is
-imported when it is first needed, and its registration then changes nothing for anyone else's metrics.
-Other packages register through the entry-point group `hpometrics.metrics`.
+The built-in metrics are read from `index.json`, which is generated from their classes. A class is imported
+when it is first needed, and its registration then does not affect the metrics of anyone else. Other packages
+register through the entry-point group `hpometrics.metrics`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import json
 import warnings
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 from ..._text import one_line
 from ...direction import Objective
 from ..features import FEATURES, InputType
-from .entry import MetricEntry, Observed, live_classes
+from .entry import Key, MetricEntry, Observed, registry
 from .params import Param
 
 _LUDWIG = (
@@ -28,100 +27,57 @@ _LUDWIG = (
     "mean_squared_error", "root_mean_squared_error", "root_mean_squared_percentage_error",
     "sequence_softmax_cross_entropy", "sigmoid_cross_entropy", "word_error_rate",
 )  # fmt: skip
-"""Aliases for which Ludwig has a constant, beside the constants that are canonical names here."""
+"""Aliases for which Ludwig has a constant, beside the constants that are canonical names."""
 
 ENTRY_POINT_GROUP = "hpometrics.metrics"
 INDEX = Path(__file__).with_name("index.json")
 
-Key = tuple[str, str]
+built_in = registry.built_in
+"""The layer of the registry for the metrics of this package."""
 
 
 class ReplacedWarning(UserWarning):
-    """A metric of a user's own has taken the name of a built-in one, without `override=True`."""
-
-
-@dataclass
-class Layer:
-    """The metrics that were registered in this process, either of the package itself or of everybody else.
-
-    The two are kept apart, so that neither an import of a built-in class nor the moment of it can change
-    what a user's own metric has replaced.
-    """
-
-    entries: dict[Key, MetricEntry] = field(default_factory=dict)
-    aliases: dict[Key, str] = field(default_factory=dict)
-    by_class: dict[type, tuple[MetricEntry, ...]] = field(default_factory=dict)
-    """The entries of each class, in the order of registration."""
-
-    def add(self, entry: MetricEntry, cls: type) -> None:
-        """Add an entry of a class; it replaces one of the same name and output feature."""
-        key = entry.name, entry.feature_type
-        self.entries[key] = entry
-        live_classes[(*key, entry.path)] = cls
-        others = (one for one in self.by_class.get(cls, ()) if (one.name, one.feature_type) != key)
-        self.by_class[cls] = (*others, entry)
-        for alias, meaning in (entry.aliases or {}).items():
-            self.aliases[alias, entry.feature_type] = meaning
-
-    def copy(self) -> Layer:
-        """Return a layer of the same metrics, to go back to."""
-        return Layer(self.entries.copy(), self.aliases.copy(), self.by_class.copy())
-
-
-own = Layer()
-"""The metrics of users and of other packages."""
-built_in = Layer()
-"""Those of the built-in metrics whose classes have been imported; the others are in the index alone."""
-
-
-def layer_of(entry: MetricEntry) -> Layer:
-    """Return the layer that an entry belongs to."""
-    return built_in if entry.is_built_in else own
+    """A metric of a user replaces a built-in one of the same name, without `override=True`."""
 
 
 def entry_at(key: Key) -> MetricEntry | None:
-    """Return the entry of a name and an output feature; a user's own comes first."""
-    return own.entries.get(key) or catalogue_entry(key)
+    """Return the entry of a name and an output feature; an entry of a user takes precedence."""
+    return registry.own.entries.get(key) or catalogue_entry(key)
 
 
 def catalogue_entry(key: Key) -> MetricEntry | None:
-    """Return the built-in entry of a name and an output feature, whether or not it has been replaced."""
-    return built_in.entries.get(key) or index().get(key)
-
-
-def entries_of_class(cls: type) -> tuple[MetricEntry, ...]:
-    """Return the entries that a class was registered under, in the order of registration."""
-    return own.by_class.get(cls) or built_in.by_class.get(cls, ())
+    """Return the built-in entry of a name and an output feature, even if a user's own replaces it."""
+    return registry.built_in.entries.get(key) or index().get(key)
 
 
 def all_entries(feature_type: str | None = None) -> tuple[MetricEntry, ...]:
-    """Return every entry, sorted by name and feature; of one feature when asked."""
+    """Return all entries, or those of one output feature, sorted by name and feature."""
     load_plugins()
-    entries = {**index(), **built_in.entries, **own.entries}
+    entries = {**index(), **registry.built_in.entries, **registry.own.entries}
     chosen = [e for e in entries.values() if feature_type in (None, e.feature_type)]
     return tuple(sorted(chosen, key=lambda e: (e.name, e.feature_type)))
 
 
 def metric_names(feature_type: str | None = None) -> list[str]:
-    """Return the canonical names, sorted; of one feature when asked."""
+    """Return the canonical names, or those of one output feature, sorted."""
     return sorted({entry.name for entry in all_entries(feature_type)})
 
 
 def alias_names(feature_type: str | None = None) -> list[str]:
-    """Return the aliases, sorted; of one feature when asked."""
+    """Return the aliases, or those of one output feature, sorted."""
     return sorted({alias for entry in all_entries(feature_type) for alias in entry.aliases or ()})
 
 
 def entries_of(metric: str, feature_type: str | None) -> list[MetricEntry]:
-    """Return the entries of one canonical name, of one feature when asked."""
+    """Return the entries of one canonical name, or the one of an output feature."""
     types = [feature_type] if feature_type else sorted(FEATURES)
     entries = (entry_at((metric, kind)) for kind in types)
     return [entry for entry in entries if entry is not None]
 
 
 def alias_meaning(alias: str, feature_type: str | None) -> str | None:
-    """What an alias means for a feature, or for most of those that have it."""
-    aliases = ChainMap(own.aliases, built_in.aliases, index_aliases())
+    """Return the meaning of an alias for an output feature, or for most of those that have it."""
+    aliases = ChainMap(registry.own.aliases, registry.built_in.aliases, index_aliases())
     if feature_type is not None:
         return aliases.get((alias, feature_type))
     meanings = sorted(aliases[alias, kind] for kind in FEATURES if (alias, kind) in aliases)
@@ -129,34 +85,35 @@ def alias_meaning(alias: str, feature_type: str | None) -> str | None:
 
 
 def names_in_any_case(word: str) -> list[str]:
-    """Return the names and aliases that a word is when case is left aside, sorted."""
+    """Return the names and aliases that equal a word in any case, sorted."""
     lower = word.lower()
-    keys = chain(own.entries, built_in.entries, index(), own.aliases, built_in.aliases, index_aliases())
+    layers = (registry.own, registry.built_in)
+    keys = chain(index(), index_aliases(), *(chain(layer.entries, layer.aliases) for layer in layers))
     return sorted({name for name, _ in keys if name.lower() == lower})
 
 
 def observed_of(entry: MetricEntry) -> Observed | None:
-    """What was seen of a built-in metric when the index was written; None of any other."""
+    """Return the observations of a built-in metric, made for the index; None for any other metric."""
     return _observed().get((entry.name, entry.feature_type)) if entry.is_built_in else None
 
 
 def needs_of(entry: MetricEntry) -> tuple[str, ...]:
-    """Return which further keyword arguments it cannot do without: as seen, or as declared where nothing was."""
+    """Return the further keyword arguments that a metric requires, as observed or else as declared."""
     observed = observed_of(entry)
     return observed.needs if observed is not None and observed.subject else entry.needs
 
 
 class _Entries(Mapping[Key, MetricEntry]):
-    """The entries of rows, each made when it is first asked for: most commands ask for few."""
+    """The entries of rows, each created at its first use, as most commands use few of them."""
 
     def __init__(self, rows: Iterable[dict[str, Any]]) -> None:
         self._row_of = {(row["name"], of): row for row in rows for of in row["features"]}
-        self._made: dict[Key, MetricEntry] = {}
+        self._entries: dict[Key, MetricEntry] = {}
 
     def __getitem__(self, key: Key) -> MetricEntry:
-        if key not in self._made:
-            self._made[key] = _read_row(self._row_of[key], key[1])
-        return self._made[key]
+        if key not in self._entries:
+            self._entries[key] = _read_row(self._row_of[key], key[1])
+        return self._entries[key]
 
     def __contains__(self, key: object) -> bool:
         return key in self._row_of
@@ -176,10 +133,10 @@ def built_in_names() -> frozenset[str]:
 
 @cache
 def constants() -> Mapping[str, str]:
-    """Return the names of the built-in metrics by the constants that stand for them, Ludwig's included."""
-    meaning = {alias: name for (alias, _), name in index_aliases().items()}
-    meanings = {name: name for name in built_in_names()} | {alias: meaning[alias] for alias in _LUDWIG}
-    return {word.upper(): meanings[word] for word in sorted(meanings)}
+    """Return the names of the built-in metrics by their constants, including those of Ludwig."""
+    names = {alias: name for (alias, _), name in index_aliases().items()}
+    words = {name: name for name in built_in_names()} | {alias: names[alias] for alias in _LUDWIG}
+    return {word.upper(): words[word] for word in sorted(words)}
 
 
 @cache
@@ -200,20 +157,20 @@ def index_aliases() -> dict[Key, str]:
 
 
 def forget_index() -> None:
-    """Read `index.json` again when it is next needed: it has been written anew."""
+    """Drop the contents of `index.json`, so that the next use reads a new file."""
     for read in (index, index_aliases, built_in_names, constants, _rows, _observed):
         read.cache_clear()
 
 
 @cache
 def load_plugins() -> None:
-    """Load the packages that bring metrics, once; one that cannot be loaded is left out with a warning."""
+    """Load the packages with metrics, once; a package that fails to load is left out with a warning."""
     from importlib.metadata import entry_points  # which loads much, for what few ask
 
     for plugin in entry_points(group=ENTRY_POINT_GROUP):
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("error", ReplacedWarning)  # a user has written no line of it
+                warnings.simplefilter("error", ReplacedWarning)  # no line of it is the user's
                 plugin.load()
         except KeyboardInterrupt:
             raise
@@ -230,7 +187,7 @@ def _rows() -> list[dict[str, Any]]:
 
 
 def _read_row(row: dict[str, Any], feature_type: str) -> MetricEntry:
-    """Make the entry that a row has for one of its output features."""
+    """Create the entry of a row for one of its output features."""
     facts: dict[str, Any] = {key: _tuple(value) for key, value in row.items() if key != "features"}
     facts["objective"] = row["objective"] and Objective(row["objective"])
     facts["inputs"] = InputType(row["inputs"])
@@ -243,9 +200,9 @@ def _read_row(row: dict[str, Any], feature_type: str) -> MetricEntry:
 @cache
 def _observed() -> dict[Key, Observed]:
     return {
-        (row["name"], feature_type): Observed(**{key: _tuple(value) for key, value in row_values.items()})
+        (row["name"], feature_type): Observed(**{key: _tuple(value) for key, value in record.items()})
         for row in _rows()
-        for feature_type, row_values in row["features"].items()
+        for feature_type, record in row["features"].items()
     }
 
 

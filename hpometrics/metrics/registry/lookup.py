@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
+from typing import Any
 
 from ...direction import Objective
 from ...exceptions import MetricNameError, ObjectiveError, UnknownMetricError
 from ..features import BINARY, FEATURES, PREDICTIONS, RANKING, SET, InputType, check_feature_type
 from .aliases import meaning_elsewhere, meaning_for_output
-from .entry import MetricEntry
+from .entry import MetricEntry, registry
 from .groups import group_named, group_names
 from .index import (
     alias_meaning,
@@ -134,7 +135,7 @@ def find_metric(name: str | MetricName, feature_type: str | None = None) -> Foun
     as k) may be missing.
 
     Raises:
-        MetricNameError: the name breaks the grammar, or a parameter is unknown, missing or out of its choices.
+        MetricNameError: the name breaks the grammar; or a parameter is unknown, missing or invalid.
         UnknownMetricError: the feature has no such metric; the message suggests near names.
     """
     requested = MetricName.parse(name)
@@ -204,6 +205,22 @@ def canonical(name: MetricName, entry: MetricEntry) -> MetricName:
     }
     k = settings.pop("k", None)
     return replace(name, params=tuple(settings.items()), k=None if k is None else int(k))
+
+
+def printed_name(cls: type, values: Mapping[str, Any]) -> str | None:
+    """Return the canonical name of an object of a registered class, by its parameters' values; else None."""
+    entries = registry.entries_of_class(cls)
+    if not entries:
+        return None
+    entry = entries[0]
+    values_by_name = {p.name: values[p.keyword] for p in entry.params if p.keyword in values}
+    name = MetricName(entry.name, tuple(values_by_name.items()))
+    return str(canonical(name, entry) if not any(p.kind == "any" for p in entry.params) else entry.name)
+
+
+def registered_types(cls: type) -> tuple[str, ...]:
+    """Return the output features that a class is registered for, in the order of registration."""
+    return tuple(entry.feature_type for entry in registry.entries_of_class(cls))
 
 
 def _default_params(entry: MetricEntry) -> dict[str, Scalar]:

@@ -116,12 +116,10 @@ class MetricName:
         for key, value in rest.items():
             if not isinstance(value, Scalar):
                 raise MetricNameError(f"{name}: {key} is text, a number, true or false, got {value!r}")
-        parts_of_name = {**dict(name.params), "feature": name.feature, "task": name.task}
+        own = {**dict(name.params), "feature": name.feature, "task": name.task}
         for key, value in (*rest.items(), *at.items()):
-            if parts_of_name.get(key) not in (None, value):
-                raise MetricNameError(
-                    f"{name}: its {key} is {parts_of_name[key]!r}, and {key}= says {value!r}"
-                )
+            if own.get(key) not in (None, value):
+                raise MetricNameError(f"{name}: its {key} is {own[key]!r}, and {key}= says {value!r}")
         full = replace(name, params=tuple({**dict(name.params), **rest}.items()), **at)
         if not all(at.values()) or cls.parse(str(full)) != full:
             raise MetricNameError(

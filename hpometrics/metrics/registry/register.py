@@ -1,4 +1,4 @@
-"""The registry: metric classes under their names, and metrics built by name, without loading torch before."""
+"""Register metric classes under names, and create metrics by name; torch is loaded with the first metric."""
 
 from __future__ import annotations
 
@@ -12,11 +12,27 @@ from ..._imports import foreign
 from ...direction import Objective
 from ...exceptions import ConfigError, MetricNameError, RegistrationError, UnknownMetricError
 from ..features import InputType, OutputFeature, check_feature_type, parse_feature
-from . import index
-from .entry import MetricEntry, Observed, path_of
+from .entry import MetricEntry, Observed, path_of, registry
 from .facts import UNSTATED, Facts, facts_of
-from .index import INDEX, alias_names, all_entries, metric_names, observed_of
-from .lookup import FoundMetric, canonical, find_metric, possible_meanings, suggestion
+from .index import (
+    INDEX,
+    ReplacedWarning,
+    alias_meaning,
+    alias_names,
+    all_entries,
+    entry_at,
+    metric_names,
+    observed_of,
+)
+from .lookup import (
+    FoundMetric,
+    canonical,
+    find_metric,
+    possible_meanings,
+    printed_name,
+    registered_types,
+    suggestion,
+)
 from .names import MetricName, parse_import_path
 
 if TYPE_CHECKING:
@@ -55,18 +71,18 @@ def register_metric(
     """Register a metric class under a name, for the output features it serves.
 
     Objective and inputs may be stated here, as class attributes (`objective = MAXIMIZE`), or by the
-    classmethods `get_objective` and `get_inputs`; whatever is stated twice must agree. A metric that has no
-    direction says so with `objective = None`.
+    classmethods `get_objective` and `get_inputs`; two statements of one fact must agree. A metric without a
+    direction states `objective = None`.
 
     Args:
-        name: canonical name, `[a-z][a-z0-9_]*`.
+        name: the canonical name, `[a-z][a-z0-9_]*`.
         feature_types: type constants such as `[SEQUENCE, TEXT]`.
         objective: `MINIMIZE`, `MAXIMIZE` or None (measured, never optimized).
         inputs: `PREDICTIONS`, `PROBABILITIES` or `LOGITS`.
-        aliases: other names: a list, or a mapping to what each means (`{"f1_macro": "f1(average=macro)"}`);
-            of the name itself, what it means where a parameter that it needs is left out.
-        override: replace an entry that another class holds. A built-in one is replaced without it too, by a
-            user's own class and with a warning, but not by that of an installed package.
+        aliases: other names: a list, or a mapping to the meaning of each (`{"f1_macro":
+            "f1(average=macro)"}`); for the name itself, its meaning without a required parameter.
+        override: replace the entry of another class. A user's own class replaces a built-in one without it
+            too, with a warning; the class of an installed package does not.
 
     Raises:
         RegistrationError: a fact is missing or contradicted, the name is malformed or taken.
@@ -86,27 +102,27 @@ def register_metric(
         ]
         for entry in entries:
             _check_free(entry, override)
-        replaced = [str(one) for one in entries if _replaces(one, index.entry_at((name, one.feature_type)))]
+        replaced = [str(one) for one in entries if _replaces(one, entry_at((name, one.feature_type)))]
         if replaced and not override:
             warnings.warn(
                 f"{' and '.join(replaced)} will be measured by {path_of(cls)}, in place of the built-in "
                 "metric; override=True says that it must",
-                index.ReplacedWarning,
+                ReplacedWarning,
                 stacklevel=2,
             )
         for entry in entries:
-            index.layer_of(entry).add(entry, cls)
+            registry.add(entry, cls)
         return cls
 
     return register
 
 
 def get_metric(name: str | MetricName, output: OutputFeature | str | None = None) -> Metric:
-    """Build the metric of this name, ready for `update`.
+    """Create the metric of this name, ready for `update`.
 
     Args:
         name: `f1(average=macro)`, `hits@5`, an alias, or `package.module:Class`.
-        output: the output feature it is to serve, as an object or text (`category(num_classes=10)`).
+        output: the output feature of the metric, as an object or text (`category(num_classes=10)`).
 
     Raises:
         MetricNameError, UnknownMetricError: see `find_metric`.
@@ -114,14 +130,14 @@ def get_metric(name: str | MetricName, output: OutputFeature | str | None = None
     """
     feature = None if output is None else parse_feature(output)
     if isinstance(name, str) and parse_import_path(name):
-        found = import_metric(name)
+        match = import_metric(name)
     else:
-        found = find_metric(_bare(name), None if feature is None else feature.type)
+        match = find_metric(_bare(name), None if feature is None else feature.type)
     if feature is None:
-        _check_one(found.name)
-    entry = _entry_for(found, feature)
-    metric = entry.load()(**_arguments(found.name, entry))
-    metric.name = str(found.name.bare)
+        _check_one(match.name)
+    entry = _entry_for(match, feature)
+    metric: Metric = entry.load()(**_arguments(match.name, entry))
+    metric.name = str(match.name.bare)
     metric.output = feature if feature is not None else parse_feature(entry.feature_type)
     return metric
 
@@ -138,29 +154,13 @@ def import_metric(path: str) -> FoundMetric:
             cls = getattr(importlib.import_module(module), attribute)
     except ConfigError as err:
         raise MetricNameError(str(err)) from err
-    entries = index.entries_of_class(cls) if isinstance(cls, type) else ()
+    entries = registry.entries_of_class(cls) if isinstance(cls, type) else ()
     if not entries:
         raise MetricNameError(
             f"{path!r} is not registered; decorate the class with @register_metric(name, [FEATURES])"
         )
     name = canonical(MetricName(entries[0].name), entries[0])
     return FoundMetric(name, tuple((name, entry) for entry in entries))
-
-
-def printed_name(cls: type, values: Mapping[str, Any]) -> str | None:
-    """Return the canonical name of an object of a registered class, by its parameters' values; else None."""
-    entries = index.entries_of_class(cls)
-    if not entries:
-        return None
-    entry = entries[0]
-    given = {p.name: values[p.keyword] for p in entry.params if p.keyword in values}
-    name = MetricName(entry.name, tuple(given.items()))
-    return str(canonical(name, entry) if not any(p.kind == "any" for p in entry.params) else entry.name)
-
-
-def registered_types(cls: type) -> tuple[str, ...]:
-    """Return the output features that a class is registered for, in the order of registration."""
-    return tuple(entry.feature_type for entry in index.entries_of_class(cls))
 
 
 def _entry(cls: type, name: str, feature_type: str, facts: Facts, aliases: Mapping[str, str]) -> MetricEntry:
@@ -171,19 +171,19 @@ def _entry(cls: type, name: str, feature_type: str, facts: Facts, aliases: Mappi
 
 
 def _check_free(entry: MetricEntry, override: bool) -> None:
-    """Refuse a name or alias that means something else already, and an alias that could not be read.
+    """Raise if a name or alias has another meaning already, or if an alias cannot be parsed.
 
-    A built-in metric is held against the built-in ones alone: what users have registered before it is
-    imported, they have held against the index.
+    A built-in metric is compared with the built-in ones only: a user's metric that was registered before its
+    import has been compared with the index.
     """
     key = (entry.name, entry.feature_type)
-    holder = index.built_in.entries.get(key) if entry.is_built_in else index.entry_at(key)
+    holder = registry.built_in.entries.get(key) if entry.is_built_in else entry_at(key)
     if holder is not None and holder.path != entry.path and not (override or _replaces(entry, holder)):
         raise RegistrationError(
             f"{entry} is taken by {holder.path}; {entry.path} needs another name, "
             "or override=True to replace it"
         )
-    meaning = index.built_in.aliases.get(key) if entry.is_built_in else index.alias_meaning(*key)
+    meaning = registry.built_in.aliases.get(key) if entry.is_built_in else alias_meaning(*key)
     if meaning is not None and MetricName.parse(meaning).metric != entry.name and not override:
         raise RegistrationError(f"{entry} is taken: it is an alias of {meaning}; choose another name")
     for alias, meaning in (entry.aliases or {}).items():
@@ -191,7 +191,7 @@ def _check_free(entry: MetricEntry, override: bool) -> None:
 
 
 def _replaces(entry: MetricEntry, holder: MetricEntry | None) -> bool:
-    """Return whether a metric of a user's own has the name of a built-in one."""
+    """Return whether a user's metric has the name of a built-in one."""
     return holder is not None and holder.is_built_in and not entry.is_built_in
 
 
@@ -205,16 +205,16 @@ def _check_alias(alias: str, meaning: str, entry: MetricEntry, override: bool) -
             f"{entry}: an alias is a bare name that means the metric itself, got {alias!r}: {meaning!r}"
         )
     if entry.is_built_in:
-        other, is_name = index.built_in.aliases.get(key), key in index.built_in.entries
+        other, is_name = registry.built_in.aliases.get(key), key in registry.built_in.entries
     else:
-        other, is_name = index.alias_meaning(*key), index.entry_at(key) is not None
+        other, is_name = alias_meaning(*key), entry_at(key) is not None
     is_name = is_name and alias != entry.name
     if (other not in (None, meaning) or is_name) and not override:
         raise RegistrationError(f"{entry}: its alias {alias!r} already means {other or alias}")
 
 
 def _check_one(name: MetricName) -> None:
-    """Refuse a name that is another metric for each output feature, none of which is given."""
+    """Raise if a name without an output feature means another metric for each of them."""
     possible = [entry for _, entry in possible_meanings(name)]
     if len({entry.path for entry in possible}) > 1:
         choices = ", ".join(entry.feature_type for entry in possible)
@@ -223,12 +223,12 @@ def _check_one(name: MetricName) -> None:
         )
 
 
-def _entry_for(found: FoundMetric, feature: OutputFeature | None) -> MetricEntry:
-    for entry in found.entries:
+def _entry_for(match: FoundMetric, feature: OutputFeature | None) -> MetricEntry:
+    for entry in match.entries:
         if feature is None or entry.feature_type == feature.type:
             return entry
     raise UnknownMetricError(
-        f"{found.name} is a metric of {found.entries[0].feature_type}, the output is {feature}"
+        f"{match.name} is a metric of {match.entries[0].feature_type}, the output is {feature}"
     )
 
 
@@ -243,6 +243,6 @@ def _bare(name: str | MetricName) -> MetricName:
 
 
 def _arguments(name: MetricName, entry: MetricEntry) -> dict[str, Any]:
-    """Return the keyword arguments of `__init__` that the parameters of a name are."""
+    """Return the keyword arguments of `__init__` for the parameters of a name."""
     values = {**dict(name.params), **({} if name.k is None else {"k": name.k})}
     return {param.keyword: values[param.name] for param in entry.params if param.name in values}
