@@ -12,6 +12,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 from ..exceptions import MetricInputError, MetricNameError, StateError
+from .registry.names import MetricName
 
 BINARY = "binary"
 CATEGORY = "category"
@@ -422,7 +423,6 @@ def parse_feature(text: Output) -> OutputFeature:
         return text
     if callable(text):
         return make_output(text)
-    from .registry.names import MetricName  # the same small grammar
 
     try:
         name = MetricName.parse(text)
