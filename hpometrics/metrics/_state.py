@@ -23,7 +23,7 @@ _REGISTERED = (Tensor, torch.nn.Module)
 """Types of values that a torch module registers instead of storing them as plain attributes."""
 
 
-class Keeper(torchmetrics.Metric):
+class StatefulMetric(torchmetrics.Metric):
     """The state of a metric: statistics, its own or shared in a collection, and the states of `add_state`.
 
     All that torchmetrics does with a state (device moves, `state_dict`, pickling, `reset`, synchronization
@@ -104,7 +104,9 @@ class Keeper(torchmetrics.Metric):
     @property
     def keeps_itself(self) -> bool:
         """Whether its class has plain attributes as state: a `reset` of its own and no declared state."""
-        own = type(self).reset is not Keeper.reset and type(self).own_state is Keeper.own_state
+        own = (
+            type(self).reset is not StatefulMetric.reset and type(self).own_state is StatefulMetric.own_state
+        )
         return own and not self._defaults and not self.kept
 
     def own_state(self) -> dict[str, Any]:
@@ -136,7 +138,7 @@ class Keeper(torchmetrics.Metric):
             self._mark_changed()
 
     def _mark_changed(self) -> None:
-        """Tell the collection that its next reset has to visit this member."""
+        """Mark a member as changed, so that the next reset of its collection visits it."""
         if self.kept_by_others and self._batch_buffer is not None:
             self._batch_buffer.members_changed = True
 
@@ -174,7 +176,7 @@ class Keeper(torchmetrics.Metric):
     @property
     def resets_itself(self) -> bool:
         """Whether there is more to reset than statistics: states, or a `reset` of its class."""
-        return bool(self._defaults) or type(self).reset is not Keeper.reset
+        return bool(self._defaults) or type(self).reset is not StatefulMetric.reset
 
     def _reset_own(self) -> None:
         """Call `reset` without the shared statistics."""
@@ -208,6 +210,18 @@ class Keeper(torchmetrics.Metric):
         copy.reset()
         copy.forget()
         return copy
+
+    def disable_sync(self) -> None:
+        """Compute over the rows of this process only, from now on."""
+        self._to_sync = False
+
+    def _forward_on_copy(self, *args: Any, **kwargs: Any) -> Any:
+        """Add one batch and return the value of that batch, which a copy computes."""
+        copy = self.alone()
+        copy._to_sync = self.dist_sync_on_step
+        copy.update(*args, **kwargs)
+        self.update(*args, **kwargs)
+        return copy.compute()
 
     def __getstate__(self) -> dict[str, Any]:
         if self._batch_buffer is not None:
@@ -325,7 +339,7 @@ def put_foreign_bases_first(cls: type, base: type) -> None:
     """
     update, compute = (_definer(cls, name) for name in ("update", "compute"))
     if update is base and compute is not None and _is_foreign(compute):
-        first = next(place for place, one in enumerate(cls.__bases__) if issubclass(one, Keeper))
+        first = next(place for place, one in enumerate(cls.__bases__) if issubclass(one, StatefulMetric))
         behind = sorted(cls.__bases__[first:], key=lambda one: not _is_foreign(one))
         cls.__bases__ = (*cls.__bases__[:first], *behind)
 
@@ -337,7 +351,7 @@ def _definer(cls: type, name: str) -> type | None:
 
 def _is_foreign(cls: type) -> bool:
     """Return whether a class is a torchmetrics.Metric from outside this package."""
-    own = issubclass(cls, Keeper) or cls is torchmetrics.Metric
+    own = issubclass(cls, StatefulMetric) or cls is torchmetrics.Metric
     return issubclass(cls, torchmetrics.Metric) and not own
 
 

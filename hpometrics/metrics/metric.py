@@ -14,7 +14,7 @@ from ..direction import Objective
 from ..exceptions import MetricInputError, NonFiniteError, StateError
 from ._buffer import BatchBuffer, outside_of_autograd
 from ._device import without_autograd
-from ._state import Keeper, put_foreign_bases_first, squeeze
+from ._state import StatefulMetric, put_foreign_bases_first, squeeze
 from ._validation import Gate, NonFinite, batch_of, reads_pairs
 from .aggregation import Average, Measured, RowValues, mask_unknown_labels, weighed, weighed_rows
 from .batch import Outputs
@@ -34,7 +34,7 @@ class AnyOutput(OutputFeature):
     type: ClassVar[str] = "any"
 
 
-class Metric(Keeper):
+class Metric(StatefulMetric):
     """Base class of all metrics.
 
     A subclass states its facts, `objective` (MINIMIZE, MAXIMIZE or None) and `inputs`, as class attributes,
@@ -305,13 +305,7 @@ class Metric(Keeper):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Add one batch and return the value of that batch alone."""
-        if not self.kept:
-            return super().forward(*args, **kwargs)
-        alone = self.alone()
-        alone._to_sync = self.dist_sync_on_step
-        alone.update(*args, **kwargs)
-        self.update(*args, **kwargs)
-        return alone.compute()
+        return (self._forward_on_copy if self.kept else super().forward)(*args, **kwargs)
 
     def _wrap_update(self, update: Callable[..., Any]) -> Callable[..., None]:
         add_batch = self._validate_and_add if overrides_update(self) and self._is_behind_the_door else update

@@ -79,7 +79,7 @@ def _one_by_one(metric: Metric, batch: Outputs) -> RowValues | None:
 
 def _value(metric: Metric, batch: Outputs) -> Tensor:
     metric.reset()
-    metric._to_sync = False  # a row is this process's own
+    metric.disable_sync()  # a row belongs to this process alone
     with without_autograd():
         metric.observe(batch)
     return torch.as_tensor(metric.compute())

@@ -276,11 +276,7 @@ class WrappedMetric(AdaptedMetric):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Add one batch and return the value of that batch alone."""
-        alone = self.alone()
-        alone._to_sync = self.dist_sync_on_step
-        alone.update(*args, **kwargs)
-        self.update(*args, **kwargs)
-        return alone.compute()
+        return self._forward_on_copy(*args, **kwargs)
 
     def own_state(self) -> dict[str, Any]:
         """Return all own and merged parts."""

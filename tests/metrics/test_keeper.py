@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from hpometrics import MAXIMIZE, PROBABILITIES, Metric, MetricCollection
-from hpometrics.metrics._state import Keeper
+from hpometrics.metrics._state import StatefulMetric
 from hpometrics.metrics.catalogue.classification.calibration import BinaryBrier
 from hpometrics.metrics.features import Binary
 from hpometrics.metrics.metric import MeanMetric
@@ -63,7 +63,7 @@ def test_a_member_without_a_state_of_its_own_forgets_without_a_reset_of_its_own(
     panel.update(probabilities=torch.tensor([0.9, 0.2]), target=torch.tensor([1, 1]))
     panel.compute()
     calls = []
-    monkeypatch.setattr(Keeper, "_reset_own", lambda self: calls.append(self.name))
+    monkeypatch.setattr(StatefulMetric, "_reset_own", lambda self: calls.append(self.name))
     panel.reset()
     assert not calls
     assert panel["brier"].update_count == 0
@@ -80,8 +80,8 @@ def measured():
 def test_members_are_not_visited_with_each_batch(monkeypatch):
     """What a collection adds is counted once for all of them, whether or not it was computed before."""
     calls = []
-    monkeypatch.setattr(Keeper, "count_updates", lambda self, updates=1: calls.append(self.name))
-    monkeypatch.setattr(Keeper, "forget", lambda self: calls.append(self.name))
+    monkeypatch.setattr(StatefulMetric, "count_updates", lambda self, updates=1: calls.append(self.name))
+    monkeypatch.setattr(StatefulMetric, "forget", lambda self: calls.append(self.name))
     panel = measured()
     panel.compute()
     panel.update(probabilities=torch.tensor([0.9]), target=torch.tensor([1]))

@@ -144,7 +144,7 @@ class MetricName:
 
     @property
     def over_tasks(self) -> str | None:
-        """How to compute the value over all tasks: `macro`, `micro`, or None for the usual way of the metric.
+        """The way to compute the value over all tasks: `macro`, `micro`, or None for that of the metric.
 
         Raises:
             MetricNameError: `tasks=` has another value.
