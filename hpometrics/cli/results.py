@@ -188,9 +188,9 @@ def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | N
                 sys.exit(replay_trial(path, trial, seeds or 1, *printers))
             best = BestReplay.read(file)
             if evaluation is None and best.stated is not None:
-                from ..runner.engine_params import restated  # with torch
+                from ..runner.engine_params import rebuild_evaluation  # with torch
 
-                sys.exit(best.run(*restated(best.stated), *printers))
+                sys.exit(best.run(*rebuild_evaluation(best.stated), *printers))
             sys.exit(best.run(*best.named(evaluation), *printers))
 
 

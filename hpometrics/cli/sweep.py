@@ -86,10 +86,10 @@ def run(
             _check(file, assignments, as_json, workers=workers)
             return
         _check_posix("run")
-        from ..config.plan import read_overridden
+        from ..config.plan import read_with_overrides
         from ..runner.sweep import print_finished
 
-        document = read_overridden(file, assignments, workers)
+        document = read_with_overrides(file, assignments, workers)
         if not (fresh or extend) and print_finished(document, quiet, as_json):
             return
         from ..config.metric_section import anything

@@ -82,7 +82,7 @@ def check_gpus(gpus: str | Sequence[int | str]) -> None:
 
 
 @contextmanager
-def seeing(share: str) -> Iterator[None]:
+def restricted_to(share: str) -> Iterator[None]:
     """Restrict this process, and the processes that it starts, to a share of the GPUs."""
     import torch
 

@@ -15,23 +15,23 @@ from ..metrics.registry.lookup import FoundMetric, find_metric, is_registered, p
 from ..metrics.registry.names import MetricName, parse_import_path
 from ..metrics.registry.scope import (
     COMBINED,
-    Placed,
+    ScopedMetric,
     Types,
     direction_problem,
     group_of,
     members,
-    place,
+    resolve_in_scope,
     steering_problem,
 )
 from ..selection.constraints import Constraint
 from .fields import Metric
-from .outputs import UNSAID
+from .outputs import UNKNOWN_OUTPUT
 
 if TYPE_CHECKING:
     from ..metrics.combined import Combined
 
 
-def value_meant(name: str, values: Iterable[str], feature_type: str | None = None) -> str:
+def suggest_value(name: str, values: Iterable[str], feature_type: str | None = None) -> str:
     """Return ` Did you mean ...?` for the nearest of the values, else of all metrics; empty if none is near.
 
     Args:
@@ -146,7 +146,7 @@ def _resolve(
     if steers:
         _check_steers(name)
     try:
-        placed = place(name, types)
+        placed = resolve_in_scope(name, types)
     except UnknownMetricError as err:
         if is_registered(name):
             raise
@@ -159,7 +159,7 @@ def _resolve(
         raise MeasureError(
             f"{one_line(err)}; if the engine reports it, state {{metric: {name}, direction: ...}}"
         ) from None
-    if settle and types == UNSAID and not path:
+    if settle and types == UNKNOWN_OUTPUT and not path:
         _check_clear(placed.found)
     return _resolve_registered(placed, direction, steers)
 
@@ -170,7 +170,7 @@ def _import_name(path: str) -> MetricName:
     return import_metric(path).name
 
 
-def _resolve_registered(placed: Placed, direction: Objective | None, steers: bool) -> Measure:
+def _resolve_registered(placed: ScopedMetric, direction: Objective | None, steers: bool) -> Measure:
     name, inputs = str(placed.name), placed.found.reads
     try:
         objective = placed.found.objective
@@ -202,7 +202,7 @@ def _resolve_diagnostic(
 def _resolve_combined(combined: Combined, types: Types | None, settle: bool) -> Measure:
     resolved = combined.settled(types)
     metrics = [term.placed.found for term in resolved.terms if term.placed is not None]
-    if settle and types == UNSAID:
+    if settle and types == UNKNOWN_OUTPUT:
         for metric in metrics:
             _check_clear(metric)
     one_way = len({term.objective for term in resolved.terms}) == 1
@@ -236,7 +236,7 @@ def _list_members(group: MetricName, types: Types) -> Iterator[MetricName]:
         yield from members(group, types)
     except MetricNameError as err:
         text = f"{one_line(err).removesuffix('; give output=')}; say engine.output"
-        raise MeasureError(text if types == UNSAID else one_line(err)) from None
+        raise MeasureError(text if types == UNKNOWN_OUTPUT else one_line(err)) from None
 
 
 def _check_direction(name: str, objective: Objective, direction: Objective | None) -> None:

@@ -15,13 +15,13 @@ from .document import Document, Path
 Outputs = OutputFeature | Mapping[str, OutputFeature]
 """The only output, or several by name."""
 
-UNSAID: Types = {None: None}
+UNKNOWN_OUTPUT: Types = {None: None}
 """One output, of which neither the file nor the engine says what it is."""
 
 _PATH: Path = ("engine", "output")
 
 
-def settled_output(
+def resolve_output(
     file_output: str | Mapping[str, str] | None, engine_output: Outputs | None, document: Document
 ) -> Outputs | None:
     """Return each output: the engine's own, side data included, with the facts that the file states.
@@ -37,7 +37,10 @@ def settled_output(
     if parsed is None or engine_output is None:
         return parsed
     if not _have_same_types(parsed, engine_output):
-        document.add(_PATH, f"the file says {shown(parsed)}, the engine itself says {shown(engine_output)}")
+        document.add(
+            _PATH,
+            f"the file says {format_outputs(parsed)}, the engine itself says {format_outputs(engine_output)}",
+        )
         return parsed
     if isinstance(file_output, str) or not isinstance(engine_output, Mapping):
         return _with_facts(engine_output, file_output)  # type: ignore[arg-type]  # neither is a mapping
@@ -49,18 +52,18 @@ def types_of(output: Outputs | None, settled: bool) -> Types | None:
     if isinstance(output, Mapping):
         return {name: one.type for name, one in output.items()}
     if output is None:
-        return UNSAID if settled else None
+        return UNKNOWN_OUTPUT if settled else None
     return {None: output.type}
 
 
-def plain(output: Outputs | None) -> str | dict[str, str] | None:
+def to_plain(output: Outputs | None) -> str | dict[str, str] | None:
     """Return outputs as a file holds them."""
     if isinstance(output, Mapping):
         return {name: str(one) for name, one in output.items()}
     return None if output is None else str(output)
 
 
-def shown(output: Outputs) -> str:
+def format_outputs(output: Outputs) -> str:
     """Format outputs on one line.
 
     >>> shown({"intent": parse_feature("category"), "reply": parse_feature("sequence(vocab_size=9)")})

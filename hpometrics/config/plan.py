@@ -27,7 +27,7 @@ from .metric_section import (
     read_measures,
 )
 from .models import Draft, Sweep
-from .outputs import UNSAID, Outputs, settled_output, types_of
+from .outputs import UNKNOWN_OUTPUT, Outputs, resolve_output, types_of
 from .space_section import Points, first_points, read_space
 from .validate import read_config
 
@@ -35,7 +35,7 @@ _FREE = (("space",), ("engine", "params"), ("search", "start"), ("metrics", "opt
 """Mappings whose keys may hold dots."""
 
 
-def read_overridden(
+def read_with_overrides(
     file: pathlib.Path, assignments: Iterable[str] = (), workers: int | None = None
 ) -> Document:
     """Read a sweep file and override values of it by those of a command.
@@ -215,7 +215,7 @@ def read_plan(
     Raises:
         SweepFileError: anything is wrong; it holds every problem.
     """
-    return make_plan(read_overridden(file, assignments, workers), registers=registers)
+    return make_plan(read_with_overrides(file, assignments, workers), registers=registers)
 
 
 def make_plan(
@@ -241,7 +241,7 @@ def make_plan(
     name = _resolve_name(config, document)
     check_support(config, document, settle)
     _check_budget(config, document)
-    output = settled_output(None if config.engine is None else config.engine.output, engine_output, document)
+    output = resolve_output(None if config.engine is None else config.engine.output, engine_output, document)
     clear = settle and not _runs_command(config)  # only the direction of a program's values is needed
     measures = list(measures) or _resolve_metrics(config, output, clear, document, registers)
     bounds = _resolve_bounds(config, output, clear, document)
@@ -313,7 +313,7 @@ def _resolve_metrics(
                 document.add(path, f"{measure.name} is among the objectives already")
             by_name.setdefault(measure.name, measure)
             first = measure if path[1] == "optimize" and first is None else first
-            if types == UNSAID and first is not None:
+            if types == UNKNOWN_OUTPUT and first is not None:
                 _check_together(first, measure, path, document)
     return list(by_name.values())
 

@@ -37,7 +37,7 @@ def objection(value: Any) -> str | None:
     return next((text for text in map(objection, inner) if text is not None), None)
 
 
-def revealed(value: Any) -> Any:
+def reveal_secrets(value: Any) -> Any:
     """Return a value with its secrets read from the environment.
 
     Raises:
@@ -46,12 +46,12 @@ def revealed(value: Any) -> Any:
     return _replace_secrets(value, reveal)
 
 
-def veiled(value: Any) -> Any:
+def mask_secrets(value: Any) -> Any:
     """Return a value with its secrets as `***`, fit for printing."""
     return _replace_secrets(value, lambda name: HIDDEN)
 
 
-def told_apart(value: Any) -> Any:
+def label_secrets(value: Any) -> Any:
     """Return a value with its secrets as `***` and the name of the variable, which files hold too.
 
     >>> told_apart([{"secret": "HUB_TOKEN"}, 3])

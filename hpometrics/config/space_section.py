@@ -68,7 +68,7 @@ def may_cut(budget: Budget | None, points: int) -> bool:
     return (budget.trials or points) < points or budget.time is not None or budget.target is not None
 
 
-def arranged(points: Points, existing: Mapping[int, Mapping[str, Any]]) -> Points:
+def arrange_points(points: Points, existing: Mapping[int, Mapping[str, Any]]) -> Points:
     """Return the points with those of existing trials at their numbers and the others in order.
 
     The order was different under another budget, or under a version that did not shuffle.

@@ -71,7 +71,7 @@ def is_url(place: str) -> bool:
     return "://" in place or _VARIABLE.fullmatch(place) is not None
 
 
-def written(storage: str) -> str:
+def redact_storage(storage: str) -> str:
     """Return a storage as files and messages may show it.
 
     >>> written("postgresql://ada:${PGPASSWORD}@db/studies"), written("postgresql://ada:pw@db/studies")
@@ -92,7 +92,7 @@ def known_url(storage: str) -> str | None:
 
 def environment_of(storage: str) -> dict[str, str]:
     """Return the environment for a process that reads the sweep from its files, which omit credentials."""
-    hidden = HIDDEN in written(storage)
+    hidden = HIDDEN in redact_storage(storage)
     return {**os.environ, ENVIRONMENT: url_of(storage)} if hidden else dict(os.environ)
 
 

@@ -12,7 +12,7 @@ import yaml
 from .._redaction import HIDDEN
 from ..records._files import atomic_write
 from .document import is_text
-from .secrets import is_secret, veiled
+from .secrets import is_secret, mask_secrets
 
 
 class _Dumper(yaml.SafeDumper):
@@ -68,8 +68,8 @@ def flow_yaml(data: Any) -> str:
 def _escape(text: str) -> str:
     """Escape unprintable characters, such as changes of the reading direction; they are in double quotes."""
     odd = {char for char in text if not (char.isprintable() or char == "\n")}
-    short = {ord(char): f"\\u{ord(char):04x}" for char in odd if char <= "\uffff"}
-    return text.translate({**{ord(char): f"\\U{ord(char):08x}" for char in odd}, **short})
+    format_short = {ord(char): f"\\u{ord(char):04x}" for char in odd if char <= "\uffff"}
+    return text.translate({**{ord(char): f"\\U{ord(char):08x}" for char in odd}, **format_short})
 
 
 def write_text(path: Path, text: str) -> None:
@@ -78,16 +78,16 @@ def write_text(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
-def short(value: Any) -> str:
+def format_short(value: Any) -> str:
     """Format a param in a few characters."""
-    return f"{value:.3g}" if isinstance(value, float) else exact(value)
+    return f"{value:.3g}" if isinstance(value, float) else format_exact(value)
 
 
-def exact(value: Any) -> str:
+def format_exact(value: Any) -> str:
     """Format a param as YAML, a secret as `***`."""
     if is_secret(value):
         return HIDDEN
     if isinstance(value, str):
         plain = is_text(value) and value.isprintable() and not set(value) & set(":#{}[],&*!|>'\"%@`")
         return value if plain else json.dumps(value)
-    return json.dumps(veiled(value))
+    return json.dumps(mask_secrets(value))

@@ -55,7 +55,7 @@ def eval_command(target: str, generator: str | None, options: Options) -> None:
         evaluation = import_evaluation(target)
         params = None if generator is None else import_target(generator, LIST, import_folders())
     directory = options.directory or evaluation.evaluator.directory or Path("runs", target.partition(":")[2])
-    carry_out(
+    run_evaluation(
         evaluation,
         params,
         directory,
@@ -64,7 +64,7 @@ def eval_command(target: str, generator: str | None, options: Options) -> None:
     )
 
 
-def carry_out(
+def run_evaluation(
     evaluation: Evaluation, params: Any, directory: Path, options: Options, origins: Origins
 ) -> None:
     """Evaluate a list of engine params; print every score and the best.

@@ -14,7 +14,7 @@ from .records import NO_ORIGINS, Origins
 from .result import MetricEvaluatorResult
 
 if TYPE_CHECKING:
-    from .tunable import Varied
+    from .tunable import TunableEvaluation
 
 _FORMS = ("engine_metric", "engine_metrics", "engine_evaluator")
 
@@ -117,7 +117,7 @@ class Evaluation:
             batch=batch,
         )
 
-    def vary(self, base: EngineParams | None = None, *, keep: int = 4) -> Varied:
+    def vary(self, base: EngineParams | None = None, *, keep: int = 4) -> TunableEvaluation:
         """Create a training function for Optuna, Ray or a list: a trial's params are set in the base.
 
         `OptunaObjective(evaluation.vary(base), {"algorithms.naive.lambda": Float(1, 1000, log=True)})` needs
@@ -131,9 +131,9 @@ class Evaluation:
         Raises:
             MetricNameError, EngineParamsError: see `Varied`.
         """
-        from .tunable import Varied
+        from .tunable import TunableEvaluation
 
-        return Varied(self, base, keep=keep)
+        return TunableEvaluation(self, base, keep=keep)
 
     @property
     def origin(self) -> str:

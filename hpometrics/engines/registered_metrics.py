@@ -32,7 +32,7 @@ from ..metrics.features import (
 )
 from ..metrics.registry.names import MetricName, Scalar
 from ..metrics.registry.scope import VALIDATION
-from ..run.metric_spec import Asked, settle, tracked
+from ..run.metric_spec import MetricSpec, resolve_metric, resolve_tracked
 from .metrics import Folds, Score, TupleMetric, Tuples
 
 Column = Callable[[Any, Any, Any], Any]
@@ -111,7 +111,7 @@ class RegisteredMetric(TupleMetric):
 
     reader: TupleReader
 
-    def __init__(self, spec: Asked, reader: TupleReader, title: str = "") -> None:
+    def __init__(self, spec: MetricSpec, reader: TupleReader, title: str = "") -> None:
         if spec.measured is None or spec.split != VALIDATION or spec.task is not None:
             raise MetricNameError(
                 f"{spec.name} cannot be measured from tuples: name a metric of one output, without a split "
@@ -195,13 +195,13 @@ def registered(
         None if inputs is None else InputType(inputs),
         tuple((columns or {}).items()),
     )
-    return RegisteredMetric(settle(metric, {None: feature}, objective), reader, title)
+    return RegisteredMetric(resolve_metric(metric, {None: feature}, objective), reader, title)
 
 
 def others_registered(metric: Any, output: Output) -> Iterator[RegisteredMetric]:
     """Create metrics of tuples from a metric that is not optimized, or from a group of them."""
     reader = TupleReader(parse_feature(output))
-    for spec in tracked([metric], {None: reader.output}):
+    for spec in resolve_tracked([metric], {None: reader.output}):
         yield RegisteredMetric(spec, reader)
 
 

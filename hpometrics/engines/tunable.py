@@ -30,7 +30,9 @@ from .registered_metrics import value_names, values_of, with_folds
 _CLASSES = dict(zip(STAGES, ("data_sources", "preparators", "algorithms", "servings"), strict=True))
 
 
-def check_varied(params: Mapping[str, Sequence[Any]], base: EngineParams | None, engine: Engine) -> None:
+def check_search_params(
+    params: Mapping[str, Sequence[Any]], base: EngineParams | None, engine: Engine
+) -> None:
     """Refuse params that cannot become engine params.
 
     Args:
@@ -90,7 +92,7 @@ class EngineWithMetrics(Protocol):
         """Its name, `package.module:Name`; empty where no other process could import it."""
 
 
-class Varied:
+class TunableEvaluation:
     """Evaluates the engine params of a trial's params; `Evaluation.vary` returns one.
 
     It has facts of its own: the metric with its direction, and one epoch per trial. The record has the scores
@@ -203,20 +205,22 @@ class Varied:
                 f"the evaluation measures {measured}; leave output= and track= out, bound what it "
                 "measures, or give it other metrics too"
             )
-        check_varied(params, self.base, self.evaluation.engine)
+        check_search_params(params, self.base, self.evaluation.engine)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _adopt, (self._id, self.evaluation, self.base, self._keep)
 
 
 _LOCK = threading.Lock()
-_CURRENT: dict[str, Varied] = {}
+_CURRENT: dict[str, TunableEvaluation] = {}
 
 
-def _adopt(key: str, evaluation: EngineWithMetrics, base: EngineParams | None, keep: int) -> Varied:
+def _adopt(
+    key: str, evaluation: EngineWithMetrics, base: EngineParams | None, keep: int
+) -> TunableEvaluation:
     """Return the object of this process for one that it unpickles, again for each of its trials."""
     with _LOCK:
         if key not in _CURRENT:
             _CURRENT.clear()  # a worker has one search at a time
-            _CURRENT[key] = Varied(evaluation, base, keep=keep)
+            _CURRENT[key] = TunableEvaluation(evaluation, base, keep=keep)
         return _CURRENT[key]

@@ -21,7 +21,7 @@ from ..exceptions import (
     RegistrationError,
     UnknownMetricError,
 )
-from ..metrics._validation import Gate
+from ..metrics._validation import BatchValidator
 from ..metrics.batch import Outputs, as_tensor
 from ..metrics.features import (
     BINARY,
@@ -237,7 +237,7 @@ def _parse_classes(types: set[str], target: Tensor, score: Tensor) -> FeatureInp
     if classes != 2 or BINARY not in types:
         return Category(classes), {"probabilities": score, "target": target}
     # check both columns before one is left out
-    Gate().admit(Outputs(Category(2), probabilities=score, target=target))
+    BatchValidator().admit(Outputs(Category(2), probabilities=score, target=target))
     return Binary(), {"probabilities": score[:, 1], "target": target}
 
 

@@ -25,7 +25,7 @@ REPORT_FILE = "report.txt"
 
 
 @lru_cache(maxsize=4096)
-def place_of(name: str) -> tuple[str, str, str]:
+def split_name(name: str) -> tuple[str, str, str]:
     """Split the name of a value: its split, its task (`all` without one), and the rest.
 
     Whatever stands before the last slash is the task, so that names of other values have one too.
@@ -45,7 +45,7 @@ def place_of(name: str) -> tuple[str, str, str]:
 
 def splits_of(values: Mapping[str, Reading]) -> list[str]:
     """Return the splits that have values, validation first."""
-    splits = {place_of(name)[0] for name in values}
+    splits = {split_name(name)[0] for name in values}
     return sorted(splits, key=lambda split: (split != VALIDATION, SPLITS.index(split)))
 
 
@@ -57,7 +57,7 @@ def rows_of(values: Mapping[str, Reading], split: str = VALIDATION) -> dict[str,
     """
     rows: dict[str, dict[str, Reading]] = {}
     for name, value in values.items():
-        of, task, metric = place_of(name)
+        of, task, metric = split_name(name)
         if of == split:
             rows.setdefault(task, {})[metric] = value
     return {task: rows[task] for task in sorted(rows, key=lambda task: (task != ALL, task))}

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..records.trial_record import EpochRecord, numbers_of
 from .base import Standing
-from .report import ALL, VALIDATION, place_of
+from .report import ALL, VALIDATION, split_name
 
 EVENT_FILES = "events.out.tfevents.*"
 _UNSAFE = re.compile(r"[^-/\w.]")
@@ -55,7 +55,7 @@ def _as_it_is_first(name: str) -> tuple[bool, str]:
 
 def title_of(name: str) -> tuple[str, str]:
     """Return the metric with its task, and the setting: train, valid or test."""
-    split, task, metric = place_of(name)
+    split, task, metric = split_name(name)
     return metric if task == ALL else f"{task}/{metric}", _SETTINGS.get(split, split)
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ..records._files import atomic_write
 from ..records.trial_record import EpochRecord, numbers_of
 from .base import Standing
-from .report import VALIDATION, place_of
+from .report import VALIDATION, split_name
 
 TRAINSTATS_FILE = ".trainstats"
 _NULL = "null"
@@ -125,7 +125,7 @@ def _by_split(record: EpochRecord) -> Mapping[str, Mapping[str, float | None]]:
     """Return the numbers of each split that has values, and of validation at any rate."""
     splits: dict[str, dict[str, float | None]] = {VALIDATION: {}}
     for name, value in record.values.items():
-        split = place_of(name)[0]
+        split = split_name(name)[0]
         numbers = splits.setdefault(split, {})
         if not isinstance(value, list):
             numbers[name.removeprefix(f"{split}:")] = value if math.isfinite(value) else None

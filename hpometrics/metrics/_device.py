@@ -28,7 +28,7 @@ def runs_ahead(device: torch.device | str) -> bool:
     return torch.device(device).type != "mps"
 
 
-def sent(tensor: Tensor, device: torch.device | str) -> Tensor:
+def send_to(tensor: Tensor, device: torch.device | str) -> Tensor:
     """Return the tensor on a device, without waiting for the copy; its owner may change the original."""
     device = torch.device(device)
     if device.type == "cpu" or not on_host(tensor):
@@ -74,7 +74,7 @@ def process() -> int:
     return torch.distributed.get_rank() if world_size() > 1 else 0
 
 
-def gathered(own: T) -> list[T]:
+def gather_from_ranks(own: T) -> list[T]:
     """Return the values of all ranks in order, by one collective in which every rank must take part."""
     if world_size() == 1:
         return [own]

@@ -14,8 +14,8 @@ from torchmetrics.utilities.data import dim_zero_mean
 
 from ..exceptions import StateError
 from ._buffer import BatchBuffer
-from ._device import gathered, world_size
-from ._validation import Gate
+from ._device import gather_from_ranks, world_size
+from ._validation import BatchValidator
 from .statistics.statistic import Statistic
 
 S = TypeVar("S", bound=Statistic)
@@ -38,7 +38,7 @@ class StatefulMetric(torchmetrics.Metric):
         self.kept_by_others = False
         self._statistics: dict[str, Statistic] | None = None
         self._batch_buffer: BatchBuffer | None = None
-        self._validator = Gate()
+        self._validator = BatchValidator()
 
     def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__
@@ -301,8 +301,8 @@ class StatefulMetric(torchmetrics.Metric):
     def _merge_over_all_ranks(self) -> Iterator[None]:
         own, gate = self.kept, self._validator
         merged = {name: merge_over_ranks(statistic) for name, statistic in own.items()}
-        self._statistics, self._validator = merged, Gate(gate.non_finite)
-        for complaint in gathered((gate.verdict(),)):
+        self._statistics, self._validator = merged, BatchValidator(gate.non_finite)
+        for complaint in gather_from_ranks((gate.verdict(),)):
             self._validator.add_complaint(*complaint)
         try:
             with self.sync_context(dist_sync_fn=self.dist_sync_fn, should_sync=bool(self._defaults)):
@@ -314,7 +314,7 @@ class StatefulMetric(torchmetrics.Metric):
 def merge_over_ranks(statistic: S) -> S:
     """Gather a statistic from every rank of the default process group and merge them, alike on each rank."""
     merged = statistic.fresh()
-    for state in gathered(statistic.state()):
+    for state in gather_from_ranks(statistic.state()):
         merged.merge_state(state)
     return merged
 

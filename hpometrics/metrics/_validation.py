@@ -44,7 +44,7 @@ _ROUNDING = 1e-3  # of a softmax in half precision
 _BY_ROW = (BINARY, CATEGORY)  # where `ignore_index` leaves out whole rows
 
 
-class Gate:
+class BatchValidator:
     """Validates the batches of a metric or collection: on the CPU at once, on a device at `compute`.
 
     Args:

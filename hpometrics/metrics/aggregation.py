@@ -12,7 +12,7 @@ from torch import Tensor
 from .._redaction import excerpt
 from ..exceptions import MetricInputError, StateError
 from ._buffer import SHORT_LIST
-from ._device import number, on_host, sent
+from ._device import number, on_host, send_to
 from .batch import Outputs
 from .statistics.totals import Sums
 
@@ -40,7 +40,7 @@ def mask_unknown_labels(measured: Measured, mask: Tensor | None) -> Measured:
     value, weight = measured if isinstance(measured, tuple) else (measured, None)
     if mask is None or not isinstance(value, Tensor) or value.shape != mask.shape:
         return measured
-    return value, mask if weight is None else mask * sent(torch.as_tensor(weight), mask.device)
+    return value, mask if weight is None else mask * send_to(torch.as_tensor(weight), mask.device)
 
 
 def weighed_rows(measured: Measured, target: Tensor, name: str) -> RowValues | None:
@@ -66,7 +66,7 @@ def weighed_rows(measured: Measured, target: Tensor, name: str) -> RowValues | N
     if weight is None:
         weights = torch.ones_like(value)
     else:
-        weights = _check_weights(sent(torch.as_tensor(weight), value.device), value, name)
+        weights = _check_weights(send_to(torch.as_tensor(weight), value.device), value, name)
     weighted = torch.where(weights == 0, 0.0, value) * weights
     total = weights.reshape(rows, -1).sum(1)
     return RowValues(weighted.reshape(rows, -1).sum(1) / total, total)
@@ -96,7 +96,7 @@ def weighed(measured: Measured, target: Tensor, row_weight: Tensor | None, name:
     if weight is None:
         weights = _weights_by_value(value, row_weight, name)
     else:
-        weights = _check_weights(sent(torch.as_tensor(weight), value.device), value, name)
+        weights = _check_weights(send_to(torch.as_tensor(weight), value.device), value, name)
         weights = weights if row_weight is None else weights * _weights_by_value(value, row_weight, name)
     masked_values = torch.where(weights == 0, 0.0, value.double())
     return (masked_values * weights).sum(), weights.sum()

@@ -30,7 +30,7 @@ from ._derive import (
     underivable,
     widen,
 )
-from ._device import on_host, sent
+from ._device import on_host, send_to
 from ._rows import records_in, references_of, single_texts, texts_of
 from .features import LOGITS, PREDICTIONS, PROBABILITIES, InputType, OutputFeature
 
@@ -102,7 +102,7 @@ class Outputs:
         self.target: Tensor = self._target_of(target)
         self.weight: Tensor | None = None
         if weight is not None:  # a loader may have left them on the host
-            self.weight = sent(as_tensor(weight, "sample_weight="), self.target.device).double()
+            self.weight = send_to(as_tensor(weight, "sample_weight="), self.target.device).double()
         self._blocks: dict[Hashable, Any] = {}
         self._kind: Kind | Literal[False] | None = None
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from ..direction import Objective
 from ..exceptions import MetricInputError, MetricNameError, NonFiniteError, StateError, UnknownMetricError
 from ._buffer import BatchBuffer
-from ._device import gathered, without_autograd, world_size
-from ._validation import Gate, NonFinite, batch_of
+from ._device import gather_from_ranks, without_autograd, world_size
+from ._validation import BatchValidator, NonFinite, batch_of
 from .batch import Outputs
 from .features import OutputFeature, parse_feature
 from .metric import Metric, overrides_update
@@ -25,7 +25,7 @@ from .retrieval.per_user import PerUser
 from .statistics.statistic import Statistic
 from .statistics.user_values import UserValues
 
-Named = str | MetricName | Metric | type[Metric]
+MetricLike = str | MetricName | Metric | type[Metric]
 KEYWORDS = ("logits", "probabilities", "predictions", "target", "target_probabilities", "sample_weight")
 
 
@@ -56,7 +56,7 @@ class MetricCollection:
 
     def __init__(
         self,
-        metrics: Iterable[Named],
+        metrics: Iterable[MetricLike],
         output: OutputFeature | str | None = None,
         *,
         non_finite: NonFinite = "error",
@@ -73,7 +73,7 @@ class MetricCollection:
         self._alone = [m for m in members if overrides_update(m)]
         self._resetting = [m for m in members if overrides_update(m) or m.resets_itself]
         self._preparing = [m for m in members if type(m).prepare is not Metric.prepare]
-        self._validator = Gate(non_finite)
+        self._validator = BatchValidator(non_finite)
         self._readable: set[frozenset[str]] = set()
         self._values: tuple[dict[str, Tensor], dict[str, str]] | None = None
         self.rows = 0
@@ -213,19 +213,19 @@ class MetricCollection:
         self.rows = 0
         self.reasons = {}
 
-    def fresh(self, further: Iterable[Named] = ()) -> Self:
+    def fresh(self, further: Iterable[MetricLike] = ()) -> Self:
         """Return an empty collection of the same metrics, and of further ones if there are any."""
         members = [metric.alone() for metric in self._metrics.values()]
         return type(self)([*members, *further], self.output, non_finite=self._validator.non_finite)
 
-    def readable(self, metrics: Iterable[Named], **tensors: Any) -> tuple[Metric, ...]:
+    def readable(self, metrics: Iterable[MetricLike], **tensors: Any) -> tuple[Metric, ...]:
         """Create those of further metrics that can measure batches like this one.
 
         Raises:
             MetricInputError: the batch does not fit the output; rows that are not finite are ignored.
         """
         batch = batch_of(self.output, **tensors)
-        counting = Gate("ignore").admit(batch)
+        counting = BatchValidator("ignore").admit(batch)
         every = (metric_of(name, self.output) for name in metrics)
         return tuple(metric.alone() for metric in every if _reads(metric, batch, counting))
 
@@ -377,7 +377,7 @@ class MetricCollection:
 
     def _over_all_ranks(self) -> Self:
         merged = self.fresh()
-        for state in gathered(self.state_dict()):
+        for state in gather_from_ranks(self.state_dict()):
             merged.merge_state(state)
         return merged
 
@@ -420,7 +420,7 @@ def _double(value: Any) -> Tensor:
     return torch.as_tensor(value).double()
 
 
-def metric_of(metric: Named, output: OutputFeature | None) -> Metric:
+def metric_of(metric: MetricLike, output: OutputFeature | None) -> Metric:
     """Create a member of a collection from its name, class or object.
 
     Raises:

@@ -13,7 +13,7 @@ from ..exceptions import MetricNameError, ObjectiveError, UnknownMetricError
 from .registry.diagnostics import diagnostic
 from .registry.lookup import is_registered
 from .registry.names import MetricName
-from .registry.scope import ALL_TASKS, COMBINED, VALIDATION, Placed, Types, check_task, place
+from .registry.scope import ALL_TASKS, COMBINED, VALIDATION, ScopedMetric, Types, check_task, resolve_in_scope
 
 Weight = float | Mapping[str, Any]
 """A number above 0, or `{"weight": 0.5, "direction": "minimize"}` for a value that has no direction."""
@@ -29,7 +29,7 @@ class Term:
     name: MetricName
     weight: float
     objective: Objective
-    placed: Placed | None = None
+    placed: ScopedMetric | None = None
 
     @property
     def of_one_row(self) -> bool:
@@ -58,7 +58,7 @@ class Term:
 
 
 @dataclass(frozen=True)
-class SettledCombined:
+class ResolvedCombined:
     """A weighted sum of values, each with the sign that follows from its direction.
 
     Attributes:
@@ -84,7 +84,7 @@ class SettledCombined:
         return self.at(self.task)
 
     @property
-    def of_every_task(self) -> SettledCombined:
+    def of_every_task(self) -> ResolvedCombined:
         """The same combination without a task."""
         return replace(self, task=None)
 
@@ -130,7 +130,7 @@ class SettledCombined:
         return next((term for term in self.terms if term.called(values, task, tasks) is None), None)
 
 
-def _format_formula(combined: SettledCombined) -> str:
+def _format_formula(combined: ResolvedCombined) -> str:
     formula = ""
     for term in combined.terms:
         sign = "-" if combined.sign(term) < 0 else "+"
@@ -203,10 +203,10 @@ class Combined:
             MetricNameError: the name has a split.
         """
         check_split(name)
-        each = (place(replace(name, split=None, task=None, feature=key), types) for key in types)
+        each = (resolve_in_scope(replace(name, split=None, task=None, feature=key), types) for key in types)
         return cls({str(placed.name): 1.0 for placed in each}, name.metric, task=name.task)
 
-    def settled(self, types: Types | None) -> SettledCombined:
+    def settled(self, types: Types | None) -> ResolvedCombined:
         """Resolve every term and the direction; see `place`.
 
         Raises:
@@ -220,7 +220,7 @@ class Combined:
         minimized = all(term.objective is Objective.MINIMIZE for term in terms.values())
         own = Objective.MINIMIZE if minimized else Objective.MAXIMIZE
         direction = own if self.direction is None else Objective.parse(self.direction)
-        return SettledCombined(self.name, tuple(terms.values()), direction, self.task)
+        return ResolvedCombined(self.name, tuple(terms.values()), direction, self.task)
 
     def _check_of_no_task(self, terms: Iterable[Term]) -> None:
         """Raise if a term fixes its own row in a combination of one task."""
@@ -269,7 +269,7 @@ def _term(text: str, weight: float, direction: Objective | None, types: Types | 
         direction = _agree_on_direction(name, weight, known_diagnostic.objective, direction)
         return Term(name, weight, direction)
     try:
-        placed = place(name, types)
+        placed = resolve_in_scope(name, types)
     except UnknownMetricError as err:
         if is_registered(name):
             raise

@@ -15,7 +15,7 @@ from ..exceptions import MetricInputError, NonFiniteError, StateError
 from ._buffer import BatchBuffer, outside_of_autograd
 from ._device import without_autograd
 from ._state import StatefulMetric, put_foreign_bases_first, squeeze
-from ._validation import Gate, NonFinite, batch_of, reads_pairs
+from ._validation import BatchValidator, NonFinite, batch_of, reads_pairs
 from .aggregation import Average, Measured, RowValues, mask_unknown_labels, weighed, weighed_rows
 from .batch import Outputs
 from .features import FEATURES, InputType, OutputFeature
@@ -144,7 +144,7 @@ class Metric(StatefulMetric):
     def non_finite(self, policy: NonFinite) -> None:
         if self.update_count:
             raise StateError(f"{self.name} has begun to measure with non_finite={self.non_finite!r}")
-        self._validator = Gate(policy)
+        self._validator = BatchValidator(policy)
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Add one batch: `update(preds, target)`, or `update(logits=..., target=...)`.

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from ..exceptions import MetricInputError, NonFiniteError
-from ._device import gathered, world_size
+from ._device import gather_from_ranks, world_size
 from ._validation import NonFinite
-from .collection import MetricCollection, Named, metric_of
+from .collection import MetricCollection, MetricLike, metric_of
 from .features import OutputFeature, parse_feature
 from .metric import Metric
 from .registry.groups import expand
@@ -194,7 +194,7 @@ class TaskCollection:
 
     def __init__(
         self,
-        metrics: Iterable[Named],
+        metrics: Iterable[MetricLike],
         output: OutputFeature | str | None = None,
         *,
         unasked: Sequence[Unasked] = (),
@@ -365,7 +365,7 @@ class TaskCollection:
             task = name or None
             if task not in self._live:
                 self._check_task_or_none(task)
-                further: list[Named] = [classes.get(key, key) for key in part["unasked"]]
+                further: list[MetricLike] = [classes.get(key, key) for key in part["unasked"]]
                 self._live[task] = self._prototype.fresh(further) if further else self._empty(self._prototype)
             live = self._live[task] = self._narrow(self._live[task], part["unasked"])
             live.merge_state(live.part_of(part["state"]))
@@ -440,7 +440,7 @@ class TaskCollection:
 
     def _over_all_ranks(self) -> Self:
         merged = self.fresh()
-        for state in gathered(self.state_dict()):
+        for state in gather_from_ranks(self.state_dict()):
             merged.merge_state(state)
         return merged
 
@@ -460,7 +460,7 @@ class TaskCollection:
         return results
 
 
-def _split_name(metric: Named) -> tuple[Named, MetricName | None]:
+def _split_name(metric: MetricLike) -> tuple[MetricLike, MetricName | None]:
     """Return a metric without the task and `tasks=` of its name, and the whole name if it has one."""
     if isinstance(metric, (Metric, type)) or (isinstance(metric, str) and parse_import_path(metric)):
         return metric, None

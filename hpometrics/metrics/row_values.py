@@ -15,7 +15,7 @@ from .metric import MeanMetric, Metric
 _NEAR = 1e-5  # relative; a metric may measure in float32
 
 
-def measured_rows(metrics: Iterable[Metric], batch: Outputs) -> dict[str, RowValues]:
+def measure_rows(metrics: Iterable[Metric], batch: Outputs) -> dict[str, RowValues]:
     """Measure each row of a batch by itself; a metric with one value for the whole batch has no entry.
 
     A row that a metric leaves out has weight 0. A metric that cannot compute the values of all rows at once
@@ -41,14 +41,14 @@ def measured_rows(metrics: Iterable[Metric], batch: Outputs) -> dict[str, RowVal
     return {name: rows for name, rows in row_values.items() if rows is not None}
 
 
-def is_at_hand(metric: Metric) -> bool:
+def has_row_values(metric: Metric) -> bool:
     """Return whether the metric can compute the values of all rows at once, without an update for each."""
     return type(metric).row_values is not Metric.row_values
 
 
 def is_mean_of_rows(metric: Metric, batch: Outputs) -> bool:
     """Return whether the value of a batch is the weighted mean of the values of its rows."""
-    rows = measured_rows([metric], batch).get(metric.name)
+    rows = measure_rows([metric], batch).get(metric.name)
     whole = _value(metric, batch)
     if rows is None or whole.ndim:
         return False

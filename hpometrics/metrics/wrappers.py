@@ -14,7 +14,7 @@ from torchmetrics.utilities.data import dim_zero_cat
 
 from ..direction import MAXIMIZE, Objective
 from ..exceptions import MetricInputError, StateError
-from ._device import gathered, world_size
+from ._device import gather_from_ranks, world_size
 from .batch import as_tensor
 from .features import InputType
 from .metric import NOTHING_MEASURED, MeanMetric, Metric
@@ -326,7 +326,7 @@ class WrappedMetric(AdaptedMetric):
         own: list[Part] = self.own_state()["parts"]
         if world_size() == 1 or not self._to_sync:
             return own
-        return [part for parts in gathered(own) for part in parts]
+        return [part for parts in gather_from_ranks(own) for part in parts]
 
 
 def _metrics_in(inner: torchmetrics.Metric) -> Iterator[tuple[str, torchmetrics.Metric]]:

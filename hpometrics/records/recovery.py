@@ -128,7 +128,7 @@ class ParamSpace(Protocol):
         """Convert a stored point to params."""
 
 
-def put_aside(path: Path, why: str = "damaged") -> Path:
+def quarantine(path: Path, why: str = "damaged") -> Path:
     """Rename what is damaged, or lost to another process, a file or a directory; return its new name."""
     aside = free_name(path, why)
     path.rename(aside)
@@ -182,7 +182,7 @@ def find_repair(
 def _restore(directory: Path, damaged: Path, final: TrialRecord | None, metric: str) -> str:
     """Write the record of a trial as its study has it; one that has none, or is open, begins anew."""
     lost = damaged if final is not None or damaged == directory else directory
-    what = f"{damaged} is damaged, kept as {put_aside(lost).name}" if lost.exists() else f"{damaged} is lost"
+    what = f"{damaged} is damaged, kept as {quarantine(lost).name}" if lost.exists() else f"{damaged} is lost"
     if final is None:
         return f"{what}: the trial begins anew"
     has_checkpoint = final.checkpoint is not None and final.checkpoint.exists()
@@ -193,7 +193,7 @@ def _restore(directory: Path, damaged: Path, final: TrialRecord | None, metric: 
 
 def _put_aside_copy(directory: Path, number: int, study_trial: StudyTrial | None, metric: str) -> str:
     """Move a directory aside that belongs to another trial, and restore this one from its study."""
-    aside = put_aside(directory, "copy")
+    aside = quarantine(directory, "copy")
     what = f"{directory} holds the record of trial {number}, kept as {aside.name}"
     if study_trial is None:
         return f"{what}: it is not counted"
@@ -203,7 +203,7 @@ def _put_aside_copy(directory: Path, number: int, study_trial: StudyTrial | None
 
 def _rewrite(directory: Path, record: TrialRecord, epochs: Repair | None) -> str:
     """Write again what reads of the facts of a trial, where its study has no other copy of them."""
-    aside = put_aside(directory / TRIAL_FILE)
+    aside = quarantine(directory / TRIAL_FILE)
     write_trial(directory, record)
     text = f"{directory / TRIAL_FILE} is damaged, kept as {aside.name}: it is written again as it reads"
     return _join(text, epochs)
@@ -212,7 +212,7 @@ def _rewrite(directory: Path, record: TrialRecord, epochs: Repair | None) -> str
 def _go_on(directory: Path, study_trial: StudyTrial, metric: str) -> str:
     """Write the facts of an open trial, whose params its study has."""
     facts, number = directory / TRIAL_FILE, int(directory.name)
-    what = f"damaged, kept as {put_aside(facts).name}" if facts.exists() else "lost"
+    what = f"damaged, kept as {quarantine(facts).name}" if facts.exists() else "lost"
     record = TrialRecord(number, study_trial.params or {}, TrialState.INTERRUPTED)
     write_trial(directory, record)
     text = f"{facts} is {what}: trial {number} goes on with the params that the study has"
@@ -229,7 +229,7 @@ def _params_in(space: ParamSpace | None, record: TrialRecord) -> Mapping[str, An
 
 def _begin_anew(directory: Path, record: TrialRecord) -> str:
     """Move an open trial aside whose params differ from those it must have."""
-    aside = put_aside(directory, "replaced")
+    aside = quarantine(directory, "replaced")
     what = f"{directory} is the trial with {dict(record.given)}, kept as {aside.name}"
     return f"{what}: it begins anew with others"
 
@@ -295,7 +295,7 @@ def _write_epochs(
     attempt = max((one.attempt for one in sound), default=1)
     epochs = [*sound, *(replace(one, attempt=attempt) for one in added)]
     epochs.sort(key=lambda one: (one.attempt, one.epoch))
-    aside = f", kept is {put_aside(path).name}" if path.exists() else ""
+    aside = f", kept is {quarantine(path).name}" if path.exists() else ""
     with atomic_write(path) as file:
         file.writelines(f"{one.to_line()}\n".encode() for one in epochs)
     numbers = ", ".join(str(one.epoch) for one in missing)

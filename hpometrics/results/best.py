@@ -16,14 +16,14 @@ from ..exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
 from ..metrics.registry.names import MetricName
 from ..metrics.registry.scope import VALIDATION
 from ..records.trial_record import TrialRecord, TrialState, number_in
-from ..selection.constraints import judged, violation_of
+from ..selection.constraints import apply_constraints, violation_of
 from ..selection.rules import At, Pick
 from ..selection.selection import Best, Picker, best_by, least_violating, pareto_front, picked_trial
-from ..selection.significance import Verdict
+from ..selection.significance import Significance
 from .export import best_facts, best_yaml, least_facts
 from .leaderboard import (
     arguments,
-    evaluated,
+    format_evaluated,
     leaders_arguments,
     leaders_facts,
     leaders_text,
@@ -32,7 +32,7 @@ from .leaderboard import (
 )
 from .manifest import Resolved
 from .run_directory import RunDirectory
-from .significance import draw_verdict, kept_verdict, rows_lines, verdict_lines
+from .significance import draw_verdict, rows_lines, stored_verdict, verdict_lines
 
 if TYPE_CHECKING:
     from .rescoring import MetricRequest
@@ -156,7 +156,7 @@ class Chosen:
     best: Best
     records: Sequence[TrialRecord]
     resolved: Resolved
-    verdict: Verdict | None
+    verdict: Significance | None
     optimum: Best | None = None
     lacking: Mapping[int, str] = field(default_factory=dict)
 
@@ -188,7 +188,7 @@ def front_text(records: Sequence[TrialRecord], resolved: Resolved, directory: ob
         NoFiniteValueError: no trial is complete.
     """
     front, knee = pareto_front(records, resolved.optimized), knee_number(records, resolved)
-    lines = [evaluated(records), f"Pareto front of {' and '.join(resolved.optimized)}:"]
+    lines = [format_evaluated(records), f"Pareto front of {' and '.join(resolved.optimized)}:"]
     for record in front:
         mark = "   the knee" if record.number == knee else ""
         lines.append(f"  {front_line(record, resolved)}   {params_line(record.params, resolved)}{mark}")
@@ -301,7 +301,7 @@ def _repick_epoch(record: TrialRecord, resolved: Resolved) -> TrialRecord:
         return replace(record, value=None, epoch=None, checkpoint=None)
     picked = record.epochs[picker.index].epoch
     checkpoint = record.checkpoint if picked == record.epoch else None
-    return judged(replace(record, value=picker.value, epoch=picked, checkpoint=checkpoint), bounds)
+    return apply_constraints(replace(record, value=picker.value, epoch=picked, checkpoint=checkpoint), bounds)
 
 
 def _pickers(resolved: Resolved) -> Iterator[tuple[str, Objective]]:
@@ -385,9 +385,9 @@ def _verdict(
     resolved: Resolved,
     level: float | None,
     request: MetricRequest | None,
-) -> Verdict | None:
+) -> Significance | None:
     if level is None:
-        return kept_verdict(home, records, resolved)
+        return stored_verdict(home, records, resolved)
     return draw_verdict(home, records, resolved, level, request)
 
 

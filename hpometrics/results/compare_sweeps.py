@@ -10,19 +10,19 @@ from typing import Any
 
 from .._formatting import aligned, column, number, spread
 from .._text import printable
-from ..config.secrets import is_secret, told_apart
-from ..config.yaml_writer import exact
+from ..config.secrets import is_secret, label_secrets
+from ..config.yaml_writer import format_exact
 from ..direction import ARROWS, Objective
 from ..exceptions import ConfigError, NoFiniteValueError
 from ..records.trial_record import TrialRecord
 from ..selection.selection import Best, best_by
-from ..selection.significance import Side, Span, Verdict
+from ..selection.significance import Interval, Significance, TrialInterval
 from .best import record_of
 from .export import best_facts, values_shown
 from .leaderboard import where
 from .manifest import Resolved
 from .run_directory import RunDirectory
-from .significance import LEVEL, Source, draw_between, kept_verdict
+from .significance import LEVEL, Source, draw_between, stored_verdict
 from .status import count_trials, counts
 
 _HOW = "whether that is a coin toss: --interval 0.95 draws it of what was kept"
@@ -46,7 +46,7 @@ class SweepResult:
     records: Sequence[TrialRecord]
     best: Best | None
     reason: str | None = None
-    verdict: Verdict | None = None
+    verdict: Significance | None = None
 
     @property
     def place(self) -> str:
@@ -59,7 +59,7 @@ class SweepResult:
         return math.nan if self.best is None else self.best.value
 
     @property
-    def interval(self) -> Span | None:
+    def interval(self) -> Interval | None:
         """The interval of its pick, if it was drawn and the pick is the winner."""
         side = None if self.verdict is None else self.verdict.winner
         same = side and self.best and (side.trial, side.epoch) == (self.best.trial, self.best.epoch)
@@ -82,7 +82,7 @@ class SweepComparison:
     """Sweeps, best first; `difference` is between the picks of the first two, if it was drawn."""
 
     order: Sequence[SweepResult]
-    difference: Verdict | None = None
+    difference: Significance | None = None
 
     @property
     def undecided(self) -> bool:
@@ -186,7 +186,7 @@ def _read(directory: Path) -> SweepResult:
         best = best_by(records, resolved.optimized, resolved.pick)
     except NoFiniteValueError as err:
         return SweepResult(directory, resolved, records, None, str(err))
-    return SweepResult(directory, resolved, records, best, verdict=kept_verdict(home, records, resolved))
+    return SweepResult(directory, resolved, records, best, verdict=stored_verdict(home, records, resolved))
 
 
 def _check_same(first: SweepResult, other: SweepResult) -> None:
@@ -201,15 +201,15 @@ def _optimized(resolved: Resolved) -> str:
     return f"{resolved.metric}{formula} to {resolved.objective}"
 
 
-def _draw_difference(first: SweepResult, second: SweepResult, level: float) -> Verdict | None:
+def _draw_difference(first: SweepResult, second: SweepResult, level: float) -> Significance | None:
     sides = [
-        Side(best.trial, best.epoch, best.value)
+        TrialInterval(best.trial, best.epoch, best.value)
         for best in (first.best, second.best)
         if best is not None and best.epoch is not None
     ]
     if first.best is None or len(sides) < 2:
         return None
-    verdict = Verdict(first.best.metric, sides[0], sides[1], level=level)
+    verdict = Significance(first.best.metric, sides[0], sides[1], level=level)
     return draw_between(verdict, _source(first), _source(second))
 
 
@@ -258,12 +258,12 @@ def _param(rival: SweepResult, name: str) -> str:
     params = rival.best.params if rival.best else {}
     if name not in params:
         return "-"
-    value = told_apart(params[name])
-    return value if is_secret(params[name]) else exact(value)
+    value = label_secrets(params[name])
+    return value if is_secret(params[name]) else format_exact(value)
 
 
 _SETTINGS: dict[str, Callable[[Resolved], str]] = {
-    "output": lambda resolved: exact(resolved.output),
+    "output": lambda resolved: format_exact(resolved.output),
     "at": lambda resolved: resolved.at,
     "constraints": lambda resolved: ", ".join(resolved.constraints) or "-",
 }

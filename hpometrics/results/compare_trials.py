@@ -15,7 +15,7 @@ from ..metrics.registry.names import MetricName
 from ..metrics.retrieval.comparison import Comparison, compare_all, compare_strata
 from ..metrics.retrieval.per_user import POPULARITY, PerUser
 from ..records.trial_record import TrialRecord, to_json
-from ..run.artifacts import table_of
+from ..run.artifacts import read_user_table
 from .manifest import Resolved
 from .run_directory import RunDirectory
 from .significance import rows_lines
@@ -117,7 +117,7 @@ def _table(home: RunDirectory, records: Mapping[int, TrialRecord], trial: int, r
             f"{home.path}: has no trial {trial}; there are {', '.join(map(str, records)) or 'none'}"
         )
     record = records[trial]
-    table = table_of(home.trial(trial), record.epoch)
+    table = read_user_table(home.trial(trial), record.epoch)
     if table is None:
         raise ConfigError(
             f"{home.path}: trial {trial} ({record.state.value}) keeps no values by user. "

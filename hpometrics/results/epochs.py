@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .._text import printable
 from ..exceptions import ConfigError
-from ..loggers.report import epoch_text, place_of
+from ..loggers.report import epoch_text, split_name
 from ..records.trial_record import EpochRecord, TrialRecord
 from .leaderboard import word
 from .run_directory import RunDirectory
@@ -72,7 +72,7 @@ def _chosen(record: TrialRecord, epoch: int | None, where: str) -> int:
 
 
 def _of_split(record: EpochRecord, split: str | None) -> EpochRecord:
-    values = {name: value for name, value in record.values.items() if split in (None, place_of(name)[0])}
+    values = {name: value for name, value in record.values.items() if split in (None, split_name(name)[0])}
     return replace(record, values=values)
 
 

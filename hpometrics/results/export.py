@@ -13,7 +13,7 @@ from typing import Any
 
 from .._formatting import shape_of
 from .._redaction import HIDDEN
-from ..config.secrets import is_secret, veiled
+from ..config.secrets import is_secret, mask_secrets
 from ..config.yaml_writer import dump_yaml
 from ..direction import Objective
 from ..loggers.csv import cell
@@ -21,7 +21,7 @@ from ..records._json import FORMAT, FORMAT_KEY
 from ..records.trial_record import Reading, TrialRecord
 from ..selection.constraints import Constraint
 from ..selection.selection import Best
-from ..selection.significance import Verdict
+from ..selection.significance import Significance
 from .manifest import Resolved
 
 _TEST = "test:"
@@ -113,11 +113,15 @@ def _scalar(value: Reading | None) -> float | str | None:
 
 def _cell(value: Any) -> Any:
     """Return a value as a table holds it, secrets hidden."""
-    return HIDDEN if is_secret(value) else cell(veiled(value))
+    return HIDDEN if is_secret(value) else cell(mask_secrets(value))
 
 
 def best_facts(
-    best: Best, record: TrialRecord, resolved: Resolved, home: pathlib.Path, verdict: Verdict | None = None
+    best: Best,
+    record: TrialRecord,
+    resolved: Resolved,
+    home: pathlib.Path,
+    verdict: Significance | None = None,
 ) -> dict[str, Any]:
     """Return the optimal engine params with their provenance; `engine.params` accepts `params`."""
     tested = held_out(best.values, best.metric, best.objective, best.value)

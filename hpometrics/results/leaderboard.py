@@ -13,7 +13,7 @@ from typing import Any
 from .._formatting import aligned, column, duration, number, spread
 from .._text import did_you_mean, printable
 from ..config.secrets import SECRET, is_secret
-from ..config.yaml_writer import exact, short
+from ..config.yaml_writer import format_exact, format_short
 from ..direction import ARROWS, Objective
 from ..exceptions import ConfigError
 from ..records.trial_record import TrialRecord, TrialState, to_json
@@ -79,7 +79,7 @@ def _row(record: TrialRecord, beside: Sequence[str], params: Sequence[str]) -> l
         spread_of(record),
         *(column(record.picked_values.get(name)) for name in beside),
         str(len(record.epochs)),
-        *(short(record.params[name]) if name in record.params else "-" for name in params),
+        *(format_short(record.params[name]) if name in record.params else "-" for name in params),
         word(record.state),
     ]
 
@@ -88,7 +88,7 @@ def optimal(best: Best, records: Sequence[TrialRecord], resolved: Resolved) -> s
     """Return the block of the optimal engine params."""
     params, values = optimal_params(best, resolved), optimal_values(best, resolved)
     lines = [
-        evaluated(records),
+        format_evaluated(records),
         f"Optimal Engine Params: ({where(best, resolved)}):",
         *_with_notes([(f"{name}: {value}", note and f"# {note}") for name, value, note in params]),
         "Metrics:",
@@ -109,7 +109,7 @@ def where(best: Best, resolved: Resolved) -> str:
 def optimal_params(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]:
     """Return each param of the best trial: name, value, and `fixed` or the bundle that set it."""
     params = resolved.ordered(best.params)
-    return [(printable(k), exact(v), _origin(k, params, resolved)) for k, v in params.items()]
+    return [(printable(k), format_exact(v), _origin(k, params, resolved)) for k, v in params.items()]
 
 
 def optimal_values(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]:
@@ -136,7 +136,7 @@ def _value_note(name: str, objective: Objective | None, resolved: Resolved) -> s
     return "  ".join(part for part in (f"({objective})" if objective else "", bounds, formula) if part)
 
 
-def evaluated(records: Iterable[TrialRecord]) -> str:
+def format_evaluated(records: Iterable[TrialRecord]) -> str:
     """Return how many engine params were evaluated, by state, and how long their trials took in all."""
     records = list(records)
     states = Counter(record.state for record in records)
@@ -148,7 +148,9 @@ def evaluated(records: Iterable[TrialRecord]) -> str:
 def params_line(params: Mapping[str, Any], resolved: Resolved) -> str:
     """Return the params that vary on one line."""
     ordered = resolved.ordered(params)
-    return " ".join(f"{printable(k)}={short(v)}" for k, v in ordered.items() if k not in resolved.fixed)
+    return " ".join(
+        f"{printable(k)}={format_short(v)}" for k, v in ordered.items() if k not in resolved.fixed
+    )
 
 
 def _origin(name: str, params: Mapping[str, Any], resolved: Resolved) -> str:
@@ -171,7 +173,7 @@ def leaders(records: Sequence[TrialRecord], resolved: Resolved, count: int) -> l
 def leaders_text(best: Best, records: Sequence[TrialRecord], resolved: Resolved, count: int) -> str:
     """Return the best trials as a table, and the pick among them."""
     rows = aligned(ranked_rows(leaders(records, resolved, count), resolved))
-    return "\n".join([evaluated(records), rows, f"picked: {where(best, resolved)}"])
+    return "\n".join([format_evaluated(records), rows, f"picked: {where(best, resolved)}"])
 
 
 def leaders_facts(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .._imports import installed_versions
 from .._text import one_line
 from ..config.document import Document, parse_document, read_document
-from ..config.outputs import plain
+from ..config.outputs import to_plain
 from ..config.yaml_writer import dump_yaml
 from ..direction import Objective
 from ..exceptions import ConfigError, NewerFormatError, RecordError
@@ -159,12 +159,12 @@ class Resolved:
 
 def resolved_config(plan: Plan) -> dict[str, Any]:
     """Return the sweep file with every default spelled out."""
-    from ..config.storage_url import written  # with pydantic, which readers of results need not load
+    from ..config.storage_url import redact_storage  # with pydantic, which readers of results need not load
 
     config = plan.config.model_dump(by_alias=True, exclude_none=True)
     config["name"], config["results"]["dir"] = plan.name, str(plan.directory)
     if (settings := plan.config.backend.optuna) is not None:
-        config["backend"]["optuna"]["storage"] = written(settings.storage)
+        config["backend"]["optuna"]["storage"] = redact_storage(settings.storage)
     if plan.config.backend.points is None:  # a list is tried as it is, by no sampler
         config["search"].setdefault("sampler", plan.sampler)
         config["search"].setdefault("pruner", plan.pruner)
@@ -190,7 +190,7 @@ def resolve(plan: Plan) -> Resolved:
         objective_from=best.origin,
         reads=best.inputs,
         at=plan.at.value,
-        output=plain(plan.output),
+        output=to_plain(plan.output),
         track={measure.name: measure.objective for measure in plan.track},
         trials=plan.trials,
         seeds={"engine": plan.engine_seed, "search": plan.config.search.seed},

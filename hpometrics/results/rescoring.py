@@ -67,9 +67,9 @@ def rescore(
     trained = [record for record in records if record.state in _TRAINED]
     if all(_has(record, request.name) for record in trained):
         return RescoredTrials(request, list(records), {})
-    from ..run.rescoring import Answers  # with torch, which a metric of the record does not need
+    from ..run.rescoring import Rescorer  # with torch, which a metric of the record does not need
 
-    answers = Answers(request.measured, outputs_in(resolved), request.threshold)
+    answers = Rescorer(request.measured, outputs_in(resolved), request.threshold)
     rescored: dict[int, TrialRecord] = {}
     lacking: dict[int, str] = {}
     for record in trained:

@@ -27,7 +27,7 @@ from ..records._files import (
 )
 from ..records._json import may_be_newer
 from ..records.epoch_log import EPOCHS_FILE, read_epochs, read_trial
-from ..records.recovery import put_aside
+from ..records.recovery import quarantine
 from ..records.trial_record import TRIAL_FILE, TrialRecord
 from .manifest import Change, Resolved, changes, read_resolved
 
@@ -261,12 +261,12 @@ class RunDirectory:
                 self._quarantine(path)
         for path in (self.trials, self.locks):
             if path.exists() and not path.is_dir():
-                self.remarks.append(f"{self.named(path)}: is a file, kept as {put_aside(path).name}")
+                self.remarks.append(f"{self.named(path)}: is a file, kept as {quarantine(path).name}")
 
     def _quarantine(self, path: pathlib.Path) -> None:
         """Move aside what is in the place of a file, and add a remark."""
         what = "a directory" if path.is_dir() else "no regular file"
-        self.remarks.append(f"{self.named(path)}: is {what}, kept as {put_aside(path).name}")
+        self.remarks.append(f"{self.named(path)}: is {what}, kept as {quarantine(path).name}")
 
     def _check_same(self, resolved: Resolved, extend: bool) -> None:
         before = self._before()
@@ -293,7 +293,7 @@ class RunDirectory:
             if self.resolved.exists():
                 return read_resolved(self.resolved, check=True)
         except RecordError:  # the sweep file says it too
-            what, aside = "damaged", f", kept as {put_aside(self.resolved).name}"
+            what, aside = "damaged", f", kept as {quarantine(self.resolved).name}"
         name = self.named(self.resolved)
         self.remarks.append(f"{name} is {what}{aside}: it is made again from the sweep file")
         self.is_known = False

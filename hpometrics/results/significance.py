@@ -14,12 +14,12 @@ from ..records._files import read_whole
 from ..records._json import FORMAT, FORMAT_KEY, check_format, read_json
 from ..records.trial_record import TrialRecord, TrialState
 from ..selection.selection import ranked
-from ..selection.significance import Side, Verdict
+from ..selection.significance import Significance, TrialInterval
 from .manifest import Resolved
 from .run_directory import RunDirectory
 
 if TYPE_CHECKING:
-    from ..run.rescoring import Redrawn  # with torch, which reading a verdict does not need
+    from ..run.rescoring import Bootstrap  # with torch, which reading a verdict does not need
     from .rescoring import MetricRequest
 
 LEVEL = 0.95
@@ -46,7 +46,7 @@ class Source:
     request: MetricRequest | None = None
 
 
-def verdict_lines(verdict: Verdict | None, records: Sequence[TrialRecord]) -> list[str]:
+def verdict_lines(verdict: Significance | None, records: Sequence[TrialRecord]) -> list[str]:
     """Return in words how sure a pick is, a line each; None is the verdict of several objectives."""
     return [*([_NO_WINNER] if verdict is None else verdict.lines()), *rows_lines(records)]
 
@@ -75,7 +75,9 @@ def _list_trials(numbers: Sequence[int]) -> str:
     return f"trial{'s' * (len(numbers) > 1)} {names}{more}"
 
 
-def kept_verdict(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved) -> Verdict | None:
+def stored_verdict(
+    home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved
+) -> Significance | None:
     """Return the stored verdict on these picks; without intervals if none is stored.
 
     Several objectives have no winner, and no verdict.
@@ -89,7 +91,7 @@ def kept_verdict(home: RunDirectory, records: Sequence[TrialRecord], resolved: R
     return _stored(home, now) or replace(now, reason=_NOT_DRAWN)
 
 
-def conclude(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved) -> Verdict | None:
+def conclude(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved) -> Significance | None:
     """Return the verdict on a sweep that has ended; draw and write it unless it is stored."""
     if resolved.others:
         return None
@@ -108,7 +110,7 @@ def draw_verdict(
     resolved: Resolved,
     level: float = LEVEL,
     request: MetricRequest | None = None,
-) -> Verdict:
+) -> Significance:
     """Draw the intervals of the two trials that rank first, and that of their difference.
 
     Args:
@@ -122,7 +124,7 @@ def draw_verdict(
     return draw_between(replace(_ranked_sides(records, resolved), level=level), source, source)
 
 
-def draw_between(verdict: Verdict, first: Source, second: Source) -> Verdict:
+def draw_between(verdict: Significance, first: Source, second: Source) -> Significance:
     """Draw the intervals of a verdict: its winner is of the first source, the runner-up of the second."""
     try:
         return _draw(verdict, first, second)
@@ -130,13 +132,13 @@ def draw_between(verdict: Verdict, first: Source, second: Source) -> Verdict:
         return replace(verdict, reason=str(err))
 
 
-def _draw(verdict: Verdict, source: Source, other: Source) -> Verdict:
-    from ..run.rescoring import span_of
+def _draw(verdict: Significance, source: Source, other: Source) -> Significance:
+    from ..run.rescoring import percentile_interval
 
     winner, runner_up, level = verdict.winner, verdict.runner_up, verdict.level
     first = _stored_scores(source, winner)
     values = first.values(_SEEDS[0])
-    winner = replace(winner, interval=span_of(winner.value, values, level))
+    winner = replace(winner, interval=percentile_interval(winner.value, values, level))
     verdict = replace(verdict, winner=winner, drawn=first.what)
     if runner_up is None:
         return replace(verdict, reason="no other trial is complete")
@@ -146,20 +148,20 @@ def _draw(verdict: Verdict, source: Source, other: Source) -> Verdict:
             raise NotKeptError(f"it keeps its {second.what}, and trial {winner.trial} its {first.what}")
         paired = first.pairs_with(second)
         others = second.values(_SEEDS[0] if paired else _SEEDS[1])
-        interval = span_of(runner_up.value, others, level)
-        gap = span_of(winner.value - runner_up.value, values - others, level)
+        interval = percentile_interval(runner_up.value, others, level)
+        gap = percentile_interval(winner.value - runner_up.value, values - others, level)
     except NotKeptError as err:
         return replace(verdict, reason=f"trial {runner_up.trial}: {err}")
     return replace(verdict, runner_up=replace(runner_up, interval=interval), difference=gap, paired=paired)
 
 
-def _stored_scores(source: Source, side: Side) -> Redrawn:
+def _stored_scores(source: Source, side: TrialInterval) -> Bootstrap:
     """Return the stored scores of a trial at its picked epoch.
 
     Raises:
         NotKeptError: they were not stored.
     """
-    from ..run.rescoring import Answers, Redrawn
+    from ..run.rescoring import Bootstrap, Rescorer
     from .rescoring import outputs_in
 
     resolved, request = source.resolved, source.request
@@ -170,24 +172,24 @@ def _stored_scores(source: Source, side: Side) -> Redrawn:
     picked = next(epoch for epoch in reversed(record.epochs) if epoch.epoch == side.epoch)
     metric, threshold = (resolved.metric, None) if request is None else (request.measured, request.threshold)
     try:
-        answers = Answers(metric, outputs_in(resolved), threshold)
+        answers = Rescorer(metric, outputs_in(resolved), threshold)
     except (UnknownMetricError, MetricNameError) as err:  # of no output that the sweep says
         raise NotKeptError(f"{metric} is reported by the engine, and of no rows that are kept") from err
-    return Redrawn(answers, answers.kept_of(source.home.trial(record.number), picked))
+    return Bootstrap(answers, answers.kept_of(source.home.trial(record.number), picked))
 
 
-def _ranked_sides(records: Sequence[TrialRecord], resolved: Resolved) -> Verdict:
+def _ranked_sides(records: Sequence[TrialRecord], resolved: Resolved) -> Significance:
     """Return the two trials that rank first, without intervals."""
     complete = [record for record in records if record.state is TrialState.COMPLETE]
     sides = [
-        Side(record.number, record.epoch, record.value)
+        TrialInterval(record.number, record.epoch, record.value)
         for record in ranked(complete, resolved.objective)[:2]
         if record.epoch is not None and record.value is not None
     ]
-    return Verdict(resolved.metric, sides[0], sides[1] if len(sides) > 1 else None)
+    return Significance(resolved.metric, sides[0], sides[1] if len(sides) > 1 else None)
 
 
-def read_verdict(home: RunDirectory) -> Verdict | None:
+def read_verdict(home: RunDirectory) -> Significance | None:
     """Read the verdict in a directory whose resolved sweep has been read; None if none is stored.
 
     Raises:
@@ -198,7 +200,7 @@ def read_verdict(home: RunDirectory) -> Verdict | None:
     try:
         content = read_json(read_whole(home.verdict))
         check_format(content, "the verdict")
-        return Verdict.from_json(content)
+        return Significance.from_json(content)
     except NewerFormatError:
         name = home.resolved.name
         raise RecordError(f"{home.verdict}: is damaged: {name} beside it has no such format") from None
@@ -206,7 +208,7 @@ def read_verdict(home: RunDirectory) -> Verdict | None:
         raise RecordError(f"{home.verdict}: {err}") from err
 
 
-def _stored(home: RunDirectory, now: Verdict) -> Verdict | None:
+def _stored(home: RunDirectory, now: Significance) -> Significance | None:
     """Return the verdict in the directory, if it is about the same picks."""
     stored = read_verdict(home)
     return stored if stored is not None and stored.of_same_picks(now) else None

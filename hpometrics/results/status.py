@@ -19,7 +19,7 @@ from .export import best_facts
 from .leaderboard import optimal, params_line, result_table, word
 from .manifest import Resolved
 from .run_directory import RunDirectory
-from .significance import kept_verdict, rows_lines, verdict_lines
+from .significance import rows_lines, stored_verdict, verdict_lines
 
 
 def status_text(directory: Path) -> tuple[str, bool]:
@@ -55,7 +55,7 @@ def status_facts(directory: Path) -> dict[str, Any]:
         best = best_by(records, resolved.optimized, resolved.pick)
     except (NoFiniteValueError, ConfigError) as err:
         return {**facts, "best": None, "reason": str(err)}
-    verdict = kept_verdict(home, records, resolved)
+    verdict = stored_verdict(home, records, resolved)
     return {**facts, "best": best_facts(best, record_of(best, records), resolved, directory, verdict)}
 
 
@@ -82,7 +82,7 @@ def results_text(home: RunDirectory, resolved: Resolved, records: Sequence[Trial
     """
     if resolved.is_picked:
         best = best_by(records, resolved.optimized, resolved.pick)
-        verdict = kept_verdict(home, records, resolved)
+        verdict = stored_verdict(home, records, resolved)
         block = "\n".join([optimal(best, records, resolved), *verdict_lines(verdict, records)])
     else:
         block = "\n".join([front_text(records, resolved, home.label), *rows_lines(records)])

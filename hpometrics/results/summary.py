@@ -9,12 +9,12 @@ from typing import Any
 from .._formatting import duration
 from .._text import printable
 from ..config.gpus import gpu_shares
-from ..config.metric_section import Measure, value_meant
-from ..config.outputs import plain, shown
+from ..config.metric_section import Measure, suggest_value
+from ..config.outputs import format_outputs, to_plain
 from ..config.plan import Plan
 from ..config.space_section import LIST, may_cut
-from ..config.storage_url import written
-from ..config.yaml_writer import exact
+from ..config.storage_url import redact_storage
+from ..config.yaml_writer import format_exact
 from ..direction import ARROWS
 from ..selection.rules import At
 from ..space.dimensions import Choice, Dimension, Value
@@ -51,7 +51,7 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
     return {
         "name": plan.name,
         "directory": str(plan.directory),
-        "output": plain(plan.output),
+        "output": to_plain(plan.output),
         "optimize": _measure_facts(plan.optimize),
         "others": [_measure_facts(measure) for measure in plan.objectives[1:]],
         "track": [_measure_facts(measure) for measure in plan.track],
@@ -79,13 +79,13 @@ def _measure_facts(measure: Measure) -> dict[str, Any]:
 
 def _lines(plan: Plan, finished: int) -> Iterator[tuple[str, str]]:
     config, best = plan.config, plan.optimize
-    output = "as the engine says" if plan.output is None else shown(plan.output)
+    output = "as the engine says" if plan.output is None else format_outputs(plan.output)
     threads = f"   threads {config.engine.threads}" if config.engine.threads else ""
     yield "sweep", f"{plan.name}   in {plan.directory}"
     engine = config.engine.target or shlex.join(config.engine.command or ())
     yield "engine", f"{engine}   output {output}   seed {plan.engine_seed}{threads}"
     for name, value in config.engine.params.items():
-        yield "  fixed", f"{printable(name)}: {exact(value)}"
+        yield "  fixed", f"{printable(name)}: {format_exact(value)}"
     for measure in plan.objectives:
         direction = f"{measure.objective or 'direction'} {_WORDS[measure.origin]}"
         yield "objective", f"{measure.name}   {direction}   reads {_reads(measure)}"
@@ -130,7 +130,7 @@ def _near_name(measure: Measure, plan: Plan) -> str:
         return ""
     output = None if plan.output is None or isinstance(plan.output, Mapping) else plan.output.type
     names = [one.name for one in (*plan.objectives, *plan.track) if one.name != measure.name]
-    near = value_meant(measure.name, names, output)
+    near = suggest_value(measure.name, names, output)
     return f", as no metric has that name.{near}" if near else ""
 
 
@@ -153,21 +153,21 @@ def _space_text(plan: Plan) -> str:
 
 def _dimension(dimension: Dimension) -> str:
     if isinstance(dimension, Value):
-        return f"= {exact(dimension.value)}"
+        return f"= {format_exact(dimension.value)}"
     if isinstance(dimension, Choice):
-        text = f"one of {', '.join(map(exact, dimension.options[:_OPTIONS]))}"
+        text = f"one of {', '.join(map(format_exact, dimension.options[:_OPTIONS]))}"
         text += f" ... {len(dimension.options)} in all" if len(dimension.options) > _OPTIONS else ""
     else:
         text = f"{dimension.kind} from {dimension.low:g} to {dimension.high:g}"
         text += " log" if dimension.log else ""
         text += f" step {dimension.step:g}" if dimension.step not in (None, 1) else ""
-    when = ", ".join(f"{name} is {exact(value)}" for name, value in (dimension.when or {}).items())
+    when = ", ".join(f"{name} is {format_exact(value)}" for name, value in (dimension.when or {}).items())
     return f"{text}   when {when}" if when else text
 
 
 def _plugin_text(kind: str, plan: Plan) -> str:
     plugin = getattr(plan.config.search, kind)
-    options = "" if plugin is None else ", ".join(f"{k}={exact(v)}" for k, v in plugin.options.items())
+    options = "" if plugin is None else ", ".join(f"{k}={format_exact(v)}" for k, v in plugin.options.items())
     return f"{kind} {getattr(plan, kind)}{f'({options})' if options else ''}"
 
 
@@ -179,7 +179,7 @@ def _backend(plan: Plan) -> str:
         *most, last = (f"{amount:g} {name}" for name, amount in amounts.items())
         return f"ray   workers {workers}, each with {', '.join(most)} and {last}"
     if chosen.optuna is not None:
-        storage = written(chosen.optuna.storage)
+        storage = redact_storage(chosen.optuna.storage)
         workers = chosen.optuna.workers
         shares = gpu_shares(chosen.optuna.gpus, workers)
         gpus = "" if shares is None else f", which see GPU {', '.join(dict.fromkeys(shares))}"

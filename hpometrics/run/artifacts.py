@@ -293,7 +293,7 @@ class UserTables:
         self._drafts.prune()
 
 
-def table_of(directory: Path, epoch: int | None) -> PerUser | None:
+def read_user_table(directory: Path, epoch: int | None) -> PerUser | None:
     """Read the values by user of a trial that picked this epoch; None if it keeps none.
 
     Raises:

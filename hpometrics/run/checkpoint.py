@@ -20,7 +20,7 @@ from .._redaction import excerpt
 from ..exceptions import RecordError, RunError
 from ..records._files import Limit, atomic_write, check_regular, make_private
 from ..records._json import FORMAT, FORMAT_KEY, check_format
-from ..records.recovery import put_aside
+from ..records.recovery import quarantine
 
 _PARTS = {"epoch", "random", "states"}
 _ABOVE_RESTORE = 8  # frames up to the caller of `run.restore`
@@ -158,7 +158,7 @@ class Checkpoints:
             except RecordError as err:
                 if self._adopted_path(epoch).exists():
                     raise
-                aside, epoch = put_aside(self._path(epoch)).name, self.latest(epoch)
+                aside, epoch = quarantine(self._path(epoch)).name, self.latest(epoch)
                 start = "begins again" if epoch is None else f"goes on after epoch {epoch}"
                 text = f"{err}; kept as {aside}, the trial {start}"
                 warnings.warn(text, stacklevel=_ABOVE_RESTORE)

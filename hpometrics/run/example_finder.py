@@ -16,7 +16,7 @@ from ..metrics._validation import batch_of, counting_rows
 from ..metrics.batch import Outputs
 from ..metrics.collection import MetricCollection
 from ..metrics.metric import Metric
-from ..metrics.row_values import is_at_hand, is_mean_of_rows, measured_rows
+from ..metrics.row_values import has_row_values, is_mean_of_rows, measure_rows
 from .example_selection import ExamplePlan, Line, check_entries, entry_of, finite_or_none, host, lines_of
 
 WORST, BEST, UNDEFINED = RANKS = ("worst", "best", "undefined")
@@ -161,7 +161,7 @@ class Examples:
 
     def _batch(self, live: MetricCollection, tensors: Mapping[str, Any]) -> Outputs:
         batch = batch_of(live.output, **tensors)
-        stays = on_host(batch.target) or is_at_hand(live[self._plan.metric])
+        stays = on_host(batch.target) or has_row_values(live[self._plan.metric])
         return batch if stays else batch_of(live.output, **host(tensors))
 
     def _meters_of(self, feature: str | None, live: MetricCollection, batch: Outputs) -> list[Metric]:
@@ -181,7 +181,7 @@ class Examples:
     def _rank_rows(self, meters: list[Metric], batch: Outputs, numbers: list[int]) -> Iterator[Example]:
         """Rank every row that the ranking metric does not leave out."""
         name = self._plan.metric
-        columns = measured_rows([meter for meter in meters if meter.name == name], batch)
+        columns = measure_rows([meter for meter in meters if meter.name == name], batch)
         if name not in columns:
             raise RunError(
                 f"track_examples ranks examples by {name}, which was given one value for a whole batch; give "
@@ -199,7 +199,7 @@ class Examples:
         chosen = torch.zeros(len(batch), dtype=torch.bool)
         chosen[[example.row for example in new]] = True
         part = batch.rows(chosen.to(batch.target.device))
-        columns = {name: rows.values.tolist() for name, rows in measured_rows(meters, part).items()}
+        columns = {name: rows.values.tolist() for name, rows in measure_rows(meters, part).items()}
         for row, (example, line) in enumerate(zip(new, lines_of(part), strict=True)):
             values = {name: finite_or_none(column[row]) for name, column in columns.items()}
             odd = finite_or_none(example.value) is None

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..direction import MINIMIZE, Objective
 from ..exceptions import ConstraintError, MetricNameError, ObjectiveError, RunError, UnknownMetricError
-from ..metrics.combined import Combined, SettledCombined
+from ..metrics.combined import Combined, ResolvedCombined
 from ..metrics.features import OutputFeature
 from ..metrics.metric import Metric
 from ..metrics.registry.diagnostics import diagnostic, direction_of
@@ -21,7 +21,7 @@ from ..metrics.registry.scope import (
     direction_problem,
     group_of,
     members,
-    place,
+    resolve_in_scope,
     steering_problem,
 )
 from ..selection.constraints import Constraint
@@ -46,7 +46,7 @@ class Reported:
 
 
 @dataclass(frozen=True)
-class Asked:
+class MetricSpec:
     """One requested value: a metric at its place with its direction.
 
     Args:
@@ -66,7 +66,7 @@ class Asked:
     split: str = VALIDATION
     feature: str | None = None
     task: str | None = None
-    combined: SettledCombined | None = None
+    combined: ResolvedCombined | None = None
 
     @property
     def reported(self) -> bool:
@@ -81,21 +81,21 @@ class Asked:
         return str(self.measured.bare) if isinstance(self.measured, MetricName) else self.name
 
 
-def resolve_all(metric: Any, features: Features, direction: Objective | str | None) -> tuple[Asked, ...]:
+def resolve_all(metric: Any, features: Features, direction: Objective | str | None) -> tuple[MetricSpec, ...]:
     """Resolve the metric that a search optimizes, or each metric of a list.
 
     Raises:
         ObjectiveError, UnknownMetricError, MetricNameError, RunError: see `RunSpec`.
     """
     if not isinstance(metric, (list, tuple)):
-        return (settle(metric, features, direction),)
+        return (resolve_metric(metric, features, direction),)
     if direction is not None and len(metric) > 1:
         raise ObjectiveError(
             f"direction= states the direction of one metric, got {len(metric)} metrics; state it with the "
             "metric that has none of its own, as in Reported('latency_ms', 'minimize') or "
             "Reported('speed', 'maximize')"
         )
-    specs = tuple(settle(one, features, direction) for one in metric)
+    specs = tuple(resolve_metric(one, features, direction) for one in metric)
     if not specs:
         raise RunError("what is optimized? metric= is a list without a metric")
     names = [spec.name for spec in specs]
@@ -104,7 +104,7 @@ def resolve_all(metric: Any, features: Features, direction: Objective | str | No
     return specs
 
 
-def settle(metric: Any, features: Features, direction: Objective | str | None) -> Asked:
+def resolve_metric(metric: Any, features: Features, direction: Objective | str | None) -> MetricSpec:
     """Resolve one metric that a search optimizes.
 
     Raises:
@@ -124,7 +124,7 @@ def settle(metric: Any, features: Features, direction: Objective | str | None) -
     return replace(spec, objective=_direction(spec.name, spec.objective, requested))
 
 
-def tracked(metrics: Iterable[Any], features: Features) -> Iterator[Asked]:
+def resolve_tracked(metrics: Iterable[Any], features: Features) -> Iterator[MetricSpec]:
     """Resolve tracked metrics: each member of a group, for each output that has the group."""
     types = types_of(features)
     for metric in metrics:
@@ -139,7 +139,7 @@ def tracked(metrics: Iterable[Any], features: Features) -> Iterator[Asked]:
 
 def resolve_constraints(
     texts: Iterable[str], features: Features, reported: Collection[str] = ()
-) -> Iterator[tuple[Constraint, Asked]]:
+) -> Iterator[tuple[Constraint, MetricSpec]]:
     """Read constraints, each with the value that it bounds; one that is not measured is reported.
 
     Args:
@@ -156,7 +156,7 @@ def resolve_constraints(
         constraint = Constraint.parse(text)
         name = MetricName.parse(constraint.name)
         if str(name) in reported:
-            yield replace(constraint, name=str(name)), Asked(str(name), None)
+            yield replace(constraint, name=str(name)), MetricSpec(str(name), None)
             continue
         if group_of(name, types) is not None:
             raise ConstraintError(f"{constraint}: {name} is a group of metrics; bound one of them")
@@ -173,7 +173,7 @@ def types_of(features: Features) -> Types:
     return {name: None if feature is None else feature.type for name, feature in features.items()}
 
 
-def _resolve_mapping(mapping: Mapping[str, Any], features: Features) -> Asked:
+def _resolve_mapping(mapping: Mapping[str, Any], features: Features) -> MetricSpec:
     metric, direction = _read_mapping(mapping, None)
     requested = None if direction is None else Objective.parse(direction)
     spec = _resolve(metric, features, requested)
@@ -184,10 +184,10 @@ def _resolve_mapping(mapping: Mapping[str, Any], features: Features) -> Asked:
     )
 
 
-def _resolve(metric: Any, features: Features, direction: Objective | None) -> Asked:
+def _resolve(metric: Any, features: Features, direction: Objective | None) -> MetricSpec:
     types = types_of(features)
     if isinstance(metric, Reported):
-        return Asked(metric.name, metric.objective)
+        return MetricSpec(metric.name, metric.objective)
     if isinstance(metric, Combined):
         return _of_combined(metric, types)
     if isinstance(metric, str) and parse_import_path(metric):
@@ -197,42 +197,42 @@ def _resolve(metric: Any, features: Features, direction: Objective | None) -> As
     return _of_object(metric, features)
 
 
-def _of_name(name: MetricName, types: Types, direction: Objective | None) -> Asked:
+def _of_name(name: MetricName, types: Types, direction: Objective | None) -> MetricSpec:
     if (entry := diagnostic(name)) is not None:
-        return Asked(str(name), entry.objective)
+        return MetricSpec(str(name), entry.objective)
     if name.feature == COMBINED:
         return _of_combined(Combined.of_all_outputs(name, types), types)
     try:
-        placed = place(name, types)
+        placed = resolve_in_scope(name, types)
     except UnknownMetricError as err:
         if direction is not None:
-            return Asked(str(name), direction)
+            return MetricSpec(str(name), direction)
         raise UnknownMetricError(
             f"{err}. If the engine reports it by run.log, state which way is better: "
             f"Reported({str(name)!r}, 'minimize') where less is better, Reported({str(name)!r}, 'maximize') "
             "where more is"
         ) from None
     at, objective = placed.name, placed.found.objective
-    return Asked(str(at), objective, placed.measured, at.split or VALIDATION, at.feature, at.task)
+    return MetricSpec(str(at), objective, placed.measured, at.split or VALIDATION, at.feature, at.task)
 
 
-def _of_combined(combined: Combined, types: Types) -> Asked:
+def _of_combined(combined: Combined, types: Types) -> MetricSpec:
     resolved = combined.settled(types)
-    return Asked(resolved.name, resolved.objective, task=resolved.task, combined=resolved)
+    return MetricSpec(resolved.name, resolved.objective, task=resolved.task, combined=resolved)
 
 
-def _of_path(path: str, features: Features) -> Asked:
+def _of_path(path: str, features: Features) -> MetricSpec:
     entry, feature = import_metric(path), _only(features, path)
-    return Asked(str(replace(entry.name, feature=feature)), entry.objective, path, feature=feature)
+    return MetricSpec(str(replace(entry.name, feature=feature)), entry.objective, path, feature=feature)
 
 
-def _of_object(metric: Any, features: Features) -> Asked:
+def _of_object(metric: Any, features: Features) -> MetricSpec:
     instance = metric() if isinstance(metric, type) else metric
     if not isinstance(instance, Metric):
         raise RunError(f"a metric is a name, a Metric or Reported(name, objective), got {metric!r}")
     feature = _only(features, instance.name)
     name = instance.name if feature is None else f"{feature}.{instance.name}"
-    return Asked(name, instance.objective, instance.alone(), feature=feature)
+    return MetricSpec(name, instance.objective, instance.alone(), feature=feature)
 
 
 def _only(features: Features, metric: str) -> str | None:
@@ -244,7 +244,7 @@ def _only(features: Features, metric: str) -> str | None:
     return next(iter(features))
 
 
-def _has_many_values(spec: Asked) -> bool:
+def _has_many_values(spec: MetricSpec) -> bool:
     measured = spec.measured
     average = dict(measured.params).get("average") if isinstance(measured, MetricName) else None
     return "none" in (average, getattr(measured, "average", None))

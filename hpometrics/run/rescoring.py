@@ -23,7 +23,7 @@ from ..metrics.registry.scope import ALL_TASKS, VALIDATION
 from ..metrics.statistics.confusion import Confusion
 from ..metrics.statistics.scores import Pooled, Scores
 from ..records.trial_record import EpochRecord
-from ..selection.significance import Span
+from ..selection.significance import Interval
 from .spec import RunSpec
 from .split import EpochValues, Reasons, SplitMetrics, Values
 from .statistics_store import (
@@ -49,7 +49,7 @@ _ROWWISE = (BINARY, CATEGORY)  # whose matrix counts rows, not words of one text
 _DEFINED = 0.95  # of the draws at least so many must have a value
 
 
-class Answers:
+class Rescorer:
     """Measures one metric of stored epochs, as a run would have measured it.
 
     If the metric is a function of the stored statistics, its value is exactly the one that the run would have
@@ -241,7 +241,7 @@ def _lacking(name: str, live: TaskCollection, part: StatisticsSnapshot, rows: bo
     return f"{name} needs {what}{reasons}; kept are {stored}. Run it anew, --fresh, with {' or '.join(ways)}"
 
 
-class Redrawn:
+class Bootstrap:
     """One epoch of a trial, drawn again.
 
     Stored rows are drawn with replacement. If a metric is a function of the confusion matrix alone, a
@@ -259,7 +259,7 @@ class Redrawn:
         chapters 6 and 13 (percentile intervals).
     """
 
-    def __init__(self, answers: Answers, statistics: EpochStatistics) -> None:
+    def __init__(self, answers: Rescorer, statistics: EpochStatistics) -> None:
         self._answers = answers
         parts = [part for part in statistics.parts if answers.reads(part)]
         if not parts:
@@ -284,7 +284,7 @@ class Redrawn:
             raise NotKeptError(f"every draw gives {values[0]:g}, which says nothing of other rows")
         return values
 
-    def pairs_with(self, other: Redrawn) -> bool:
+    def pairs_with(self, other: Bootstrap) -> bool:
         """Check whether both have the same rows: as many of each task, in one order, with equal targets."""
         if self.what != "rows" or other.what != "rows":
             return False
@@ -297,7 +297,7 @@ class Redrawn:
         return replace(part, statistics={k: state for k, state in part.statistics.items() if k in labels})
 
 
-def span_of(value: float, draws: FloatArray, level: float) -> Span:
+def percentile_interval(value: float, draws: FloatArray, level: float) -> Interval:
     """Return the percentile interval of draws.
 
     Raises:
@@ -310,7 +310,7 @@ def span_of(value: float, draws: FloatArray, level: float) -> Span:
     if len(finite) < _DEFINED * len(draws):
         raise NotKeptError(f"the metric is undefined in {len(draws) - len(finite)} of {len(draws)} draws")
     low, high = np.quantile(finite, [(1 - level) / 2, (1 + level) / 2])
-    return Span(value, float(low), float(high))
+    return Interval(value, float(low), float(high))
 
 
 def _rows_in(part: StatisticsSnapshot) -> bool:
@@ -319,7 +319,7 @@ def _rows_in(part: StatisticsSnapshot) -> bool:
     return bool(states) and all(tensor.numel() <= MOST_VALUES for tensor in states[0].values())
 
 
-def _check_matrix(answers: Answers, part: StatisticsSnapshot) -> None:
+def _check_matrix(answers: Rescorer, part: StatisticsSnapshot) -> None:
     """Check that a draw of the cells is the same as a draw of rows.
 
     Raises:

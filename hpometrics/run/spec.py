@@ -11,7 +11,7 @@ from typing import Any, TypeVar, overload
 
 from ..direction import Objective
 from ..exceptions import RunError
-from ..metrics.combined import SettledCombined
+from ..metrics.combined import ResolvedCombined
 from ..metrics.features import Output, OutputFeature, parse_feature
 from ..metrics.multitask import TaskCollection, Unasked
 from ..metrics.registry.groups import DEFAULT, WORDS
@@ -23,7 +23,7 @@ from ..selection.constraints import Constraint
 from ..selection.rules import At
 from .checkpoint import Keep
 from .example_selection import resolve_examples
-from .metric_spec import Asked, Features, Reported, resolve_all, resolve_constraints, tracked
+from .metric_spec import Features, MetricSpec, Reported, resolve_all, resolve_constraints, resolve_tracked
 from .statistics_store import KEEPING, Keeping, row_metrics_of
 
 __all__ = ["Reported", "RunSpec", "Train", "engine", "engine_facts"]
@@ -71,10 +71,10 @@ class ResolvedMetrics:
     """
 
     features: Features
-    objectives: tuple[Asked, ...]
-    tracked: tuple[Asked, ...]
-    bounds: Mapping[Constraint, Asked]
-    combined: tuple[SettledCombined, ...]
+    objectives: tuple[MetricSpec, ...]
+    tracked: tuple[MetricSpec, ...]
+    bounds: Mapping[Constraint, MetricSpec]
+    combined: tuple[ResolvedCombined, ...]
     collections: Mapping[str, Collections]
 
     @classmethod
@@ -93,7 +93,7 @@ class ResolvedMetrics:
             ConstraintError, ObjectiveError, UnknownMetricError, MetricNameError, RunError: see `RunSpec`.
         """
         objectives = resolve_all(metric, features, direction)
-        beside = tuple(tracked(track, features))
+        beside = tuple(resolve_tracked(track, features))
         reported = {spec.name for spec in (*objectives, *beside) if spec.reported}
         bounds = dict(resolve_constraints(constraints, features, reported))
         every = (*objectives, *beside, *bounds.values())
@@ -227,7 +227,7 @@ class RunSpec:
         return self.resolved.optimized
 
     @cached_property
-    def objectives(self) -> tuple[Asked, ...]:
+    def objectives(self) -> tuple[MetricSpec, ...]:
         """The metrics that are optimized."""
         return self.resolved.objectives
 
@@ -242,7 +242,7 @@ class RunSpec:
         return tuple(self.resolved.bounds)
 
     @cached_property
-    def combined(self) -> tuple[SettledCombined, ...]:
+    def combined(self) -> tuple[ResolvedCombined, ...]:
         """The combinations of metrics."""
         return self.resolved.combined
 
@@ -257,7 +257,7 @@ class RunSpec:
         return "; ".join(self.constraints)
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> MetricSpec:
         """The metric that is optimized; of several the first."""
         return self.objectives[0]
 
@@ -373,9 +373,9 @@ def _only_or_all(features: Features) -> OutputFeature | Features | None:
     return features[None] if None in features else features
 
 
-def _unique_combinations(every: Iterable[Asked]) -> tuple[SettledCombined, ...]:
+def _unique_combinations(every: Iterable[MetricSpec]) -> tuple[ResolvedCombined, ...]:
     """Return each combination once; one over all tasks also under its name with `all/`."""
-    combinations: dict[str, SettledCombined] = {}
+    combinations: dict[str, ResolvedCombined] = {}
     for requested in (one.combined for one in every if one.combined is not None):
         combined = requested.of_every_task
         earlier = combinations.setdefault(combined.name, combined)
@@ -390,7 +390,7 @@ def _unique_combinations(every: Iterable[Asked]) -> tuple[SettledCombined, ...]:
 
 
 def _create_collections(
-    every: Iterable[Asked], features: Features, unasked_of: Callable[[OutputFeature], Sequence[Unasked]]
+    every: Iterable[MetricSpec], features: Features, unasked_of: Callable[[OutputFeature], Sequence[Unasked]]
 ) -> dict[str, dict[str | None, TaskCollection]]:
     """Create the collections of each split and output: the requested metrics and the unasked ones."""
     splits = dict.fromkeys([VALIDATION, *(one.split for one in every if one.measured is not None)])

@@ -18,7 +18,7 @@ from ..metrics.registry.names import SPLITS
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION
 from ..metrics.retrieval.per_user import PerUser
 from ..records.trial_record import Reading
-from .metric_spec import Asked
+from .metric_spec import MetricSpec
 from .spec import RunSpec
 from .statistics_store import Measured
 
@@ -97,7 +97,7 @@ class EpochValues:
                 self.values[name] = math.nan
                 self.reasons.setdefault(name, f"the value is {value}")
 
-    def _why_missing(self, spec: Asked) -> str:
+    def _why_missing(self, spec: MetricSpec) -> str:
         if spec.task not in (None, ALL_TASKS) and not self._met(f"{spec.task}/"):
             return f"no update of this epoch names the task {spec.task!r}"
         if spec.combined is None:

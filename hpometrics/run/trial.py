@@ -29,7 +29,7 @@ from ..metrics._device import process
 from ..records._files import writing
 from ..records.epoch_log import Fsync, read_trial
 from ..records.trial_record import Exploit, TrialRecord, TrialState, write_trial
-from ..selection.constraints import judged
+from ..selection.constraints import apply_constraints
 from ..space.dimensions import check_json
 from .checkpoint import seed_all
 from .reporter import Pause, Reporter
@@ -243,7 +243,7 @@ def _run_once(
     seconds = round(time.perf_counter() - since, 6)
     final = replace(trial_record, seconds=seconds, **_ending(run, failure, stops))
     final = replace(final, params=final.params_at(final.epoch))
-    return judged(final, spec.bounds), run, error, failure
+    return apply_constraints(final, spec.bounds), run, error, failure
 
 
 def _train(

@@ -14,7 +14,7 @@ from ..loggers.registry import LoggerLike, check_logger
 from ..metrics._device import process
 from ..records.epoch_log import Fsync, read_epochs, read_trial
 from ..records.trial_record import Exploit, TrialRecord, TrialState, write_trial
-from ..selection.trial_attempts import Course
+from ..selection.trial_attempts import TrialAttempts
 from ..space.space import Space
 from .artifacts import CHECKPOINTS
 from .checkpoint import Checkpoints
@@ -55,11 +55,11 @@ class Trials:
     loggers: Sequence[LoggerLike] = ()
     repeats: int = 1
     retries: int = 0
-    course: Course = field(init=False, repr=False)
+    course: TrialAttempts = field(init=False, repr=False)
     _rows: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "course", Course(self.repeats, self.retries, self.spec.bounds))
+        object.__setattr__(self, "course", TrialAttempts(self.repeats, self.retries, self.spec.bounds))
 
     def directory_of(self, number: int) -> Path | None:
         """Return where a trial's record and checkpoints are."""

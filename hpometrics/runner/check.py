@@ -13,7 +13,7 @@ from .._formatting import duration, number
 from .._text import printable
 from ..config.document import ProbeError, Problem, SweepFileError, show_path
 from ..config.plan import Plan, read_plan
-from ..config.yaml_writer import exact
+from ..config.yaml_writer import format_exact
 from ..records.trial_record import to_json
 from ..results.summary import overview, plan_facts
 
@@ -102,7 +102,10 @@ def _sample_lines(sampled: Sample, plan: Plan) -> Lines:
     yield "sample", "the first trials, as run draws them"
     for trial, params in enumerate(sampled.params):
         varied = {name: value for name, value in params.items() if name not in plan.config.engine.params}
-        yield f"  #{trial}", "  ".join(f"{printable(name)}={exact(value)}" for name, value in varied.items())
+        yield (
+            f"  #{trial}",
+            "  ".join(f"{printable(name)}={format_exact(value)}" for name, value in varied.items()),
+        )
     if sampled.learner is not None:
         yield f"  #{len(sampled.params)} ...", f"{sampled.learner} draws from the values of those before"
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..config.metric_section import Measure
 from ..config.plan import Plan
-from ..config.space_section import arranged
+from ..config.space_section import arrange_points
 from ..exceptions import SpaceError
 from ..metrics.combined import Combined
 from ..records.trial_record import TrialRecord, TrialState
@@ -121,7 +121,7 @@ class SweepContext:
         for record in self.directory.records():
             with suppress(SpaceError):  # a trial of another space
                 existing[record.number] = self.plan.space.encode(record.given)
-        self.plan = replace(self.plan, points=arranged(self.plan.points, existing))
+        self.plan = replace(self.plan, points=arrange_points(self.plan.points, existing))
 
 
 def make_context(plan: Plan, extend: bool = False) -> SweepContext:

@@ -12,7 +12,7 @@ from typing import Any
 from .._redaction import redacted
 from .._text import one_line
 from ..config.document import Path, Problem
-from ..config.metric_section import value_meant
+from ..config.metric_section import suggest_value
 from ..config.plan import Plan
 from ..exceptions import NoFiniteValueError
 from ..metrics.registry.diagnostics import diagnostic
@@ -104,5 +104,5 @@ def _why_absent(name: str, epoch: EpochRecord) -> str:
     if run_diagnostic is not None:
         return f"is not recorded; it comes from {run_diagnostic.comes_from}"
     names = ", ".join(epoch.values) or "nothing"
-    hint = value_meant(name, epoch.values)
+    hint = suggest_value(name, epoch.values)
     return f"is not recorded; there are {names}.{hint} Have the engine report it, or leave it out"

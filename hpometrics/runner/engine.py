@@ -15,7 +15,7 @@ from .._text import one_line
 from ..config.document import Problem, SweepFileError
 from ..config.outputs import Outputs
 from ..config.plan import Plan, make_plan
-from ..config.secrets import revealed
+from ..config.secrets import reveal_secrets
 from ..exceptions import ConfigError, HpometricsError
 from ..metrics.features import Output, OutputFeature, parse_feature
 from ..metrics.registry.scope import check_output_name
@@ -72,7 +72,7 @@ class ImportedEngine:
 
     def __call__(self, params: dict[str, Any], run: Any) -> Any:
         """Train with the secrets, which only the training function receives, in the params."""
-        return self.train(revealed(params), run)
+        return self.train(reveal_secrets(params), run)
 
     @property
     def output(self) -> Outputs | None:
@@ -156,7 +156,7 @@ def _check_secrets(plan: Plan, engine: SweepEngine) -> None:
     """Check that the environment has all secrets, and that the engine does not write them to files."""
     params = plan.config.engine.params
     with _at(plan, "engine", "params"):
-        if revealed(params) != params and not isinstance(engine, PlainEngine):
+        if reveal_secrets(params) != params and not isinstance(engine, PlainEngine):
             raise ConfigError("engine params are written as they are; let the stage read its secret itself")
 
 

@@ -21,7 +21,7 @@ from ..engines.evaluator import MetricEvaluator
 from ..engines.metrics import TupleMetric, objective_of
 from ..engines.records import Origins
 from ..engines.registered_metrics import RegisteredMetric, registered
-from ..engines.tunable import Varied
+from ..engines.tunable import TunableEvaluation
 from ..exceptions import ConfigError, RecordError
 from ..metrics.features import OutputFeature, parse_feature
 from ..metrics.metric import Metric
@@ -161,7 +161,7 @@ def _unpickle(target: str, folders: Folders, settings: FileSettings) -> StagedEn
     return StagedEngine(target, folders, settings)
 
 
-def restated(record: Mapping[str, Any]) -> tuple[str, Evaluation]:
+def rebuild_evaluation(record: Mapping[str, Any]) -> tuple[str, Evaluation]:
     """Return the name and the evaluation of a sweep file, made again from `StagedEngine.origins`.
 
     Raises:
@@ -206,7 +206,7 @@ def _parse_request(item: Any) -> MetricRequest:
 
 def is_staged(target: Any) -> bool:
     """Return whether an object is an engine of stages or an evaluation, or the class of one."""
-    return _is_kind(target, Engine, Evaluation) or isinstance(target, Varied)
+    return _is_kind(target, Engine, Evaluation) or isinstance(target, TunableEvaluation)
 
 
 def _is_kind(target: Any, *kinds: type) -> bool:
@@ -217,8 +217,8 @@ STAGED = Kind("engine of stages", is_staged)
 METRIC = Kind("metric", lambda target: _is_kind(target, TupleMetric, Metric))
 
 
-def _make_varied(target: Any, settings: FileSettings, folders: Folders) -> Varied:
-    if isinstance(target, Varied):
+def _make_varied(target: Any, settings: FileSettings, folders: Folders) -> TunableEvaluation:
+    if isinstance(target, TunableEvaluation):
         if settings.optimize is not None or settings.output is not None:
             raise ConfigError("states its own metrics and output; leave those of the file out")
         return target

@@ -8,7 +8,7 @@ from pathlib import Path
 from .._stdout import aside
 from ..config.document import Path as Place, Problem, SweepFileError
 from ..config.plan import Plan, read_plan
-from ..engines.command import Options, carry_out
+from ..engines.command import Options, run_evaluation
 from ..run.spec import RunSpec
 from .context import spec_facts
 from .engine import check_space, import_engine, settle
@@ -38,7 +38,7 @@ def eval_file(file: Path, options: Options) -> None:
         _check_listed(plan)
         check_space(plan, engine, RunSpec(**spec_facts(plan, engine)))
     points = plan.points[: plan.trials]
-    carry_out(
+    run_evaluation(
         engine.train.evaluation,
         [engine.train.engine_params(plan.space.decode(point)) for point in points],
         options.directory or plan.directory.with_name(f"{plan.directory.name}-eval"),

@@ -10,7 +10,7 @@ from pathlib import Path
 from ..config.fields import Metric, slug_of
 from ..config.json_schema import json_schema
 from ..config.metric_section import Measure, read_measures
-from ..config.yaml_writer import exact, flow_yaml, write_text
+from ..config.yaml_writer import flow_yaml, format_exact, write_text
 from ..exceptions import ConfigError
 from ..metrics.features import BINARY
 from ..metrics.registry.lookup import find_metric
@@ -56,7 +56,7 @@ def _resolve_metric(name: str) -> Measure:
 def _fill_line(line: str, measure: Measure, backend: str) -> str:
     """Return a line of the starter with the requested value, its comment in the same column."""
     values = {
-        "  optimize": exact(measure.name),
+        "  optimize": format_exact(measure.name),
         "  track": f"[{', '.join(name for name in _METRICS if name != measure.name)}]",
         "backend": backend,
     }

@@ -31,7 +31,7 @@ from ..backends.optuna.study import (
     tell,
     write_user_attribute,
 )
-from ..backends.optuna.trial_queue import HeldTrials
+from ..backends.optuna.trial_queue import TrialFileLocks
 from ..exceptions import DiskError
 from ..records.epoch_log import EPOCHS_FILE
 from ..records.trial_record import TrialRecord, TrialState
@@ -92,7 +92,7 @@ class LocalOwnership:
     """
 
     def __init__(self, directory: RunDirectory, total: int | None) -> None:
-        self._locks = HeldTrials(directory.locks, total)
+        self._locks = TrialFileLocks(directory.locks, total)
 
     @property
     def numbers(self) -> list[int]:

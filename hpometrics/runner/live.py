@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from .._formatting import column, duration, number
 from .._redaction import excerpt
 from .._text import printable, printable_lines
-from ..config.metric_section import value_meant
+from ..config.metric_section import suggest_value
 from ..exceptions import NoFiniteValueError
 from ..records.trial_record import TrialRecord, TrialState, number_in
 from ..results.leaderboard import params_line, spread_of, word
@@ -155,7 +155,7 @@ class Progress:
 def _format_missing(constraint: str, name: str, record: TrialRecord) -> str:
     others = [other for other in record.picked_values if other != name]
     names = ", ".join(map(printable, others[:_MAX_NAMES])) + (" ..." if len(others) > _MAX_NAMES else "")
-    why, hint = f"as all others will be that do not report {printable(name)}", value_meant(name, others)
+    why, hint = f"as all others will be that do not report {printable(name)}", suggest_value(name, others)
     if name in record.picked_values:
         reason = record.epochs[-1].reasons.get(name)
         because = f" ({printable(reason)})" if reason else ""

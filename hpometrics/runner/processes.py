@@ -14,9 +14,9 @@ from typing import Self
 import optuna
 
 from ..backends.optuna.trial_queue import claim, with_point
-from ..config.gpus import VISIBLE, check_gpus, gpu_shares, seeing
+from ..config.gpus import VISIBLE, check_gpus, gpu_shares, restricted_to
 from ..config.storage_url import environment_of, is_shared, storage_of
-from ..records.recovery import put_aside
+from ..records.recovery import quarantine
 from .context import SweepContext
 from .leases import LeasedOwnership, LocalOwnership, WorkerOwnership
 from .reclaim import RecordCollector, claim_stale, claim_stale_or_next
@@ -86,7 +86,7 @@ def _run(trial: optuna.Trial, study: optuna.Study, context: SweepContext, owners
     record, error = context.trials.run(context.plan.space.suggest(trial), reporter)
     is_ours = ownership.finish(study, trial, record)
     if not is_ours:
-        put_aside(context.directory.trial(trial.number), "lost")
+        quarantine(context.directory.trial(trial.number), "lost")
     ownership.release(trial.number)
     if is_ours:
         context.note(record)
@@ -112,7 +112,7 @@ def run_with_workers(context: SweepContext, workers: int, verbose: bool = False)
     gpus = "all" if settings is None else settings.gpus
     check_gpus(gpus)
     shares = gpu_shares(gpus, workers)
-    with nullcontext() if shares is None else seeing(shares[0]):
+    with nullcontext() if shares is None else restricted_to(shares[0]):
         with Workers(context, workers - 1, verbose, shares and shares[1:]):
             run_in_process(context, verbose)
         run_in_process(context, verbose)  # finishes the trials of workers that died

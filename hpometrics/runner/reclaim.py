@@ -13,7 +13,7 @@ from ..backends.optuna.study import count_reported_epochs, shared_record, tell, 
 from ..backends.optuna.trial_queue import reclaim, reclaim_or_claim
 from ..exceptions import RecordError
 from ..records.epoch_log import read_trial
-from ..records.recovery import MOST_DEATHS, Deaths, Repair, StudyTrial, find_repair, format_deaths, put_aside
+from ..records.recovery import MOST_DEATHS, Deaths, Repair, StudyTrial, find_repair, format_deaths, quarantine
 from ..records.trial_record import TrialRecord, TrialState, write_trial
 from ..results.run_directory import RunDirectory
 from ..results.significance import read_verdict
@@ -146,7 +146,7 @@ def _quarantine_verdict(home: RunDirectory) -> Iterator[str]:
     try:
         read_verdict(home)
     except RecordError:
-        aside = put_aside(home.verdict).name
+        aside = quarantine(home.verdict).name
         yield f"{home.named(home.verdict)} is damaged, kept as {aside}: it is drawn again"
 
 
@@ -193,7 +193,7 @@ class RecordCollector:
         if record is None or (local is not None and local.state.finished):
             return
         if local is not None:
-            put_aside(directory, "lost")  # it was started by this process, before another one took it
+            quarantine(directory, "lost")  # it was started by this process, before another one took it
         write_shared(directory, record)
         if self._context.leads:
             self._context.note(record)

@@ -21,7 +21,7 @@ from ..run.reporter import ListReporter, derive_seed
 from ..run.spec import RunSpec
 from ..run.trial import attempt
 from ..selection.selection import best_by
-from ..selection.trial_attempts import Course
+from ..selection.trial_attempts import TrialAttempts
 from .context import spec_facts
 from .engine import import_engine, settle
 from .worker import planned_again
@@ -87,7 +87,7 @@ class TrialReplay:
         """
         failed = self.record.state is TrialState.FAILED
         repeats = self._plan.config.budget.repeats if failed else max(1, len(self.record.repeats))
-        course, runs = Course(repeats, bounds=self._spec(0).bounds), [self.run()]
+        course, runs = TrialAttempts(repeats, bounds=self._spec(0).bounds), [self.run()]
         trial = course.after(None, runs[0])
         while trial.state is TrialState.RUNNING:
             runs.append(self.run(len(runs)))

@@ -10,9 +10,9 @@ import optuna
 from optuna.trial import TrialState as OptunaState
 
 from ..backends.optuna.compatibility import check_origin
-from ..backends.optuna.restore import check_trials, is_sound, put_aside_study, read_trials, restore
+from ..backends.optuna.restore import check_trials, is_sound, quarantine_study, read_trials, restore
 from ..backends.optuna.samplers import make_pruner, make_sampler
-from ..backends.optuna.storage import close_storage, open_storage, storing, tells_of_damage
+from ..backends.optuna.storage import close_storage, is_damage, open_storage, storing
 from ..backends.optuna.study import (
     PREFIX,
     check_study,
@@ -23,7 +23,7 @@ from ..backends.optuna.study import (
     tell,
 )
 from ..backends.optuna.trial_queue import open_trials, reclaim, reserve
-from ..config.storage_url import is_shared, storage_of, url_of, written
+from ..config.storage_url import is_shared, redact_storage, storage_of, url_of
 from ..exceptions import ConfigError, NewerFormatError, ObjectiveError, RecordError
 from ..records.recovery import StudyTrial
 from ..records.trial_record import TrialRecord, TrialState
@@ -78,7 +78,7 @@ def check_published(context: SweepContext, fresh: bool) -> None:
             close_storage(storage)
     if exists and fresh:
         raise ConfigError(
-            f"--fresh: {written(place)} has a study {name!r}, which others may work on; give the "
+            f"--fresh: {redact_storage(place)} has a study {name!r}, which others may work on; give the "
             "sweep another name, or delete the study with: optuna delete-study"
         )
     _check_same(before, context)
@@ -132,7 +132,7 @@ def read_study(context: SweepContext) -> dict[int, StudyTrial] | None:
             check_trials(study)
             return read_trials(study, context.plan.space)
     except Exception as err:  # any part of Optuna may notice a damaged value
-        if not tells_of_damage(err) or _may_be_another(context, err):
+        if not is_damage(err) or _may_be_another(context, err):
             raise
         return None
 
@@ -156,7 +156,7 @@ def restore_study(context: SweepContext, trials: Mapping[int, StudyTrial] | None
         return None
     context.directory.check_no_worker()
     exists = path is not None and path.exists()
-    aside = f"; the old one is kept as {put_aside_study(path).name}" if path is not None and exists else ""
+    aside = f"; the old one is kept as {quarantine_study(path).name}" if path is not None and exists else ""
     with _opened(context) as study:
         restore(study, records, context.plan.space, context.plan.points)
     name = f"the study {context.plan.name}" if path is None else context.directory.named(path)

@@ -25,7 +25,7 @@ from .._text import printable, printable_lines
 from ..config.document import Document
 from ..config.fields import slug_of
 from ..config.plan import Plan
-from ..config.storage_url import is_shared, storage_of, written
+from ..config.storage_url import is_shared, redact_storage, storage_of
 from ..config.yaml_writer import write_text
 from ..exceptions import ConfigError, DiskError, NoFiniteValueError
 from ..records._files import atomic_write, read_whole
@@ -33,10 +33,10 @@ from ..records._json import FORMAT, read_json
 from ..records.trial_record import TrialRecord, TrialState
 from ..results.best import record_of
 from ..results.export import best_facts, best_yaml, trials_csv
-from ..results.leaderboard import evaluated
+from ..results.leaderboard import format_evaluated
 from ..results.report.writing import write_report
 from ..results.run_directory import RunDirectory
-from ..results.significance import conclude, kept_verdict
+from ..results.significance import conclude, stored_verdict
 from ..results.status import opening, results_text, status_json
 from ..selection.selection import best_by
 from .command_engine import Program
@@ -217,7 +217,7 @@ def run_command(plan: Plan, options: Options) -> int:
 def _stored_text(context: SweepContext) -> str:
     """Return the text of the sweep file without the credentials of its storage."""
     storage = storage_of(context.plan.config.backend)
-    return context.plan.document.text.replace(storage, written(storage))
+    return context.plan.document.text.replace(storage, redact_storage(storage))
 
 
 def _backend(context: SweepContext, verbose: bool) -> Callable[[SweepContext], None]:
@@ -249,9 +249,9 @@ def _conclude(context: SweepContext, progress: Progress, quiet: bool = False, as
         if not quiet:
             _report(context)
             progress.say(str(err))
-            print(status_json(home.label) if as_json else evaluated(records))
+            print(status_json(home.label) if as_json else format_evaluated(records))
         return NOTHING_COMPLETE if isinstance(err, NoFiniteValueError) else NOT_ON_FRONT
-    verdict = (kept_verdict if quiet else conclude)(home, records, resolved)
+    verdict = (stored_verdict if quiet else conclude)(home, records, resolved)
     write_text(home.best, best_yaml(best_facts(best, record_of(best, records), resolved, home.path, verdict)))
     engine = context.engine
     if not isinstance(engine, PlainEngine):

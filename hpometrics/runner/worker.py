@@ -16,7 +16,7 @@ from ..backends.optuna.storage import close_storage, open_storage, storing
 from ..config.document import parse_document
 from ..config.metric_section import anything
 from ..config.plan import Plan, make_plan, override
-from ..config.storage_url import is_url, url_of, written
+from ..config.storage_url import is_url, redact_storage, url_of
 from ..config.yaml_writer import dump_yaml, write_text
 from ..exceptions import ConfigError
 from ..records._files import make_private
@@ -45,7 +45,7 @@ def join(storage: str, name: str | None, directory: Path | None) -> RunDirectory
     with storing():
         opened = open_storage(url_of(storage))
         try:
-            resolved = _read_resolved(opened, name, written(storage))
+            resolved = _read_resolved(opened, name, redact_storage(storage))
         finally:
             close_storage(opened)
     home = RunDirectory(directory or Path("runs") / resolved.name)

@@ -91,7 +91,7 @@ def violation_of(constraints: Iterable[Constraint], values: Mapping[str, Reading
     return violation(constraint.excess(values) for constraint in constraints)
 
 
-def judged(record: TrialRecord, constraints: Sequence[Constraint]) -> TrialRecord:
+def apply_constraints(record: TrialRecord, constraints: Sequence[Constraint]) -> TrialRecord:
     """Apply constraints to the picked epoch of a trial; a complete one that breaks any is infeasible."""
     if not constraints or record.epoch is None:
         return record

@@ -20,7 +20,7 @@ _HOW = {
 
 
 @dataclass(frozen=True)
-class Span:
+class Interval:
     """A value and its interval."""
 
     value: float
@@ -32,17 +32,17 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Side:
+class TrialInterval:
     """One of the two trials, at its picked epoch; without an interval where none can be drawn."""
 
     trial: int
     epoch: int
     value: float
-    interval: Span | None = None
+    interval: Interval | None = None
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Significance:
     """How sure the selection of a trial is.
 
     The intervals are those of other rows of the same kind. That the winner was picked among many trials and
@@ -60,9 +60,9 @@ class Verdict:
     """
 
     metric: str
-    winner: Side
-    runner_up: Side | None = None
-    difference: Span | None = None
+    winner: TrialInterval
+    runner_up: TrialInterval | None = None
+    difference: Interval | None = None
     level: float = 0.95
     drawn: Drawn | None = None
     paired: bool = False
@@ -73,7 +73,7 @@ class Verdict:
         """Whether the interval of the difference contains 0; None where there is none."""
         return None if self.difference is None else self.difference.low <= 0 <= self.difference.high
 
-    def of_same_picks(self, other: Verdict) -> bool:
+    def of_same_picks(self, other: Significance) -> bool:
         """Check whether another verdict is about the same trials at the same epochs."""
         return self._picks() == other._picks()
 
@@ -110,7 +110,7 @@ class Verdict:
             facts = {name: value for name, value in content.items() if name not in derived}
             facts["winner"] = _side(content["winner"])
             facts["runner_up"] = None if content["runner_up"] is None else _side(content["runner_up"])
-            facts["difference"] = None if content["difference"] is None else Span(**content["difference"])
+            facts["difference"] = None if content["difference"] is None else Interval(**content["difference"])
             return cls(**facts)
         except (KeyError, TypeError, AttributeError) as err:
             raise RecordError(f"no verdict: {excerpt(content, 80)}") from err
@@ -120,6 +120,6 @@ class Verdict:
         return (self.metric, *(side and (side.trial, side.epoch, side.value) for side in sides))
 
 
-def _side(content: Mapping[str, Any]) -> Side:
-    interval = None if content["interval"] is None else Span(**content["interval"])
-    return Side(**{**content, "interval": interval})
+def _side(content: Mapping[str, Any]) -> TrialInterval:
+    interval = None if content["interval"] is None else Interval(**content["interval"])
+    return TrialInterval(**{**content, "interval": interval})

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from ..exceptions import RunError
 from ..records.trial_record import Repeat, TrialRecord, TrialState, mean, numbers_of
-from .constraints import Constraint, judged
+from .constraints import Constraint, apply_constraints
 
 
 @dataclass(frozen=True)
-class Course:
+class TrialAttempts:
     """The repeats and retries of a trial, and their combination into one record.
 
     A run that fails, or has no finite value, is tried again under its own seed while retries are left;
@@ -75,7 +75,7 @@ class Course:
         base = replace(base, reason=None, constraints={}, repeats=repeats, value=value)
         if len(repeats) < self.repeats:
             return replace(base, state=TrialState.RUNNING)
-        return judged(replace(base, state=TrialState.COMPLETE), self.bounds)
+        return apply_constraints(replace(base, state=TrialState.COMPLETE), self.bounds)
 
 
 def _repeat(run: TrialRecord) -> Repeat:

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..direction import Objective
 from ..exceptions import MetricInputError
 from ..metrics.catalogue.torchmetrics import ROWS, class_of
-from ..metrics.catalogue.torchmetrics._packing import Given
+from ..metrics.catalogue.torchmetrics._packing import MetricInputs
 from ..metrics.catalogue.torchmetrics._row import Row
 from ..metrics.features import BINARY, CATEGORY, LOGITS, PREDICTIONS, PROBABILITIES, SET, InputType
 from ..metrics.metric import Metric
@@ -191,9 +191,9 @@ def check_stated_direction(subject: Subject) -> None:
     check_direction(subject)
 
 
-def _inputs_of(row: Row, feature: str, batch: Batch) -> Given:
+def _inputs_of(row: Row, feature: str, batch: Batch) -> MetricInputs:
     extras = {name: batch[name] for name in (*row.extras, *row.optional) if name in batch}
-    return Given(_read_output(row.inputs, feature, batch), batch["target"], extras)
+    return MetricInputs(_read_output(row.inputs, feature, batch), batch["target"], extras)
 
 
 def _read_output(inputs: InputType, feature: str, batch: Batch) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas
 import pytest
 
-from hpometrics.loggers.report import cell, nice_report, place_of, rows_of, splits_of
+from hpometrics.loggers.report import cell, nice_report, rows_of, split_name, splits_of
 from hpometrics.metrics.additive import AverageMetric
 from hpometrics.metrics.registry.names import MetricName
 from hpometrics.metrics.reports import aggregate_named_reports
@@ -78,12 +78,12 @@ def test_a_place_is_what_the_grammar_says(text):
     """Split and task are those of the parsed name, and the rest is the name without them."""
     name = MetricName.parse(text)
     rest = str(MetricName(name.metric, name.params, name.k, name.feature))
-    assert place_of(text) == (name.split or "validation", name.task or "all", rest)
+    assert split_name(text) == (name.split or "validation", name.task or "all", rest)
 
 
 def test_what_is_no_metric_name_has_a_place_too():
     """Values are logged under any name; the last slash ends the task, as in ParlAI."""
-    assert place_of("data/dir/task:x/my value") == ("validation", "data/dir/task:x", "my value")
+    assert split_name("data/dir/task:x/my value") == ("validation", "data/dir/task:x", "my value")
 
 
 def random_values(draw: random.Random) -> dict[str, float]:

@@ -8,7 +8,7 @@ import torch
 
 from hpometrics.exceptions import MetricInputError, NonFiniteError
 from hpometrics.metrics._checks import value_checks
-from hpometrics.metrics._validation import Gate
+from hpometrics.metrics._validation import BatchValidator
 from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import (
@@ -32,7 +32,7 @@ FEATURES = ["binary", "category", "set", "number", "vector", "timeseries", "sequ
 def admit(feature, **batch) -> None:
     """Knock at the door with one batch."""
     tensors = {name: torch.as_tensor(value) for name, value in batch.items()}
-    Gate().admit(Outputs(feature, **tensors))
+    BatchValidator().admit(Outputs(feature, **tensors))
 
 
 @pytest.mark.parametrize("kind", FEATURES)
@@ -197,7 +197,7 @@ def test_rows_without_columns_are_no_crash(feature, batch):
 @pytest.mark.parametrize("kind", FEATURES)
 def test_a_gathered_batch_is_let_go(kind):
     """On a device flags wait for `compute`; the batch does not, or an epoch of logits would be held."""
-    feature, gate = OUTPUTS.get(kind) or parse_feature(kind), Gate()
+    feature, gate = OUTPUTS.get(kind) or parse_feature(kind), BatchValidator()
     for form in InputType:
         given = draw(feature, 10)
         outputs = Outputs(feature, **given)
@@ -214,7 +214,7 @@ def test_a_gathered_batch_is_let_go(kind):
 @pytest.mark.parametrize("value", [NAN, 1.5])
 def test_gathered_flags_are_pickled_and_name_the_batch(value):
     """What was seen on a device goes to another process; the verdict says which batch and why."""
-    gate = Gate()
+    gate = BatchValidator()
     for score in (0.5, value, 0.25):
         batch = Outputs(Binary(), probabilities=torch.tensor([score, 0.5]), target=torch.tensor([0, 1]))
         gate._defer(list(value_checks(batch)))

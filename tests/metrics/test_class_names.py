@@ -14,7 +14,7 @@ from matrix import EXHAUSTIVE
 from hpometrics.exceptions import MetricNameError, UnknownMetricError
 from hpometrics.metrics._validation import batch_of
 from hpometrics.metrics.catalogue.torchmetrics import ROWS
-from hpometrics.metrics.catalogue.torchmetrics._packing import Given, given_by
+from hpometrics.metrics.catalogue.torchmetrics._packing import MetricInputs, read_inputs
 from hpometrics.metrics.catalogue.torchmetrics._row import Row, pair, target_first
 from hpometrics.metrics.catalogue.torchmetrics.texts import single
 from hpometrics.metrics.collection import MetricCollection
@@ -71,13 +71,13 @@ def row_of(kind: str, name: str) -> Row | None:
     )
 
 
-def numbered(given: Given) -> Given:
+def numbered(given: MetricInputs) -> MetricInputs:
     """Clusters by small numbers: some classes make a table of their largest."""
     both = torch.stack([given.preds, given.target]).unique(return_inverse=True)[1]
-    return Given(both[0], both[1], given.extras)
+    return MetricInputs(both[0], both[1], given.extras)
 
 
-def theirs_of(kind: str, name: str, given: Given, output: Any, k: int | None) -> torch.Tensor:
+def theirs_of(kind: str, name: str, given: MetricInputs, output: Any, k: int | None) -> torch.Tensor:
     """The value of the class, made with what it needs and nothing else."""
     cls, row = class_named(name), row_of(kind, name)
     parameters = inspect.signature(cls).parameters
@@ -102,7 +102,7 @@ def theirs_of(kind: str, name: str, given: Given, output: Any, k: int | None) ->
     feed = pair if row is None or row.feed is target_first else row.feed
     given = numbered(given) if kind == "clusters" and "data" not in given.extras else given
     if feed is single:
-        given = Given(
+        given = MetricInputs(
             list(given.preds), [right if isinstance(right, str) else right[0] for right in given.target], {}
         )
         feed = pair
@@ -132,7 +132,7 @@ def test_a_class_name_gives_the_value_of_the_class(kind, name, rows):
     row = row_of(kind, name)
     extras = [extra for extra in ((*row.extras, *row.optional) if row else ()) if extra in shown.extras]
     theirs = theirs_of(
-        kind, name, given_by(shown, LOGITS if name == "Perplexity" else entry.inputs, extras), output, k
+        kind, name, read_inputs(shown, LOGITS if name == "Perplexity" else entry.inputs, extras), output, k
     )
     metric = get_metric(asked, output)
     metric.update(**batch)

@@ -6,7 +6,7 @@ import torch
 from hpometrics.metrics.aggregation import weighed_rows
 from hpometrics.metrics.features import Binary, Category, Number, Ranking, Sequence, Vector
 from hpometrics.metrics.registry.register import get_metric
-from hpometrics.metrics.row_values import is_mean_of_rows, measured_rows
+from hpometrics.metrics.row_values import is_mean_of_rows, measure_rows
 
 ROWS = torch.zeros(3)
 """A target of three rows."""
@@ -15,7 +15,7 @@ ROWS = torch.zeros(3)
 def rows_of(name, output, **tensors):
     """Values and weights of the rows of a batch."""
     metric = get_metric(name, output)
-    found = measured_rows([metric], metric.batch(None, tensors.pop("target"), tensors)).get(metric.name)
+    found = measure_rows([metric], metric.batch(None, tensors.pop("target"), tensors)).get(metric.name)
     return None if found is None else (found.values.tolist(), found.weights.tolist())
 
 
@@ -96,5 +96,5 @@ def test_a_metric_measures_rows_in_any_state():
     """What it has measured before does not show, and its own values are those of the batch alone."""
     metric = get_metric("f1(average=micro)", Category(3))
     batch = metric.batch(None, [0, 1, 2], {"predictions": [0, 2, 2]})
-    first = measured_rows([metric], batch)[metric.name].values.tolist()
-    assert measured_rows([metric], batch)[metric.name].values.tolist() == first == [1.0, 0.0, 1.0]
+    first = measure_rows([metric], batch)[metric.name].values.tolist()
+    assert measure_rows([metric], batch)[metric.name].values.tolist() == first == [1.0, 0.0, 1.0]

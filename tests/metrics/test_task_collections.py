@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hpometrics.exceptions import MetricInputError, StateError
-from hpometrics.metrics._validation import Gate
+from hpometrics.metrics._validation import BatchValidator
 from hpometrics.metrics.features import Binary, Category
 from hpometrics.metrics.multitask import TaskCollection
 from hpometrics.metrics.registry.names import MetricName
@@ -97,8 +97,10 @@ def test_what_is_no_task_of_each_row_is_refused(task: object, told: str):
 
 def test_a_mixed_batch_like_the_one_before_is_glanced_at(monkeypatch):
     """Of the first, the whole and both parts go through every check; of the second nothing does."""
-    looks, admit = [], Gate.admit
-    monkeypatch.setattr(Gate, "admit", lambda gate, batch: looks.append(len(batch)) or admit(gate, batch))
+    looks, admit = [], BatchValidator.admit
+    monkeypatch.setattr(
+        BatchValidator, "admit", lambda gate, batch: looks.append(len(batch)) or admit(gate, batch)
+    )
     panel = TaskCollection(["accuracy"], Category(2))
     batch = {"predictions": torch.tensor([0, 1, 1]), "target": torch.tensor([0, 1, 0])}
     for _ in range(2):

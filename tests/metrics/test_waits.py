@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from hpometrics import Category, MetricCollection
-from hpometrics.metrics._device import number, runs_ahead, sent
+from hpometrics.metrics._device import number, runs_ahead, send_to
 from hpometrics.metrics.statistics.statistic import tally
 from hpometrics.testing import away, waits_of
 
@@ -89,7 +89,7 @@ FREE = {
     "counts by index": lambda: tally(PLACES, None, 9),
     "a number filled in": lambda: number(3, SCORES, torch.float64) + SCORES,
     "a number of the host": lambda: SCORES + torch.tensor(1.0),
-    "what is sent": lambda: sent(torch.ones(3), "meta"),
+    "what is sent": lambda: send_to(torch.ones(3), "meta"),
     "work on the host": lambda: torch.ones(3).unique().tolist(),
 }
 
@@ -172,7 +172,7 @@ def test_what_is_sent_starts_in_pinned_memory(monkeypatch, copies):
     """From pageable memory a copy is waited for; memory of its own, as the caller may write into a tensor."""
     own = torch.empty(2)
     monkeypatch.setattr(torch, "empty_like", lambda tensor, pin_memory: own if pin_memory else None)
-    sent(torch.ones(2), "cuda")
+    send_to(torch.ones(2), "cuda")
     ((start, kind, at_once),) = copies
     assert start is own and own.tolist() == [1, 1] and kind == "cuda" and at_once
 
@@ -180,7 +180,7 @@ def test_what_is_sent_starts_in_pinned_memory(monkeypatch, copies):
 @pytest.mark.parametrize(("tensor", "device"), [(torch.ones(2), "cpu"), (SCORES, "cuda"), (SCORES, "meta")])
 def test_what_is_there_is_not_sent(tensor, device, copies):
     """A copy on the host is done at once, and one between devices is theirs."""
-    sent(tensor, device)
+    send_to(tensor, device)
     ((start, _, at_once),) = copies
     assert start is tensor and not at_once
 
@@ -188,5 +188,5 @@ def test_what_is_there_is_not_sent(tensor, device, copies):
 def test_a_device_that_reads_the_host_later_is_waited_for(copies):
     """MPS would read memory that is free by then, and its numbers would be others."""
     ones = torch.ones(2)
-    sent(ones, "mps")
+    send_to(ones, "mps")
     assert copies == [(ones, "mps", False)] and not runs_ahead("mps") and runs_ahead("cuda")

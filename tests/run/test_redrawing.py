@@ -12,7 +12,7 @@ from sklearn.metrics import matthews_corrcoef
 from hpometrics.exceptions import NotKeptError
 from hpometrics.metrics.features import Binary, Category, Number, Set, Text
 from hpometrics.run import Run, rescoring
-from hpometrics.run.rescoring import DRAWS, Answers, Redrawn, span_of
+from hpometrics.run.rescoring import DRAWS, Bootstrap, Rescorer, percentile_interval
 from hpometrics.run.statistics_store import read_statistics
 
 ROWS = 200
@@ -31,7 +31,7 @@ def redrawn(directory, asked, given, output=None, metric="accuracy", **facts):
     with Run(metric=metric, output=output, directory=directory, **facts) as run:
         run.update(**given)
     (kept,) = read_statistics(directory)
-    return Redrawn(Answers(asked, output), kept)
+    return Bootstrap(Rescorer(asked, output), kept)
 
 
 def test_draws_of_a_matrix_are_those_of_its_rows(tmp_path):
@@ -52,8 +52,10 @@ def test_the_interval_is_that_of_rows_drawn_by_hand(tmp_path, monkeypatch):
     target, predicted = given["target"].numpy(), given["logits"].argmax(1).numpy()
     random = np.random.default_rng(5)
     picks = [random.integers(ROWS, size=ROWS) for _ in range(200)]
-    by_hand = span_of(0.0, np.array([matthews_corrcoef(target[p], predicted[p]) for p in picks]), 0.9)
-    found = span_of(0.0, redrawn(tmp_path, "mcc", given).values(0), 0.9)
+    by_hand = percentile_interval(
+        0.0, np.array([matthews_corrcoef(target[p], predicted[p]) for p in picks]), 0.9
+    )
+    found = percentile_interval(0.0, redrawn(tmp_path, "mcc", given).values(0), 0.9)
     assert (found.low, found.high) == pytest.approx((by_hand.low, by_hand.high), abs=0.015)
 
 
@@ -98,9 +100,9 @@ def test_tasks_are_drawn_each_by_itself(tmp_path, monkeypatch):
         run.update(task="a", **right)
         run.update(task="b", predictions=torch.tensor([0, 1]), target=torch.tensor([0, 2]))
     (kept,) = read_statistics(tmp_path)
-    assert set(Redrawn(Answers("accuracy", Category(3)), kept).values(0)) == {0.5, 0.75, 1.0}
+    assert set(Bootstrap(Rescorer("accuracy", Category(3)), kept).values(0)) == {0.5, 0.75, 1.0}
     with pytest.raises(NotKeptError, match="every draw gives 1, which says nothing of other rows"):
-        Redrawn(Answers("a/accuracy", Category(3)), kept).values(0)
+        Bootstrap(Rescorer("a/accuracy", Category(3)), kept).values(0)
 
 
 @pytest.mark.parametrize(
@@ -153,9 +155,9 @@ def test_too_many_rows_are_not_drawn(tmp_path, monkeypatch):
 
 def test_a_metric_that_most_draws_leave_undefined_has_no_interval():
     """A few of them are left out."""
-    assert span_of(0.5, np.array([0.5] * 99 + [np.nan]), 0.9).low == 0.5
+    assert percentile_interval(0.5, np.array([0.5] * 99 + [np.nan]), 0.9).low == 0.5
     with pytest.raises(NotKeptError, match="undefined in 6 of 100 draws"):
-        span_of(0.5, np.array([0.5] * 94 + [np.nan] * 6), 0.9)
+        percentile_interval(0.5, np.array([0.5] * 94 + [np.nan] * 6), 0.9)
 
 
 def test_a_combination_is_of_several_outputs_whose_rows_are_not_told_together(tmp_path):
@@ -166,4 +168,4 @@ def test_a_combination_is_of_several_outputs_whose_rows_are_not_told_together(tm
             run.update(feature=name, **classes(0))
     (kept,) = read_statistics(tmp_path)
     with pytest.raises(NotKeptError, match=r"combined\.accuracy is not measured of rows that are kept"):
-        Redrawn(Answers("combined.accuracy", outputs), kept)
+        Bootstrap(Rescorer("combined.accuracy", outputs), kept)

@@ -10,7 +10,7 @@ from hpometrics.exceptions import RecordError
 from hpometrics.metrics.features import Ranking
 from hpometrics.metrics.retrieval.per_user import PerUser
 from hpometrics.run import Run, RunSpec, artifacts as tables
-from hpometrics.run.artifacts import PickedFile, UserTables, table_of
+from hpometrics.run.artifacts import PickedFile, UserTables, read_user_table
 from hpometrics.run.reporter import ListReporter
 from hpometrics.run.trial import run_trial
 
@@ -60,7 +60,7 @@ def test_a_run_keeps_the_values_of_the_picked_epoch(at, hits, tmp_path):
             epoch_of(run, epoch)
             assert len(list(tmp_path.glob("per_user*"))) == min(epoch, 1)
     assert values(run.per_user) == list(hits)
-    assert values(table_of(tmp_path, run.best_epoch)) == list(hits)
+    assert values(read_user_table(tmp_path, run.best_epoch)) == list(hits)
 
 
 def test_every_split_has_columns():
@@ -117,7 +117,7 @@ def test_an_ended_trial_leaves_one_file(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "_MOST_CELLS", 2)
     run_trial(train, {}, SPEC, ListReporter(), directory=tmp_path)
     assert {path.name for path in tmp_path.glob("[!.]*")} == {*RECORD, "per_user.npz"}
-    assert values(table_of(tmp_path, None)) == list(HITS[1])
+    assert values(read_user_table(tmp_path, None)) == list(HITS[1])
 
 
 @pytest.mark.parametrize("died_in", [1, 2, 3])
@@ -198,7 +198,7 @@ def test_a_damaged_table_is_said(name, tmp_path):
     """With its path."""
     (tmp_path / name).write_text("user,m\nx,y\n")
     with pytest.raises(RecordError, match=rf"{name}: holds no values by user"):
-        table_of(tmp_path, 0)
+        read_user_table(tmp_path, 0)
 
 
 @pytest.mark.parametrize("written", [True, False])

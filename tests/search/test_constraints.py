@@ -9,7 +9,7 @@ import pytest
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConstraintError, NoFeasibleTrialError, NoFiniteValueError
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
-from hpometrics.selection.constraints import Constraint, judged, violation_of
+from hpometrics.selection.constraints import Constraint, apply_constraints, violation_of
 from hpometrics.selection.rules import At
 from hpometrics.selection.selection import Picker, pick_trial, ranked
 
@@ -98,7 +98,7 @@ def test_the_last_epoch_counts_whatever_it_breaks():
 def trial(number: int, value: float, **values: float) -> TrialRecord:
     """A complete trial of one epoch, held against both constraints."""
     epoch = EpochRecord(0, {"loss": value, **values})
-    return judged(
+    return apply_constraints(
         TrialRecord(number, {}, TrialState.COMPLETE, value, 0, (epoch,)),
         (ECE, FAST),
     )
@@ -116,7 +116,7 @@ def test_a_complete_trial_that_breaks_one_is_infeasible():
 def test_a_pruned_trial_stays_pruned():
     """Its excess is kept all the same: a sampler learns from it."""
     pruned = TrialRecord(0, {}, TrialState.PRUNED, 0.1, 0, (EpochRecord(0, {"ece": 1.0}),), "the pruner")
-    found = judged(pruned, (ECE,))
+    found = apply_constraints(pruned, (ECE,))
     assert (found.state, found.reason) == (TrialState.PRUNED, "the pruner")
     assert found.constraints == {str(ECE): 0.95}
 

@@ -7,7 +7,7 @@ import pytest
 from hpometrics.exceptions import RecordError, RunError
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
 from hpometrics.selection.constraints import Constraint
-from hpometrics.selection.trial_attempts import Course
+from hpometrics.selection.trial_attempts import TrialAttempts
 
 
 def run(
@@ -24,7 +24,7 @@ def failed(seed: int = 1) -> TrialRecord:
     return run(0.5, TrialState.FAILED, seed=seed)
 
 
-def after(course: Course, *runs: TrialRecord) -> TrialRecord:
+def after(course: TrialAttempts, *runs: TrialRecord) -> TrialRecord:
     """What a trial is after its runs; each but the last is followed by another."""
     trial: TrialRecord | None = None
     for place, one in enumerate(runs):
@@ -37,12 +37,14 @@ def after(course: Course, *runs: TrialRecord) -> TrialRecord:
 def test_the_only_run_of_a_trial_is_its_record():
     """Nothing is added where there is one run without a failure."""
     for one in (run(0.5), failed(), run(0.5, TrialState.PRUNED), run(0.5, TrialState.INFEASIBLE)):
-        assert after(Course(), one) == one
+        assert after(TrialAttempts(), one) == one
 
 
 def test_a_trial_with_repeats_is_their_mean():
     """0.5, 0.75 and 1.0: mean 0.75, deviation 0.25; every value of the picked epochs is a mean too."""
-    trial = after(Course(3), run(0.5, ece=0.1, seed=1), run(0.75, ece=0.2, seed=2), run(1.0, ece=0.6, seed=3))
+    trial = after(
+        TrialAttempts(3), run(0.5, ece=0.1, seed=1), run(0.75, ece=0.2, seed=2), run(1.0, ece=0.6, seed=3)
+    )
     assert (trial.state, trial.value, trial.deviation, trial.seconds) == (
         TrialState.COMPLETE,
         0.75,
@@ -56,7 +58,7 @@ def test_a_trial_with_repeats_is_their_mean():
 
 def test_a_failed_repeat_fails_the_trial():
     """There is no mean over those that are left, and the reason says which repeat it was."""
-    trial = after(Course(3), run(0.5), failed(seed=9))
+    trial = after(TrialAttempts(3), run(0.5), failed(seed=9))
     assert (trial.state, trial.value) == (TrialState.FAILED, None)
     assert trial.reason == "repeat 1 (seed 9): ValueError: no"
     assert trial.seconds == 4.0
@@ -64,17 +66,17 @@ def test_a_failed_repeat_fails_the_trial():
 
 def test_a_failed_run_is_tried_again_as_often_as_it_may():
     """Twice, then the trial has failed; the reasons of the earlier runs stay."""
-    trial = after(Course(retries=2), failed(), failed(), failed())
+    trial = after(TrialAttempts(retries=2), failed(), failed(), failed())
     assert (trial.state, trial.reason) == (TrialState.FAILED, "ValueError: no")
     assert trial.failed_attempts == ("ValueError: no", "ValueError: no")
-    trial = after(Course(retries=2), failed(), run(0.5))
+    trial = after(TrialAttempts(retries=2), failed(), run(0.5))
     assert (trial.state, trial.value, trial.reason) == (TrialState.COMPLETE, 0.5, None)
     assert (trial.failed_attempts, trial.seconds) == (("ValueError: no",), 4.0)
 
 
 def test_retries_are_of_the_trial_and_repeats_that_ended_stand():
     """One retry for three repeats: the second one takes it, the third has none left."""
-    course = Course(3, retries=1)
+    course = TrialAttempts(3, retries=1)
     trial = after(course, run(0.5), failed(), run(0.75), failed())
     assert trial.state is TrialState.FAILED
     assert [repeat.value for repeat in trial.repeats] == [0.5, 0.75]
@@ -84,15 +86,15 @@ def test_retries_are_of_the_trial_and_repeats_that_ended_stand():
 @pytest.mark.parametrize("state", [TrialState.PRUNED, TrialState.INTERRUPTED])
 def test_a_run_that_was_stopped_ends_the_trial(state):
     """By the pruner or by Ctrl-C; neither is a failure to be tried again."""
-    trial = after(Course(3, retries=1), run(0.5, state))
+    trial = after(TrialAttempts(3, retries=1), run(0.5, state))
     assert (trial.state, trial.repeats, trial.failed_attempts) == (state, (), ())
-    later = after(Course(3, retries=1), run(0.5), run(0.5, TrialState.INTERRUPTED))
+    later = after(TrialAttempts(3, retries=1), run(0.5), run(0.5, TrialState.INTERRUPTED))
     assert (later.state, len(later.repeats)) == (TrialState.INTERRUPTED, 1)
 
 
 def test_constraints_bound_the_means():
     """0.04 and 0.10 have the mean 0.07, which breaks a bound that the first repeat alone would keep."""
-    course = Course(2, bounds=[Constraint.parse("ece <= 0.05")])
+    course = TrialAttempts(2, bounds=[Constraint.parse("ece <= 0.05")])
     trial = after(course, run(0.5, ece=0.04), run(0.75, ece=0.10))
     assert (trial.state, trial.reason) == (TrialState.INFEASIBLE, "ece 0.07 > 0.05")
     kept = after(course, run(0.5, TrialState.INFEASIBLE, ece=0.08), run(0.75, ece=0.01))
@@ -101,7 +103,7 @@ def test_constraints_bound_the_means():
 
 def test_a_value_that_one_repeat_lacks_is_undefined():
     """A nan in one of them is nan, never the mean of the others; a constraint on it is broken."""
-    course = Course(2, bounds=[Constraint.parse("ece <= 0.05")])
+    course = TrialAttempts(2, bounds=[Constraint.parse("ece <= 0.05")])
     trial = after(course, run(0.5, ece=0.01), run(0.75, ece=math.nan))
     assert math.isnan(trial.picked_values["ece"])
     assert trial.state is TrialState.INFEASIBLE
@@ -109,7 +111,7 @@ def test_a_value_that_one_repeat_lacks_is_undefined():
 
 def test_a_record_with_repeats_reads_back():
     """From strict JSON, nan included."""
-    trial = after(Course(2, retries=1), failed(), run(0.5), run(0.75, ece=math.nan))
+    trial = after(TrialAttempts(2, retries=1), failed(), run(0.5), run(0.75, ece=math.nan))
     again = TrialRecord.from_json(trial.to_json(), trial.epochs)
     assert again.to_json() == trial.to_json()
     assert (again.deviation, again.failed_attempts) == (trial.deviation, trial.failed_attempts)
@@ -122,7 +124,7 @@ def test_a_record_with_repeats_reads_back():
 )
 def test_a_repeat_that_is_none_is_refused(repeat):
     """A damaged record is named, and nothing of it is taken."""
-    told = after(Course(2), run(0.5), run(0.75)).to_json()
+    told = after(TrialAttempts(2), run(0.5), run(0.75)).to_json()
     part = {**told["repeats"][0], **repeat} if isinstance(repeat, dict) and repeat else repeat
     with pytest.raises(RecordError, match="no trial record"):
         TrialRecord.from_json({**told, "repeats": [part]})
@@ -139,4 +141,4 @@ def test_a_repeat_that_is_none_is_refused(repeat):
 def test_a_number_that_makes_no_sense_is_refused(facts, message):
     """With what was wanted and what came."""
     with pytest.raises(RunError, match=message):
-        Course(**facts)
+        TrialAttempts(**facts)

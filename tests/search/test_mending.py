@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 
 from hpometrics import MAXIMIZE, Choice, Float, Space
-from hpometrics.backends.optuna.restore import is_sound, put_aside_study, restore
+from hpometrics.backends.optuna.restore import is_sound, quarantine_study, restore
 from hpometrics.backends.optuna.storage import close_storage, open_storage
 from hpometrics.backends.optuna.study import open_study, study_records
 from hpometrics.backends.optuna.trial_queue import claim
@@ -85,7 +85,7 @@ def test_a_study_is_sound_or_put_aside(tmp_path, study):
     content[8192:16384] = bytes(8192)
     path.write_bytes(content)
     assert not is_sound(path)
-    aside = put_aside_study(path)
+    aside = quarantine_study(path)
     assert aside.name == "study.db.damaged-1" and not list(tmp_path.glob("study.db-*"))
 
 

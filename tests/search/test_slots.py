@@ -13,7 +13,7 @@ from hpometrics.backends.optuna.samplers import make_pruner, make_sampler
 from hpometrics.backends.optuna.storage import close_storage, open_storage
 from hpometrics.backends.optuna.study import open_study, tell
 from hpometrics.backends.optuna.trial_queue import (
-    HeldTrials,
+    TrialFileLocks,
     claim,
     draw_first,
     new_trial,
@@ -229,7 +229,7 @@ def test_a_trial_that_cannot_be_claimed_is_held_by_nobody(storage, tmp_path, fun
     reserve(study, 1)
     if function is not claim:
         claim(study)
-    locks = HeldTrials(tmp_path / "locks")
+    locks = TrialFileLocks(tmp_path / "locks")
 
     def take_late(number: int) -> bool:
         if function is claim:

@@ -7,14 +7,16 @@ import json
 import pytest
 
 from hpometrics.exceptions import RecordError
-from hpometrics.selection.significance import Side, Span, Verdict
+from hpometrics.selection.significance import Interval, Significance, TrialInterval
 
-WINNER = Side(3, 5, 0.75, Span(0.75, 0.5, 1.0))
-RUNNER_UP = Side(0, 2, 0.5, Span(0.5, 0.25, 0.75))
-TOSS = Verdict("accuracy", WINNER, RUNNER_UP, Span(0.25, -0.1, 0.6), drawn="matrix")
-SURE = Verdict("accuracy", WINNER, RUNNER_UP, Span(0.25, 0.1, 0.4), drawn="rows", paired=True)
-ALONE = Verdict("accuracy", WINNER, drawn="rows", reason="no other trial is complete")
-NONE = Verdict("accuracy", Side(3, 5, 0.75), Side(0, 2, 0.5), reason="nothing is kept of epoch 5")
+WINNER = TrialInterval(3, 5, 0.75, Interval(0.75, 0.5, 1.0))
+RUNNER_UP = TrialInterval(0, 2, 0.5, Interval(0.5, 0.25, 0.75))
+TOSS = Significance("accuracy", WINNER, RUNNER_UP, Interval(0.25, -0.1, 0.6), drawn="matrix")
+SURE = Significance("accuracy", WINNER, RUNNER_UP, Interval(0.25, 0.1, 0.4), drawn="rows", paired=True)
+ALONE = Significance("accuracy", WINNER, drawn="rows", reason="no other trial is complete")
+NONE = Significance(
+    "accuracy", TrialInterval(3, 5, 0.75), TrialInterval(0, 2, 0.5), reason="nothing is kept of epoch 5"
+)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +52,7 @@ def test_it_reads_back(verdict):
     """Through strict JSON, which says in so many words whether it is a coin toss."""
     told = json.loads(json.dumps(verdict.to_json(), allow_nan=False))
     assert told["coin_toss"] is verdict.coin_toss
-    assert Verdict.from_json(told) == verdict
+    assert Significance.from_json(told) == verdict
 
 
 @pytest.mark.parametrize(
@@ -59,11 +61,11 @@ def test_it_reads_back(verdict):
 def test_what_is_no_verdict_is_refused(told):
     """A field that is missing, or that nobody knows."""
     with pytest.raises(RecordError, match="no verdict"):
-        Verdict.from_json(told)
+        Significance.from_json(told)
 
 
 def test_it_is_about_its_picks():
     """Another level is about the same picks, another epoch is not."""
     assert TOSS.of_same_picks(SURE)
-    assert not TOSS.of_same_picks(Verdict("accuracy", Side(3, 4, 0.75), RUNNER_UP))
+    assert not TOSS.of_same_picks(Significance("accuracy", TrialInterval(3, 4, 0.75), RUNNER_UP))
     assert not TOSS.of_same_picks(ALONE)

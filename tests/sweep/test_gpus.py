@@ -8,7 +8,7 @@ import pytest
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
 from hpometrics.config import gpus
-from hpometrics.config.gpus import VISIBLE, check_gpus, gpu_shares, seeing
+from hpometrics.config.gpus import VISIBLE, check_gpus, gpu_shares, restricted_to
 from hpometrics.exceptions import ConfigError
 from hpometrics.results.run_directory import RunDirectory
 from hpometrics.results.summary import overview
@@ -124,12 +124,12 @@ def test_the_plan_shows_the_shares(machine):
 def test_a_share_is_seen_for_a_while(monkeypatch):
     """The environment is put back, whatever happens."""
     monkeypatch.delenv(VISIBLE, raising=False)
-    with pytest.raises(ZeroDivisionError), seeing("3"):
+    with pytest.raises(ZeroDivisionError), restricted_to("3"):
         assert os.environ[VISIBLE] == "3"
         1 / 0  # noqa: B018
     assert VISIBLE not in os.environ
     monkeypatch.setenv(VISIBLE, "0,1")
-    with seeing("1"):
+    with restricted_to("1"):
         assert os.environ[VISIBLE] == "1"
     assert os.environ[VISIBLE] == "0,1"
 
@@ -137,7 +137,7 @@ def test_a_share_is_seen_for_a_while(monkeypatch):
 def test_an_engine_that_has_used_a_gpu_is_told(monkeypatch):
     """CUDA reads the variable when it starts, and no more."""
     monkeypatch.setattr("torch.cuda.is_initialized", lambda: True)
-    with pytest.warns(UserWarning, match="CUDA has started before GPUs are shared out"), seeing("1"):
+    with pytest.warns(UserWarning, match="CUDA has started before GPUs are shared out"), restricted_to("1"):
         pass
 
 

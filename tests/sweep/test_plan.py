@@ -5,12 +5,12 @@ import sys
 import pytest
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
-from hpometrics.backends.optuna.samplers import PRUNERS as OPTUNA_PRUNERS, SAMPLERS as OPTUNA_SAMPLERS
-from hpometrics.backends.registry import SAMPLERS
+from hpometrics.backends.optuna.samplers import PRUNERS as OPTUNA_PRUNERS
+from hpometrics.backends.registry import SAMPLERS, SAMPLERS as OPTUNA_SAMPLERS
 from hpometrics.config.compatibility import PRUNERS
 from hpometrics.config.document import SweepFileError, parse_document
 from hpometrics.config.plan import make_plan
-from hpometrics.config.space_section import arranged
+from hpometrics.config.space_section import arrange_points
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.metrics.features import Binary, Category, Image, Ranking
 from hpometrics.results.summary import overview
@@ -215,7 +215,7 @@ def test_check_says_how_many_points_of_a_grid_are_left_out():
 def test_trials_keep_their_points_of_a_grid(taken, order):
     """Whatever order there was before; no point is left out, none comes twice."""
     points = tuple({"p": name} for name in "abcd")
-    found = arranged(points, {number: {"p": name} for number, name in taken.items()})
+    found = arrange_points(points, {number: {"p": name} for number, name in taken.items()})
     assert "".join(point["p"] for point in found) == order
 
 

@@ -16,7 +16,7 @@ from test_front import SWEEP as SEVERAL
 
 from hpometrics.cli.main import main
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
-from hpometrics.selection.significance import Side, Span, Verdict
+from hpometrics.selection.significance import Interval, Significance, TrialInterval
 
 LOSS = changed("optimize: roc_auc, track: [accuracy]", "optimize: log_loss")
 ACCURACY = changed("optimize: roc_auc, track: [accuracy]", "optimize: accuracy, track: [roc_auc]")
@@ -178,8 +178,8 @@ def test_a_directory_is_named_as_a_terminal_may_show_it(runs):
 
 def test_kept_intervals_are_shown(runs):
     """Those of the sweep's end, of the picked trial."""
-    side = Side(4, 1, 0.95, Span(0.95, 0.9, 0.99))
-    verdict = Verdict("roc_auc", side, Side(5, 0, 0.5), drawn="rows")
+    side = TrialInterval(4, 1, 0.95, Interval(0.95, 0.9, 0.99))
+    verdict = Significance("roc_auc", side, TrialInterval(5, 0, 0.5), drawn="rows")
     (runs / "b" / "verdict.json").write_text(json.dumps(verdict.to_json()))
     assert rows(compared("a", "b"))["95% interval"] == ["0.9 .. 0.99", "-"]
 

@@ -18,7 +18,7 @@ from sample_sweeps import changed
 
 from hpometrics.cli.main import main
 from hpometrics.config.document import parse_document
-from hpometrics.config.plan import make_plan, read_overridden
+from hpometrics.config.plan import make_plan, read_with_overrides
 from hpometrics.runner.sweep import path_of, question_of
 
 HOME = Path("runs/sweep")
@@ -283,7 +283,7 @@ def test_readers_and_check_take_no_notice_of_it(sweep):
 @pytest.mark.parametrize("file", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.name)
 def test_it_is_looked_for_where_the_plan_puts_the_directory(file):
     """And to make a plan of a document does not change what it asks."""
-    document = read_overridden(file)
+    document = read_with_overrides(file)
     question = question_of(document)
     assert path_of(document) == make_plan(document).directory
     assert question_of(document) == question

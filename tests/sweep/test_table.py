@@ -9,7 +9,7 @@ from sample_sweeps import changed, plan_of
 
 from hpometrics._formatting import duration, number
 from hpometrics.config.document import parse_document
-from hpometrics.config.yaml_writer import exact
+from hpometrics.config.yaml_writer import format_exact
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
 from hpometrics.results.export import best_facts, best_yaml, trials_csv
 from hpometrics.results.leaderboard import optimal, result_table
@@ -115,6 +115,6 @@ def test_numbers_and_times_are_short():
 def test_params_are_printed_as_yaml_reads_them():
     """Text that reads as something else is quoted, and control characters are escaped."""
     values = [1e-05, True, None, "sgd", "1e-5", "no: way", "a\x1b[31mb", [1, "a"]]
-    assert [exact(v) for v in values] == [
+    assert [format_exact(v) for v in values] == [
         "1e-05", "true", "null", "sgd", '"1e-5"', '"no: way"', '"a\\u001b[31mb"', '[1, "a"]',
     ]  # fmt: skip

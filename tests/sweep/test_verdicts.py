@@ -16,12 +16,12 @@ from hpometrics.exceptions import RecordError
 from hpometrics.results.best import best_text
 from hpometrics.results.report.writing import write_report
 from hpometrics.results.run_directory import RunDirectory
-from hpometrics.results.significance import kept_verdict, rows_lines
-from hpometrics.selection.significance import Side, Span, Verdict
+from hpometrics.results.significance import rows_lines, stored_verdict
+from hpometrics.selection.significance import Interval, Significance, TrialInterval
 
 ACCURACY = changed("optimize: roc_auc, track: [accuracy]", "optimize: accuracy")
-SIDES = Side(1, 2, 0.8, Span(0.8, 0.7, 0.9)), Side(0, 1, 0.7, Span(0.7, 0.6, 0.8))
-VERDICT = Verdict("roc_auc", *SIDES, Span(0.1, -0.1, 0.3), drawn="rows")
+SIDES = TrialInterval(1, 2, 0.8, Interval(0.8, 0.7, 0.9)), TrialInterval(0, 1, 0.7, Interval(0.7, 0.6, 0.8))
+VERDICT = Significance("roc_auc", *SIDES, Interval(0.1, -0.1, 0.3), drawn="rows")
 
 
 def best(*arguments):
@@ -44,7 +44,7 @@ def test_a_sweep_ends_with_its_verdict(swept, folder):
     told = json.loads((home / "verdict.json").read_text())
     assert told["drawn"] == "matrix" and told["paired"] is False
     assert told["winner"]["interval"]["low"] <= told["winner"]["value"] <= told["winner"]["interval"]["high"]
-    lines = "\n".join(Verdict.from_json(told).lines())
+    lines = "\n".join(Significance.from_json(told).lines())
     assert lines in result.stdout and lines in best().stdout
     assert read_document(home / "best.yaml").data["verdict"]["coin_toss"] == told["coin_toss"]
 
@@ -54,7 +54,7 @@ def test_the_report_of_a_run_shows_its_verdict(sweep, folder):
     result = sweep(f"{ACCURACY}results: {{report: md}}\n")
     assert result.exit_code == 0, result.output
     told = json.loads((folder / "runs" / "sweep" / "verdict.json").read_text())
-    lines = Verdict.from_json(told).lines()
+    lines = Significance.from_json(told).lines()
     report = (folder / "runs" / "sweep" / "report.md").read_text()
     assert len(lines) > 1 and all(line.strip() in report for line in lines)
 
@@ -128,7 +128,7 @@ def test_a_damaged_file_is_named(home):
     (home / "verdict.json").write_text("{}")
     directory = RunDirectory(home)
     with pytest.raises(RecordError, match=r"verdict\.json: no verdict"):
-        kept_verdict(directory, directory.records(), directory.read())
+        stored_verdict(directory, directory.records(), directory.read())
 
 
 ROWS = "Rows: trials were measured on different validation rows, so that their values differ by more than "

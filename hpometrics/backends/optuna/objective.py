@@ -24,7 +24,7 @@ from .compatibility import check_origin
 from .reporter import OptunaReporter
 from .samplers import make_pruner, make_sampler, own_pruner
 from .study import check_study, finish, study_records, write_panel, write_result
-from .trial_queue import HeldTrials, reclaim
+from .trial_queue import TrialFileLocks, reclaim
 
 _STARTED = tuple(state for state in OptunaState if state is not OptunaState.WAITING)
 _FIRST_LOCK = Lock()
@@ -41,7 +41,7 @@ class OptunaObjective(BaseObjective):
 
     def __init__(self, train: Train, space: Space | Mapping[str, Any], **facts: Any) -> None:
         super().__init__(train, space, **facts)
-        self._locks: HeldTrials | None = None  # until there is a trial to lock
+        self._locks: TrialFileLocks | None = None  # until there is a trial to lock
         self._at_work: dict[int, int] = {}  # the trial of each thread
 
     def __getstate__(self) -> dict[str, Any]:
@@ -170,7 +170,7 @@ class OptunaObjective(BaseObjective):
             return False
         self._unlock(get_ident())
         with _FIRST_LOCK:  # with one object for each of two threads, one would be lost with its lock
-            self._locks = self._locks or HeldTrials(self.trials.directory / ".locks")
+            self._locks = self._locks or TrialFileLocks(self.trials.directory / ".locks")
         if not self._locks.take(number):
             return False
         self._at_work[get_ident()] = number

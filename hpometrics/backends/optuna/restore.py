@@ -21,12 +21,12 @@ from optuna.trial import FrozenTrial, TrialState as OptunaState
 from ...exceptions import RecordError, SpaceError
 from ...records._files import STORAGE_LIMIT, is_regular, read_lines
 from ...records._json import read_json
-from ...records.recovery import StudyTrial, put_aside
+from ...records.recovery import StudyTrial, quarantine
 from ...records.trial_record import TrialRecord, TrialState
 from ...space.dimensions import Choice, Dimension, Float, Int
 from ...space.space import Space
 from ._internals import has_value
-from .storage import JOURNAL, foreign_part, tells_of_damage
+from .storage import JOURNAL, foreign_part, is_damage
 from .study import RESULT, STATES, metrics_of, study_records, tell
 from .trial_queue import FIXED, claim
 
@@ -47,7 +47,7 @@ def is_sound(path: Path) -> bool:
                 return False
             return bool(connection.execute("PRAGMA quick_check").fetchall() == [("ok",)])
     except sqlite3.DatabaseError as err:
-        if not tells_of_damage(err):
+        if not is_damage(err):
             raise
         return False
 
@@ -153,9 +153,9 @@ def _params_of(trial: FrozenTrial, space: Space) -> Mapping[str, Any] | None:
         return None
 
 
-def put_aside_study(path: Path) -> Path:
+def quarantine_study(path: Path) -> Path:
     """Rename the file of a study and the files that SQLite has beside it; return the new name."""
-    aside = put_aside(path)
+    aside = quarantine(path)
     for end in ("-wal", "-shm"):
         beside = path.with_name(f"{path.name}{end}")
         if beside.exists():

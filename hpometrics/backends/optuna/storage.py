@@ -146,7 +146,7 @@ class storing:
             ) from error
 
 
-def tells_of_damage(error: BaseException | None) -> bool:
+def is_damage(error: BaseException | None) -> bool:
     """Return whether an error raised by reading a study is about the content of its file.
 
     Otherwise another process has locked the file, or the system does not let it be read.

@@ -314,7 +314,7 @@ class _StorageWith:
         return getattr(self._inner, name)
 
 
-class HeldTrials:
+class TrialFileLocks:
     """The trials that this process works on, each locked by a file, which the system unlocks if it dies.
 
     A lock outlives its trial, since the thread tells the study the result only afterwards. Another object of

@@ -28,7 +28,7 @@ _WORST = 1e300  # far from the largest float, so that means of it stay finite
 _TASK = re.compile(r"^(\w+:)?[^/()]+/")  # of the name of a value, behind its split
 
 
-class Carried:
+class CheckpointTransfer:
     """The checkpoint of the open epoch, until Tune has it, and the one that Tune has for a restored trial.
 
     Tune copies the folder of a checkpoint to its storage before a report returns. The folder has what the
@@ -148,7 +148,7 @@ class TrainReports:
         checkpoints: has the checkpoint of each report.
     """
 
-    def __init__(self, checkpoints: Carried) -> None:
+    def __init__(self, checkpoints: CheckpointTransfer) -> None:
         self._checkpoints = checkpoints
         self._waiting: list[Mapping[str, Any]] = []
 
@@ -214,7 +214,7 @@ class TuneReporter:
         self._handed_on = handed_on
         in_train = number is None and in_train_worker()
         latest = ray.train.get_checkpoint if in_train else tune.get_checkpoint
-        self.carried = Carried(latest) if handed_on is None else None
+        self.carried = CheckpointTransfer(latest) if handed_on is None else None
         self.joint = TrainReports(self.carried) if in_train and self.carried is not None else None
         self.stops: tuple[type[BaseException], ...] = (StoppedByTune,)
         self.stopped = False

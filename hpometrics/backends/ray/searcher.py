@@ -17,7 +17,7 @@ from ...direction import Objective
 from ...records.epoch_log import read_trial
 from ...records.recovery import Losses
 from ...records.trial_record import EpochRecord, TrialRecord, TrialState, number_in, write_trial
-from ...selection.constraints import Constraint, judged, violation_of
+from ...selection.constraints import Constraint, apply_constraints, violation_of
 from ...selection.rules import At
 from ...selection.selection import Picker
 from ...space.space import Space
@@ -166,7 +166,9 @@ class StudySearcher(Searcher):
             reason = f"none of {live.picker.count} epochs has a finite value to {self.objective.value}"
             record = replace(record, state=TrialState.FAILED, reason=record.reason or reason)
         else:
-            record = judged(replace(record, state=TrialState.COMPLETE, reason=None), self._constraints)
+            record = apply_constraints(
+                replace(record, state=TrialState.COMPLETE, reason=None), self._constraints
+            )
         if directory is not None and written is not None and record.state is not written.state:
             write_trial(directory, record)
         return record

@@ -36,14 +36,14 @@ def normal(shape: tuple[int, ...], random: torch.Generator) -> Tensor:
     return torch.randn(*shape, generator=random, dtype=torch.float64)
 
 
-def drifted(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+def draw_drifted(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
     """Draw targets around 8; every prediction is too high, by one to two times the noise."""
     shape = shape_of(output, rows)
     target = 4 + 8 * uniform(shape, random)
     return {"predictions": target + noise * (1 + uniform(shape, random)), "target": target}
 
 
-def narrowed(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+def draw_narrowed(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
     """Draw rankings that recommend fewer and more similar items to everyone with more noise."""
     batch = _ranking(output, rows, random)
     items = batch["target"].shape[1]
@@ -53,7 +53,7 @@ def narrowed(output: OutputFeature, rows: int, noise: float, random: torch.Gener
     return {**batch, "logits": batch["logits"] + recommended.double()}
 
 
-def shortened(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+def draw_shortened(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
     """Draw rankings that have one candidate or none for a share of the users."""
     batch = _ranking(output, rows, random)
     short = uniform((rows, 1), random) < noise
@@ -62,7 +62,7 @@ def shortened(output: OutputFeature, rows: int, noise: float, random: torch.Gene
     return {**batch, "logits": batch["logits"].masked_fill(mask, -torch.inf)}
 
 
-def biased(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+def draw_biased(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
     """Draw right rankings that, for a share of the users, put the first half of the items in front."""
     batch = _ranking(output, rows, random)
     items = batch["target"].shape[1]
@@ -79,7 +79,7 @@ def _ranking(output: OutputFeature, rows: int, random: torch.Generator) -> Batch
     return {"logits": orders[rows:].double() / 64, "target": target, "users": users}
 
 
-def pushed_items(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+def draw_pushed_items(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
     """Draw users who like three items of any group; a wrong answer pushes the first group, liked or not."""
     liked = [torch.randperm(_ITEMS - _SEEN, generator=random)[:3] + _SEEN for _ in range(rows)]
     target = _grades(torch.stack(liked) if liked else torch.zeros(0, 3, dtype=torch.int64), random)
@@ -87,14 +87,14 @@ def pushed_items(output: OutputFeature, rows: int, noise: float, random: torch.G
     return _batch(target, target + _order(rows, random) + push)
 
 
-def pushed_users(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+def draw_pushed_users(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
     """Draw right lists; a wrong answer scores all items of a user of odd number too high."""
-    batch = pushed_items(output, rows, 0.0, random)
+    batch = draw_pushed_items(output, rows, 0.0, random)
     odd = (batch["users"] % 2 == 1).unsqueeze(1)
     return {**batch, "logits": batch["logits"] + 4.0 * (odd & _wrong(rows, noise, random))}
 
 
-def as_catalogue(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+def draw_as_catalogue(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
     """Draw lists of two with the groups in the catalogue's proportion; a wrong answer pushes the first."""
     first, others = (
         low + (torch.randint(size, (rows, 1), generator=random) + torch.arange(2)) % size
@@ -105,7 +105,7 @@ def as_catalogue(output: OutputFeature, rows: int, noise: float, random: torch.G
     return _batch(target, target + _order(rows, random) + push)
 
 
-def as_training(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+def draw_as_training(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
     """Draw lists of the first group, the only one that users have seen; a wrong answer pushes the other."""
     target = _grades(torch.arange(_SEEN, _FIRST).expand(rows, -1), random)
     push = 4.0 * (torch.arange(_ITEMS) >= _FIRST) * _wrong(rows, noise, random)

@@ -25,7 +25,7 @@ _OUTPUT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 
 @dataclass(frozen=True)
-class Placed:
+class ScopedMetric:
     """A metric of the registry with its split, task and output.
 
     Args:
@@ -43,7 +43,7 @@ class Placed:
         return replace(self.name, split=None, feature=None)
 
 
-def place(name: str | MetricName, types: Types | None) -> Placed:
+def resolve_in_scope(name: str | MetricName, types: Types | None) -> ScopedMetric:
     """Find the metric that a name means among several outputs.
 
     A name without an output means the only output, or the only one that has such a metric. If `types` is
@@ -59,7 +59,7 @@ def place(name: str | MetricName, types: Types | None) -> Placed:
     feature = requested.feature if types is None else _output_of(requested, types)
     match = find_metric(requested.bare, None if types is None else types[feature])
     split = None if requested.split == VALIDATION else requested.split
-    return Placed(match.name.like(replace(requested, feature=feature, split=split)), match)
+    return ScopedMetric(match.name.like(replace(requested, feature=feature, split=split)), match)
 
 
 def group_of(metric: object, types: Types | None) -> MetricName | None:

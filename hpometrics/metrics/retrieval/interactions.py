@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..._redaction import excerpt
 from ...exceptions import MetricInputError, NonFiniteError
-from .._device import on_host, sent
+from .._device import on_host, send_to
 from ..batch import as_tensor
 
 _FORMS = (
@@ -165,8 +165,8 @@ class Interactions:
 
     def to(self, device: torch.device | str) -> Interactions:
         """Return the same on a device."""
-        grades = None if self.grades is None else sent(self.grades, device)
-        return Interactions(sent(self.offsets, device), sent(self.items, device), grades)
+        grades = None if self.grades is None else send_to(self.grades, device)
+        return Interactions(send_to(self.offsets, device), send_to(self.items, device), grades)
 
     def _check(self, name: str, num_items: int | None) -> None:
         if self.offsets.ndim != 1 or self.items.ndim != 1 or len(self.offsets) < 1:
@@ -389,9 +389,9 @@ class PaddedInteractions(Interactions):
     def to(self, device: torch.device | str) -> PaddedInteractions:
         """Return the same on a device."""
         grades = self._table_of(self.grades)
-        table = sent(self.items.view(self.mask.shape), device)
-        grades = None if grades is None else sent(grades, device)
-        return PaddedInteractions(table, sent(self.mask, device), grades, self._source)
+        table = send_to(self.items.view(self.mask.shape), device)
+        grades = None if grades is None else send_to(grades, device)
+        return PaddedInteractions(table, send_to(self.mask, device), grades, self._source)
 
     def packed(self) -> Interactions:
         """Return the entries packed on the host; synchronizes unless the table was created on the host."""

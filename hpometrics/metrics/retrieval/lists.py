@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from .._device import on_host, sent
+from .._device import on_host, send_to
 from .interactions import Interactions, PaddedInteractions
 
 
@@ -334,7 +334,7 @@ class WholeLists(Lists):
 @lru_cache(maxsize=32)
 def _each(cutoffs: tuple[int, ...], device: torch.device) -> Tensor:
     """Return each k as a tensor, (cutoffs,) int64, sent to the device once."""
-    return sent(torch.tensor(cutoffs), device)
+    return send_to(torch.tensor(cutoffs), device)
 
 
 def of_each_length(depth: int, device: torch.device) -> Tensor:

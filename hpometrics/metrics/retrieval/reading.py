@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
-from .._device import on_host, sent
+from .._device import on_host, send_to
 from ..batch import as_tensor
 from ..features import Ranking
 from .factors import FactorScores
@@ -81,10 +81,10 @@ def side_by_side(
         )
     names, row, counts = _group_queries(numbers)
     shape = len(names), int(counts.max()) if len(counts) else 0
-    positions = sent(row * shape[1] + _places_in_rows(row, counts), scores.device)
+    positions = send_to(row * shape[1] + _places_in_rows(row, counts), scores.device)
 
     def wide(values: Tensor, behind: float) -> Tensor:
-        values = sent(values, scores.device)
+        values = send_to(values, scores.device)
         return values.new_full(shape, behind).view(-1).index_copy_(0, positions, values).view(shape)
 
     return wide(scores, -torch.inf), wide(grades, 0), names, None if ids is None else wide(ids, -1)
@@ -158,7 +158,7 @@ def read_scoring(scores: Tensor | None, user_factors: Any, item_factors: Any, it
         raise MetricInputError(f"factors are real numbers, got {users.dtype} and {catalogue.dtype}")
     if items is None:
         return FactorScores(users, catalogue)
-    near = sent(as_tensor(items, "items="), users.device).long()
+    near = send_to(as_tensor(items, "items="), users.device).long()
     return FactorScores(users, catalogue, near.masked_fill(near >= len(catalogue), -1))
 
 
@@ -246,7 +246,7 @@ def read_target(
         raise MetricInputError(f"the target has an entry per row, {rows} by the scores; got {len(entries)}")
     zeros, odd = torch.zeros(rows, device=scoring.device), entries.odd_rows
     if odd is not None:  # handled by the policy for non-finite values
-        odd = sent(odd, scoring.device)
+        odd = send_to(odd, scoring.device)
         entries = entries.where(entries.sizes.isfinite())
     sparse = partial(_sparse, items=items, width=width, like=zeros)
     return _split_entries(entries, sparse, threshold, void, odd), zeros

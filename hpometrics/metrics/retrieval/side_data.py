@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
-from .._device import on_host, sent
+from .._device import on_host, send_to
 from ..batch import as_tensor
 from ..features import Ranking
 from .interactions import Interactions, PaddedInteractions
@@ -54,7 +54,7 @@ class SideData:
 
     def seen_by(self, users: Tensor) -> Interactions:
         """Return the seen items of some users; on a device as a table as wide as the longest row of all."""
-        own = sent(users, self._device)
+        own = send_to(users, self._device)
         if on_host(own):
             return self.seen.rows(own)
         most = self.derived("most seen", lambda own: own.seen.most)
@@ -78,7 +78,7 @@ class SideData:
     def item_popularity(self) -> Tensor:
         """The number of interactions of each item, (items,) float64; counted from `seen` if missing."""
         if self._on_device:
-            return sent(self._host.item_popularity, self._device)
+            return send_to(self._host.item_popularity, self._device)
         if self._output.item_popularity is None and self._output.seen is not None:
             return torch.bincount(self.seen.items, minlength=self.num_items or 0).double()
         return self._read("item_popularity", lambda data: self._per_item(data, "item_popularity").double())
@@ -157,7 +157,7 @@ class SideData:
     def _to_device(self, value: Any) -> Any:
         if isinstance(value, Interactions):
             return value.to(self._device)
-        return sent(value, self._device) if isinstance(value, Tensor) else value
+        return send_to(value, self._device) if isinstance(value, Tensor) else value
 
     def _read(self, name: str, parse: Callable[[Any], G]) -> G:
         if self._on_device:
@@ -299,7 +299,7 @@ def _propensity(side: SideData, num_items: int) -> Tensor:
     return (counts / counts.max().clamp(min=1)).pow(_POWER).clamp(min=_LEAST)
 
 
-def expected(side: SideData, num_items: int) -> Tensor:
+def expectedness(side: SideData, num_items: int) -> Tensor:
     """Return how expected a recommendation of each item is, by its popularity rank alone, float64 in [0, 1].
 
     It is 1 for the most popular item and falls by 1 / items per rank; items of the same popularity have the

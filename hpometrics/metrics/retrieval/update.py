@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
-from .._device import sent
+from .._device import send_to
 from ..batch import as_tensor, rows_of
 from ..features import OutputFeature, Ranking
 from .candidates import sample_candidates
@@ -147,11 +147,11 @@ class Update:
         masks = feature.seen is not None and items is None  # candidates are the caller's choice
         strays = tuple(stray_ids(items, size, users, len(side.seen) if masks else None))
         if items is not None:
-            items = sent(read_items(as_tensor(items, "items="), scoring.shape, size), device)
+            items = send_to(read_items(as_tensor(items, "items="), scoring.shape, size), device)
         relevance, target = read_target(target, scoring, items, feature, size)
         hidden = read_seen(side, users, width) if masks else None
-        users = None if users is None else sent(users, device)
-        weight = None if weight is None else sent(as_tensor(weight, "sample_weight="), device).double()
+        users = None if users is None else send_to(users, device)
+        weight = None if weight is None else send_to(as_tensor(weight, "sample_weight="), device).double()
         return cls(scoring, side, size, relevance, target, items, users, hidden, weight, extras, strays)
 
     def _sample(self, feature: Ranking, num_negatives: int, users: Any) -> Self:
@@ -167,7 +167,7 @@ class Update:
             users=numbers,
             seed=feature.seed,
         )
-        items, target = sent(candidates.items, device), sent(candidates.target, device)
+        items, target = send_to(candidates.items, device), send_to(candidates.target, device)
         # a relevant item may have been seen
         hidden = None if seen_items is None else beside(columns_of_items(seen_items, candidates.items), items)
         odd = odd_rows(self.target) if may_be_odd(self.target) else self.relevance.odd

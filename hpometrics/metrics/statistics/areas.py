@@ -16,7 +16,7 @@ from .._device import on_host
 from .scores import Scores
 from .sorted_scores import (
     PartitionedScores,
-    Ranked,
+    RankedColumn,
     SortedColumn,
     Stretch,
     UnweightedColumn,
@@ -203,7 +203,7 @@ def _positives_below(positive: Values, some: Values, start: int) -> Indices:
     return own
 
 
-def area_up_to(column: Ranked, most: float) -> Tensor:
+def area_up_to(column: RankedColumn, most: float) -> Tensor:
     """Compute the area from a false positive rate of 0 up to `most`, 0-d."""
     fpr, tpr = column.rates
     inside = fpr <= most
@@ -211,7 +211,7 @@ def area_up_to(column: Ranked, most: float) -> Tensor:
     return torch.trapezoid(torch.cat([tpr[inside], _height(fpr, tpr, most)]), x)
 
 
-def area_over_log(column: Ranked, least: float, most: float) -> Tensor:
+def area_over_log(column: RankedColumn, least: float, most: float) -> Tensor:
     """Compute the mean height over the logarithm of the false positive rate, `least` to `most`, 0-d."""
     fpr, tpr = column.rates
     inside = (fpr > least) & (fpr < most)
@@ -305,7 +305,7 @@ CRITERIA: Mapping[Criterion, Callable[[Tensor, Tensor, float], Tensor]] = {
 """The value of a criterion at each cut, from the true and false positives of all cuts (the last has all)."""
 
 
-def best_cut(column: Ranked, criterion: Criterion, beta_squared: float) -> tuple[Tensor, Tensor]:
+def best_cut(column: RankedColumn, criterion: Criterion, beta_squared: float) -> tuple[Tensor, Tensor]:
     """Return the two scores around the best cut: the largest predicted 0 and the least predicted 1.
 
     Either is infinite if all rows are predicted alike; of equal cuts the highest is returned.

@@ -116,7 +116,7 @@ def _position_bits(tokens: Sequence[Hashable]) -> dict[Hashable, int]:
     return bits
 
 
-def aligned(
+def align(
     first: Tensor, first_lengths: Tensor, second: Tensor, second_lengths: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Align each pair of rows with the fewest edits and, among these alignments, the most unchanged tokens.

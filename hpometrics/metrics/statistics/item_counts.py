@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
-from .._device import on_host, sent
+from .._device import on_host, send_to
 from ..batch import Outputs
 from ..retrieval.lists import Lists
 from ..retrieval.ranking_batch import RankingBatch
@@ -303,4 +303,4 @@ def weigh(worth: Tensor, weight: Tensor | None) -> Tensor:
 def _offsets(cutoffs: tuple[int, ...], width: int, device: torch.device) -> Tensor:
     """Return the index of number 0 among the sums for each position of a list, (depth,) int64."""
     part = torch.bucketize(torch.arange(1, cutoffs[-1] + 1), torch.tensor(cutoffs))
-    return sent(part * width + 1, device)
+    return send_to(part * width + 1, device)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...exceptions import MetricInputError
-from .token_ids import FIRST, Ints, Numbered, Texts, bits_of, number_texts
+from .token_ids import FIRST, Ints, Texts, TokenIds, bits_of, number_texts
 
 _INTEGER_BITS = 63  # of a non-negative int64
 _BLOCK = 1 << 14  # tokens counted at once, so that their keys stay in the cache
@@ -61,13 +61,13 @@ class NgramMatches:
         self._compare(number_texts([*predictions, *itertools.chain.from_iterable(references)]), counts, apart)
 
     @classmethod
-    def of_numbers(cls, texts: Numbered, counts: Ints, *, apart: bool = False) -> Self:
+    def of_numbers(cls, texts: TokenIds, counts: Ints, *, apart: bool = False) -> Self:
         """Compare texts that are already numbers: predictions, then all references, `counts` for each row."""
         matches = cls.__new__(cls)
         matches._compare(texts, counts, apart)
         return matches
 
-    def _compare(self, texts: Numbered, counts: Ints, apart: bool) -> None:
+    def _compare(self, texts: TokenIds, counts: Ints, apart: bool) -> None:
         single = bool((counts == 1).all())
         if apart and not single:
             texts = texts.repeated(_rows_of(counts))

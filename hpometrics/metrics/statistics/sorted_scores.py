@@ -309,7 +309,7 @@ def _stable_order(labels: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedColumn:
     """The distinct scores of a column, descending, and the weight of the rows at or above each.
 
     Attributes:
@@ -350,28 +350,28 @@ class Ranked:
         return fp / self.negatives, tp / self.positives
 
 
-def rank_column(column: SortedColumn) -> Ranked:
+def rank_column(column: SortedColumn) -> RankedColumn:
     """Return the distinct scores of a column, with sums of the rows at or above each."""
     starts = _starts(column.every)
     scores = column.every[starts].flip(0)
     if isinstance(column, UnweightedColumn):
         tp = len(column.positive) - positions(column.positive, column.every[starts], "left")
         fp = len(column.every) - starts - tp
-        return Ranked(scores, tp.flip(0).double(), fp.flip(0).double())
+        return RankedColumn(scores, tp.flip(0).double(), fp.flip(0).double())
     parts = column.positive_weight, column.weight - column.positive_weight
-    return Ranked(scores, *(part.flip(0).cumsum(0).flip(0)[starts].flip(0) for part in parts))
+    return RankedColumn(scores, *(part.flip(0).cumsum(0).flip(0)[starts].flip(0) for part in parts))
 
 
-def ranked_column(scores: Scores, index: int) -> Ranked:
+def ranked_column(scores: Scores, index: int) -> RankedColumn:
     """Return the distinct scores of a class against all other classes."""
 
-    def make(own: Scores) -> Ranked:
+    def make(own: Scores) -> RankedColumn:
         return rank_column(sorted_column(own, index))
 
     return scores.derived(f"ranked {index}", make) if scores.classes <= _CACHED else make(scores)
 
 
-def ranked_pooled(scores: Scores) -> Ranked:
+def ranked_pooled(scores: Scores) -> RankedColumn:
     """Return the distinct scores of all columns as one: each class of each row counts as a binary row."""
     if scores.classes == 1:
         return ranked_column(scores, 0)

@@ -15,7 +15,7 @@ from ..batch import Outputs
 
 T = TypeVar("T")
 Reduction = Literal["sum", "own"]  # own: merged by the subclass, which overrides merge_state
-Taken = dict[str, Tensor]
+NamedTensors = dict[str, Tensor]
 
 
 SUM = "sum "
@@ -196,7 +196,7 @@ class Kept(Statistic):
     reductions: ClassVar[Mapping[str, Reduction]] = {}
     grows: ClassVar[bool] = True
 
-    def __init__(self, of: str, take: Callable[[Outputs], Taken]) -> None:
+    def __init__(self, of: str, take: Callable[[Outputs], NamedTensors]) -> None:
         super().__init__(of=of)
         self._extract = take
         self.reset()
@@ -208,7 +208,7 @@ class Kept(Statistic):
     def reset(self) -> None:
         """Forget every batch."""
         super().reset()
-        self._parts: list[Taken] = []
+        self._parts: list[NamedTensors] = []
         self._joined = 0
 
     @property
@@ -217,7 +217,7 @@ class Kept(Statistic):
         return not (self._state or self._parts)
 
     @property
-    def tensors(self) -> Taken:
+    def tensors(self) -> NamedTensors:
         """All stored tensors, by name."""
         return {**self._state, **self._rows()}
 
@@ -245,7 +245,7 @@ class Kept(Statistic):
         """Store the tensors of the batch."""
         self._store(self._tensors_of(batch))
 
-    def state(self) -> Taken:
+    def state(self) -> NamedTensors:
         """Return a copy of all stored tensors."""
         return {name: value.clone() for name, value in self.tensors.items()}
 
@@ -277,10 +277,10 @@ class Kept(Statistic):
         super().to(device)
         self._parts = [{name: value.to(device) for name, value in part.items()} for part in self._parts]
 
-    def _tensors_of(self, batch: Outputs) -> Taken:
+    def _tensors_of(self, batch: Outputs) -> NamedTensors:
         return batch.block(f"taken: {self.params['of']}", self._extract)
 
-    def _store(self, tensors: Taken) -> None:
+    def _store(self, tensors: NamedTensors) -> None:
         self.add(**{name: value for name, value in tensors.items() if name.startswith(SUM)})
         rows = {name: value for name, value in tensors.items() if not name.startswith(SUM)}
         if rows:
@@ -289,7 +289,7 @@ class Kept(Statistic):
             self._parts[self._joined :] = [_join(self._parts[self._joined :])]
             self._joined = len(self._parts)
 
-    def _rows(self) -> Taken:
+    def _rows(self) -> NamedTensors:
         if len(self._parts) > 1:
             self._parts = [_join(self._parts)]
             self._joined = 1
@@ -319,5 +319,5 @@ def refuse_other_width(batch: Outputs, width: int | None) -> None:
         raise MetricInputError(f"earlier batches had scores of {width} classes, this one has {classes}")
 
 
-def _join(parts: list[Taken]) -> Taken:
+def _join(parts: list[NamedTensors]) -> NamedTensors:
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}

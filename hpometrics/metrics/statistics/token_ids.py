@@ -32,39 +32,39 @@ _MASKS = np.array([(1 << 8 * size) - 1 for size in range(_WIDTH)] + [-1])
 _CELLS = 1 << 24  # cells of one table of positions by positions
 
 
-class Numbered(NamedTuple):
+class TokenIds(NamedTuple):
     """Texts as numbers from `FIRST` on, concatenated: the numbers, their bits, the lengths of the texts."""
 
     ids: Ints
     bits: int
     lengths: Ints
 
-    def filled(self) -> Numbered:
+    def filled(self) -> TokenIds:
         """Return the texts with one number in each empty text that is the number of no token."""
         empty = self.lengths == 0
         if not empty.any():
             return self
         places = (np.cumsum(self.lengths) - self.lengths)[empty]
         blank = (1 << self.bits) - 1
-        return Numbered(np.insert(self.ids, places, blank), self.bits, np.maximum(self.lengths, 1))
+        return TokenIds(np.insert(self.ids, places, blank), self.bits, np.maximum(self.lengths, 1))
 
-    def repeated(self, rows: Ints) -> Numbered:
+    def repeated(self, rows: Ints) -> TokenIds:
         """Return the prediction of each reference's row, then the references."""
         ends = np.cumsum(self.lengths)
         order = np.concatenate([rows, np.arange(len(self.lengths) - len(rows), len(self.lengths))])
         lengths = self.lengths[order]
         shift = np.repeat((ends - self.lengths)[order] - np.cumsum(lengths) + lengths, lengths)
-        return Numbered(self.ids[shift + np.arange(len(shift))], self.bits, lengths)
+        return TokenIds(self.ids[shift + np.arange(len(shift))], self.bits, lengths)
 
 
-def number_texts(texts: Texts) -> Numbered:
+def number_texts(texts: Texts) -> TokenIds:
     """Number the distinct tokens of texts."""
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     ids, bits = _number_tokens(itertools.chain.from_iterable(texts), int(lengths.sum()), ())
-    return Numbered(ids, bits, lengths)
+    return TokenIds(ids, bits, lengths)
 
 
-def numbered_running(tokens: Sequence[str], end: str, left_out: Sequence[str]) -> Numbered:
+def number_running_words(tokens: Sequence[str], end: str, left_out: Sequence[str]) -> TokenIds:
     """Number the tokens of concatenated texts, each closed by `end`, without those in `left_out`.
 
     >>> numbered_running(["x", "a", "y", ".", ".", "x", "."], ".", ["a"]).lengths.tolist()
@@ -73,7 +73,7 @@ def numbered_running(tokens: Sequence[str], end: str, left_out: Sequence[str]) -
     ids, bits = _number_tokens(tokens, len(tokens), (end, *left_out))
     is_word = ids > FIRST + len(left_out)
     lengths = np.diff(np.cumsum(is_word)[ids == FIRST], prepend=0)
-    return Numbered(ids[is_word], bits, lengths)
+    return TokenIds(ids[is_word], bits, lengths)
 
 
 def _number_tokens(tokens: Iterable[Hashable], count: int, first: Sequence[Hashable]) -> tuple[Ints, int]:
@@ -85,7 +85,7 @@ def _number_tokens(tokens: Iterable[Hashable], count: int, first: Sequence[Hasha
     return ids, bits_of(FIRST + len(numbers))
 
 
-def numbered_bytes(text: bytes, end: str, left_out: Sequence[str]) -> Numbered:
+def number_bytes(text: bytes, end: str, left_out: Sequence[str]) -> TokenIds:
     """Number the words of an ASCII text, which end at spaces, without creating a string for each word.
 
     A word of up to eight letters is encoded by its bytes, a longer one by a table.
@@ -113,7 +113,7 @@ def numbered_bytes(text: bytes, end: str, left_out: Sequence[str]) -> Numbered:
     opening = np.zeros_like(closing)
     opening[1:] = closing[:-1] + 1
     lengths = np.add.reduceat(is_word, opening, dtype=np.int64)
-    return Numbered(ids, bits, lengths)
+    return TokenIds(ids, bits, lengths)
 
 
 def _number_values(values: Ints) -> tuple[Ints, int]:
@@ -172,7 +172,7 @@ class Sequences(NamedTuple):
     target_lengths: Tensor
 
 
-def decoded(batch: Outputs, end: int | None) -> Sequences:
+def decode_sequences(batch: Outputs, end: int | None) -> Sequences:
     """Return the block of decoded sequences.
 
     Without an `end` token, prediction and target are read at the counted positions. With one, each stops
@@ -205,7 +205,7 @@ class SequenceBleuCounts(RowTotals):
 
     def columns(self, batch: Outputs) -> Tensor:
         """Count each row, some rows at a time, to bound the size of the table of positions."""
-        sequences = decoded(batch, self.params["end"])
+        sequences = decode_sequences(batch, self.params["end"])
         rows = max(1, _CELLS // max(1, sequences.preds.shape[1]) ** 2)
         parts = zip(*(torch.split(tensor, rows) for tensor in sequences), strict=True)
         return torch.cat([self._counts(Sequences(*part)) for part in parts])

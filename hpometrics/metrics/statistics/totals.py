@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..._redaction import excerpt
 from ...exceptions import MetricInputError
-from .._device import on_host, sent
+from .._device import on_host, send_to
 from ..batch import Outputs
 from .statistic import Reduction, Statistic
 
@@ -213,4 +213,4 @@ class SlotCounts(RowTotals):
             )
             for slots, right in zip(*states(batch), strict=True)
         ]
-        return sent(torch.from_numpy(np.array(counts, np.float64)), batch.target.device)
+        return send_to(torch.from_numpy(np.array(counts, np.float64)), batch.target.device)

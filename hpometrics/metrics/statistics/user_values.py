@@ -17,7 +17,7 @@ from ..batch import Outputs
 from ..features import OutputFeature, Ranking
 from ..retrieval.ranking_batch import RankingBatch
 from .cutoffs import FormulaMeans, rankings_in
-from .statistic import Kept, Reduction, Statistic, Taken
+from .statistic import Kept, NamedTensors, Reduction, Statistic
 
 Measure = Callable[[RankingBatch, tuple[int, ...]], Tensor | tuple[Tensor, Tensor]]
 _ROWS = ("users", "values", "weights")
@@ -178,7 +178,7 @@ def popularity_of_users(output: OutputFeature) -> dict[str, UserFacts]:
     return {"popularity": UserFacts("popularity of what is relevant to users", _popularity)}
 
 
-def _popularity(batch: Outputs) -> Taken:
+def _popularity(batch: Outputs) -> NamedTensors:
     rankings = rankings_in(batch)
     means = torch.full((len(rankings),), torch.nan, device=rankings.target.device)
     if rankings.numbered:
@@ -230,7 +230,7 @@ class UserValues(UserMeans):
         super().reset()
         self._rows.reset()
 
-    def state(self) -> Taken:
+    def state(self) -> NamedTensors:
         """Return a copy of sums and rows by name."""
         return {**super().state(), **self._rows.state()}
 
@@ -257,7 +257,7 @@ class UserValues(UserMeans):
         super().to(device)
         self._rows.to(device)
 
-    def _row_tensors(self, batch: Outputs) -> Taken:
+    def _row_tensors(self, batch: Outputs) -> NamedTensors:
         rankings = rankings_in(batch)
         measured = self._measured(rankings)
         return {
@@ -281,7 +281,7 @@ def means_of_users(
     return {"users": UserMeans(owner, measure, cutoffs, of_lists=of_lists), **popularity_of_users(output)}
 
 
-def _average_rows(rows: Taken) -> tuple[Tensor, Tensor]:
+def _average_rows(rows: NamedTensors) -> tuple[Tensor, Tensor]:
     """Return each user once, with the mean of the values of its rows."""
     users, place = torch.unique(rows["users"], return_inverse=True)
     values = rows["values"].double()

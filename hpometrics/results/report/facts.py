@@ -16,12 +16,12 @@ from ...direction import ARROWS
 from ...exceptions import ConfigError, NoFiniteValueError
 from ...records.trial_record import TrialRecord, TrialState
 from ...selection.selection import Best, best_by, ranked_by
-from ...selection.significance import Verdict
+from ...selection.significance import Significance
 from ..best import MetricPick, picks_by_metric, record_of
 from ..leaderboard import optimal_params, optimal_values, ranked_rows, word
 from ..manifest import Resolved
 from ..run_directory import RunDirectory
-from ..significance import kept_verdict, verdict_lines
+from ..significance import stored_verdict, verdict_lines
 
 _ORIGINS = {
     "registry": "The direction is the metric's own, as the registry has it.",
@@ -71,7 +71,7 @@ class Report:
     records: Sequence[TrialRecord]
     best: Best | None
     no_best: str = ""
-    verdict: Verdict | None = None
+    verdict: Significance | None = None
 
     @classmethod
     def of(cls, directory: Path) -> Self:
@@ -87,7 +87,7 @@ class Report:
             best = best_by(records, resolved.optimized, resolved.pick)
         except (NoFiniteValueError, ConfigError) as err:
             return cls(directory, resolved, records, None, str(err))
-        return cls(directory, resolved, records, best, verdict=kept_verdict(home, records, resolved))
+        return cls(directory, resolved, records, best, verdict=stored_verdict(home, records, resolved))
 
     @property
     def summary(self) -> str:

@@ -14,7 +14,7 @@ from ...backends.optuna.samplers import set_excesses
 from ...config.document import Document
 from ...config.space_section import LIST, read_space
 from ...config.validate import read_config
-from ...config.yaml_writer import exact
+from ...config.yaml_writer import format_exact
 from ...direction import Objective
 from ...exceptions import SpaceError
 from ...records.trial_record import TrialRecord, TrialState
@@ -86,7 +86,8 @@ def _trial(record: TrialRecord | None, metrics: Sequence[str], space: Space | No
     trial = create_trial(
         values=scores,
         params={
-            name: exact(value) if name in choices else value for name, value in params_trial.params.items()
+            name: format_exact(value) if name in choices else value
+            for name, value in params_trial.params.items()
         },
         distributions=distributions,
     )
@@ -100,7 +101,7 @@ def _by_name(distribution: BaseDistribution) -> BaseDistribution:
         return distribution
     if all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in distribution.choices):
         return distribution
-    return CategoricalDistribution([exact(one) for one in distribution.choices])
+    return CategoricalDistribution([format_exact(one) for one in distribution.choices])
 
 
 def _with_params(record: TrialRecord, space: Space | None) -> FixedTrial:

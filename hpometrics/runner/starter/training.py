@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hpometrics import Binary, Run, engine
+from ... import Binary, Run, engine
 
 
 def points(count: int, seed: int) -> tuple[Tensor, Tensor]:

@@ -19,7 +19,7 @@ from hpometrics.exceptions import MetricInputError, StateError
 from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.catalogue.torchmetrics import ROWS, Reference
 from hpometrics.metrics.catalogue.torchmetrics._data import draw_of
-from hpometrics.metrics.catalogue.torchmetrics._packing import Given
+from hpometrics.metrics.catalogue.torchmetrics._packing import MetricInputs
 from hpometrics.metrics.features import FEATURES
 from hpometrics.metrics.metric import LudwigMetric, MeanMetric, Metric
 from hpometrics.testing import OUTPUTS, draw
@@ -86,13 +86,13 @@ def _example(key: str, kind: Any) -> Any:
     return REQUIRED.get(key, REQUIRED[kind]) if isinstance(kind, type) else kind
 
 
-def given_to(row: Any, feature: str) -> Given:
+def given_to(row: Any, feature: str) -> MetricInputs:
     """A batch as the class of a row reads it."""
     output = OUTPUTS.get(feature) or FEATURES[feature]()
     make = draw_of(row) or (lambda output, rows, noise, random: draw(output, rows, noise, 0))
     batch = Outputs(output, **make(output, 30, 0.3, torch.Generator().manual_seed(0)))
     samples = {"samples": torch.randn(30, 5, generator=torch.Generator().manual_seed(1))}
-    return Given(batch[row.inputs], batch.answer, {**samples, **batch.extras})
+    return MetricInputs(batch[row.inputs], batch.answer, {**samples, **batch.extras})
 
 
 @pytest.mark.parametrize("ours_first", [False, True])

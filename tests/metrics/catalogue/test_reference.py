@@ -24,7 +24,7 @@ from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.catalogue import torchmetrics as reference
 from hpometrics.metrics.catalogue.torchmetrics import FACADES, ROWS, UNLISTED, Reference, class_of
 from hpometrics.metrics.catalogue.torchmetrics._data import draw_of
-from hpometrics.metrics.catalogue.torchmetrics._packing import Given
+from hpometrics.metrics.catalogue.torchmetrics._packing import MetricInputs
 from hpometrics.metrics.catalogue.torchmetrics.images import check_range
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import FEATURES, Image, Mask
@@ -531,7 +531,7 @@ def test_what_overshoots_is_cut_before_it_becomes_bytes(name):
             seen.append((pictures * 255).byte())
 
     bright = torch.full((1, 3, 4, 4), 1.02)
-    row.feed(Seen(), Given(bright, bright, {}))
+    row.feed(Seen(), MetricInputs(bright, bright, {}))
     assert all((pictures == 255).all() for pictures in seen) and seen
 
 

@@ -12,7 +12,7 @@ from torchmetrics.functional.text.eed import _eed_function, _preprocess_en
 from hpometrics.metrics.features import Text
 from hpometrics.metrics.registry.names import MetricName
 from hpometrics.metrics.registry.register import get_metric
-from hpometrics.metrics.statistics.edits import aligned, common_length, edit_distance, extended_edits
+from hpometrics.metrics.statistics.edits import align, common_length, edit_distance, extended_edits
 
 
 def table(first: str, second: str) -> tuple[int, int]:
@@ -37,7 +37,7 @@ def test_by_tables(longest):
     sides = [[torch.tensor([ord(c) for c in pair[side]]).long() for pair in pairs] for side in (0, 1)]
     padded = [torch.nn.utils.rnn.pad_sequence(side, batch_first=True) for side in sides]
     lengths = [torch.tensor([len(row) for row in side]) for side in sides]
-    edits, hits = aligned(padded[0], lengths[0], padded[1], lengths[1])
+    edits, hits = align(padded[0], lengths[0], padded[1], lengths[1])
     assert edits.tolist() == [edits for edits, _ in expected]
     assert all(0 <= hit <= common for hit, (_, common) in zip(hits.tolist(), expected, strict=True))
 
@@ -46,7 +46,7 @@ def test_the_most_hits_of_the_fewest_edits():
     """`ab` becomes `ba` by two substitutions or around a hit: the hit counts."""
     ids = torch.tensor([[1, 2]]), torch.tensor([[2, 1]])
     two = torch.tensor([2])
-    assert [x.item() for x in aligned(ids[0], two, ids[1], two)] == [2, 1]
+    assert [x.item() for x in align(ids[0], two, ids[1], two)] == [2, 1]
 
 
 COSTS = [

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hpometrics.metrics.statistics import token_ids
-from hpometrics.metrics.statistics.token_ids import FIRST, numbered_bytes, numbered_running
+from hpometrics.metrics.statistics.token_ids import FIRST, number_bytes, number_running_words
 
 
 def first_places(ids: np.ndarray) -> list[int]:
@@ -32,7 +32,7 @@ def test_bytes_give_what_words_give(seed, bits, dense, monkeypatch):
         "x" * 9,
     ]
     text = " ".join([*rng.choices(words, k=800), "."])
-    short, long = numbered_bytes(text.encode(), ".", ["a"]), numbered_running(text.split(), ".", ["a"])
+    short, long = number_bytes(text.encode(), ".", ["a"]), number_running_words(text.split(), ".", ["a"])
     assert first_places(short.ids) == first_places(long.ids)
     assert short.lengths.tolist() == long.lengths.tolist()
     assert short.ids.min() >= FIRST and short.ids.max() < (1 << short.bits) - 1
@@ -41,7 +41,7 @@ def test_bytes_give_what_words_give(seed, bits, dense, monkeypatch):
 
 def test_empty_texts_are_filled():
     """With a number that no token has."""
-    filled = numbered_running(["x", ".", "."], ".", []).filled()
+    filled = number_running_words(["x", ".", "."], ".", []).filled()
     assert filled.lengths.tolist() == [1, 1]
     assert len(set(filled.ids.tolist())) == 2
 
@@ -49,6 +49,6 @@ def test_empty_texts_are_filled():
 @pytest.mark.parametrize("text", ["", ".", "a .", "a . . x ."])
 def test_texts_without_words_have_no_length(text):
     """From bytes as from words: no text at all, or one of which nothing is kept."""
-    found, wanted = numbered_bytes(text.encode(), ".", ["a"]), numbered_running(text.split(), ".", ["a"])
+    found, wanted = number_bytes(text.encode(), ".", ["a"]), number_running_words(text.split(), ".", ["a"])
     assert found.lengths.tolist() == wanted.lengths.tolist()
     assert len(found.ids) == len(wanted.ids)

@@ -13,7 +13,7 @@ from ...metric import Metric
 from ...registry.register import register_metric
 from ...statistics.calibration import BinnedCurve, ScoreHistogram, average_precision_of, roc_auc_of
 from ...statistics.scores import Scores
-from ...statistics.sorted_scores import Ranked, ranked_column
+from ...statistics.sorted_scores import RankedColumn, ranked_column
 from ...statistics.statistic import Statistic
 from .curves import ONE_CLASS, AveragedColumns, CurveAverage, check_class, column_of, column_weights
 
@@ -37,7 +37,7 @@ class Curve(Metric):
         check_class(self, self.class_)
         return {"scores": Scores()}
 
-    def of_column(self, column: Ranked, thresholds: Tensor) -> Tensor:
+    def of_column(self, column: RankedColumn, thresholds: Tensor) -> Tensor:
         """Return the curve of a column with positive and negative rows; its first threshold is infinite."""
         raise NotImplementedError(f"{type(self).__name__} needs of_column(column, thresholds)")
 
@@ -80,7 +80,7 @@ class RocCurve(Curve):
         super().__init__()
         self.drop_intermediate = drop_intermediate
 
-    def of_column(self, column: Ranked, thresholds: Tensor) -> Tensor:
+    def of_column(self, column: RankedColumn, thresholds: Tensor) -> Tensor:
         """Return the corners of the curve, or all points."""
         fpr, tpr = column.rates
         if not self.drop_intermediate:
@@ -135,7 +135,7 @@ class PrecisionRecallCurve(Curve):
     [[0.6667, 0.5, 1.0, 1.0], [1.0, 0.5, 0.5, 0.0], [0.25, 0.5, 0.75, inf]]
     """
 
-    def of_column(self, column: Ranked, thresholds: Tensor) -> Tensor:
+    def of_column(self, column: RankedColumn, thresholds: Tensor) -> Tensor:
         """Return precision and recall at every score."""
         tp, fp = column.cuts
         precision = torch.where(tp + fp > 0, tp / (tp + fp), 1.0)
@@ -186,7 +186,7 @@ class DetCurve(Curve):
     [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5], [0.25, 0.5, 0.75]]
     """
 
-    def of_column(self, column: Ranked, thresholds: Tensor) -> Tensor:
+    def of_column(self, column: RankedColumn, thresholds: Tensor) -> Tensor:
         """Return the points between both ends."""
         fpr, tpr = column.rates
         first = int((fpr == 0).nonzero()[-1])

@@ -14,7 +14,7 @@ from ...metric import Metric
 from ...registry.register import register_metric
 from ...statistics.areas import area_over_log, area_up_to, areas_of_pairs, curves_of, pooled_curve
 from ...statistics.scores import Scores
-from ...statistics.sorted_scores import Ranked, ranked_column, ranked_pooled
+from ...statistics.sorted_scores import RankedColumn, ranked_column, ranked_pooled
 from ...statistics.statistic import Statistic
 from ._base import averages
 
@@ -119,7 +119,7 @@ class ColumnMetric(AveragedColumns):
         check_class(self, self.class_)
         return {"scores": Scores()}
 
-    def of_column(self, column: Ranked) -> Tensor | float:
+    def of_column(self, column: RankedColumn) -> Tensor | float:
         """Return the value of one column that has positive and negative rows."""
         raise NotImplementedError(f"{type(self).__name__} needs of_column(column)")
 
@@ -136,7 +136,7 @@ class ColumnMetric(AveragedColumns):
             self._value_and_positives(ranked_pooled(self.statistic(Scores)))[0], dtype=torch.float64
         )
 
-    def _value_and_positives(self, column: Ranked) -> tuple[float, float]:
+    def _value_and_positives(self, column: RankedColumn) -> tuple[float, float]:
         value = float(self.of_column(column)) if column.has_both else float("nan")
         return value, float(column.positives)
 
@@ -199,7 +199,7 @@ class RocAuc(ColumnMetric):
             return super().of_pooled()
         return pooled_curve(self.statistic(Scores)).roc_auc
 
-    def of_column(self, column: Ranked) -> Tensor:
+    def of_column(self, column: RankedColumn) -> Tensor:
         """Return the partial area, standardized."""
         most = self.max_fpr or 1.0
         least_area, most_area = most**2 / 2, most
@@ -329,6 +329,6 @@ class LogAuc(ColumnMetric):
         self.min_fpr = min_fpr
         self.max_fpr = max_fpr
 
-    def of_column(self, column: Ranked) -> Tensor:
+    def of_column(self, column: RankedColumn) -> Tensor:
         """Return the area by trapezoids over the logarithm."""
         return area_over_log(column, self.min_fpr, self.max_fpr)

@@ -10,7 +10,7 @@ from ....direction import MAXIMIZE, MINIMIZE
 from ....exceptions import MetricNameError
 from ...features import BINARY, CATEGORY, SET
 from ...registry.register import register_metric
-from ...statistics.sorted_scores import Ranked
+from ...statistics.sorted_scores import RankedColumn
 from .curves import ColumnMetric, CurveAverage
 
 
@@ -55,7 +55,7 @@ class RecallAtPrecision(OperatingPoint):
         super().__init__(average=average, class_=class_)
         self.precision = self._check_level(precision)
 
-    def of_column(self, column: Ranked) -> Tensor:
+    def of_column(self, column: RankedColumn) -> Tensor:
         """Return the largest recall where the precision suffices."""
         sufficient = column.tp / (column.tp + column.fp) >= self.precision
         return (column.tp * sufficient).amax() / column.positives
@@ -86,7 +86,7 @@ class PrecisionAtRecall(OperatingPoint):
         super().__init__(average=average, class_=class_)
         self.recall = self._check_level(recall)
 
-    def of_column(self, column: Ranked) -> Tensor:
+    def of_column(self, column: RankedColumn) -> Tensor:
         """Return the largest precision where the recall suffices."""
         sufficient = column.tp / column.positives >= self.recall
         return (column.tp / (column.tp + column.fp))[sufficient].amax()
@@ -120,7 +120,7 @@ class SensitivityAtSpecificity(OperatingPoint):
         super().__init__(average=average, class_=class_)
         self.specificity = self._check_level(specificity)
 
-    def of_column(self, column: Ranked) -> Tensor:
+    def of_column(self, column: RankedColumn) -> Tensor:
         """Return the largest sensitivity where the specificity suffices."""
         tp, fp = column.cuts
         sufficient = (column.negatives - fp) / column.negatives >= self.specificity
@@ -155,7 +155,7 @@ class SpecificityAtSensitivity(OperatingPoint):
         super().__init__(average=average, class_=class_)
         self.sensitivity = self._check_level(sensitivity)
 
-    def of_column(self, column: Ranked) -> Tensor:
+    def of_column(self, column: RankedColumn) -> Tensor:
         """Return the largest specificity where the sensitivity suffices."""
         tp, fp = column.cuts
         sufficient = tp / column.positives >= self.sensitivity
@@ -191,7 +191,7 @@ class FalsePositiveRate(OperatingPoint):
         super().__init__(average=average, class_=class_)
         self.tpr = self._check_level(tpr)
 
-    def of_column(self, column: Ranked) -> Tensor:
+    def of_column(self, column: RankedColumn) -> Tensor:
         """Return the least false positive rate where the true positive rate suffices."""
         tp, fp = column.cuts
         return fp[tp / column.positives >= self.tpr].amin() / column.negatives
@@ -216,7 +216,7 @@ class EqualErrorRate(ColumnMetric):
 
     objective = MINIMIZE
 
-    def of_column(self, column: Ranked) -> Tensor:
+    def of_column(self, column: RankedColumn) -> Tensor:
         """Return the mean of both rates; they are compared undivided, so that equal ones are equal."""
         tp, fp = column.cuts
         alarms, misses = fp * column.positives, (column.positives - tp) * column.negatives

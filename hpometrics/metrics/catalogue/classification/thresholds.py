@@ -12,7 +12,7 @@ from ...features import BINARY, CATEGORY, SET
 from ...registry.register import register_metric
 from ...statistics.areas import CRITERIA, Criterion, best_cut, curves_of, pooled_curve, probability_between
 from ...statistics.scores import Scores
-from ...statistics.sorted_scores import Ranked, ranked_column
+from ...statistics.sorted_scores import RankedColumn, ranked_column
 from ...statistics.statistic import Statistic
 from ._base import averages, check_beta
 from .curves import ONE_CLASS, AveragedColumns, ColumnMetric, CurveAverage
@@ -35,7 +35,7 @@ class MaximumOverThresholds(ColumnMetric):
     objective = MAXIMIZE
     criterion: Criterion
 
-    def of_column(self, column: Ranked) -> Tensor:
+    def of_column(self, column: RankedColumn) -> Tensor:
         """Return the largest value of the criterion over every cut."""
         return CRITERIA[self.criterion](*column.cuts, self.beta_squared).amax()
 
@@ -311,7 +311,7 @@ class KolmogorovSmirnov(ColumnMetric):
 
     objective = MAXIMIZE
 
-    def of_column(self, column: Ranked) -> Tensor:
+    def of_column(self, column: RankedColumn) -> Tensor:
         """Return the largest gap of the rates over every cut."""
         fpr, tpr = column.rates
         return (tpr - fpr).abs().amax()

@@ -16,7 +16,7 @@ from ...metric import MeanMetric
 from ...registry.register import register_metric
 from ...statistics.errors import columns
 from ...statistics.totals import WeightedMean
-from .._data import Batch, drifted, normal, shape_of, uniform
+from .._data import Batch, draw_drifted, normal, shape_of, uniform
 from ._extras import ExtraMean
 from .errors import REAL, ErrorMean
 from .robust import check_positive
@@ -203,7 +203,7 @@ class CRPS(ExtraMean):
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
         """Return eight samples that stray as far as the noise."""
-        batch = drifted(output, rows, noise, random)
+        batch = draw_drifted(output, rows, noise, random)
         strayed = (0.1 + noise) * normal((*shape_of(output, rows), 8), random)
         return {**batch, "samples": batch["predictions"].unsqueeze(-1) + strayed}
 
@@ -214,7 +214,7 @@ class GaussianMean(ExtraMean):
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
         """Return Gaussians of a small spread around predictions that stray as far as the noise."""
-        batch = drifted(output, rows, noise, random)
+        batch = draw_drifted(output, rows, noise, random)
         return {**batch, "scale": torch.full_like(batch["target"], 0.5)}
 
     def check_scale(self, scale: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from ...statistics.errors import ERROR, TARGET, Errors, MaskedSquares, Measure, 
 from ...statistics.moments import Extremes, Moments
 from ...statistics.scores import Pooled, quantile
 from ...statistics.statistic import Statistic
-from .._data import Batch, drifted, uniform
+from .._data import Batch, draw_drifted, uniform
 
 REAL = [NUMBER, VECTOR, TIMESERIES]
 Multioutput = Literal["uniform", "pooled"]
@@ -178,7 +178,7 @@ class MedianAbsoluteError(Metric):
 
     objective = MINIMIZE
     inputs = PREDICTIONS
-    draw_batch = staticmethod(drifted)
+    draw_batch = staticmethod(draw_drifted)
 
     def statistics(self) -> dict[str, Statistic]:
         """Return the stored rows."""
@@ -211,7 +211,7 @@ class MaxError(Metric):
 
     objective = MINIMIZE
     inputs = PREDICTIONS
-    draw_batch = staticmethod(drifted)
+    draw_batch = staticmethod(draw_drifted)
 
     def statistics(self) -> dict[str, Statistic]:
         """Return the extreme errors per column."""
@@ -228,7 +228,7 @@ class MeanError(Metric):
     """Base class of functions of the mean error, measured from a first row to keep digits."""
 
     inputs = PREDICTIONS
-    draw_batch = staticmethod(drifted)
+    draw_batch = staticmethod(draw_drifted)
 
     def statistics(self) -> dict[str, Statistic]:
         """Return the moments per column."""
@@ -345,5 +345,5 @@ class UnsupervisedLoss(Metric):
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
         """Return batches with half of the columns masked; their error grows with the noise."""
-        batch = drifted(output, rows, noise, random)
+        batch = draw_drifted(output, rows, noise, random)
         return {**batch, "mask": (uniform(tuple(batch["target"].shape), random) < 0.5).long()}

@@ -16,7 +16,7 @@ from ...features import FEATURES, LOGITS, PREDICTIONS, RANKING, SEQUENCE, TEXT, 
 from ...metric import MeanMetric
 from ...registry.register import register_metric
 from ...statistics.errors import columns
-from .._data import Batch, drifted, shape_of, uniform
+from .._data import Batch, draw_drifted, shape_of, uniform
 from .errors import REAL, ErrorMean
 from .robust import check_positive
 
@@ -147,7 +147,7 @@ class PoissonNLL(ErrorMean):
 
     objective = MINIMIZE
     regroups = False
-    draw_batch = staticmethod(drifted)
+    draw_batch = staticmethod(draw_drifted)
 
     def __init__(self, *, log_input: bool = False, full: bool = False, eps: float = 1e-8) -> None:
         super().__init__()

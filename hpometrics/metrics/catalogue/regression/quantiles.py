@@ -14,7 +14,7 @@ from ...metric import Metric
 from ...registry.register import register_metric
 from ...statistics.scores import Pooled, quantile
 from ...statistics.statistic import Statistic
-from .._data import Batch, drifted, normal, shape_of, uniform
+from .._data import Batch, draw_drifted, normal, shape_of, uniform
 from ._extras import ExtraMean, read_extra
 from .errors import REAL, ErrorMean
 
@@ -165,7 +165,7 @@ class MeanPinball(ExtraMean):
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
         """Return nine quantiles that stray as far as the noise."""
-        batch = drifted(output, rows, noise, random)
+        batch = draw_drifted(output, rows, noise, random)
         shape = (*shape_of(output, rows), 9)
         strayed = (0.1 + noise) * normal(shape, random).sort(-1).values
         return {**batch, "quantiles": batch["predictions"].unsqueeze(-1) + strayed}

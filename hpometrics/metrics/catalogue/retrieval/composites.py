@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ....direction import MAXIMIZE, MINIMIZE
 from ....exceptions import MetricNameError
-from ..._device import sent
+from ..._device import send_to
 from ...features import RANKING
 from ...registry.lookup import find_metric
 from ...registry.names import MetricName, split_names
@@ -56,7 +56,7 @@ class Composite(ListMetric):
 
 def _per_part(numbers: Sequence[float], values: Tensor) -> Tensor:
     """Return a tensor of a number for each part, to be combined with values (parts, users, cut-offs)."""
-    return sent(torch.tensor(numbers, dtype=values.dtype), values.device).view(-1, 1, 1)
+    return send_to(torch.tensor(numbers, dtype=values.dtype), values.device).view(-1, 1, 1)
 
 
 def _part(name: str, k: int) -> ListMetric:

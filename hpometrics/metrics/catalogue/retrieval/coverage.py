@@ -20,7 +20,7 @@ from ...retrieval.lists import Cut, Lists
 from ...retrieval.ranking_batch import RankingBatch
 from ...statistics.item_counts import ItemCounts
 from ...statistics.statistic import Statistic
-from .._data import narrowed, shortened
+from .._data import draw_narrowed, draw_shortened
 
 _TILE = 2**20  # numbers at a time
 _EMPTY = "every list is empty: nothing was recommended"
@@ -29,7 +29,7 @@ _EMPTY = "every list is empty: nothing was recommended"
 class _OfCounts(TopKMetric):
     """A metric that is a function of how often each item of the catalogue is recommended."""
 
-    draw_batch = staticmethod(narrowed)
+    draw_batch = staticmethod(draw_narrowed)
     prepare = Metric.prepare  # the counts ask for lists of k items themselves
 
     def statistics(self) -> dict[str, Statistic]:
@@ -191,7 +191,7 @@ class UserCoverage(ListMetric):
     objective = MAXIMIZE
     family = "coverage"
     of_lists = True
-    draw_batch = staticmethod(shortened)
+    draw_batch = staticmethod(draw_shortened)
 
     def values(self, cut: Cut) -> Tensor:
         """Look for one item."""
@@ -223,7 +223,7 @@ class UserCoverageAtN(ListMetric):
     of_lists = True
     every_user = True
     void = "no user counts"
-    draw_batch = staticmethod(shortened)
+    draw_batch = staticmethod(draw_shortened)
 
     def values(self, cut: Cut) -> Tensor:
         """Look for k items."""
@@ -251,7 +251,7 @@ class NumRetrieved(ListMetric):
 
     objective = MAXIMIZE
     family = "coverage"
-    draw_batch = staticmethod(shortened)
+    draw_batch = staticmethod(draw_shortened)
 
     def __init__(self, k: int | None = None, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
@@ -331,7 +331,7 @@ class IntraListDiversity(ListMetric):
     family = "diversity"
     every_user = True
     void = "no list has two items"
-    draw_batch = staticmethod(narrowed)
+    draw_batch = staticmethod(draw_narrowed)
 
     def values_in(self, batch: RankingBatch, cut: Cut) -> Tensor:
         """Divide by the number of pairs."""

@@ -15,7 +15,7 @@ from ...retrieval.base import BaseMetric, TopKMetric
 from ...retrieval.side_data import SideData
 from ...statistics.item_counts import GroupPairs
 from ...statistics.statistic import Statistic
-from .._data import as_catalogue, as_training
+from .._data import draw_as_catalogue, draw_as_training
 
 Of = Literal["bs", "br", "bd"]
 
@@ -144,7 +144,7 @@ class ListBias(_ListedBias):
 
     objective = MINIMIZE
     of = "br"
-    draw_batch = staticmethod(as_catalogue)
+    draw_batch = staticmethod(draw_as_catalogue)
 
 
 @register_metric("bias_disparity_bd", [RANKING], aliases=["BiasDisparityBD"])
@@ -172,7 +172,7 @@ class BiasDisparity(_ListedBias):
     objective = MINIMIZE
     of = "bd"
     best = 0.0
-    draw_batch = staticmethod(as_training)
+    draw_batch = staticmethod(draw_as_training)
 
 
 @register_metric("bias_disparity_table", [RANKING])

@@ -19,7 +19,7 @@ from ...statistics.cutoffs import rankings_in
 from ...statistics.item_counts import ItemCounts, ItemMeans, ItemTotals
 from ...statistics.statistic import Statistic
 from ...statistics.user_values import GroupMeans
-from .._data import pushed_items, pushed_users
+from .._data import draw_pushed_items, draw_pushed_users
 from .gain import Gain, RankingNDCG, gains
 
 TOO_FEW = "fewer than two groups of {} to compare"
@@ -128,7 +128,7 @@ class ItemGap(TopKMetric):
     """A metric of how far apart groups of items are, each the mean of its items' own means over lists."""
 
     family = "fairness"
-    draw_batch = staticmethod(pushed_items)
+    draw_batch = staticmethod(draw_pushed_items)
 
     def statistics(self) -> dict[str, Statistic]:
         """Keep the mean of each item."""
@@ -291,7 +291,7 @@ class UserMADRating(UserGap):
     """
 
     objective = MINIMIZE
-    draw_batch = staticmethod(pushed_users)
+    draw_batch = staticmethod(draw_pushed_users)
 
     def values(self, cut: Cut) -> Tensor:
         """Average the scores of each list."""

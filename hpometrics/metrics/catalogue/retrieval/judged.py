@@ -12,7 +12,7 @@ from ....direction import MAXIMIZE
 from ...retrieval.lists import Cut, Lists
 from ...retrieval.ranking_batch import RankingBatch
 from ...retrieval.relevance import SparseRelevance
-from .._data import shortened
+from .._data import draw_shortened
 from ._base import RowMetric, list_metric
 
 _EPSILON = 1e-5  # of a judgment, which keeps a share of no judgments from being 0 / 0; trec_eval's
@@ -122,7 +122,7 @@ _ENTRIES = f"{_ROW}target=[{{0: 0.0, 2: 1.0}}]"
 _SHORT = "torch.tensor([[0.9, 0.5, -torch.inf]]), torch.tensor"
 _BUCKLEY, _RIJSBERGEN = "Buckley & Voorhees 2004, SIGIR", "van Rijsbergen 1979, Information Retrieval"
 _AS_ZERO = 'trec_eval counts users without a relevant item as 0, as `Ranking(empty="neg")`.'
-_SETS: dict[str, Any] = {"family": "sets", "draw_batch": staticmethod(shortened)}
+_SETS: dict[str, Any] = {"family": "sets", "draw_batch": staticmethod(draw_shortened)}
 
 JUDGED = (
     list_metric(JudgedMetric, "bpref", "BinaryPreference",

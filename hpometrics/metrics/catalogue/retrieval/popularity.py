@@ -18,7 +18,7 @@ from ...retrieval.ranking_batch import RankingBatch
 from ...retrieval.side_data import (
     SideData,
     at_least_one,
-    expected,
+    expectedness,
     long_tail,
     popularity,
     rarest,
@@ -27,7 +27,7 @@ from ...retrieval.side_data import (
 from ...statistics.cutoffs import rankings_in
 from ...statistics.item_counts import ItemCounts, ItemTotals
 from ...statistics.statistic import Statistic
-from .._data import biased
+from .._data import draw_biased
 from .gain import gains
 
 Relevance = Literal["binary", "discounted"]
@@ -185,7 +185,7 @@ class Serendipity(ListMetric):
         """Compare what the model expects with what popularity expects."""
         lists, items = cut.lists, batch.num_items
         sure = (items + 1 - lists.places) / items
-        gap = (sure - lists.of_items(expected(batch.side, items))).clamp(min=0)
+        gap = (sure - lists.of_items(expectedness(batch.side, items))).clamp(min=0)
         return cut.sum(gap * lists.hits) / cut.k
 
 
@@ -351,7 +351,7 @@ class _HeadAndTail(_OfTail, TopKMetric):
     """The spread of a rate between head and tail: the deviation of the two rates over their mean."""
 
     objective = MINIMIZE
-    draw_batch = staticmethod(biased)
+    draw_batch = staticmethod(draw_biased)
 
     def require(self, batch: Outputs) -> None:
         """Check that popularity is known before anything is counted."""

@@ -16,7 +16,7 @@ from ...batch import Outputs
 from ...features import PREDICTIONS, TEXT, OutputFeature
 from ...metric import Metric
 from ...registry.register import register_metric
-from ...statistics.edits import aligned, edit_distance, extended_edits
+from ...statistics.edits import align, edit_distance, extended_edits
 from ...statistics.statistic import Statistic
 from ...statistics.text_counts import Words, words
 from ...statistics.totals import RowTotals
@@ -57,7 +57,7 @@ class AlignedCounts(RowTotals):
         numbers: dict[str, int] = {}
         first, first_lengths = _padded(texts.predictions, numbers)
         second, second_lengths = _padded(right, numbers)
-        edits, hits = aligned(first, first_lengths, second, second_lengths)
+        edits, hits = align(first, first_lengths, second, second_lengths)
         return per_row(torch.stack([edits, hits, first_lengths, second_lengths], 1).numpy(), batch)
 
 

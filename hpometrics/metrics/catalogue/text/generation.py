@@ -13,16 +13,16 @@ from ...batch import Outputs
 from ...features import PREDICTIONS, SEQUENCE, TEXT
 from ...metric import MeanMetric, Metric
 from ...registry.register import register_metric
-from ...statistics.edits import aligned
+from ...statistics.edits import align
 from ...statistics.statistic import Statistic
-from ...statistics.token_ids import SequenceBleuCounts, decoded
+from ...statistics.token_ids import SequenceBleuCounts, decode_sequences
 from ...statistics.totals import RowTotals
 from .bleu import ORDERS, brevity
 
 
 def sequence_edits(batch: Outputs, end: int | None) -> Tensor:
     """Return the block of edits between each decoded prediction and its target, (N,)."""
-    return batch.block(f"sequence edits {end}", lambda b: aligned(*decoded(b, end))[0])
+    return batch.block(f"sequence edits {end}", lambda b: align(*decode_sequences(b, end))[0])
 
 
 class SequenceEditCounts(RowTotals):
@@ -34,7 +34,9 @@ class SequenceEditCounts(RowTotals):
     def columns(self, batch: Outputs) -> Tensor:
         """Return the counts of each row."""
         end = self.params["end"]
-        return torch.stack([sequence_edits(batch, end), decoded(batch, end).target_lengths], 1).double()
+        return torch.stack(
+            [sequence_edits(batch, end), decode_sequences(batch, end).target_lengths], 1
+        ).double()
 
 
 @register_metric("edit_distance", [SEQUENCE])
@@ -194,4 +196,4 @@ class GeneratedTokens(MeanMetric):
 
     def measure(self, batch: Outputs) -> Tensor:
         """Return the length of each sequence."""
-        return decoded(batch, self.end).preds_lengths.double()
+        return decode_sequences(batch, self.end).preds_lengths.double()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ....direction import MAXIMIZE
-from ..._device import sent
+from ..._device import send_to
 from ...batch import Outputs
 from ...features import PREDICTIONS, TEXT, OutputFeature
 from ...metric import MeanMetric
@@ -28,7 +28,7 @@ from ...statistics.text_counts import (
     squad_words,
     words,
 )
-from ...statistics.token_ids import Numbered, numbered_bytes, numbered_running
+from ...statistics.token_ids import TokenIds, number_bytes, number_running_words
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -79,7 +79,7 @@ def draw_texts(rows: int, noise: float, random: torch.Generator) -> dict[str, An
 
 def per_row(values: NDArray[Any], batch: Outputs) -> Tensor:
     """Return values of rows as a tensor on the device of the batch's target."""
-    return sent(torch.from_numpy(values.astype(np.float64)), batch.target.device)
+    return send_to(torch.from_numpy(values.astype(np.float64)), batch.target.device)
 
 
 def ngram_matches(batch: Outputs, name: str, tokenizer: Tokenizer) -> NgramMatches:
@@ -93,14 +93,14 @@ def ngram_matches(batch: Outputs, name: str, tokenizer: Tokenizer) -> NgramMatch
     return batch.block(f"n-grams {name}", make)
 
 
-def numbers(batch: Outputs) -> Numbered:
+def numbers(batch: Outputs) -> TokenIds:
     """Return the block of the normalized words of all predictions, then of all references, as numbers."""
 
-    def make(batch: Outputs) -> Numbered:
+    def make(batch: Outputs) -> TokenIds:
         text = closed_predictions(batch) + closed_references(batch)
         if is_plain(text):
-            return numbered_bytes(text, END, ARTICLES)
-        return numbered_running(running_words(text), END, ARTICLES)
+            return number_bytes(text, END, ARTICLES)
+        return number_running_words(running_words(text), END, ARTICLES)
 
     return batch.block("numbers", make)
 

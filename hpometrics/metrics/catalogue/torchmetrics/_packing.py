@@ -21,7 +21,7 @@ from ...features import TEXT, InputType
 Packed = dict[str, Tensor]
 
 
-class Given(NamedTuple):
+class MetricInputs(NamedTuple):
     """The inputs of a metric: model output, target and extras, for one batch or for all."""
 
     preds: Any
@@ -29,12 +29,12 @@ class Given(NamedTuple):
     extras: Mapping[str, Any]
 
 
-def given_by(batch: Outputs, inputs: InputType, extras: Sequence[str]) -> Given:
+def read_inputs(batch: Outputs, inputs: InputType, extras: Sequence[str]) -> MetricInputs:
     """Return the inputs of a batch; for a text output passed as texts, the texts and their references."""
     values = {name: _plain(batch.extras[name]) for name in extras if name in batch.extras}
     if batch.feature.type == TEXT and inputs is InputType.PREDICTIONS:
-        return Given(batch.texts, batch.references, values)
-    return Given(batch[inputs], batch.answer, values)
+        return MetricInputs(batch.texts, batch.references, values)
+    return MetricInputs(batch[inputs], batch.answer, values)
 
 
 def _plain(value: Any) -> Any:
@@ -46,7 +46,7 @@ def _is_records(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and len(value) > 0 and isinstance(value[0], (str, tuple, dict))
 
 
-def pack(inputs: Given) -> Packed:
+def pack(inputs: MetricInputs) -> Packed:
     """Return the inputs as tensors, which are copies.
 
     Raises:
@@ -60,7 +60,7 @@ def pack(inputs: Given) -> Packed:
     return packed
 
 
-def unpack(packed: Packed) -> Given:
+def unpack(packed: Packed) -> MetricInputs:
     """Return the inputs that `pack` packed."""
     roles: dict[str, dict[str, Tensor]] = {}
     for name, tensor in packed.items():
@@ -70,7 +70,7 @@ def unpack(packed: Packed) -> Given:
     extras = {
         role.removeprefix("extra "): value for role, value in values.items() if role.startswith("extra ")
     }
-    return Given(values["preds"], values["target"], extras)
+    return MetricInputs(values["preds"], values["target"], extras)
 
 
 def _pack_value(role: str, value: Any) -> Packed:

@@ -27,10 +27,10 @@ from ...features import (
     TEXT,
     InputType,
 )
-from ._packing import Given
+from ._packing import MetricInputs
 
-Feed = Callable[[torchmetrics.Metric, Given], None]
-Void = Callable[[Given, Mapping[str, Any]], str | None]
+Feed = Callable[[torchmetrics.Metric, MetricInputs], None]
+Void = Callable[[MetricInputs, Mapping[str, Any]], str | None]
 Make = Callable[[type, dict[str, Any]], torchmetrics.Metric]
 
 SHAPES: Mapping[str, str] = {
@@ -50,28 +50,28 @@ SHAPES: Mapping[str, str] = {
 _PREFIXES = {BINARY: "Binary", CATEGORY: "Multiclass", SET: "Multilabel"}
 
 
-def pair(inner: torchmetrics.Metric, inputs: Given) -> None:
+def pair(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     """Update with predictions and target."""
     inner.update(inputs.preds, inputs.target)
 
 
-def row_by_row(inner: torchmetrics.Metric, inputs: Given) -> None:
+def row_by_row(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     """Update row by row, so that a class that sums the rows of a batch in float32 does not."""
     for preds, target in zip(inputs.preds, inputs.target, strict=True):
         inner.update(preds[None], target[None])
 
 
-def target_first(inner: torchmetrics.Metric, inputs: Given) -> None:
+def target_first(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     """Update with the target before the predictions."""
     inner.update(inputs.target, inputs.preds)
 
 
-def predictions_only(inner: torchmetrics.Metric, inputs: Given) -> None:
+def predictions_only(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     """Update with the predictions alone, without a target."""
     inner.update(inputs.preds)
 
 
-def unit_predictions_only(inner: torchmetrics.Metric, inputs: Given) -> None:
+def unit_predictions_only(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     """Update with the predictions alone, clamped to [0, 1] as a file would store them."""
     inner.update(inputs.preds.clamp(0, 1))
 

@@ -20,9 +20,9 @@ from ..._device import number, runs_ahead
 from ...batch import Outputs
 from ...features import CATEGORY, CLUSTERS, IMAGE, MASK, OutputFeature
 from ...metric import Metric
-from ...statistics.statistic import SUM, Kept, Statistic, Taken
+from ...statistics.statistic import SUM, Kept, NamedTensors, Statistic
 from ..regression._extras import check_finite
-from ._packing import Given, given_by, pack, unpack
+from ._packing import MetricInputs, pack, read_inputs, unpack
 from ._row import Row
 from .images import check_range, range_rule
 
@@ -33,7 +33,7 @@ _MEANINGLESS = re.compile(r"meaningless|[Nn]o (positive|negative)")
 _FACTS = ("num_classes", "num_labels", "num_outputs")
 
 
-def read_states(inner: torchmetrics.Metric, wide: bool) -> Taken:
+def read_states(inner: torchmetrics.Metric, wide: bool) -> NamedTensors:
     """Return the sums as one float64 tensor and each list as one tensor, in float64 if `wide`."""
     sums = [getattr(inner, name).double().flatten() for name in _sums_in(inner)]
     lists = {
@@ -44,7 +44,7 @@ def read_states(inner: torchmetrics.Metric, wide: bool) -> Taken:
     return {**({_SUMS: torch.cat(sums)} if sums else {}), **tensors}
 
 
-def write_states(inner: torchmetrics.Metric, states: Taken) -> None:
+def write_states(inner: torchmetrics.Metric, states: NamedTensors) -> None:
     """Write the states that `read_states` returned, added up or concatenated, to an empty object."""
     for name, value in states.items():
         if name.startswith("list "):
@@ -177,13 +177,13 @@ class Reference(Metric):
         inner.reset()
         return inner
 
-    def _update_inner(self, inputs: Given, classes: int | None) -> torchmetrics.Metric:
+    def _update_inner(self, inputs: MetricInputs, classes: int | None) -> torchmetrics.Metric:
         """Return the object of the class after an update with the inputs."""
         inner = self._empty_inner(classes, _device_of(inputs))
         self.row.feed(inner, _cast(inputs, self.row.wide, self.row.reads_signals))
         return inner
 
-    def _inputs_of(self, batch: Outputs) -> Given:
+    def _inputs_of(self, batch: Outputs) -> MetricInputs:
         """Return the inputs that the class reads from a batch, checked."""
         missing = [name for name in self.row.extras if batch.extras.get(name) is None]
         if missing:
@@ -197,7 +197,7 @@ class Reference(Metric):
             raise MetricInputError(
                 f"{self.name} cannot leave out pixels; it is measured without ignore_index"
             )
-        inputs = given_by(batch, self.row.inputs, (*self.row.extras, *self.row.optional))
+        inputs = read_inputs(batch, self.row.inputs, (*self.row.extras, *self.row.optional))
         for name, value in (("predictions", inputs.preds), *inputs.extras.items()):
             if len(value) != len(batch):
                 raise MetricInputError(f"{self.name}: the target has {len(batch)} rows, {name} {len(value)}")
@@ -205,7 +205,7 @@ class Reference(Metric):
                 check_finite(self, name, value)
         return inputs
 
-    def _out_of_range(self, batch: Outputs) -> Taken:
+    def _out_of_range(self, batch: Outputs) -> NamedTensors:
         """Count the kinds of pictures of a batch that exceed the range; `compute` reads the count."""
         if batch.feature.type != IMAGE:
             return {}
@@ -230,12 +230,12 @@ class Reference(Metric):
         except _REFUSALS as err:
             raise MetricInputError(f"{self.name} refused the batch: {_first_line(err)}") from err
 
-    def _check_rows(self, batch: Outputs) -> Taken:
+    def _check_rows(self, batch: Outputs) -> NamedTensors:
         excess = self._out_of_range(batch)
         self._measure_batch(batch)
         return {**excess, f"{SUM}rows": number(len(batch), batch.target, torch.int64)}
 
-    def _states_of(self, batch: Outputs) -> Taken:
+    def _states_of(self, batch: Outputs) -> NamedTensors:
         excess = self._out_of_range(batch)
         inner = self._measure_batch(batch)
         classes = self._inner[0][0]
@@ -284,8 +284,8 @@ class _Rows:
     def __init__(self, row: Row) -> None:
         self.inputs, self.extras = row.inputs, (*row.extras, *row.optional)
 
-    def __call__(self, batch: Outputs) -> Taken:
-        return pack(given_by(batch, self.inputs, self.extras))
+    def __call__(self, batch: Outputs) -> NamedTensors:
+        return pack(read_inputs(batch, self.inputs, self.extras))
 
 
 def _mean(result: Tensor) -> Tensor:
@@ -314,25 +314,25 @@ def _num_classes(output: OutputFeature) -> int | None:
     return next((value for fact in facts if (value := getattr(output, fact, None)) is not None), None)
 
 
-def _num_columns(inputs: Given) -> int | None:
+def _num_columns(inputs: MetricInputs) -> int | None:
     """Return the number of columns of scores, labels or values."""
     preds = inputs.preds if isinstance(inputs.preds, Tensor) else None
     return preds.shape[1] if preds is not None and preds.ndim == 2 else None
 
 
-def _count_classes(inputs: Given, output: OutputFeature) -> int | None:
+def _count_classes(inputs: MetricInputs, output: OutputFeature) -> int | None:
     """Count the classes in the labels of a category, mask or clusters."""
     if output.type not in (CATEGORY, CLUSTERS, MASK):
         return None
     return int(max(inputs.preds.max(), inputs.target.max())) + 1
 
 
-def _device_of(inputs: Given) -> torch.device:
+def _device_of(inputs: MetricInputs) -> torch.device:
     tensor = next((x for x in (inputs.preds, inputs.target) if isinstance(x, Tensor)), None)
     return torch.device("cpu") if tensor is None else tensor.device
 
 
-def _cast(inputs: Given, wide: bool, signals: bool) -> Given:
+def _cast(inputs: MetricInputs, wide: bool, signals: bool) -> MetricInputs:
     """Return the inputs with wider tensors, also those in lists and mappings."""
 
     def cast(value: Any) -> Any:
@@ -342,7 +342,9 @@ def _cast(inputs: Given, wide: bool, signals: bool) -> Given:
             return {key: cast(entry) for key, entry in value.items()}
         return [cast(entry) for entry in value] if isinstance(value, list) else value
 
-    return Given(cast(inputs.preds), cast(inputs.target), {key: cast(x) for key, x in inputs.extras.items()})
+    return MetricInputs(
+        cast(inputs.preds), cast(inputs.target), {key: cast(x) for key, x in inputs.extras.items()}
+    )
 
 
 def _wider_dtype(dtype: torch.dtype, wide: bool, signals: bool) -> torch.dtype:

@@ -9,7 +9,7 @@ from torchmetrics.functional import audio
 
 from ....direction import MAXIMIZE
 from ...features import AUDIO
-from ._packing import Given
+from ._packing import MetricInputs
 from ._row import Row, predictions_only, row_by_row
 
 _DB = "float in (-inf, inf), in decibels, higher is better"
@@ -30,7 +30,7 @@ def construct_permutation_invariant(cls: type, arguments: dict[str, Any]) -> tor
     return metric
 
 
-def by_speaker(inner: torchmetrics.Metric, inputs: Given) -> None:
+def by_speaker(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     """Update with sounds of several speakers.
 
     Raises:

@@ -9,7 +9,7 @@ import torchmetrics
 
 from ....direction import MAXIMIZE, MINIMIZE
 from ...features import CATEGORY, CLUSTERS
-from ._packing import Given
+from ._packing import MetricInputs
 from ._row import Row, target_first
 
 _ONE_GROUP = "nan when the rows are too few, or all in one cluster"
@@ -17,12 +17,12 @@ _DATA = "preds: (N,) int. `data=`: (N, D) float, what was clustered; no target i
 _SHARE = "float in [0, 1], no unit, 1 is best"
 
 
-def data_and_labels(inner: torchmetrics.Metric, inputs: Given) -> None:
+def data_and_labels(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     """Update with the clustered data and the clusters."""
     inner.update(inputs.extras["data"], inputs.preds)
 
 
-def two_raters(inner: torchmetrics.Metric, inputs: Given) -> None:
+def two_raters(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     """Update with the counts, per row, of the classes that two raters, the model and the target, assign."""
     classes = int(max(inputs.preds.max(), inputs.target.max())) + 1
     votes = torch.stack([inputs.preds, inputs.target], 1).long()

@@ -18,7 +18,7 @@ from ....exceptions import MetricInputError
 from ..._checks import Check, read
 from ...batch import Outputs
 from ...features import IMAGE
-from ._packing import Given
+from ._packing import MetricInputs
 from ._row import Row, predictions_only, row_by_row, unit_predictions_only
 
 _OVERSHOT = 1.1  # how far a resampled target may exceed its range
@@ -116,7 +116,7 @@ _INCEPTION: dict[str, Any] = {
 }
 
 
-def real_and_generated(inner: torchmetrics.Metric, inputs: Given) -> None:
+def real_and_generated(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     """Update with the target as real pictures and the predictions as generated ones.
 
     Both are clamped to [0, 1], as files would store them: torchmetrics converts them to bytes, which wrap
@@ -126,7 +126,7 @@ def real_and_generated(inner: torchmetrics.Metric, inputs: Given) -> None:
     inner.update(inputs.preds.clamp(0, 1), real=False)
 
 
-def from_41_pixels(inner: torchmetrics.Metric, inputs: Given) -> None:
+def from_41_pixels(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     """Update with pictures that are large enough for the smallest of the four scales."""
     height, width = inputs.preds.shape[-2:]
     if min(height, width) < 41:
@@ -137,7 +137,7 @@ def from_41_pixels(inner: torchmetrics.Metric, inputs: Given) -> None:
     inner.update(inputs.preds, inputs.target)
 
 
-def pansharpening(inner: torchmetrics.Metric, inputs: Given) -> None:
+def pansharpening(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     """Update with a pansharpened picture, and with the two that it was made from."""
     inner.update(inputs.preds, dict(inputs.extras))
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from ....direction import MAXIMIZE, MINIMIZE
 from ....exceptions import MetricInputError
 from ...features import BINARY, CATEGORY, PROBABILITIES, SET
-from ._packing import Given
+from ._packing import MetricInputs
 from ._row import Row
 
 _ALL = (BINARY, CATEGORY, SET)
@@ -22,7 +22,7 @@ _ERROR = "float in [0, 1], no unit, 0 is best"
 _BOOKS = "Sokolova & Lapalme 2009, Information Processing & Management 45(4)."
 
 
-def in_groups(inner: torchmetrics.Metric, inputs: Given) -> None:
+def in_groups(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     """Update with predictions, target and the group of each row, which must be one of the groups."""
     groups, last = inputs.extras["groups"], int(inner.num_groups) - 1  # type: ignore[arg-type]  # a number
     odd = groups if isinstance(groups, list) else groups[(groups < 0) | (groups > last) | (groups % 1 != 0)]
@@ -36,7 +36,7 @@ def in_groups(inner: torchmetrics.Metric, inputs: Given) -> None:
         inner.update(inputs.preds, inputs.target, groups.long())
 
 
-def without_rates(inputs: Given, params: Mapping[str, Any]) -> str | None:
+def without_rates(inputs: MetricInputs, params: Mapping[str, Any]) -> str | None:
     """Return why no rate is a share of another: a group has none, or all are 0."""
     groups, count = inputs.extras["groups"].long(), params["num_groups"]
     rows = {

@@ -8,7 +8,7 @@ import torchmetrics
 
 from ....direction import MAXIMIZE, MINIMIZE
 from ...features import NUMBER, VECTOR
-from ._packing import Given
+from ._packing import MetricInputs
 from ._row import Row, target_first
 
 _ZERO = "float from 0, no unit, 0 is best"
@@ -16,7 +16,7 @@ _CORRELATION = "float in [-1, 1], no unit, 1 is best, 0 is chance"
 _BEST = "float in (-inf, 1], no unit, 1 is best"
 
 
-def samples(inner: torchmetrics.Metric, inputs: Given) -> None:
+def samples(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     """Update with an ensemble of predictions."""
     inner.update(inputs.extras["samples"], inputs.target)
 

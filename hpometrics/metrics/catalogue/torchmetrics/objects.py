@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ....direction import MAXIMIZE, MINIMIZE
 from ...features import BOXES, IMAGE, MASK
-from ._packing import Given
+from ._packing import MetricInputs
 from ._row import Row, row_by_row
 
 _BOXES: dict[str, Any] = {"keeps": "rows", "requires": "detection"}
@@ -28,7 +28,7 @@ _SEGMENTS = (
 _SHARE = "float in [0, 1], no unit, 1 is best"
 
 
-def with_instances(inner: torchmetrics.Metric, inputs: Given) -> None:
+def with_instances(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     """Update with the category and the instance of each pixel."""
     inner.update(
         torch.stack([inputs.preds.long(), torch.as_tensor(inputs.extras["instances"]).long()], -1),
@@ -50,7 +50,7 @@ def construct_coco(cls: type, arguments: dict[str, Any]) -> torchmetrics.Metric:
     return metric
 
 
-def square_masks(inner: torchmetrics.Metric, inputs: Given) -> None:
+def square_masks(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     """Update, per picture, with masks of the classes that it shows, padded to a square.
 
     torchmetrics is wrong for pictures of another form, and refuses a class that is in neither picture.

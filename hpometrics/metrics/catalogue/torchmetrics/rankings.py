@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ....direction import MAXIMIZE, MINIMIZE
 from ...features import LOGITS, RANKING
-from ._packing import Given
+from ._packing import MetricInputs
 from ._row import Row
 
 _EMPTY = "users without a relevant item are left out (`empty=neg` counts them 0, `pos` 1)"
@@ -20,13 +20,13 @@ _AT_K = {"k": int, "empty": _CHOICES}
 _SHARE = "float in [0, 1], no unit, 1 is best; nan when no user has a relevant item"
 
 
-def by_user(inner: torchmetrics.Metric, inputs: Given) -> None:
+def by_user(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     """Update with the items of all users in one vector, relevant or not, and the index of the user."""
     preds, target, indexes = _flat(inputs)
     inner.update(preds, (target > 0).long(), indexes=indexes)
 
 
-def graded_by_user(inner: torchmetrics.Metric, inputs: Given) -> None:
+def graded_by_user(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     """Update with the items of all users in one vector, with their grades."""
     preds, target, indexes = _flat(inputs)
     inner.update(preds, target, indexes=indexes)
@@ -44,17 +44,17 @@ def construct_with_mean(cls: type, arguments: dict[str, Any]) -> torchmetrics.Me
     return metric
 
 
-def nothing_relevant(inputs: Given, params: Mapping[str, Any]) -> str | None:
+def nothing_relevant(inputs: MetricInputs, params: Mapping[str, Any]) -> str | None:
     """Return the reason where no user has a relevant item, which torchmetrics counts as 0."""
     return None if bool((inputs.target > 0).any()) else "no user has a relevant item"
 
 
-def nothing_irrelevant(inputs: Given, params: Mapping[str, Any]) -> str | None:
+def nothing_irrelevant(inputs: MetricInputs, params: Mapping[str, Any]) -> str | None:
     """Return the reason where no user has an item that is not relevant."""
     return None if bool((inputs.target <= 0).any()) else "no user has an item that is not relevant"
 
 
-def _flat(inputs: Given) -> tuple[Tensor, Tensor, Tensor]:
+def _flat(inputs: MetricInputs) -> tuple[Tensor, Tensor, Tensor]:
     preds, target = inputs.preds.flatten(), inputs.target.flatten()
     indexes = torch.arange(len(inputs.target), device=target.device).repeat_interleave(inputs.target.shape[1])
     mask = (preds > -torch.inf) | (target > 0)  # an item without a rank counts only if it is relevant

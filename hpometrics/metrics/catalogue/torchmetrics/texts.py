@@ -9,7 +9,7 @@ from torchmetrics.functional.text import translation_edit_rate
 
 from ....direction import MAXIMIZE, MINIMIZE
 from ...features import LOGITS, SEQUENCE, TEXT
-from ._packing import Given
+from ._packing import MetricInputs
 from ._row import Row
 
 _SHARE = "float in [0, 1], no unit, 1 is best"
@@ -20,17 +20,17 @@ _INFORMATION = (
 )  # fmt: skip
 
 
-def several(inner: torchmetrics.Metric, inputs: Given) -> None:
+def several(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     """Update with texts and all their references."""
     inner.update(list(inputs.preds), [list(references) for references in inputs.target])
 
 
-def single(inner: torchmetrics.Metric, inputs: Given) -> None:
+def single(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     """Update with texts and their first reference."""
     inner.update(list(inputs.preds), [references[0] for references in inputs.target])
 
 
-def answers(inner: torchmetrics.Metric, inputs: Given) -> None:
+def answers(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     """Update with texts as SQuAD's answers, with row numbers as ids."""
     preds = [{"prediction_text": text, "id": str(row)} for row, text in enumerate(inputs.preds)]
     target = [
@@ -40,7 +40,7 @@ def answers(inner: torchmetrics.Metric, inputs: Given) -> None:
     inner.update(preds, target)
 
 
-def tercom(inner: Any, inputs: Given) -> None:
+def tercom(inner: Any, inputs: MetricInputs) -> None:
     """Add the edits as Tercom counts them: words of the text are shifted, never those of its reference."""
     for text, references in zip(inputs.preds, inputs.target, strict=True):
         inner.total_num_edits += min(_tercom_edits(text, reference) for reference in references)
@@ -56,7 +56,7 @@ def _tercom_edits(text: str, reference: str) -> int:
     return round(float(per_word) * length)
 
 
-def captions(inner: torchmetrics.Metric, inputs: Given) -> None:
+def captions(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
     """Update with pictures and the texts that were generated from them."""
     inner.update(list(inputs.extras["images"]), list(inputs.preds))
 
