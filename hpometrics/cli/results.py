@@ -296,7 +296,7 @@ def report(directory: Path, output: Path | None, form: str) -> None:
 def dashboard(directory: Path, port: int) -> None:
     """Show the study of a run directory in optuna-dashboard, on this machine only."""
     with report_errors():
-        from ..runner.dashboard import serve_dashboard
+        from .dashboard import serve_dashboard
 
         serve_dashboard(directory, port, show)
 

@@ -87,7 +87,7 @@ def run(
             return
         _check_posix("run")
         from ..config.plan import read_with_overrides
-        from ..runner.sweep import print_finished
+        from ..runner.stamp import print_finished
 
         document = read_with_overrides(file, assignments, workers)
         if not (fresh or extend) and print_finished(document, quiet, as_json):
@@ -200,7 +200,7 @@ def evaluate(
             return
         if engine_params is not None:
             raise ConfigError(f"{evaluation} has its own list; leave {engine_params} out")
-        from ..runner.evaluate import eval_file
+        from .evaluate import eval_file
 
         eval_file(Path(evaluation), options)
 

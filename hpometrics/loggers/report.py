@@ -8,9 +8,8 @@ from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 
-from .._formatting import shape_of
+from .._formatting import Readable, shape_of
 from .._text import printable
-from ..metrics._numeric import Readable
 from ..metrics.registry.names import SPLITS
 from ..records._files import atomic_write, writing
 from ..records.trial_record import EpochRecord, Reading

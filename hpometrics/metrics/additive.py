@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._formatting import Readable
 from .._redaction import excerpt
 from ..exceptions import AdditionError, MetricInputError
 from ._device import on_host
-from ._numeric import Readable
 from .statistics.text_counts import ngrams, normalized_words
 
 Number: TypeAlias = int | float | Tensor

@@ -27,11 +27,14 @@ from ._derive import (
     num_classes_of,
     predictions_of,
     probabilities_of,
+    records_in,
+    references_of,
+    single_texts,
+    texts_of,
     underivable,
     widen,
 )
 from ._device import on_host, send_to
-from ._rows import records_in, references_of, single_texts, texts_of
 from .features import LOGITS, PREDICTIONS, PROBABILITIES, InputType, OutputFeature
 
 T = TypeVar("T")

@@ -1,41 +1,26 @@
-"""The `run` command: import the engine, open the directory, run the trials, print and stamp the results.
-
-A second `run` of a finished sweep only compares the stamp and prints the results again. If the stamp cannot
-be read or differs from the directory, `run` checks everything itself.
-"""
+"""The `run` command: import the engine, open the directory, run the trials, print and stamp the results."""
 
 from __future__ import annotations
 
-import json
-import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from hashlib import sha256
-from pathlib import Path
-from typing import Any, Self
 
-from .. import __version__
 from .._redaction import redacted
 from .._stdout import aside
 from .._text import printable, printable_lines
-from ..config.document import Document
-from ..config.fields import slug_of
 from ..config.plan import Plan
 from ..config.storage_url import is_shared, redact_storage, storage_of
 from ..config.yaml_writer import write_text
-from ..exceptions import ConfigError, DiskError, NoFiniteValueError
-from ..records._files import atomic_write, read_whole
-from ..records._json import FORMAT, read_json
+from ..exceptions import ConfigError, NoFiniteValueError
 from ..records.trial_record import TrialRecord, TrialState
 from ..results.best import record_of
 from ..results.export import best_facts, best_yaml, trials_csv
 from ..results.leaderboard import format_evaluated
 from ..results.report.writing import write_report
-from ..results.run_directory import RunDirectory
 from ..results.significance import conclude, stored_verdict
 from ..results.status import opening, results_text, status_json
 from ..selection.selection import best_by
@@ -45,118 +30,8 @@ from .engine import PlainEngine
 from .live import Progress
 from .reclaim import recover
 from .signals import exit_code, raising_interrupts
+from .stamp import Stamp, question_of
 from .study import check_published, study_file
-
-
-@dataclass(frozen=True)
-class Stamp:
-    """The digests of a finished sweep.
-
-    `question` is the digest of the sweep file and of the changes by `--set`. `files` is the digest of size
-    and time of every file of the run directory and of the engine's module, the file `engine` if it has one.
-    """
-
-    question: str
-    engine: str | None
-    files: str
-    format: int = FORMAT
-
-    @classmethod
-    def of(cls, home: RunDirectory, question: str, engine: str | None) -> Self:
-        """Compute the stamp of the current state of a run directory.
-
-        Raises:
-            OSError: a file of it cannot be examined.
-        """
-        return cls(question, engine, _digest([*_file_facts(home.path), engine and _size_and_time(engine)]))
-
-    @classmethod
-    def read(cls, home: RunDirectory) -> Self | None:
-        """Read the stamp of a run directory; return None if it is damaged or of another version.
-
-        Raises:
-            OSError: there is none.
-        """
-        try:
-            stamp = cls(**read_json(read_whole(home.stamp)))
-        except (ValueError, TypeError):
-            return None
-        return stamp if stamp.format == FORMAT and isinstance(stamp.engine, str | None) else None
-
-    def write(self, home: RunDirectory) -> None:
-        """Write the stamp if the disk has room for it; without it the next run takes longer."""
-        with suppress(DiskError), atomic_write(home.stamp, sync=False) as file:
-            file.write(json.dumps(asdict(self)).encode())
-
-
-def print_finished(document: Document, quiet: bool = False, as_json: bool = False) -> bool:
-    """Print the results of a finished sweep again; do nothing if it is not finished, or in doubt.
-
-    Args:
-        document: the sweep file with the overrides of the command.
-        quiet: print the results only.
-        as_json: print them as JSON.
-
-    Returns:
-        Whether they were printed.
-
-    Raises:
-        ConfigError: the directory is a symbolic link, contains one, or belongs to another user.
-    """
-    home = RunDirectory(path_of(document))
-    if not os.path.isfile(home.stamp):  # unlike Path.is_file, False for an impossible name
-        return False
-    home.check_private()
-    if not _is_as_stamped(home, document):
-        return False
-    resolved, records = home.read(), home.records()
-    if not quiet:
-        print(printable_lines(opening(home, resolved, records)), file=sys.stderr, flush=True)
-    text = status_json(home.path) if as_json else printable_lines(results_text(home, resolved, records))
-    print(text, flush=True)
-    return True
-
-
-def _is_as_stamped(home: RunDirectory, document: Document) -> bool:
-    try:
-        stamp = Stamp.read(home)
-        return stamp is not None and stamp == Stamp.of(home, question_of(document), stamp.engine)
-    except (OSError, ValueError):  # a file has disappeared; or an impossible path
-        return False
-
-
-def question_of(document: Document) -> str:
-    """Return the digest of the content of a sweep file, of its path and of the version of this package."""
-    file = str(Path(document.source).absolute())
-    return _digest([__version__, file, document.text, document.data])
-
-
-def path_of(document: Document) -> Path:
-    """Return the run directory that a document names; its structure is not checked yet."""
-    results, name = document.data.get("results"), document.data.get("name")
-    directory = results.get("dir") if isinstance(results, dict) else None
-    return Path(str(directory or f"runs/{name or slug_of(Path(document.source).stem)}"))
-
-
-def _file_facts(home: Path) -> Iterator[list[Any]]:
-    """Yield name, size and time of each file, without the hidden locks and the stamp beside the trials."""
-    for folder, folders, names in os.walk(home):
-        if folder == str(home):
-            folders[:], names = ([name for name in some if name[0] != "."] for some in (folders, names))
-        folders.sort()
-        for name in sorted(names):
-            path = os.path.join(folder, name)
-            yield [os.path.relpath(path, home), *_size_and_time(path)]
-
-
-def _size_and_time(path: str) -> list[int]:
-    facts = os.stat(path, follow_symlinks=False)
-    return [facts.st_size, facts.st_mtime_ns]
-
-
-def _digest(facts: Any) -> str:
-    return sha256(json.dumps(facts).encode()).hexdigest()
-
 
 OK, NOT_ON_FRONT, NOTHING_COMPLETE, TOO_MANY_FAILED = 0, 2, 3, 4
 

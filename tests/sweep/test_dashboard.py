@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 from sample_records import written
 
+from hpometrics.cli import dashboard
+from hpometrics.cli.dashboard import serve_dashboard
 from hpometrics.exceptions import ConfigError, MissingExtraError
-from hpometrics.runner import dashboard
-from hpometrics.runner.dashboard import serve_dashboard
 
 
 @pytest.fixture

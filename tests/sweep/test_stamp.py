@@ -19,7 +19,7 @@ from sample_sweeps import changed
 from hpometrics.cli.main import main
 from hpometrics.config.document import parse_document
 from hpometrics.config.plan import make_plan, read_with_overrides
-from hpometrics.runner.sweep import path_of, question_of
+from hpometrics.runner.stamp import path_of, question_of
 
 HOME = Path("runs/sweep")
 STAMP = HOME / ".finished"

@@ -10,9 +10,9 @@ from ..config.document import Path as Place, Problem, SweepFileError
 from ..config.plan import Plan, read_plan
 from ..engines.command import Options, run_evaluation
 from ..run.spec import RunSpec
-from .context import spec_facts
-from .engine import check_space, import_engine, settle
-from .engine_params import StagedEngine
+from ..runner.context import spec_facts
+from ..runner.engine import check_space, import_engine, settle
+from ..runner.engine_params import StagedEngine
 
 
 def eval_file(file: Path, options: Options) -> None:
