@@ -273,7 +273,7 @@ def test_a_sweep_of_a_function_loads_no_evaluation_of_engine_params(finished):
     assert {"hpometrics.runner.engine", "plain_engine"} <= seen
     assert {"optuna", "torch"} <= packages(seen)
     assert not {
-        name for name in seen if name.startswith(("hpometrics.evaluation", "hpometrics.runner.engine_params"))
+        name for name in seen if name.startswith(("hpometrics.engines", "hpometrics.runner.engine_params"))
     }
 
 
@@ -282,9 +282,9 @@ def test_a_second_run_of_a_finished_sweep_loads_no_more_than_readers_do(finished
     folder, _ = finished
     monkeypatch.chdir(folder)
     seen = modules("run", "sweep.yaml")
-    assert "hpometrics.runner.sweep" in seen
+    assert "hpometrics.runner.stamp" in seen
     assert not packages(seen) & {*HEAVY, "optuna", "pydantic", "plain_engine"}
-    assert not {name for name in seen if name.startswith(("hpometrics.evaluation", "hpometrics.run."))}
+    assert not {name for name in seen if name.startswith(("hpometrics.engines", "hpometrics.run."))}
 
 
 @EXHAUSTIVE

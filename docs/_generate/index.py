@@ -16,7 +16,7 @@ from typing import Any
 from hpometrics.metrics import catalogue
 from hpometrics.metrics.catalogue import torchmetrics
 from hpometrics.metrics.registry import index
-from hpometrics.metrics.registry.entry import MetricEntry, Observed
+from hpometrics.metrics.registry.entry import MetricEntry, Observed, registry
 from hpometrics.metrics.registry.params import Param
 
 from .evidence import observe
@@ -37,7 +37,7 @@ def built_in() -> list[MetricEntry]:
     for module in walk_packages(catalogue.__path__, f"{catalogue.__name__}."):
         importlib.import_module(module.name)
     torchmetrics.register_all()
-    return sorted(index.built_in.entries.values(), key=lambda entry: (entry.name, entry.feature_type))
+    return sorted(registry.built_in.entries.values(), key=lambda entry: (entry.name, entry.feature_type))
 
 
 def build_index(see: Callable[[MetricEntry], Observed] = observe) -> str:

@@ -86,7 +86,7 @@ def run(
             _check(file, assignments, as_json, workers=workers)
             return
         _check_posix("run")
-        from ..config.plan import read_with_overrides
+        from ..config.overrides import read_with_overrides
         from ..runner.stamp import print_finished
 
         document = read_with_overrides(file, assignments, workers)

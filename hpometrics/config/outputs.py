@@ -66,7 +66,8 @@ def to_plain(output: Outputs | None) -> str | dict[str, str] | None:
 def format_outputs(output: Outputs) -> str:
     """Format outputs on one line.
 
-    >>> shown({"intent": parse_feature("category"), "reply": parse_feature("sequence(vocab_size=9)")})
+    >>> category, sequence = parse_feature("category"), parse_feature("sequence(vocab_size=9)")
+    >>> format_outputs({"intent": category, "reply": sequence})
     'intent: category, reply: sequence(vocab_size=9)'
     """
     if isinstance(output, Mapping):

@@ -54,7 +54,7 @@ def mask_secrets(value: Any) -> Any:
 def label_secrets(value: Any) -> Any:
     """Return a value with its secrets as `***` and the name of the variable, which files hold too.
 
-    >>> told_apart([{"secret": "HUB_TOKEN"}, 3])
+    >>> label_secrets([{"secret": "HUB_TOKEN"}, 3])
     ['*** (HUB_TOKEN)', 3]
     """
     return _replace_secrets(value, lambda name: f"{HIDDEN} ({name})")

@@ -74,7 +74,7 @@ def is_url(place: str) -> bool:
 def redact_storage(storage: str) -> str:
     """Return a storage as files and messages may show it.
 
-    >>> written("postgresql://ada:${PGPASSWORD}@db/studies"), written("postgresql://ada:pw@db/studies")
+    >>> redact_storage("postgresql://ada:${PGPASSWORD}@db/studies"), redact_storage("postgresql://ada:pw@db/studies")
     ('postgresql://ada:${PGPASSWORD}@db/studies', 'postgresql://***@db/studies')
     """
     without_names = _NAMED_KEY.sub("", _NAMED_LOGIN.sub("", storage))

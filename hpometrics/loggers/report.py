@@ -29,9 +29,9 @@ def split_name(name: str) -> tuple[str, str, str]:
 
     Whatever stands before the last slash is the task, so that names of other values have one too.
 
-    >>> place_of("test:convai2/intent.f1(average=macro)")
+    >>> split_name("test:convai2/intent.f1(average=macro)")
     ('test', 'convai2', 'intent.f1(average=macro)')
-    >>> place_of("hits@1")
+    >>> split_name("hits@1")
     ('validation', 'all', 'hits@1')
     """
     front, bracket, params = name.partition("(")

@@ -41,7 +41,7 @@ _MULTIPLIED = (np.float32, np.float64)  # types in which the squares of usual va
 Part = Tensor | npt.NDArray[Any]
 """A tensor, or the array that shares its memory, which is read and copied faster for few numbers."""
 Kind = tuple[int, int | None, bool, bool, torch.device]
-"""What two batches have in common whose lists may be joined."""
+"""The facts that two batches share whose lists may be joined."""
 
 
 class BatchBuffer:

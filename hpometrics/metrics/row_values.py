@@ -28,7 +28,7 @@ def measure_rows(metrics: Iterable[Metric], batch: Outputs) -> dict[str, RowValu
     >>> from hpometrics.metrics.registry.register import get_metric
     >>> metric = get_metric("accuracy", "binary")
     >>> batch = metric.batch(None, [1, 0], {"predictions": [1, 1]})
-    >>> measured_rows([metric], batch)["accuracy"].values.tolist()
+    >>> measure_rows([metric], batch)["accuracy"].values.tolist()
     [1.0, 0.0]
     """
     members = list(metrics)

@@ -303,8 +303,8 @@ def percentile_interval(value: float, draws: FloatArray, level: float) -> Interv
     Raises:
         NotKeptError: the metric is undefined in too many of them.
 
-    >>> span_of(0.5, np.linspace(0, 1, 101), 0.5)
-    Span(value=0.5, low=0.25, high=0.75)
+    >>> percentile_interval(0.5, np.linspace(0, 1, 101), 0.5)
+    Interval(value=0.5, low=0.25, high=0.75)
     """
     finite = draws[np.isfinite(draws)]
     if len(finite) < _DEFINED * len(draws):

@@ -58,7 +58,7 @@ class TrialOwnership(Protocol):
         """Become the owner of a running trial; return False while its worker lives."""
 
     def release(self, number: int) -> None:
-        """Give a trial up."""
+        """Release a trial."""
 
     def find_record(self, trial: Trial, space: Space) -> TrialRecord | None:
         """Return the record of a stale trial that has none in this run directory; None if it never ran."""
@@ -203,7 +203,7 @@ class LeasedOwnership:
         return owned
 
     def release(self, number: int) -> None:
-        """Give a trial up."""
+        """Release a trial."""
         self._leases.pop(number, None)
         self._local.release(number)
 

@@ -15,7 +15,8 @@ import optuna
 from ..backends.optuna.storage import close_storage, open_storage, storing
 from ..config.document import parse_document
 from ..config.metric_section import anything
-from ..config.plan import Plan, make_plan, override
+from ..config.overrides import override
+from ..config.plan import Plan, make_plan
 from ..config.storage_url import is_url, redact_storage, url_of
 from ..config.yaml_writer import dump_yaml, write_text
 from ..exceptions import ConfigError

@@ -14,7 +14,7 @@ from hpometrics.cli.metric_pages import metric_json, metric_text, usage
 from hpometrics.exceptions import MetricNameError, UnknownMetricError, pip_line
 from hpometrics.metrics.features import NUMBER, PREDICTIONS
 from hpometrics.metrics.metric import MeanMetric
-from hpometrics.metrics.registry import index
+from hpometrics.metrics.registry.entry import registry
 from hpometrics.metrics.registry.index import all_entries
 from hpometrics.metrics.registry.lookup import find_metric
 from hpometrics.metrics.registry.register import get_metric, register_metric
@@ -23,7 +23,7 @@ from hpometrics.metrics.registry.register import get_metric, register_metric
 @pytest.fixture
 def told(monkeypatch):
     """A metric with something to say in every part of its page; taken back afterwards."""
-    monkeypatch.setattr(index, "own", index.own.copy())
+    monkeypatch.setattr(registry, "own", registry.own.copy())
 
     @register_metric("told", [NUMBER], aliases=["said", "distance"])
     class Told(MeanMetric):

@@ -4,7 +4,8 @@ import pytest
 from sample_sweeps import SWEEP
 
 from hpometrics.config.document import Document, SweepFileError, parse_document
-from hpometrics.config.plan import make_plan, override, set_workers
+from hpometrics.config.overrides import override, set_workers
+from hpometrics.config.plan import make_plan
 
 
 def overridden(*assignments: str) -> Document:

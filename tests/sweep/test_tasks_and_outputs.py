@@ -10,7 +10,8 @@ from sample_sweeps import changed, plan_of, problems_of
 
 from hpometrics.config.document import SweepFileError, parse_document, read_document
 from hpometrics.config.metric_section import Measure
-from hpometrics.config.plan import Plan, make_plan, override
+from hpometrics.config.overrides import override
+from hpometrics.config.plan import Plan, make_plan
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.metrics.features import Category, Number, Sequence
 from hpometrics.metrics.registry.diagnostics import DIAGNOSTICS

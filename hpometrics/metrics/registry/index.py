@@ -32,9 +32,6 @@ _LUDWIG = (
 ENTRY_POINT_GROUP = "hpometrics.metrics"
 INDEX = Path(__file__).with_name("index.json")
 
-built_in = registry.built_in
-"""The layer of the registry for the metrics of this package."""
-
 
 class ReplacedWarning(UserWarning):
     """A metric of a user replaces a built-in one of the same name, without `override=True`."""

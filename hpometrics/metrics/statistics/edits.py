@@ -128,7 +128,7 @@ def align(
         second_lengths: (N,) int.
 
     >>> ids = torch.tensor([[1, 2, 3]])
-    >>> aligned(ids, torch.tensor([3]), torch.tensor([[2, 3, 9, 9]]), torch.tensor([4]))
+    >>> align(ids, torch.tensor([3]), torch.tensor([[2, 3, 9, 9]]), torch.tensor([4]))
     (tensor([3]), tensor([2]))
     """
     edit = first.shape[1] + second.shape[1] + 1  # outweighs all hits together

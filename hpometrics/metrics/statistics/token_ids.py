@@ -67,7 +67,7 @@ def number_texts(texts: Texts) -> TokenIds:
 def number_running_words(tokens: Sequence[str], end: str, left_out: Sequence[str]) -> TokenIds:
     """Number the tokens of concatenated texts, each closed by `end`, without those in `left_out`.
 
-    >>> numbered_running(["x", "a", "y", ".", ".", "x", "."], ".", ["a"]).lengths.tolist()
+    >>> number_running_words(["x", "a", "y", ".", ".", "x", "."], ".", ["a"]).lengths.tolist()
     [2, 0, 1]
     """
     ids, bits = _number_tokens(tokens, len(tokens), (end, *left_out))
@@ -90,7 +90,7 @@ def number_bytes(text: bytes, end: str, left_out: Sequence[str]) -> TokenIds:
 
     A word of up to eight letters is encoded by its bytes, a longer one by a table.
 
-    >>> numbered_bytes(b"x a y . . x .", ".", ["a"]).lengths.tolist()
+    >>> number_bytes(b"x a y . . x .", ".", ["a"]).lengths.tolist()
     [2, 0, 1]
     """
     text = b" " + text + b" " * _WIDTH

@@ -1,1 +1,1 @@
-"""What `hpometrics init` lays down: files to start from, not to import."""
+"""Files that `hpometrics init` copies; nothing imports them."""

@@ -1,4 +1,4 @@
-"""What is trained: a small network that tells points inside of a ring from those outside of it."""
+"""A small network that tells points inside of a ring from those outside of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ... import Binary, Run, engine
+from hpometrics import Binary, Run, engine
 
 
 def points(count: int, seed: int) -> tuple[Tensor, Tensor]:

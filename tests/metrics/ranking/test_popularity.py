@@ -43,7 +43,7 @@ def test_items_that_nobody_saw_are_part_of_the_catalogue():
 
 def test_expected_items_stand_high_by_popularity():
     """Ranks 1, none, 1, 2 of four items."""
-    assert popular.expected(side(), 4).tolist() == [1.0, 0.0, 1.0, 0.75]
+    assert popular.expectedness(side(), 4).tolist() == [1.0, 0.0, 1.0, 0.75]
 
 
 def test_propensity_is_taken_as_given():

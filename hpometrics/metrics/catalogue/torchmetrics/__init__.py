@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ...registry import index
-from ...registry.entry import path_of
+from ...registry.entry import path_of, registry
 from ...registry.register import register_metric
 from . import audio, clusterings, images, labels, numbers, objects, rankings, texts
 from ._data import draw_of
@@ -120,9 +120,9 @@ def _doc(row: Row) -> str:
 
 def _is_native(name: str, feature: str) -> bool:
     """Return whether a native metric has the name, or an alias for it."""
-    entry = index.built_in.entries.get((name, feature))
+    entry = registry.built_in.entries.get((name, feature))
     native = entry is not None and not entry.path.startswith(f"{__name__}:")
-    return native or (entry is None and (name, feature) in index.built_in.aliases)
+    return native or (entry is None and (name, feature) in registry.built_in.aliases)
 
 
 def _free_aliases(row: Row, feature: str) -> Mapping[str, str]:
@@ -132,8 +132,8 @@ def _free_aliases(row: Row, feature: str) -> Mapping[str, str]:
         alias: meaning
         for alias, meaning in aliases.items()
         if alias != row.name
-        and (alias, feature) not in index.built_in.entries
-        and index.built_in.aliases.get((alias, feature), meaning) == meaning
+        and (alias, feature) not in registry.built_in.entries
+        and registry.built_in.aliases.get((alias, feature), meaning) == meaning
     }
 
 
