@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+SLUG = r"[A-Za-z0-9_]([A-Za-z0-9._-]{0,78}[A-Za-z0-9_-])?"
+_DEVICE = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9])(\..*)?", re.IGNORECASE)
+_OTHERS = re.compile(r"[^A-Za-z0-9._-]+")
+_SLUG_LENGTH = 80
 
 
 def did_you_mean(word: object, choices: Iterable[str]) -> str:
@@ -58,3 +64,30 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """Escape the same characters in a text of several lines, keeping the line ends."""
     return "\n".join(map(printable, text.split("\n")))
+
+
+def slug_objection(text: str) -> str | None:
+    """Return the problem of a name; None if it is a slug.
+
+    >>> slug_objection("digits-2"), slug_objection("nul.txt")
+    (None, "'nul.txt' is a device on Windows, where no directory can be called so")
+    """
+    if not re.fullmatch(SLUG, text):
+        short = f"{text[:_SLUG_LENGTH]!r}{'...' if len(text) > _SLUG_LENGTH else ''}"
+        return (
+            f"{short} is not a name; use 1 to {_SLUG_LENGTH} of A-Z a-z 0-9 . _ -, "
+            "no . or - in front and no . at the end"
+        )
+    if _DEVICE.fullmatch(text):
+        return f"{text!r} is a device on Windows, where no directory can be called so"
+    return None
+
+
+def slug_of(text: str) -> str | None:
+    """Return a name made of a text, such as a file's name; None if no character of it can be used.
+
+    >>> slug_of("my sweep (2)"), slug_of("..."), slug_of("con")
+    ('my-sweep-2-', None, None)
+    """
+    slug = _OTHERS.sub("-", text).lstrip(".-")[:_SLUG_LENGTH].rstrip(".")
+    return None if slug_objection(slug) else slug

@@ -25,18 +25,14 @@ from pydantic_core import PydanticCustomError
 
 from .._imports import TARGET, is_target
 from .._redaction import excerpt
-from .._text import did_you_mean, unencodable
+from .._text import SLUG, did_you_mean, slug_objection, unencodable
 from ..metrics.registry.names import MetricName
 from ..metrics.registry.scope import COMBINED, check_output_name
 
 if TYPE_CHECKING:
     from ..metrics.combined import Combined
 
-SLUG = r"[A-Za-z0-9_]([A-Za-z0-9._-]{0,78}[A-Za-z0-9_-])?"
 
-_DEVICE = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9])(\..*)?", re.IGNORECASE)
-_OTHERS = re.compile(r"[^A-Za-z0-9._-]+")
-_SLUG_LENGTH = 80
 _DURATION = r"[0-9]+(\.[0-9]+)?[smhd]"
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PARAM_LENGTH = 128
@@ -45,33 +41,6 @@ _VALUE_LENGTH = 120
 
 PlainScalar = str | int | float | bool
 T = TypeVar("T")
-
-
-def objection(text: str) -> str | None:
-    """Return the problem of a name; None if it is a slug.
-
-    >>> objection("digits-2"), objection("nul.txt")
-    (None, "'nul.txt' is a device on Windows, where no directory can be called so")
-    """
-    if not re.fullmatch(SLUG, text):
-        short = f"{text[:_SLUG_LENGTH]!r}{'...' if len(text) > _SLUG_LENGTH else ''}"
-        return (
-            f"{short} is not a name; use 1 to {_SLUG_LENGTH} of A-Z a-z 0-9 . _ -, "
-            "no . or - in front and no . at the end"
-        )
-    if _DEVICE.fullmatch(text):
-        return f"{text!r} is a device on Windows, where no directory can be called so"
-    return None
-
-
-def slug_of(text: str) -> str | None:
-    """Return a name made of a text, such as a file's name; None if no character of it can be used.
-
-    >>> slug_of("my sweep (2)"), slug_of("..."), slug_of("con")
-    ('my-sweep-2-', None, None)
-    """
-    slug = _OTHERS.sub("-", text).lstrip(".-")[:_SLUG_LENGTH].rstrip(".")
-    return None if objection(slug) else slug
 
 
 class Strict(BaseModel):
@@ -142,7 +111,7 @@ def _shorten(value: Any) -> str:
 
 
 def _check_slug(value: Any) -> Any:
-    if isinstance(value, str) and (text := objection(value)):
+    if isinstance(value, str) and (text := slug_objection(value)):
         raise wrong(text)
     return value
 

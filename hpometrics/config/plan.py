@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from .._text import one_line
+from .._text import one_line, slug_of
 from ..exceptions import HpometricsError
 from ..selection.rules import At
 from ..space.space import Space
 from .compatibility import check_population, check_support
 from .document import Document, Path
-from .fields import Metric, slug_of
+from .fields import Metric
 from .metric_section import (
     OWN,
     Bound,

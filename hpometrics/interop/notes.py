@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._text import did_you_mean, printable
+from .._text import did_you_mean, printable, slug_of
 from ..config.document import Document, Path, Problem, SweepFileError
-from ..config.fields import slug_of
 from ..config.yaml_writer import flow_yaml
 from ..space.dimensions import is_number
 

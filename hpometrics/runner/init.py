@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 
-from ..config.fields import Metric, slug_of
+from .._text import slug_of
+from ..config.fields import Metric
 from ..config.json_schema import json_schema
 from ..config.metric_section import Measure, read_measures
 from ..config.yaml_writer import flow_yaml, format_exact, write_text

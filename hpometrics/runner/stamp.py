@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from .. import __version__
-from .._text import printable_lines
+from .._text import printable_lines, slug_of
 from ..config.document import Document
-from ..config.fields import slug_of
 from ..exceptions import DiskError
 from ..records._files import atomic_write, read_whole
 from ..records._json import FORMAT, read_json
