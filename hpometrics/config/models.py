@@ -162,7 +162,7 @@ class Engine(Strict):
     """A program instead of a target: `{params_file}` stands for the file of its params, and it prints a JSON
     object per epoch."""
     output: OutputForm = None
-    """What the engine predicts: `category`, `set(ignore_index=-1)`, `number` ...; several by name."""
+    """The output of the engine: `category`, `set(ignore_index=-1)`, `number` ...; several by name."""
     params: Annotated[Params, AfterValidator(_check_fixed)] = Field(default_factory=nothing_by_name)
     """Fixed params, the same in every trial; `{secret: HUB_TOKEN}` is read from the environment and never
     written."""

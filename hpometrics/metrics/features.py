@@ -49,7 +49,7 @@ _FROM_SHAPE = frozenset({"num_classes", "num_labels", "size", "horizon", "vocab_
 
 @dataclass(frozen=True)
 class OutputFeature:
-    """What a model predicts. Facts that follow from the shape of a tensor may be left out.
+    """The output of a model. Facts that follow from the shape of a tensor may be left out.
 
     `str()` returns the form that `parse_feature` reads: `category(num_classes=10)`.
     """
