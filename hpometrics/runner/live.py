@@ -6,7 +6,7 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -51,7 +51,7 @@ class Progress:
         self._home = home
         self._resolved, self._quiet = resolved, quiet
         self._finished = [record for record in earlier if record.state.finished]
-        self._best = None if resolved.others else self._find_best()
+        self._best = None if resolved.others else self._pick(self._finished)
         self._front = front_trials(self._finished, resolved.optimized) if resolved.others else []
         self._live: Status | None = None
         self._warned = False
@@ -142,12 +142,12 @@ class Progress:
         if self._resolved.others:
             self._front = front_trials([*self._front, record], self._resolved.optimized)
             return any(one.number == record.number for one in self._front)
-        best = self._best.value if self._best is not None and self._best.value is not None else float("nan")
-        return self._resolved.objective.better(record.value, best)
+        return self._pick([record] if self._best is None else [self._best, record]) is record
 
-    def _find_best(self) -> TrialRecord | None:
+    def _pick(self, records: Sequence[TrialRecord]) -> TrialRecord | None:
+        """Return the trial that wins; of equal values that with the lower number, whenever it ended."""
         try:
-            return pick_trial(self._finished, self._resolved.objective)
+            return pick_trial(records, self._resolved.objective)
         except NoFiniteValueError:
             return None
 

@@ -40,6 +40,15 @@ def test_a_line_per_trial_marks_the_best_so_far(capsys):
     ]
 
 
+def test_of_equal_values_the_lower_number_is_the_best(capsys):
+    """Whichever ends first, as in the result: with several workers trial 2 may end before trial 1."""
+    progress = Progress(RESOLVED, [], quiet=False)
+    for number in (2, 1, 3):
+        progress.tell(record(number, 0.8))
+    marked = [" * " in line for line in capsys.readouterr().err.splitlines()]
+    assert marked == [True, True, False]
+
+
 @pytest.mark.parametrize("quiet", [True, False])
 def test_a_terminal_has_a_live_line(quiet, monkeypatch):
     """It counts, and shows the best; without a terminal, or when asked to be quiet, there is none."""
