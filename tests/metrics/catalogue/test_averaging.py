@@ -19,7 +19,7 @@ from hpometrics.metrics.registry.register import get_metric
 from hpometrics.metrics.statistics.confusion import ClassTotals
 from hpometrics.testing import LAWS, OUTPUTS, Subject, check_company, check_device
 
-FILES = tuple(f"hpometrics.metrics.catalogue.{name}:" for name in ("ratios", "rates", "agreement"))
+FILES = tuple(f"hpometrics.metrics.catalogue.classification.{name}:" for name in ("ratios", "agreement"))
 RATIOS = [e for e in all_entries() if e.path.startswith(FILES) and any(p.name == "class" for p in e.params)]
 
 PANEL = [
