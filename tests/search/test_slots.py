@@ -66,7 +66,7 @@ def draw(trial):
     return {"lr": trial.suggest_float("lr", 0.0, 1.0), "size": trial.suggest_categorical("size", ["s", "l"])}
 
 
-def test_a_trial_that_hnew_trial_is_as_its_storage_has_it(storage):
+def test_a_trial_that_has_begun_is_as_its_storage_has_it(storage):
     """Though it is not read: neither its own copy nor what a sampler sees lacks anything."""
     for sampler, draws, point in product(("random", "tpe"), (None, draw), ({}, {"lr": 0.25})):
         case = f"{sampler}, {draws}, {point}"
@@ -80,7 +80,7 @@ def test_a_trial_that_hnew_trial_is_as_its_storage_has_it(storage):
         assert [facts(one) for one in seen] == [facts(one) for one in study.get_trials()], case
 
 
-def test_a_trial_that_hnew_trial_is_of_its_study(storage):
+def test_a_trial_that_has_begun_is_of_its_study(storage):
     """What it draws, reports and notes is in the storage."""
     study = open_study(storage, "s", {"loss": MINIMIZE}, make_sampler("random", 7))
     trial = claim(study, total=1, points=[{"lr": 0.25}])
