@@ -119,6 +119,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     if config.getoption("--metric") is not None:
         _keep_those_about(matrix.entries(), config, items)
+    elif SUITES.get(config.option.markexpr) == "short":
+        matrix.check_cases(item.nodeid for item in items)
     items.sort(key=lambda item: (not item.get_closest_marker("ray"), len(item.path.parts)))
     places: Counter[bool] = Counter()  # of the exhaustive cases and of the others, which never run together
     for item in items:

@@ -51,6 +51,16 @@ def collect(*suites: str) -> None:
     _suites.update(suites)
 
 
+def check_cases(ids: Iterable[str]) -> None:
+    """Refuse parametrized tests without a case, which pytest would skip.
+
+    Raises:
+        UsageError: a list of cases is empty, as when it is chosen by the name of a file that has moved.
+    """
+    if empty := [name for name in ids if name.endswith("[NOTSET]")]:
+        raise pytest.UsageError(f"no case matches what chooses those of {', '.join(empty)}")
+
+
 def traits(entry: MetricEntry) -> list[Hashable]:
     """Return the code that a built-in metric stands for, as kinds of `covering`.
 

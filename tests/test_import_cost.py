@@ -22,6 +22,7 @@ RESULTS = {
     "hpometrics.metrics.registry.register",
     "hpometrics.records.epoch_log",
     "hpometrics.records.recovery",
+    "hpometrics.records.trial_record",
     "hpometrics.selection.selection",
     "hpometrics.results.run_directory",
     "hpometrics.results.manifest",

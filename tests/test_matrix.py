@@ -118,6 +118,13 @@ def test_one_metric_has_its_files(name):
     assert (tried <= files) != (name == "fid")  # which downloads a trained network
 
 
+def test_a_test_without_a_case_is_refused():
+    """A list of cases that is chosen by a file name is empty once the file has moved, and pytest skips it."""
+    matrix.check_cases(["test_a.py::test_b[NOT]", "test_a.py::test_c"])
+    with pytest.raises(pytest.UsageError, match=r"no case matches .* test_a\.py::test_b\[NOTSET\]"):
+        matrix.check_cases(["test_a.py::test_b[NOTSET]", "test_a.py::test_c"])
+
+
 def run_one_metric(name: str) -> None:
     """Run what `make metric` runs, in this process."""
     sys.exit(pytest.main(["-n", "0", "-m", "", "-q", "--metric", name]))

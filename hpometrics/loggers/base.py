@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ..records.trial_record import EpochRecord
+if TYPE_CHECKING:
+    from ..records.trial_record import EpochRecord  # which `check` need not load
 
 
 @dataclass(frozen=True)

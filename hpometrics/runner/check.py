@@ -14,7 +14,6 @@ from .._text import printable
 from ..config.document import ProbeError, Problem, SweepFileError, show_path
 from ..config.plan import Plan, read_plan
 from ..config.yaml_writer import format_exact
-from ..records.trial_record import to_json
 from ..results.summary import overview, plan_facts
 
 if TYPE_CHECKING:
@@ -118,6 +117,8 @@ def _probe_lines(probed: Probe) -> Lines:
 
 
 def _probe_facts(probed: Probe) -> dict[str, Any]:
+    from ..records.trial_record import to_json  # of a probe alone: `check` reads no record
+
     return {
         "params": dict(probed.params),
         "seconds": probed.seconds,
