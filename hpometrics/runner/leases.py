@@ -26,6 +26,7 @@ from ..backends.optuna.study import (
     OWNER,
     EpochSender,
     find_trial_id,
+    is_result_of,
     read_user_attributes,
     storage_id,
     tell,
@@ -221,8 +222,9 @@ class LeasedOwnership:
             self._confirm(lease)
             try:
                 return not lease.lost and self._local.finish(study, trial, record)
-            except UpdateFinishedTrialError:  # behind a proxy, between the check and the write
-                return False
+            except UpdateFinishedTrialError:
+                # by another process, behind a proxy; or by this one, which lost the lock just after it wrote
+                return not lease.lost and is_result_of(self._attributes(lease.trial_id), record)
 
     def begin(self, trial: Trial) -> OptunaReporter:
         """Become the owner of a locked trial, and return the reporter for its run."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 
 import optuna
 import pytest
@@ -9,7 +10,7 @@ from hpometrics.backends.optuna.storage import open_storage
 from hpometrics.backends.optuna.study import BEAT, OWNER, REASON, open_study
 from hpometrics.backends.optuna.trial_queue import claim, reserve
 from hpometrics.direction import MINIMIZE
-from hpometrics.records.trial_record import TrialRecord, TrialState
+from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
 from hpometrics.results.run_directory import RunDirectory
 from hpometrics.runner.leases import LeasedOwnership
 
@@ -154,6 +155,16 @@ def test_what_a_trial_of_another_came_to_is_not_told(study, leases, ended):
     assert not here.finish(study, trial, record)
     assert REASON not in study.trials[0].user_attrs
     assert study.trials[0].value == (0.25 if ended else None)
+
+
+def test_a_result_that_is_written_again_is_accepted(study, leases):
+    """A lock that is lost with its connection repeats the section, whose result may have been written."""
+    here = leases("here", 3600.0)
+    trial, _ = begun(study, here)
+    record = TrialRecord(0, {}, TrialState.COMPLETE, 0.25, 0, (EpochRecord(0, {"loss": 0.25}),))
+    assert here.finish(study, trial, record)
+    assert here.finish(study, trial, record)
+    assert not here.finish(study, trial, replace(record, value=0.5))
 
 
 def test_a_trial_that_ended_meanwhile_is_no_error(tmp_path, study, leases):

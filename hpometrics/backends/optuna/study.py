@@ -175,10 +175,20 @@ def metrics_of(study: optuna.Study) -> list[str]:
 def write_result(trial: BaseTrial, record: TrialRecord) -> None:
     """Write to the trial its result: constraints, params as received, picked epoch, reason, seed."""
     set_excesses(trial, record.constraints)
-    picked = {name: v if math.isfinite(v) else None for name, v in numbers_of(record.picked_values).items()}
-    put_attribute(trial.set_user_attr, RESULT, {**record.to_json(), "picked": picked})
+    put_attribute(trial.set_user_attr, RESULT, _result_of(record))
     if record.reason:
         put_attribute(trial.set_user_attr, REASON, record.reason)
+
+
+def is_result_of(attributes: Mapping[str, Any], record: TrialRecord) -> bool:
+    """Check whether the attributes of a trial hold the result of this record."""
+    stored = json.dumps(get_attribute(attributes, RESULT), sort_keys=True)
+    return stored == json.dumps(_result_of(record), sort_keys=True)
+
+
+def _result_of(record: TrialRecord) -> dict[str, Any]:
+    picked = {name: v if math.isfinite(v) else None for name, v in numbers_of(record.picked_values).items()}
+    return {**record.to_json(), "picked": picked}
 
 
 def write_panel(trial: BaseTrial, metrics: Sequence[str], epoch: int, values: Mapping[str, Reading]) -> None:
