@@ -15,11 +15,11 @@ from hpometrics import (
     PREDICTIONS,
     SEQUENCE,
     TEXT,
+    Direction,
     Float,
     InputType,
     MeanMetric,
     MetricCollection,
-    Objective,
     OptunaObjective,
     Run,
     Sequence,
@@ -32,7 +32,7 @@ class PaddedTokenAccuracy(MeanMetric):
     """Share of tokens predicted right, padding included: each sequence counts the same."""
 
     @classmethod
-    def get_objective(cls) -> Objective:
+    def get_objective(cls) -> Direction:
         """More is better."""
         return MAXIMIZE
 

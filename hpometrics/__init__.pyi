@@ -1,5 +1,6 @@
 from typing import Final
 
+from ._ludwig import Objective as Objective, ObjectiveError as ObjectiveError
 from .backends.local import ListObjective as ListObjective
 from .backends.optuna.objective import OptunaObjective as OptunaObjective
 from .backends.optuna.reporter import OptunaReporter as OptunaReporter
@@ -9,7 +10,7 @@ from .backends.ray.objective import (
     tune_config as tune_config,
 )
 from .backends.ray.reporter import RayReporter as RayReporter, TuneReporter as TuneReporter
-from .direction import MAXIMIZE as MAXIMIZE, MINIMIZE as MINIMIZE, Objective as Objective
+from .direction import MAXIMIZE as MAXIMIZE, MINIMIZE as MINIMIZE, Direction as Direction
 from .engines.engine import Engine as Engine
 from .engines.engine_params import EngineParams as EngineParams
 from .engines.evaluation import Evaluation as Evaluation
@@ -17,6 +18,7 @@ from .engines.evaluator import MetricEvaluator as MetricEvaluator
 from .exceptions import (
     AdditionError as AdditionError,
     ConfigError as ConfigError,
+    DirectionError as DirectionError,
     EngineError as EngineError,
     EngineParamsError as EngineParamsError,
     HpometricsError as HpometricsError,
@@ -29,7 +31,6 @@ from .exceptions import (
     NonFiniteError as NonFiniteError,
     NotKeptError as NotKeptError,
     NotYetError as NotYetError,
-    ObjectiveError as ObjectiveError,
     RankError as RankError,
     RecordError as RecordError,
     RegistrationError as RegistrationError,

@@ -7,19 +7,19 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from operator import le
 
-from .exceptions import NoFiniteValueError, ObjectiveError
+from .exceptions import DirectionError, NoFiniteValueError
 
 _SYNONYMS = {"min": "minimize", "max": "maximize", "minimise": "minimize", "maximise": "maximize"}
 
 
-class Objective(StrEnum):
+class Direction(StrEnum):
     """A metric's direction; its values are Optuna's words, so a study takes it as it is.
 
     A value that is not finite (nan, inf) never wins; the earliest of equal values wins.
 
-    >>> Objective.MINIMIZE.better(0.1, 0.2), Objective.MAXIMIZE.better(0.1, 0.2)
+    >>> Direction.MINIMIZE.better(0.1, 0.2), Direction.MAXIMIZE.better(0.1, 0.2)
     (True, False)
-    >>> Objective.MAXIMIZE.best_index([0.1, float("nan"), 0.7, 0.7])
+    >>> Direction.MAXIMIZE.best_index([0.1, float("nan"), 0.7, 0.7])
     2
     """
 
@@ -27,17 +27,17 @@ class Objective(StrEnum):
     MAXIMIZE = "maximize"
 
     @classmethod
-    def parse(cls, text: str | Objective) -> Objective:
+    def parse(cls, text: str | Direction) -> Direction:
         """Parse `minimize`, `maximize` or Ray's `min`, `max`.
 
         Raises:
-            ObjectiveError: it is another text; there is no default.
+            DirectionError: it is another text; there is no default.
         """
         word = str(text).strip().lower()
         try:
             return cls(_SYNONYMS.get(word, word))
         except ValueError:
-            raise ObjectiveError(f"an objective is 'minimize' or 'maximize', got {text!r}") from None
+            raise DirectionError(f"an objective is 'minimize' or 'maximize', got {text!r}") from None
 
     @property
     def mode(self) -> str:
@@ -47,7 +47,7 @@ class Objective(StrEnum):
     @property
     def worst(self) -> float:
         """The value that every finite score beats: inf when minimizing, -inf when maximizing."""
-        return math.inf if self is Objective.MINIMIZE else -math.inf
+        return math.inf if self is Direction.MINIMIZE else -math.inf
 
     def better(self, a: float, b: float, tol: float = 0.0) -> bool:
         """Return whether `a` beats `b` by more than `tol` (in the metric's own unit).
@@ -55,24 +55,24 @@ class Objective(StrEnum):
         A value that is not finite beats nothing and is beaten by every finite value.
 
         Raises:
-            ObjectiveError: `tol` is negative or not a number.
+            DirectionError: `tol` is negative or not a number.
         """
         if not tol >= 0:
-            raise ObjectiveError(f"tol is what no improvement may exceed, a number from 0, got {tol!r}")
+            raise DirectionError(f"tol is what no improvement may exceed, a number from 0, got {tol!r}")
         if not math.isfinite(a):
             return False
         if not math.isfinite(b):
             return True
-        gain = b - a if self is Objective.MINIMIZE else a - b
+        gain = b - a if self is Direction.MINIMIZE else a - b
         return gain > tol
 
     def worse_by(self, value: float, other: float) -> float:
         """Return by how much a value is worse than another, in the metric's own unit; below 0 it is better.
 
-        >>> Objective.MAXIMIZE.worse_by(0.75, 1.0), Objective.MINIMIZE.worse_by(0.75, 1.0)
+        >>> Direction.MAXIMIZE.worse_by(0.75, 1.0), Direction.MINIMIZE.worse_by(0.75, 1.0)
         (0.25, -0.25)
         """
-        return value - other if self is Objective.MINIMIZE else other - value
+        return value - other if self is Direction.MINIMIZE else other - value
 
     def best_index(self, values: Iterable[float], tol: float = 0.0) -> int:
         """Return the index of the best value; among equal ones (within `tol`) the earliest.
@@ -96,20 +96,20 @@ class Objective(StrEnum):
         """Return the key that sorts values best first; values that are not finite come last."""
         if not math.isfinite(value):
             return math.inf
-        return value if self is Objective.MINIMIZE else -value
+        return value if self is Direction.MINIMIZE else -value
 
 
 def nowhere_worse(keys: Sequence[float], others: Sequence[float]) -> bool:
     """Return whether none of several sort keys is worse than the other one at its place.
 
-    >>> keys = [Objective.MAXIMIZE.sort_key(0.9), Objective.MINIMIZE.sort_key(3.0)]
-    >>> nowhere_worse(keys, [Objective.MAXIMIZE.sort_key(0.9), Objective.MINIMIZE.sort_key(4.0)])
+    >>> keys = [Direction.MAXIMIZE.sort_key(0.9), Direction.MINIMIZE.sort_key(3.0)]
+    >>> nowhere_worse(keys, [Direction.MAXIMIZE.sort_key(0.9), Direction.MINIMIZE.sort_key(4.0)])
     True
     """
     return all(map(le, keys, others))
 
 
-MINIMIZE = Objective.MINIMIZE
-MAXIMIZE = Objective.MAXIMIZE
-ARROWS = {Objective.MAXIMIZE: " ^", Objective.MINIMIZE: " v", None: ""}
+MINIMIZE = Direction.MINIMIZE
+MAXIMIZE = Direction.MAXIMIZE
+ARROWS = {Direction.MAXIMIZE: " ^", Direction.MINIMIZE: " v", None: ""}
 """The mark of each direction behind a name in tables."""

@@ -12,7 +12,7 @@ class HpometricsError(Exception):
     """The parent of every error this package raises on purpose."""
 
 
-class ObjectiveError(HpometricsError, ValueError):
+class DirectionError(HpometricsError, ValueError):
     """A direction is missing, unknown or stated twice in different words."""
 
 

@@ -5,30 +5,30 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
-from hpometrics.direction import MAXIMIZE, MINIMIZE, Objective
-from hpometrics.exceptions import NoFiniteValueError, ObjectiveError
+from hpometrics.direction import MAXIMIZE, MINIMIZE, Direction
+from hpometrics.exceptions import DirectionError, NoFiniteValueError
 
 NAN, INF = math.nan, math.inf
-BOTH = pytest.mark.parametrize("objective", list(Objective))
+BOTH = pytest.mark.parametrize("objective", list(Direction))
 ANY_FLOAT = st.floats(allow_nan=True, allow_infinity=True)
 
 
 @pytest.mark.parametrize("text", ["minimize", "MINIMIZE", " min ", "minimise", MINIMIZE])
 def test_the_hosts_words_are_read(text):
     """Optuna's and Ray's words, in any case, mean the same direction."""
-    assert Objective.parse(text) is MINIMIZE
+    assert Direction.parse(text) is MINIMIZE
 
 
 @pytest.mark.parametrize("text", ["", "up", "maximize!", None, True, 1])
 def test_no_direction_is_a_default(text):
     """Anything else is refused, and the message shows what came."""
-    with pytest.raises(ObjectiveError, match=rf"'minimize' or 'maximize', got {text!r}"):
-        Objective.parse(text)
+    with pytest.raises(DirectionError, match=rf"'minimize' or 'maximize', got {text!r}"):
+        Direction.parse(text)
 
 
 def test_it_speaks_optuna_and_ray():
     """The value is Optuna's word, `mode` is Ray's."""
-    assert [(o.value, o.mode) for o in Objective] == [("minimize", "min"), ("maximize", "max")]
+    assert [(o.value, o.mode) for o in Direction] == [("minimize", "min"), ("maximize", "max")]
 
 
 @BOTH
@@ -56,7 +56,7 @@ def test_the_direction_counts():
 @pytest.mark.parametrize("tol", [-0.5, -1e-9, NAN])
 def test_a_tolerance_is_a_number_from_0(tol):
     """Below it every value would beat itself."""
-    with pytest.raises(ObjectiveError, match=f"a number from 0, got {tol}"):
+    with pytest.raises(DirectionError, match=f"a number from 0, got {tol}"):
         MAXIMIZE.better(0.3, 0.2, tol)
 
 

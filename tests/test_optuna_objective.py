@@ -23,7 +23,7 @@ from hpometrics.backends.local import ListObjective
 from hpometrics.backends.optuna.objective import OptunaObjective
 from hpometrics.backends.optuna.storage import close_storage, open_storage
 from hpometrics.direction import MAXIMIZE, MINIMIZE
-from hpometrics.exceptions import NoFiniteValueError, ObjectiveError, RecordError, RunError
+from hpometrics.exceptions import DirectionError, NoFiniteValueError, RecordError, RunError
 from hpometrics.metrics.features import Binary
 from hpometrics.records.epoch_log import read_trial
 from hpometrics.records.trial_record import TrialState
@@ -60,13 +60,13 @@ def test_the_study_has_the_metrics_direction():
 def test_another_direction_is_refused_with_both_facts():
     """In `create_study`, and in a study that was made elsewhere."""
     objective = objective_of()
-    with pytest.raises(ObjectiveError, match="loss is to minimize, but direction= says maximize"):
+    with pytest.raises(DirectionError, match="loss is to minimize, but direction= says maximize"):
         objective.create_study(direction="maximize")
-    with pytest.raises(ObjectiveError, match="directions= says minimize, minimize"):
+    with pytest.raises(DirectionError, match="directions= says minimize, minimize"):
         objective.create_study(directions=["minimize", "minimize"])
     study = optuna.create_study(direction="maximize", study_name="digits")
     with pytest.raises(
-        ObjectiveError, match="loss is to minimize, but the study 'digits' is set to maximize"
+        DirectionError, match="loss is to minimize, but the study 'digits' is set to maximize"
     ):
         study.optimize(objective, n_trials=1)
 

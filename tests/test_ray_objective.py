@@ -32,7 +32,7 @@ from hpometrics.backends.ray.schedulers import SCHEDULERS, Unpaused, make_schedu
 from hpometrics.backends.ray.searcher import StudySearcher
 from hpometrics.backends.ray.trainable import make_trainable
 from hpometrics.direction import MAXIMIZE, MINIMIZE
-from hpometrics.exceptions import ConfigError, NoFiniteValueError, ObjectiveError, RunError
+from hpometrics.exceptions import ConfigError, DirectionError, NoFiniteValueError, RunError
 from hpometrics.records.epoch_log import read_trial
 from hpometrics.records.trial_record import TrialRecord, TrialState, write_trial
 from hpometrics.run import Reported, Run
@@ -271,11 +271,11 @@ def test_a_tuner_of_your_own(ray_cluster, tmp_path):
 def test_what_contradicts_the_metric_is_refused(ray_cluster):
     """A mode, a scheduler's mode, a study's direction, more CPUs than there are: before the first trial."""
     objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=4)
-    with pytest.raises(ObjectiveError, match="loss is to minimize; leave mode='max' out"):
+    with pytest.raises(DirectionError, match="loss is to minimize; leave mode='max' out"):
         objective.tuner(1, mode="max")
-    with pytest.raises(ObjectiveError, match="but the AsyncHyperBandScheduler has mode='max'"):
+    with pytest.raises(DirectionError, match="but the AsyncHyperBandScheduler has mode='max'"):
         objective.tuner(1, scheduler=AsyncHyperBandScheduler(mode="max"))
-    with pytest.raises(ObjectiveError, match="loss is to minimize, but the study 's' is set to maximize"):
+    with pytest.raises(DirectionError, match="loss is to minimize, but the study 's' is set to maximize"):
         objective.tuner(1, study=optuna.create_study(direction="maximize", study_name="s"))
     with pytest.raises(ConfigError, match="a trial asks for cpu: 8, but the Ray cluster has 2"):
         objective.tuner(1, resources={"cpu": 8})
@@ -328,8 +328,8 @@ def test_no_scheduler_pauses_a_trial(spec):
         ("ashaa", ConfigError, "'ashaa' is not a scheduler; did you mean 'asha'"),
         ({"asha": {"max_t": 3}}, ConfigError, "scheduler 'asha' has no argument 'max_t'"),
         ({"asha": {"min_epochs": 20}}, ConfigError, "grace_period must be <= max_t"),
-        (AsyncHyperBandScheduler(metric="f1", mode="min"), ObjectiveError, "has metric='f1'; leave it out"),
-        (AsyncHyperBandScheduler(mode="max"), ObjectiveError, "is to minimize, but the .* has mode='max'"),
+        (AsyncHyperBandScheduler(metric="f1", mode="min"), DirectionError, "has metric='f1'; leave it out"),
+        (AsyncHyperBandScheduler(mode="max"), DirectionError, "is to minimize, but the .* has mode='max'"),
         (HyperBandScheduler(), ConfigError, "a HyperBandScheduler pauses trials, .* give 'hyperband'"),
         (HyperBandForBOHB(), ConfigError, "a HyperBandForBOHB pauses trials"),
         (

@@ -18,7 +18,7 @@ from ray.tune.search import ConcurrencyLimiter, Searcher
 from hpometrics.backends.ray.objective import RayObjective, best_result, tune_config
 from hpometrics.backends.ray.reporter import TuneReporter
 from hpometrics.direction import MINIMIZE
-from hpometrics.exceptions import ObjectiveError
+from hpometrics.exceptions import DirectionError
 from hpometrics.run import Reported, Run
 from hpometrics.run.checkpoint import load_checkpoint
 from hpometrics.space.dimensions import Choice
@@ -306,9 +306,9 @@ def test_the_best_of_your_own_tuner_is_its_best_epoch(ray_cluster, tmp_path, mon
 def test_settings_that_contradict_the_metric_are_refused():
     """A mode beside the metric's, and several metrics, which a Tuner cannot have."""
     loss = Reported("loss", MINIMIZE)
-    with pytest.raises(ObjectiveError, match="loss must be minimized; leave mode='max' out"):
+    with pytest.raises(DirectionError, match="loss must be minimized; leave mode='max' out"):
         tune_config(loss, mode="max")
-    with pytest.raises(ObjectiveError, match="but the AsyncHyperBandScheduler has mode='max'"):
+    with pytest.raises(DirectionError, match="but the AsyncHyperBandScheduler has mode='max'"):
         tune_config(loss, scheduler=AsyncHyperBandScheduler(mode="max"))
-    with pytest.raises(ObjectiveError, match="a Tuner has one metric, got loss, size"):
+    with pytest.raises(DirectionError, match="a Tuner has one metric, got loss, size"):
         tune_config([loss, Reported("size", MINIMIZE)])

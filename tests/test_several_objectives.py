@@ -15,7 +15,7 @@ from hpometrics.backends.local import ListObjective
 from hpometrics.backends.optuna.objective import OptunaObjective
 from hpometrics.backends.ray.objective import RayObjective
 from hpometrics.direction import MAXIMIZE, MINIMIZE
-from hpometrics.exceptions import ConfigError, NoFeasibleTrialError, ObjectiveError
+from hpometrics.exceptions import ConfigError, DirectionError, NoFeasibleTrialError
 from hpometrics.records.trial_record import TrialState
 from hpometrics.run import Reported
 from hpometrics.run.run import Run
@@ -61,11 +61,11 @@ def test_directions_are_those_of_the_metrics_in_their_order():
     objective = OptunaObjective(make_train(), SPACE, metric=["roc_auc", "brier"], output="binary")
     assert objective.directions == [MAXIMIZE, MINIMIZE]
     assert [one.name for one in objective.create_study().directions] == ["MAXIMIZE", "MINIMIZE"]
-    with pytest.raises(ObjectiveError, match="roc_auc is to maximize, brier is to minimize; ask for direct"):
+    with pytest.raises(DirectionError, match="roc_auc is to maximize, brier is to minimize; ask for direct"):
         _ = objective.direction
-    with pytest.raises(ObjectiveError, match="brier is to minimize, but directions= says maximize, maximize"):
+    with pytest.raises(DirectionError, match="brier is to minimize, but directions= says maximize, maximize"):
         objective.create_study(directions=["maximize", "maximize"])
-    with pytest.raises(ObjectiveError, match=r"set to minimize; create it with directions=\['maximize', 'mi"):
+    with pytest.raises(DirectionError, match=r"set to minimize; create it with directions=\['maximize', 'mi"):
         optuna.create_study().optimize(objective, n_trials=1)
 
 

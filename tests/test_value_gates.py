@@ -16,7 +16,7 @@ from matrix import EXHAUSTIVE
 from hpometrics.backends.local import ListObjective
 from hpometrics.backends.optuna.objective import OptunaObjective
 from hpometrics.backends.ray.objective import RayObjective
-from hpometrics.direction import MAXIMIZE, MINIMIZE, Objective
+from hpometrics.direction import MAXIMIZE, MINIMIZE, Direction
 from hpometrics.records.trial_record import TrialRecord, TrialState
 from hpometrics.run import Reported
 from hpometrics.space.dimensions import Int
@@ -96,14 +96,14 @@ def train_with(odd: Any) -> Any:
     return train
 
 
-def through_list(train: Any, objective: Objective) -> tuple[list[TrialRecord], float]:
+def through_list(train: Any, objective: Direction) -> tuple[list[TrialRecord], float]:
     """Both trials as a list, and the value of the best."""
     listed = ListObjective(train, [{"trial": 0}, {"trial": 1}], metric=Reported("loss", objective))
     records = listed.run()
     return records, listed.best(records).value
 
 
-def through_optuna(train: Any, objective: Objective) -> tuple[list[TrialRecord], float]:
+def through_optuna(train: Any, objective: Direction) -> tuple[list[TrialRecord], float]:
     """Both trials in a study, which goes on after any failure, and the value of the best."""
     made = OptunaObjective(train, {"trial": Int(0, 1)}, metric=Reported("loss", objective))
     study = made.create_study()

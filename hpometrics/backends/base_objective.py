@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..direction import Objective
-from ..exceptions import ObjectiveError
+from ..direction import Direction
+from ..exceptions import DirectionError
 from ..loggers.registry import LoggerLike
 from ..records.epoch_log import Fsync
 from ..records.trial_record import TrialRecord
@@ -47,25 +47,25 @@ class BaseObjective:
         )
 
     @property
-    def optimized(self) -> Mapping[str, Objective]:
+    def optimized(self) -> Mapping[str, Direction]:
         """The direction of each metric that is optimized, by name."""
         return self.trials.spec.optimized
 
     @property
-    def directions(self) -> list[Objective]:
+    def directions(self) -> list[Direction]:
         """The direction of each metric that is optimized, in their order."""
         return list(self.optimized.values())
 
     @property
-    def direction(self) -> Objective:
+    def direction(self) -> Direction:
         """The direction of the metric, as the backends take it.
 
         Raises:
-            ObjectiveError: there are several metrics; `directions` has theirs.
+            DirectionError: there are several metrics; `directions` has theirs.
         """
         if len(self.optimized) > 1:
             goals = ", ".join(f"{name} is to {objective.value}" for name, objective in self.optimized.items())
-            raise ObjectiveError(f"several objectives have no one direction: {goals}; ask for directions")
+            raise DirectionError(f"several objectives have no one direction: {goals}; ask for directions")
         return self.trials.spec.objective
 
     def records(self, of: Any) -> list[TrialRecord]:

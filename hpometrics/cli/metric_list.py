@@ -10,7 +10,7 @@ from textwrap import fill, wrap
 
 from .._formatting import aligned
 from .._text import did_you_mean
-from ..direction import ARROWS, Objective
+from ..direction import ARROWS, Direction
 from ..exceptions import MetricNameError, pip_line
 from ..metrics.features import check_feature_type
 from ..metrics.registry.entry import NOISE, MetricEntry, Observed
@@ -18,7 +18,7 @@ from ..metrics.registry.facts import Facts
 from ..metrics.registry.index import all_entries, needs_of, observed_of
 from ..metrics.registry.params import Param
 
-_WORDS = {Objective.MAXIMIZE: "maximize", Objective.MINIMIZE: "minimize", None: "no direction"}
+_WORDS = {Direction.MAXIMIZE: "maximize", Direction.MINIMIZE: "minimize", None: "no direction"}
 HEAD = ("name", "objective", "reads", "features", "meaning")
 _NOISES = ["perfect", *(f"{noise:.0%} noise".replace("%", " %") for noise in NOISE[1:])]
 _WIDTH = 11

@@ -15,7 +15,7 @@ from .._imports import missing_report
 from .._text import did_you_mean, one_line
 from ..backends.plugins import searches_for_one
 from ..backends.registry import BACKENDS, SAMPLERS, backends_of, pruner_names
-from ..direction import Objective
+from ..direction import Direction
 from ..exceptions import ConfigError, HpometricsError, missing_extra
 from ..space.space import Space
 from .document import Document, Path
@@ -126,7 +126,7 @@ def _build(kind: str, plugin: Plugin, on_ray: bool, sweep: Draft) -> None:
         _check_types(kind, plugin, BACKENDS["ray"].pruners)
         if plugin.name == PBT:
             return  # it needs the space, and its tuner is made before the first trial
-        make_scheduler(plugin.spec, Objective.MINIMIZE, epochs)
+        make_scheduler(plugin.spec, Direction.MINIMIZE, epochs)
         return
     from optuna.exceptions import ExperimentalWarning
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .._text import one_line
-from ..direction import MINIMIZE, Objective
-from ..exceptions import HpometricsError, MetricNameError, ObjectiveError, UnknownMetricError
+from ..direction import MINIMIZE, Direction
+from ..exceptions import DirectionError, HpometricsError, MetricNameError, UnknownMetricError
 from ..metrics.registry.diagnostics import Diagnostic, diagnostic, direction_of
 from ..metrics.registry.index import metric_names
 from ..metrics.registry.lookup import FoundMetric, find_metric, is_registered, possible_meanings, suggestion
@@ -59,7 +59,7 @@ class Measure:
     """
 
     name: str
-    objective: Objective | None
+    objective: Direction | None
     origin: str
     inputs: str | None = None
     reported: bool = False
@@ -109,7 +109,7 @@ def read_measures(
     Raises:
         MeasureError: it cannot be optimized, its direction is not the one in the file, or it depends on an
             output that is stated nowhere.
-        MetricNameError, UnknownMetricError, ObjectiveError: see `place` and `Combined`.
+        MetricNameError, UnknownMetricError, DirectionError: see `place` and `Combined`.
     """
     if form.combined is not None:
         return [_resolve_combined(form.combined, types, settle)]
@@ -134,7 +134,7 @@ def outputs_of(measure: Measure) -> set[str]:
 def _resolve(
     form: Metric, types: Types | None, steers: bool, settle: bool, registers: Registers = nothing
 ) -> Measure:
-    direction = None if form.direction is None else Objective.parse(form.direction)
+    direction = None if form.direction is None else Direction.parse(form.direction)
     path = parse_import_path(form.name)
     if path and not settle:
         return Measure(form.name, direction, "run")
@@ -170,11 +170,11 @@ def _import_name(path: str) -> MetricName:
     return import_metric(path).name
 
 
-def _resolve_registered(placed: ScopedMetric, direction: Objective | None, steers: bool) -> Measure:
+def _resolve_registered(placed: ScopedMetric, direction: Direction | None, steers: bool) -> Measure:
     name, inputs = str(placed.name), placed.found.reads
     try:
         objective = placed.found.objective
-    except ObjectiveError as err:
+    except DirectionError as err:
         if steers:
             raise MeasureError(f"{err}: engine.output") from None
         return Measure(name, None, "run")
@@ -190,7 +190,7 @@ def _resolve_registered(placed: ScopedMetric, direction: Objective | None, steer
 
 
 def _resolve_diagnostic(
-    name: MetricName, run_diagnostic: Diagnostic, direction: Objective | None, steers: bool
+    name: MetricName, run_diagnostic: Diagnostic, direction: Direction | None, steers: bool
 ) -> Measure:
     """Return a diagnostic, which a run records whether it is tracked or not."""
     origin = "registry" if run_diagnostic.objective is not None else "stated"
@@ -214,7 +214,7 @@ def _resolve_combined(combined: Combined, types: Types | None, settle: bool) -> 
 
 
 def _resolve_over_outputs(
-    name: MetricName, types: Types | None, direction: Objective | None, settle: bool
+    name: MetricName, types: Types | None, direction: Direction | None, settle: bool
 ) -> Measure:
     """Return the measure of `combined.loss`; its terms are unknown where the outputs are."""
     from ..metrics.combined import Combined, check_split
@@ -239,7 +239,7 @@ def _list_members(group: MetricName, types: Types) -> Iterator[MetricName]:
         raise MeasureError(text if types == UNKNOWN_OUTPUT else one_line(err)) from None
 
 
-def _check_direction(name: str, objective: Objective, direction: Objective | None) -> None:
+def _check_direction(name: str, objective: Direction, direction: Direction | None) -> None:
     if problem := direction_problem(name, objective, direction, "direction"):
         raise MeasureError(problem)
 
@@ -286,7 +286,7 @@ def read_bound(text: str, types: Types | None, settle: bool = False) -> Bound:
     Raises:
         ConstraintError: it is not well formed.
         MeasureError: it is not about a single value of validation data.
-        MetricNameError, ObjectiveError: see `read_measures`.
+        MetricNameError, DirectionError: see `read_measures`.
     """
     constraint = Constraint.parse(text)
     name = MetricName.parse(constraint.name)

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from ..direction import Objective
-from ..exceptions import EngineError, EngineParamsError, MetricNameError, NoFiniteValueError, ObjectiveError
+from ..direction import Direction
+from ..exceptions import DirectionError, EngineError, EngineParamsError, MetricNameError, NoFiniteValueError
 from ..space.dimensions import is_whole
 from .cache import PrefixCache
 from .engine import Engine
@@ -40,7 +40,7 @@ class Panel:
         output: what the engine predicts, for metrics passed by name.
 
     Raises:
-        ObjectiveError: the metric has no direction, or another one defines neither a direction nor None.
+        DirectionError: the metric has no direction, or another one defines neither a direction nor None.
         MetricNameError: two different metrics have one name, or a name comes without `output`.
         UnknownMetricError: no metric has this name.
     """
@@ -118,10 +118,10 @@ def _instance(metric: Any) -> Any:
     return metric() if isinstance(metric, type) and issubclass(metric, TupleMetric) else metric
 
 
-def _direction_of(metric: TupleMetric) -> Objective:
+def _direction_of(metric: TupleMetric) -> Direction:
     objective = objective_of(metric)
     if objective is None:
-        raise ObjectiveError(
+        raise DirectionError(
             f"{metric.header} states objective = None, so nothing can be best by it; make it one of the "
             "other_metrics, or state MAXIMIZE or MINIMIZE"
         )
@@ -165,7 +165,7 @@ class MetricEvaluator:
         tell: a function called with every line; default: it prints the line.
 
     Raises:
-        ObjectiveError, MetricNameError, UnknownMetricError: see `Panel`.
+        DirectionError, MetricNameError, UnknownMetricError: see `Panel`.
         EngineError: `workers` is not a number of workers.
 
     >>> from hpometrics.evaluation import AverageMetric, Engine, Fold

@@ -13,8 +13,8 @@ from statistics import fmean, stdev
 from typing import Any, ClassVar, Self
 
 from .._redaction import excerpt
-from ..direction import MAXIMIZE, Objective
-from ..exceptions import MetricInputError, ObjectiveError
+from ..direction import MAXIMIZE, Direction
+from ..exceptions import DirectionError, MetricInputError
 
 Number = int | float
 Tuples = Sequence[tuple[Any, Any, Any]]
@@ -127,7 +127,7 @@ class TupleMetric(ABC):
         title: replaces the class name in the header.
     """
 
-    objective: Objective | str | None
+    objective: Direction | str | None
     title: str = ""
     reader: Any = None
     """Measures in one pass all metrics that have an equal reader; None: the metric measures itself."""
@@ -228,21 +228,21 @@ class MapReduceMetric(TupleMetric):
         return first if first is None else functools.reduce(self.reduce, valid, first)
 
 
-def objective_of(metric: TupleMetric) -> Objective | None:
+def objective_of(metric: TupleMetric) -> Direction | None:
     """Return the direction of a metric; None if it is never optimized.
 
     Raises:
-        ObjectiveError: it defines none, or something else.
+        DirectionError: it defines none, or something else.
     """
     try:
         objective = metric.objective
     except AttributeError:
-        raise ObjectiveError(
+        raise DirectionError(
             f"{metric.header} does not say which way is better; write objective = MAXIMIZE or "
             f"objective = MINIMIZE in class {type(metric).__name__}, or objective = None if it is never "
             "optimized"
         ) from None
-    return None if objective is None else Objective.parse(objective)
+    return None if objective is None else Direction.parse(objective)
 
 
 class CalculatedMetric(TupleMetric):

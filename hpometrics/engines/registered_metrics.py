@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..direction import Objective
+from ..direction import Direction
 from ..exceptions import MetricInputError, MetricNameError
 from ..metrics.batch import as_tensor
 from ..metrics.collection import MetricCollection, metric_of
@@ -159,7 +159,7 @@ def registered(
     target: Callable[[Any], Any] | None = None,
     classes: Sequence[Any] | None = None,
     inputs: InputType | str | None = None,
-    objective: Objective | str | None = None,
+    objective: Direction | str | None = None,
     columns: Mapping[str, Column] | None = None,
     title: str = "",
 ) -> RegisteredMetric:
@@ -180,7 +180,7 @@ def registered(
         title: its name; default: its canonical name.
 
     Raises:
-        UnknownMetricError, MetricNameError, ObjectiveError: it is not a metric that can be optimized here.
+        UnknownMetricError, MetricNameError, DirectionError: it is not a metric that can be optimized here.
 
     >>> metric = registered("accuracy", output="category(num_classes=2)", classes=["no", "yes"])
     >>> metric.score([("fold 0", [("q", "yes", "yes")]), ("fold 1", [("q", "no", "yes"), ("q", "no", "no")])])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from .._pages import page
-from ..direction import Objective
+from ..direction import Direction
 from .cache import STAGES
 from .engine import Stage
 from .engine_params import EngineParams
@@ -141,7 +141,7 @@ class MetricEvaluatorResult:
     metric_header: str
     other_metric_headers: tuple[str, ...]
     engine_params_scores: tuple[tuple[EngineParams, MetricScores], ...]
-    objective: Objective
+    objective: Direction
     output_path: str | None = None
 
     @property

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..direction import Objective
+from ..direction import Direction
 from ..exceptions import EngineParamsError, RunError
 from ..metrics.registry.names import MetricName
 from ..records.trial_record import numbers_of
@@ -171,7 +171,7 @@ class TunableEvaluation:
         write_json(path, {**layout, "evaluation": provenance.to_json()})
         return path
 
-    def _recorded(self) -> Iterator[tuple[str, Objective | None]]:
+    def _recorded(self) -> Iterator[tuple[str, Direction | None]]:
         """Yield every name that a trial's record may have, with its direction; a deviation has none."""
         for name, metric in self.measured:
             objective = objective_of(metric)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..direction import MAXIMIZE
-from ..exceptions import MetricInputError, ObjectiveError
+from ..exceptions import DirectionError, MetricInputError
 from ..metrics.collection import MetricCollection
 from ..metrics.features import (
     BINARY,
@@ -54,7 +54,7 @@ class Scorer:
         (self.name,) = panel.names
         objective = panel.objective_of(self.name)
         if objective is None:
-            raise ObjectiveError(
+            raise DirectionError(
                 f"{self.name} has no direction, so it cannot decide which estimator is better"
             )
         self._panel, self._labels = panel, labels
@@ -110,7 +110,7 @@ def as_scorer(
 
     Raises:
         MetricNameError, UnknownMetricError: there is no such metric, or none for that output.
-        ObjectiveError: it has no direction.
+        DirectionError: it has no direction.
 
     >>> from sklearn.dummy import DummyClassifier
     >>> coin = DummyClassifier(strategy="prior").fit([[0], [0]], ["no", "yes"])

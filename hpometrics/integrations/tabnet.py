@@ -15,9 +15,9 @@ from torch import Tensor
 
 from ..direction import MAXIMIZE
 from ..exceptions import (
+    DirectionError,
     MetricInputError,
     MetricNameError,
-    ObjectiveError,
     RegistrationError,
     UnknownMetricError,
 )
@@ -61,7 +61,7 @@ def _tabnet_match(match: FoundMetric) -> FoundMetric:
     Raises:
         UnknownMetricError: there are none.
         MetricNameError: the metric reads logits, or has a value per class.
-        ObjectiveError: it has no direction.
+        DirectionError: it has no direction.
     """
     metric = match.among(_FEATURES)
     if not metric.entries:
@@ -74,7 +74,7 @@ def _tabnet_match(match: FoundMetric) -> FoundMetric:
     if ("average", "none") in metric.name.params:
         raise MetricNameError(f"{metric.name} is a value per class; choose another average")
     if metric.objective is None:
-        raise ObjectiveError(f"{metric.name} has no direction, so pytorch-tabnet cannot stop early by it")
+        raise DirectionError(f"{metric.name} has no direction, so pytorch-tabnet cannot stop early by it")
     return metric
 
 
@@ -191,7 +191,7 @@ def tabnet_metric(name: str) -> type[TabnetMetric]:
 
     Raises:
         MetricNameError, UnknownMetricError: a table's outputs have no such metric, or it needs parameters.
-        ObjectiveError: it has no direction, and pytorch-tabnet stops early by one.
+        DirectionError: it has no direction, and pytorch-tabnet stops early by one.
 
     >>> round(tabnet_metric("rmse")()([3.0, 5.0], [3.0, 1.0]), 9)  # the root of 8
     2.828427125

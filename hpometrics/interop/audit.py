@@ -17,7 +17,7 @@ from typing import Any
 from .._formatting import duration, number
 from .._redaction import redacted
 from .._text import printable
-from ..direction import Objective
+from ..direction import Direction
 from ..exceptions import ConfigError
 from ..records._files import STORAGE_LIMIT, open_regular
 from ..records.trial_record import TrialState
@@ -30,7 +30,7 @@ _HOUR = 3600.0  # of silence, after which nobody is at work
 _DAY = 24 * _HOUR
 _MANY = 10  # times as long as any trial that ended
 _SHOWN = 8  # names of trials in a line
-_WINS = {Objective.MINIMIZE: -math.inf, Objective.MAXIMIZE: math.inf}
+_WINS = {Direction.MINIMIZE: -math.inf, Direction.MAXIMIZE: math.inf}
 _STUDIES = ("study.db", "study.journal")  # the files of a study in a run directory
 _SQLITE = "sqlite:///"
 _YAML = (".yaml", ".yml")
@@ -102,7 +102,7 @@ def audit_path(request: Request) -> list[Audited]:
             raise ConfigError(
                 f"{path}: holds no {' or '.join(_STUDIES)}, and no folder of a trial with Ray's result.json"
             )
-        direction = None if request.direction is None else Objective.parse(request.direction)
+        direction = None if request.direction is None else Direction.parse(request.direction)
         searches = [read_results(path, request.metric, direction)]
     elif path.exists():
         from .optuna_storage import SQLITE, find_torn_journal, read_storage
@@ -349,13 +349,13 @@ CHECKS: tuple[Callable[[Search], Findings], ...] = (
 )
 
 
-def _winner(search: Search, objective: Objective) -> ForeignTrial | None:
+def _winner(search: Search, objective: Direction) -> ForeignTrial | None:
     scored = [] if search.several else [one for one in search.complete if not one.infeasible]
     return _best(scored, [math.nan if one.value is None else one.value for one in scored], objective)
 
 
 def _best(
-    trials: Sequence[ForeignTrial], values: Sequence[float], objective: Objective
+    trials: Sequence[ForeignTrial], values: Sequence[float], objective: Direction
 ) -> ForeignTrial | None:
     if not any(map(math.isfinite, values)):
         return None

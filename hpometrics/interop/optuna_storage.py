@@ -23,7 +23,7 @@ from .._text import printable
 from ..backends.optuna.samplers import is_infeasible
 from ..backends.optuna.storage import foreign_part
 from ..backends.optuna.study import PREFIX, STATES, check_study_format
-from ..direction import Objective
+from ..direction import Direction
 from ..exceptions import ConfigError, NewerFormatError, RecordError
 from ..records._files import STORAGE_LIMIT, check_regular, read_lines
 from ..records._json import read_json
@@ -162,7 +162,7 @@ def _searches(
             tuple(_convert_trial(trial, index, several) for trial in trials),
             called,
             teller,
-            Objective.parse(way.name),
+            Direction.parse(way.name),
             silence,
             several,
             "a pruner (Optuna's default is the median pruner)",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .._redaction import excerpt
-from ..direction import Objective
+from ..direction import Direction
 from ..exceptions import RecordError
 from ..records._files import EPOCHS_LIMIT, check_no_link, read_lines, read_whole
 from ..records.trial_record import TrialState
@@ -36,7 +36,7 @@ def is_experiment(path: Path) -> bool:
     return any(path.glob(f"*/{_RESULTS}")) or any(path.glob(f"*/{_TABLE}"))
 
 
-def read_results(path: Path, metric: str | None = None, direction: Objective | None = None) -> Search:
+def read_results(path: Path, metric: str | None = None, direction: Direction | None = None) -> Search:
     """Read the folder of an experiment.
 
     Args:

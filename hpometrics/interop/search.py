@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..direction import Objective
+from ..direction import Direction
 from ..records.trial_record import TrialState
 from .terms import known_direction
 
@@ -41,7 +41,7 @@ class ForeignTrial:
         """The value of the last epoch; nan where none was reported."""
         return self.epochs[max(self.epochs)] if self.epochs else math.nan
 
-    def peak(self, objective: Objective) -> tuple[int, float]:
+    def peak(self, objective: Direction) -> tuple[int, float]:
         """The best epoch, the earliest of equal ones, and its value; -1 and nan where none is finite."""
         finite = [(epoch, value) for epoch, value in sorted(self.epochs.items()) if math.isfinite(value)]
         return finite[objective.best_index(value for _, value in finite)] if finite else (-1, math.nan)
@@ -68,18 +68,18 @@ class Search:
     trials: tuple[ForeignTrial, ...]
     metric: str | None = None
     metric_from: str = ""
-    search_direction: Objective | None = None
+    search_direction: Direction | None = None
     silence: float = 0.0
     several: bool = False
     judge: str = "a pruner"
 
     @property
-    def registered(self) -> tuple[str, Objective] | None:
+    def registered(self) -> tuple[str, Direction] | None:
         """The registered metric that the name matches, with its direction."""
         return None if self.metric is None else known_direction(self.metric)
 
     @property
-    def objective(self) -> Objective | None:
+    def objective(self) -> Direction | None:
         """The direction to judge by: the metric's own, else that of the search."""
         return self.registered[1] if self.registered is not None else self.search_direction
 

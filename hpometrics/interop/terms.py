@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
-from ..direction import MINIMIZE, Objective
+from ..direction import MINIMIZE, Direction
 from ..exceptions import HpometricsError
 from ..metrics.registry.index import alias_meaning, entries_of
 from ..metrics.registry.lookup import find_metric
@@ -49,12 +49,12 @@ _OTHERS = frozenset({"err", "gain", "rate"})
 """Names of metrics that mean something else in other tools: `err` is more often an error than a rank."""
 
 
-def known_direction(name: str) -> tuple[str, Objective] | None:
+def known_direction(name: str) -> tuple[str, Direction] | None:
     """Return the metric that a name ends with, and its direction; None if it is unknown or ambiguous.
 
     >>> known_direction("val/acc"), known_direction("eval_f1@5"), known_direction("trainLoss")
-    (('accuracy', <Objective.MAXIMIZE: 'maximize'>), ('f1', <Objective.MAXIMIZE: 'maximize'>), \
-('loss', <Objective.MINIMIZE: 'minimize'>))
+    (('accuracy', <Direction.MAXIMIZE: 'maximize'>), ('f1', <Direction.MAXIMIZE: 'maximize'>), \
+('loss', <Direction.MINIMIZE: 'minimize'>))
     >>> known_direction("neg_mean_squared_error"), known_direction("reward")
     (None, None)
     """
@@ -163,7 +163,7 @@ def _label(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def read_goal(metric: Section, name: str, tool: str) -> Objective:
+def read_goal(metric: Section, name: str, tool: str) -> Direction:
     """Resolve the direction of a metric; remark on a goal that contradicts it, or is missing.
 
     Args:
@@ -176,7 +176,7 @@ def read_goal(metric: Section, name: str, tool: str) -> Objective:
     if goal_text not in ("", "minimize", "maximize"):
         metric.notes.add_error((*metric.path, "goal"), f"a goal is minimize or maximize, got {goal_text!r}")
         goal_text = ""
-    goal = Objective.parse(goal_text) if goal_text else MINIMIZE
+    goal = Direction.parse(goal_text) if goal_text else MINIMIZE
     if registered is None:
         if not goal_text:
             metric.remark("goal", f"is missing, so {tool} minimizes {name}", "no-goal", "minimize is written")
@@ -196,7 +196,7 @@ def read_goal(metric: Section, name: str, tool: str) -> Objective:
     return objective
 
 
-def as_reported(name: str, objective: Objective, metric: Section) -> str | dict[str, Any]:
+def as_reported(name: str, objective: Direction, metric: Section) -> str | dict[str, Any]:
     """Return a metric that a program reports: its name if it is registered, else with its direction."""
     if _is_ours(name, objective):
         return name
@@ -208,7 +208,7 @@ def as_reported(name: str, objective: Objective, metric: Section) -> str | dict[
     return {"metric": spelling, "direction": objective.value}
 
 
-def _is_ours(name: str, objective: Objective) -> bool:
+def _is_ours(name: str, objective: Direction) -> bool:
     try:
         return find_metric(MetricName.parse(name).bare).objective is objective
     except HpometricsError:

@@ -10,8 +10,8 @@ from typing import Any
 import torchmetrics
 from torchmetrics.wrappers import Running
 
-from ..direction import MAXIMIZE, MINIMIZE, Objective
-from ..exceptions import MetricNameError, ObjectiveError, RegistrationError
+from ..direction import MAXIMIZE, MINIMIZE, Direction
+from ..exceptions import DirectionError, MetricNameError, RegistrationError
 from .features import LOGITS, PREDICTIONS, PROBABILITIES, InputType, OutputFeature, parse_feature
 from .metric import Metric
 from .registry.facts import UNSTATED
@@ -25,7 +25,7 @@ _RESPONSES = {"predict": PREDICTIONS, "predict_proba": PROBABILITIES, "decision_
 def as_metric(
     source: Any,
     *,
-    objective: Objective | str | None = UNSTATED,
+    objective: Direction | str | None = UNSTATED,
     inputs: InputType | str = UNSTATED,
     name: str | None = None,
     output: OutputFeature | str | None = None,
@@ -54,7 +54,7 @@ def as_metric(
         component: the key or index of the number in a result that has several.
 
     Raises:
-        ObjectiveError: the direction is missing, or is not that of the scorer.
+        DirectionError: the direction is missing, or is not that of the scorer.
         RegistrationError: the source cannot be wrapped, or its inputs are missing or not those of the scorer.
 
     >>> def within(preds, target, tolerance=0.5):
@@ -164,8 +164,8 @@ def _parse_name(name: str) -> str:
 def _stated_facts(source: Any, name: str, objective: Any, inputs: Any) -> dict[str, Any]:
     """Return the facts of the arguments; there are no defaults, and those of torchmetrics are not read."""
     if objective is UNSTATED:
-        raise ObjectiveError(f"{name}: say objective=MINIMIZE, MAXIMIZE or None (measured, never optimized)")
-    direction = None if objective is None else Objective.parse(objective)
+        raise DirectionError(f"{name}: say objective=MINIMIZE, MAXIMIZE or None (measured, never optimized)")
+    direction = None if objective is None else Direction.parse(objective)
     return {"objective": direction, "inputs": _input_type(inputs, name)}
 
 
@@ -182,9 +182,9 @@ def _input_type(inputs: Any, name: str) -> InputType:
 def _scorer_facts(scorer: Any, name: str, objective: Any, inputs: Any) -> dict[str, Any]:
     """Return the direction and inputs of a scorer, with which the arguments must agree."""
     own = MAXIMIZE if scorer._sign > 0 else MINIMIZE
-    direction = own if objective is UNSTATED else objective and Objective.parse(objective)
+    direction = own if objective is UNSTATED else objective and Direction.parse(objective)
     if direction not in (own, None):
-        raise ObjectiveError(f"{name}: the scorer's sign says {own}, objective= says {direction}")
+        raise DirectionError(f"{name}: the scorer's sign says {own}, objective= says {direction}")
     responses = scorer._response_method
     methods = [responses] if isinstance(responses, str) else list(responses)
     readable = [_RESPONSES[method] for method in methods if method in _RESPONSES]

@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ..direction import Objective
+from ..direction import Direction
 from ..exceptions import MetricInputError, MetricNameError, NonFiniteError, StateError, UnknownMetricError
 from ._buffer import BatchBuffer
 from ._device import gather_from_ranks, without_autograd, world_size
@@ -114,7 +114,7 @@ class MetricCollection:
         """The reason why all values are nan, if a batch was invalid; on a device this waits for it."""
         return self._validator.verdict()
 
-    def objective_of(self, name: str) -> Objective | None:
+    def objective_of(self, name: str) -> Direction | None:
         """Return the direction of one of its metrics."""
         return self._metrics[name].objective
 

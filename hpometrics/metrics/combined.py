@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
-from ..direction import Objective
-from ..exceptions import MetricNameError, ObjectiveError, UnknownMetricError
+from ..direction import Direction
+from ..exceptions import DirectionError, MetricNameError, UnknownMetricError
 from .registry.diagnostics import diagnostic
 from .registry.lookup import is_registered
 from .registry.names import MetricName
@@ -28,7 +28,7 @@ class Term:
 
     name: MetricName
     weight: float
-    objective: Objective
+    objective: Direction
     placed: ScopedMetric | None = None
 
     @property
@@ -71,7 +71,7 @@ class ResolvedCombined:
 
     label: str
     terms: tuple[Term, ...]
-    objective: Objective
+    objective: Direction
     task: str | None = None
     formula: str = field(init=False)
 
@@ -166,7 +166,7 @@ class Combined:
 
     terms: Mapping[str, Weight]
     name: str = "score"
-    direction: Objective | str | None = None
+    direction: Direction | str | None = None
     task: str | None = None
 
     def __post_init__(self) -> None:
@@ -210,16 +210,16 @@ class Combined:
         """Resolve every term and the direction; see `place`.
 
         Raises:
-            ObjectiveError: a term has no direction, or another one than is stated.
+            DirectionError: a term has no direction, or another one than is stated.
             MetricNameError, UnknownMetricError: these outputs have no such term, or a term is there twice.
         """
         weights = {name: _parse_weight(name, weight) for name, weight in self.terms.items()}
         terms = {name: _term(name, weight, direction, types) for name, (weight, direction) in weights.items()}
         _check_apart(terms)
         self._check_of_no_task(terms.values())
-        minimized = all(term.objective is Objective.MINIMIZE for term in terms.values())
-        own = Objective.MINIMIZE if minimized else Objective.MAXIMIZE
-        direction = own if self.direction is None else Objective.parse(self.direction)
+        minimized = all(term.objective is Direction.MINIMIZE for term in terms.values())
+        own = Direction.MINIMIZE if minimized else Direction.MAXIMIZE
+        direction = own if self.direction is None else Direction.parse(self.direction)
         return ResolvedCombined(self.name, tuple(terms.values()), direction, self.task)
 
     def _check_of_no_task(self, terms: Iterable[Term]) -> None:
@@ -244,7 +244,7 @@ def check_split(name: MetricName) -> None:
         )
 
 
-def _parse_weight(name: str, value: Weight) -> tuple[float, Objective | None]:
+def _parse_weight(name: str, value: Weight) -> tuple[float, Direction | None]:
     """Return the weight of a term, and the direction beside it, if there is one."""
     weight: Any = value
     direction = None
@@ -258,10 +258,10 @@ def _parse_weight(name: str, value: Weight) -> tuple[float, Objective | None]:
             f"combine: the weight of {name} is a number above 0, got {weight!r}; "
             "its direction gives it its sign"
         )
-    return float(weight), None if direction is None else Objective.parse(direction)
+    return float(weight), None if direction is None else Direction.parse(direction)
 
 
-def _term(text: str, weight: float, direction: Objective | None, types: Types | None) -> Term:
+def _term(text: str, weight: float, direction: Direction | None, types: Types | None) -> Term:
     name = MetricName.parse(text)
     if name.task == ALL_TASKS:
         name = replace(name, task=None)
@@ -285,16 +285,16 @@ def _term(text: str, weight: float, direction: Objective | None, types: Types | 
 
 
 def _agree_on_direction(
-    name: MetricName, weight: float, own: Objective | None, direction: Objective | None
-) -> Objective:
+    name: MetricName, weight: float, own: Direction | None, direction: Direction | None
+) -> Direction:
     objective = direction if own is None else own
     if objective is None:
-        raise ObjectiveError(
+        raise DirectionError(
             f"combine: {name} has no direction, so that it has no sign here; state one: "
             f"{_format_direction(name, weight)}"
         )
     if direction not in (None, objective):
-        raise ObjectiveError(f"combine: {name} is to {objective.value}, but direction says {direction}")
+        raise DirectionError(f"combine: {name} is to {objective.value}, but direction says {direction}")
     return objective
 
 

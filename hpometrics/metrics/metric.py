@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from ..direction import Objective
+from ..direction import Direction
 from ..exceptions import MetricInputError, NonFiniteError, StateError
 from ._buffer import BatchBuffer, outside_of_autograd
 from ._device import without_autograd
@@ -48,7 +48,7 @@ class Metric(StatefulMetric):
     Its parameters are keyword arguments of `__init__`, stored as attributes of the same name.
     """
 
-    objective: ClassVar[Objective | None]
+    objective: ClassVar[Direction | None]
     inputs: ClassVar[InputType]
     extras: ClassVar[tuple[str, ...]] = ()
     """The further keyword arguments of `update` that it reads from `batch.extras`."""
@@ -86,7 +86,7 @@ class Metric(StatefulMetric):
         return super().__getattr__(name)
 
     @classmethod
-    def get_objective(cls) -> Objective | None:
+    def get_objective(cls) -> Direction | None:
         """Return the direction in which values are better; None if the metric has none."""
         return cls.objective
 

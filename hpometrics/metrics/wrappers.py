@@ -12,7 +12,7 @@ import torchmetrics
 from torch import Tensor
 from torchmetrics.utilities.data import dim_zero_cat
 
-from ..direction import MAXIMIZE, Objective
+from ..direction import MAXIMIZE, Direction
 from ..exceptions import MetricInputError, StateError
 from ._device import gather_from_ranks, world_size
 from .batch import as_tensor
@@ -23,11 +23,11 @@ from .metric import NOTHING_MEASURED, MeanMetric, Metric
 class AdaptedMetric(Metric):
     """A metric whose facts belong to the object, not to its class."""
 
-    objective: Objective | None  # type: ignore[misc]
+    objective: Direction | None  # type: ignore[misc]
     inputs: InputType  # type: ignore[misc]
 
     def __init__(
-        self, *, objective: Objective | None, inputs: InputType, name: str, component: str | int | None
+        self, *, objective: Direction | None, inputs: InputType, name: str, component: str | int | None
     ) -> None:
         super().__init__()
         self.objective, self.inputs, self.name, self.component = objective, inputs, name, component
@@ -36,7 +36,7 @@ class AdaptedMetric(Metric):
     def _write_facts(cls) -> None:
         """Do nothing, as the facts are those of the object."""
 
-    def get_objective(self) -> Objective | None:  # type: ignore[override]
+    def get_objective(self) -> Direction | None:  # type: ignore[override]
         """Return the direction in which values are better; None if it has none."""
         return self.objective
 

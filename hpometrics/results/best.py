@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._formatting import number
 from ..config.yaml_writer import dump_yaml
-from ..direction import ARROWS, Objective
+from ..direction import ARROWS, Direction
 from ..exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
 from ..metrics.registry.names import MetricName
 from ..metrics.registry.scope import VALIDATION
@@ -243,13 +243,13 @@ class MetricPick:
     """
 
     metric: str
-    objective: Objective
+    objective: Direction
     best: Best | None
     optimized: float = math.nan
     loss: float = math.nan
 
 
-def optimized_by(resolved: Resolved, metric: str, objective: Objective, at: str | None = None) -> Resolved:
+def optimized_by(resolved: Resolved, metric: str, objective: Direction, at: str | None = None) -> Resolved:
     """Return the sweep as if this metric had been optimized, and its best trial picked.
 
     The metric that was optimized becomes a tracked one.
@@ -304,7 +304,7 @@ def _repick_epoch(record: TrialRecord, resolved: Resolved) -> TrialRecord:
     return apply_constraints(replace(record, value=picker.value, epoch=picked, checkpoint=checkpoint), bounds)
 
 
-def _pickers(resolved: Resolved) -> Iterator[tuple[str, Objective]]:
+def _pickers(resolved: Resolved) -> Iterator[tuple[str, Direction]]:
     """Return the metrics that may pick: those of validation data that have a direction."""
     for name, objective in {resolved.metric: resolved.objective, **resolved.track}.items():
         if objective is not None and MetricName.parse(name).split in (None, VALIDATION):
@@ -312,7 +312,7 @@ def _pickers(resolved: Resolved) -> Iterator[tuple[str, Objective]]:
 
 
 def _pick(
-    records: Sequence[TrialRecord], resolved: Resolved, optimum: Best, name: str, objective: Objective
+    records: Sequence[TrialRecord], resolved: Resolved, optimum: Best, name: str, objective: Direction
 ) -> MetricPick:
     if name == resolved.metric:
         return MetricPick(name, objective, optimum, optimum.value, 0.0)

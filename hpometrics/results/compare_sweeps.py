@@ -12,7 +12,7 @@ from .._formatting import aligned, column, number, spread
 from .._text import printable
 from ..config.secrets import is_secret, label_secrets
 from ..config.yaml_writer import format_exact
-from ..direction import ARROWS, Objective
+from ..direction import ARROWS, Direction
 from ..exceptions import ConfigError, NoFiniteValueError
 from ..records.trial_record import TrialRecord
 from ..selection.selection import Best, best_by
@@ -122,7 +122,7 @@ class SweepComparison:
             yield [printable(name), *(_param(rival, name) for rival in self.order)]
 
     def _values(self) -> Iterator[list[str]]:
-        objectives: dict[str, Objective | None] = {}
+        objectives: dict[str, Direction | None] = {}
         for rival in self.order:
             objectives |= values_shown(_picked(rival), rival.resolved)
         for name, objective in objectives.items():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .._formatting import number
-from ..direction import Objective
+from ..direction import Direction
 from ..exceptions import ConfigError
 from ..metrics.features import RANKING, parse_feature
 from ..metrics.registry.names import MetricName
@@ -157,7 +157,7 @@ def _chosen(first: PerUser, second: PerUser, metrics: Sequence[str], trials: tup
     return list(dict.fromkeys(metrics)) or shared
 
 
-def _objective(metric: str, resolved: Resolved) -> Objective | None:
+def _objective(metric: str, resolved: Resolved) -> Direction | None:
     """Return the direction of a metric; for another split or a task, that of the metric itself."""
     objectives = {**resolved.track, **resolved.optimized}
     name = MetricName.parse(metric)
@@ -171,7 +171,7 @@ def _stratum_name(by: str, stratum: int) -> str:
     return f"{by} {_THIRDS[stratum] if by == POPULARITY else stratum}"
 
 
-def _sentence(what: str, one: Comparison, objective: Objective | None, trials: tuple[int, int]) -> str:
+def _sentence(what: str, one: Comparison, objective: Direction | None, trials: tuple[int, int]) -> str:
     """Return which trial is better; a coin toss unless test and interval agree that they differ."""
     sure = one.p_value < _CHANCE and not one.low <= 0 <= one.high
     if not sure:

@@ -15,7 +15,7 @@ from .._formatting import shape_of
 from .._redaction import HIDDEN
 from ..config.secrets import is_secret, mask_secrets
 from ..config.yaml_writer import dump_yaml
-from ..direction import Objective
+from ..direction import Direction
 from ..loggers.csv import cell
 from ..records._json import FORMAT, FORMAT_KEY
 from ..records.trial_record import Reading, TrialRecord
@@ -55,11 +55,11 @@ class HeldOut:
 
 
 def held_out(
-    values: Mapping[str, Reading], metric: str, objective: Objective, value: float | None
+    values: Mapping[str, Reading], metric: str, objective: Direction, value: float | None
 ) -> HeldOut | None:
     """Return the test value among those of an epoch; None if there is no finite one.
 
-    >>> found = held_out({"accuracy": 0.75, "test:accuracy": 0.5}, "accuracy", Objective.MAXIMIZE, 0.75)
+    >>> found = held_out({"accuracy": 0.75, "test:accuracy": 0.5}, "accuracy", Direction.MAXIMIZE, 0.75)
     >>> found.words
     '0.25 worse than on validation: the optimism of the pick'
     """
@@ -70,7 +70,7 @@ def held_out(
     return HeldOut(name, tested, objective.worse_by(tested, value))
 
 
-def values_shown(records: Iterable[TrialRecord], resolved: Resolved) -> dict[str, Objective | None]:
+def values_shown(records: Iterable[TrialRecord], resolved: Resolved) -> dict[str, Direction | None]:
     """Return the values in tables, each with its direction: optimized, then its test value, then tracked."""
     name = f"{_TEST}{resolved.metric}"
     tested = any(name in record.picked_values for record in records)

@@ -14,7 +14,7 @@ from .._formatting import aligned, column, duration, number, spread
 from .._text import did_you_mean, printable
 from ..config.secrets import SECRET, is_secret
 from ..config.yaml_writer import format_exact, format_short
-from ..direction import ARROWS, Objective
+from ..direction import ARROWS, Direction
 from ..exceptions import ConfigError
 from ..records.trial_record import TrialRecord, TrialState, to_json
 from ..selection.pareto import front_trials
@@ -129,7 +129,7 @@ def optimal_values(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]
     return values
 
 
-def _value_note(name: str, objective: Objective | None, resolved: Resolved) -> str:
+def _value_note(name: str, objective: Direction | None, resolved: Resolved) -> str:
     """Return the direction of a value, the bounds it satisfies, and the formula of a combined one."""
     bounds = "  ".join(f"({bound.limit} ok)" for bound in resolved.bounds_of(name))
     formula = f"= {resolved.formulas[name]}" if name in resolved.formulas else ""

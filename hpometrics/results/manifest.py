@@ -17,7 +17,7 @@ from .._text import one_line
 from ..config.document import Document, parse_document, read_document
 from ..config.outputs import to_plain
 from ..config.yaml_writer import dump_yaml
-from ..direction import Objective
+from ..direction import Direction
 from ..exceptions import ConfigError, NewerFormatError, RecordError
 from ..records._files import read_whole
 from ..records._json import FORMAT, FORMAT_KEY, check_format, digest_of
@@ -57,12 +57,12 @@ class Resolved:
 
     name: str
     metric: str
-    objective: Objective
+    objective: Direction
     objective_from: str
     reads: str | None
     at: str
     output: str | Mapping[str, str] | None
-    track: Mapping[str, Objective | None]
+    track: Mapping[str, Direction | None]
     trials: int | None
     seeds: Mapping[str, int]
     space: str
@@ -71,7 +71,7 @@ class Resolved:
     formulas: Mapping[str, str] = field(default_factory=dict)
     constraints: tuple[str, ...] = ()
     file: str | None = None
-    others: Mapping[str, Objective] = field(default_factory=dict)
+    others: Mapping[str, Direction] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     home: str | None = None
 
@@ -97,12 +97,12 @@ class Resolved:
         return str(engine.get("target") or shlex.join(engine["command"]))
 
     @property
-    def optimized(self) -> dict[str, Objective]:
+    def optimized(self) -> dict[str, Direction]:
         """The direction of each objective."""
         return {self.metric: self.objective, **self.others}
 
     @property
-    def beside(self) -> dict[str, Objective | None]:
+    def beside(self) -> dict[str, Direction | None]:
         """The direction of each value shown beside the metric: of further objectives, of tracked metrics."""
         return {**self.others, **self.track}
 
@@ -215,7 +215,7 @@ def _check_folder(file: pathlib.Path) -> None:
         ) from err
 
 
-def _optimized(plan: Plan) -> dict[str, Objective]:
+def _optimized(plan: Plan) -> dict[str, Direction]:
     directions = {}
     for measure in plan.objectives:
         if measure.objective is None:
@@ -272,10 +272,10 @@ def _parse(read: Callable[[], Document], source: str) -> Resolved:
         _check_format(document)
         content.pop(FORMAT_KEY, None)
         _check_kinds(content)
-        objectives = {name: word and Objective.parse(word) for name, word in content["track"].items()}
+        objectives = {name: word and Direction.parse(word) for name, word in content["track"].items()}
         content["constraints"] = tuple(content.get("constraints", ()))
-        others = {name: Objective.parse(word) for name, word in content.pop("others", {}).items()}
-        objective = Objective.parse(content["objective"])
+        others = {name: Direction.parse(word) for name, word in content.pop("others", {}).items()}
+        objective = Direction.parse(content["objective"])
         return Resolved(**{**content, "objective": objective, "track": objectives, "others": others})
     except (NewerFormatError, RecordError):
         raise  # it names the file itself

@@ -9,7 +9,7 @@ from .._text import one_line
 from ..config.fields import Metric
 from ..config.metric_section import read_measures
 from ..config.outputs import types_of
-from ..direction import Objective
+from ..direction import Direction
 from ..exceptions import ConfigError, HpometricsError, NotKeptError
 from ..metrics.features import OutputFeature, parse_feature
 from ..metrics.registry.names import MetricName, parse_import_path
@@ -33,7 +33,7 @@ class MetricRequest:
     """
 
     name: str
-    objective: Objective
+    objective: Direction
     measured: str
     threshold: float | None = None
 
@@ -109,7 +109,7 @@ def parse_request(resolved: Resolved, metric: str) -> MetricRequest:
     return MetricRequest(str(name_with_threshold), objective, measure.name, threshold)
 
 
-def _direction(metric: str, objective: Objective | None) -> Objective:
+def _direction(metric: str, objective: Direction | None) -> Direction:
     if objective is None:
         raise ConfigError(f"{metric} has no direction, so it picks nothing")
     return objective

@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from .._redaction import excerpt
-from ..direction import Objective
+from ..direction import Direction
 from ..exceptions import MetricInputError, RunError
 from ..metrics._derive import class_dim, derivable
 from ..metrics.batch import Outputs
@@ -181,7 +181,7 @@ class ExamplePlan:
     worst: int
     best: int
     metric: str
-    objective: Objective
+    objective: Direction
     names: tuple[str, ...]
     untried: frozenset[str] = frozenset()
 
@@ -194,7 +194,7 @@ class _Settings:
 
 
 def resolve_examples(
-    request: Any, optimized: str, objective: Objective, collection: MetricCollection | None
+    request: Any, optimized: str, objective: Direction, collection: MetricCollection | None
 ) -> ExamplePlan | None:
     """Resolve the setting `track_examples`; None if no examples are tracked.
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..direction import MINIMIZE, Objective
-from ..exceptions import ConstraintError, MetricNameError, ObjectiveError, RunError, UnknownMetricError
+from ..direction import MINIMIZE, Direction
+from ..exceptions import ConstraintError, DirectionError, MetricNameError, RunError, UnknownMetricError
 from ..metrics.combined import Combined, ResolvedCombined
 from ..metrics.features import OutputFeature
 from ..metrics.metric import Metric
@@ -38,11 +38,11 @@ class Reported:
     """
 
     name: str
-    objective: Objective | None
+    objective: Direction | None
 
     def __post_init__(self) -> None:
         if self.objective is not None:
-            object.__setattr__(self, "objective", Objective.parse(self.objective))
+            object.__setattr__(self, "objective", Direction.parse(self.objective))
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class MetricSpec:
     """
 
     name: str
-    objective: Objective | None
+    objective: Direction | None
     measured: str | MetricName | Metric | None = None
     split: str = VALIDATION
     feature: str | None = None
@@ -81,16 +81,16 @@ class MetricSpec:
         return str(self.measured.bare) if isinstance(self.measured, MetricName) else self.name
 
 
-def resolve_all(metric: Any, features: Features, direction: Objective | str | None) -> tuple[MetricSpec, ...]:
+def resolve_all(metric: Any, features: Features, direction: Direction | str | None) -> tuple[MetricSpec, ...]:
     """Resolve the metric that a search optimizes, or each metric of a list.
 
     Raises:
-        ObjectiveError, UnknownMetricError, MetricNameError, RunError: see `RunSpec`.
+        DirectionError, UnknownMetricError, MetricNameError, RunError: see `RunSpec`.
     """
     if not isinstance(metric, (list, tuple)):
         return (resolve_metric(metric, features, direction),)
     if direction is not None and len(metric) > 1:
-        raise ObjectiveError(
+        raise DirectionError(
             f"direction= states the direction of one metric, got {len(metric)} metrics; state it with the "
             "metric that has none of its own, as in Reported('latency_ms', 'minimize') or "
             "Reported('speed', 'maximize')"
@@ -104,15 +104,15 @@ def resolve_all(metric: Any, features: Features, direction: Objective | str | No
     return specs
 
 
-def resolve_metric(metric: Any, features: Features, direction: Objective | str | None) -> MetricSpec:
+def resolve_metric(metric: Any, features: Features, direction: Direction | str | None) -> MetricSpec:
     """Resolve one metric that a search optimizes.
 
     Raises:
-        ObjectiveError, UnknownMetricError, MetricNameError, RunError: see `RunSpec`.
+        DirectionError, UnknownMetricError, MetricNameError, RunError: see `RunSpec`.
     """
     if isinstance(metric, Mapping):
         metric, direction = _read_mapping(metric, direction)
-    requested = None if direction is None else Objective.parse(direction)
+    requested = None if direction is None else Direction.parse(direction)
     if isinstance(metric, Reported):
         requested = _direction(metric.name, metric.objective, requested)
     spec = _resolve(metric, features, requested)
@@ -175,7 +175,7 @@ def types_of(features: Features) -> Types:
 
 def _resolve_mapping(mapping: Mapping[str, Any], features: Features) -> MetricSpec:
     metric, direction = _read_mapping(mapping, None)
-    requested = None if direction is None else Objective.parse(direction)
+    requested = None if direction is None else Direction.parse(direction)
     spec = _resolve(metric, features, requested)
     return (
         spec
@@ -184,7 +184,7 @@ def _resolve_mapping(mapping: Mapping[str, Any], features: Features) -> MetricSp
     )
 
 
-def _resolve(metric: Any, features: Features, direction: Objective | None) -> MetricSpec:
+def _resolve(metric: Any, features: Features, direction: Direction | None) -> MetricSpec:
     types = types_of(features)
     if isinstance(metric, Reported):
         return MetricSpec(metric.name, metric.objective)
@@ -197,7 +197,7 @@ def _resolve(metric: Any, features: Features, direction: Objective | None) -> Me
     return _of_object(metric, features)
 
 
-def _of_name(name: MetricName, types: Types, direction: Objective | None) -> MetricSpec:
+def _of_name(name: MetricName, types: Types, direction: Direction | None) -> MetricSpec:
     if (entry := diagnostic(name)) is not None:
         return MetricSpec(str(name), entry.objective)
     if name.feature == COMBINED:
@@ -257,16 +257,16 @@ def _read_mapping(metric: Mapping[str, Any], direction: Any) -> tuple[Any, Any]:
     name, own = parts.get("metric"), parts.pop("direction", None)
     if name is None:
         raise RunError(f"a metric as a mapping needs the key 'metric', got {dict(metric)!r}")
-    if own is not None and direction is not None and Objective.parse(own) is not Objective.parse(direction):
-        raise ObjectiveError(f"{name}: its own direction says {own}, but direction= says {direction}")
+    if own is not None and direction is not None and Direction.parse(own) is not Direction.parse(direction):
+        raise DirectionError(f"{name}: its own direction says {own}, but direction= says {direction}")
     if len(parts) > 1:
         name = MetricName.of_parts(parts)
     return name, own if own is not None else direction
 
 
-def _direction(name: str, registered: Objective | None, requested: Objective | None) -> Objective:
+def _direction(name: str, registered: Direction | None, requested: Direction | None) -> Direction:
     if registered is None and requested is None:
-        raise ObjectiveError(f"{name} has no direction of its own; state direction='minimize' or 'maximize'")
+        raise DirectionError(f"{name} has no direction of its own; state direction='minimize' or 'maximize'")
     if problem := direction_problem(name, registered, requested, "direction="):
-        raise ObjectiveError(problem)
+        raise DirectionError(problem)
     return registered or requested  # type: ignore[return-value]  # one of the two is there

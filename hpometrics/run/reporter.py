@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
-from ..direction import Objective
+from ..direction import Direction
 from ..exceptions import RunError
 from ..records.trial_record import Reading, TrialRecord, numbers_of
 
@@ -46,14 +46,14 @@ class Reporter(Protocol):
     def params(self) -> Mapping[str, Any] | None:
         """See above."""
 
-    def check(self, optimized: Mapping[str, Objective]) -> None:
+    def check(self, optimized: Mapping[str, Direction]) -> None:
         """Check that the directions of a run are those of the host.
 
         Args:
             optimized: the direction of each metric that is optimized; values are reported of the first.
 
         Raises:
-            ObjectiveError: they differ; both facts are named.
+            DirectionError: they differ; both facts are named.
         """
 
     def report(
@@ -95,14 +95,14 @@ class PickedReporter(Protocol):
 class DirectedReporter(Protocol):
     """A host that may search by any value of a run, not only by those that are optimized."""
 
-    def check_tracked(self, directions: Mapping[str, Objective]) -> None:
+    def check_tracked(self, directions: Mapping[str, Direction]) -> None:
         """Check that the host judges tracked values in their directions.
 
         Args:
             directions: of each requested or default value that has one, by name.
 
         Raises:
-            ObjectiveError: they differ; both facts are named.
+            DirectionError: they differ; both facts are named.
         """
 
 
@@ -136,7 +136,7 @@ class ListReporter:
     reports: list[Report] = field(default_factory=list)
     stops: tuple[type[BaseException], ...] = ()
 
-    def check(self, optimized: Mapping[str, Objective]) -> None:
+    def check(self, optimized: Mapping[str, Direction]) -> None:
         """Accept any direction: a list has none."""
 
     def report(
@@ -168,7 +168,7 @@ class HoldsLast:
         """Those of the host."""
         return self._host.params
 
-    def check(self, optimized: Mapping[str, Objective]) -> None:
+    def check(self, optimized: Mapping[str, Direction]) -> None:
         """Check the directions by the host; see `Reporter`."""
         self._host.check(optimized)
 

@@ -44,7 +44,7 @@ class Run:
         spec: what is measured.
 
     Raises:
-        ObjectiveError: the host searches in another direction than the metric's.
+        DirectionError: the host searches in another direction than the metric's.
         ConfigError, MissingExtraError: a logger does not exist, or its package is not installed.
 
     >>> from hpometrics import Reported

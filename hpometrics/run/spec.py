@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar, overload
 
-from ..direction import Objective
+from ..direction import Direction
 from ..exceptions import RunError
 from ..metrics.combined import ResolvedCombined
 from ..metrics.features import Output, OutputFeature, parse_feature
@@ -81,7 +81,7 @@ class ResolvedMetrics:
     def of(
         cls,
         metric: Any,
-        direction: Objective | str | None,
+        direction: Direction | str | None,
         track: Sequence[Any],
         constraints: Sequence[str],
         features: Features,
@@ -90,7 +90,7 @@ class ResolvedMetrics:
         """Resolve metrics, tracked metrics and constraints; see `RunSpec`.
 
         Raises:
-            ConstraintError, ObjectiveError, UnknownMetricError, MetricNameError, RunError: see `RunSpec`.
+            ConstraintError, DirectionError, UnknownMetricError, MetricNameError, RunError: see `RunSpec`.
         """
         objectives = resolve_all(metric, features, direction)
         beside = tuple(resolve_tracked(track, features))
@@ -103,7 +103,7 @@ class ResolvedMetrics:
         )
 
     @cached_property
-    def optimized(self) -> Mapping[str, Objective]:
+    def optimized(self) -> Mapping[str, Direction]:
         """The direction of each metric that is optimized, by name."""
         return {spec.name: spec.objective for spec in self.objectives if spec.objective is not None}
 
@@ -147,7 +147,7 @@ class RunSpec:
 
     Raises:
         ConstraintError: a constraint is not well formed, or does not bound one value of validation data.
-        ObjectiveError: no direction is known, or two that differ.
+        DirectionError: no direction is known, or two that differ.
         UnknownMetricError, MetricNameError: a metric does not exist or does not fit the output.
         RunError: a number is out of range, the metric has one value per class, or none per example while
             examples are ranked by it.
@@ -157,7 +157,7 @@ class RunSpec:
     output: Outputs | None = None
     track: Iterable[Any] = ()
     defaults: bool = True
-    direction: Objective | str | None = None
+    direction: Direction | str | None = None
     constraints: Iterable[str] = ()
     at: At | str = At.BEST
     epochs: int | None = None
@@ -217,12 +217,12 @@ class RunSpec:
         return self.objectives[0].name
 
     @cached_property
-    def objective(self) -> Objective:
+    def objective(self) -> Direction:
         """Its direction."""
         return next(iter(self.optimized.values()))
 
     @cached_property
-    def optimized(self) -> Mapping[str, Objective]:
+    def optimized(self) -> Mapping[str, Direction]:
         """The direction of each metric that is optimized, by name."""
         return self.resolved.optimized
 
@@ -273,7 +273,7 @@ class RunSpec:
         return tuple(dict.fromkeys([*self.steering, *(str(term.name) for term in terms)]))
 
     @property
-    def directions(self) -> Mapping[str, Objective]:
+    def directions(self) -> Mapping[str, Direction]:
         """The direction of each requested or default value that has one, by name."""
         outputs = {key: output for key, output in self.features.items() if output is not None}
         directions = {

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from .._redaction import excerpt
-from ..direction import Objective
+from ..direction import Direction
 from ..exceptions import NewerFormatError, RecordError
 from ..metrics.collection import MetricCollection
 from ..metrics.features import (
@@ -199,7 +199,7 @@ def _part(one: Measured, states: Mapping[str, State], left_out: Mapping[str, str
 class _StoredRows(Metric):
     """Holds every row; its value is how many there are."""
 
-    objective: ClassVar[Objective | None] = None
+    objective: ClassVar[Direction | None] = None
 
     @property
     def _class_name(self) -> str:

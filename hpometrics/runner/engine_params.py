@@ -14,7 +14,7 @@ from .._redaction import excerpt
 from ..config.fields import Metric as MetricForm
 from ..config.metric_section import Measure
 from ..config.plan import Plan
-from ..direction import Objective
+from ..direction import Direction
 from ..engines.engine import Engine
 from ..engines.evaluation import Evaluation
 from ..engines.evaluator import MetricEvaluator
@@ -252,7 +252,7 @@ def _make_metric(request: MetricRequest, output: Any, folders: Folders) -> Any:
     target = import_target(name, METRIC, folders) if parse_import_path(name) else name
     metric = target() if isinstance(target, type) and issubclass(target, TupleMetric) else target
     if isinstance(metric, TupleMetric):
-        expected = None if direction is None else Objective.parse(direction)
+        expected = None if direction is None else Direction.parse(direction)
         if problem := direction_problem(name, objective_of(metric), expected, "direction"):
             raise ConfigError(problem)
         return metric

@@ -24,7 +24,7 @@ from ..backends.optuna.study import (
 )
 from ..backends.optuna.trial_queue import open_trials, reclaim, reserve
 from ..config.storage_url import is_shared, redact_storage, storage_of, url_of
-from ..exceptions import ConfigError, NewerFormatError, ObjectiveError, RecordError
+from ..exceptions import ConfigError, DirectionError, NewerFormatError, RecordError
 from ..records.recovery import StudyTrial
 from ..records.trial_record import TrialRecord, TrialState
 from ..results.manifest import Resolved, changes, parse_resolved
@@ -205,7 +205,7 @@ def _opened(context: SweepContext, verbose: bool = False) -> Iterator[optuna.Stu
 
 def _may_be_another(context: SweepContext, error: Exception) -> bool:
     """Return whether a study may be refused because of a change to the sweep that no file shows any more."""
-    refusals = (NewerFormatError, ObjectiveError, RecordError)
+    refusals = (NewerFormatError, DirectionError, RecordError)
     return not context.directory.is_known and isinstance(error, refusals)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from .._formatting import aligned
 from .._text import printable
-from ..direction import ARROWS, Objective
+from ..direction import ARROWS, Direction
 from ..loggers.csv import cell
 from .labels import format_labels
 
@@ -23,7 +23,7 @@ class Value:
     """The value of one metric; nan if it is undefined, with the reason."""
 
     name: str
-    objective: Objective | None
+    objective: Direction | None
     number: float
     reason: str | None = None
 

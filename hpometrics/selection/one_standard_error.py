@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..direction import Objective
+from ..direction import Direction
 from ..exceptions import NoFiniteValueError
 from ..records.trial_record import TrialRecord, TrialState, mean
 
@@ -25,7 +25,7 @@ def standard_error(record: TrialRecord) -> float:
 
 
 def simplest_within_error(
-    best: TrialRecord, records: Sequence[TrialRecord], objective: Objective
+    best: TrialRecord, records: Sequence[TrialRecord], objective: Direction
 ) -> TrialRecord:
     """Return the simplest complete trial whose value is within one standard error of the best one's.
 
@@ -51,7 +51,7 @@ def simplest_within_error(
     )
 
 
-def _reaches(record: TrialRecord, best: TrialRecord, error: float, objective: Objective) -> bool:
+def _reaches(record: TrialRecord, best: TrialRecord, error: float, objective: Direction) -> bool:
     complete = record.state is TrialState.COMPLETE and math.isfinite(_value(record))
     return complete and not objective.better(_value(best), _value(record), tol=error)
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 
-from ..direction import MINIMIZE, Objective, nowhere_worse
+from ..direction import MINIMIZE, Direction, nowhere_worse
 from ..records.trial_record import TrialRecord, TrialState
 
-Objectives = Sequence[Objective]
+Objectives = Sequence[Direction]
 Point = Sequence[float]
 
 
@@ -19,7 +19,7 @@ def front_of(points: Sequence[Point], objectives: Objectives) -> list[int]:
 
     Equal points are all listed, the earliest first. A point with a value that is not finite never is.
 
-    >>> front_of([(0.5, 2.0), (0.9, 4.0), (0.4, 3.0), (0.5, 2.0)], [Objective.MAXIMIZE, Objective.MINIMIZE])
+    >>> front_of([(0.5, 2.0), (0.9, 4.0), (0.4, 3.0), (0.5, 2.0)], [Direction.MAXIMIZE, Direction.MINIMIZE])
     [1, 0, 3]
     """
     finite = [place for place, point in enumerate(points) if all(map(math.isfinite, point))]
@@ -34,7 +34,7 @@ def front_of(points: Sequence[Point], objectives: Objectives) -> list[int]:
     return front
 
 
-def front_trials(records: Sequence[TrialRecord], optimized: Mapping[str, Objective]) -> list[TrialRecord]:
+def front_trials(records: Sequence[TrialRecord], optimized: Mapping[str, Direction]) -> list[TrialRecord]:
     """Return the complete trials that none dominates, in the order of `front_of`.
 
     Args:
@@ -60,7 +60,7 @@ def knee_of(front: Sequence[Point], objectives: Objectives) -> int:
     Source: Das 1999, On characterizing the "knee" of the Pareto curve based on normal-boundary intersection,
         Structural Optimization 18(2/3).
 
-    >>> knee_of([(0.9, 8.0), (0.8, 2.0), (0.4, 0.0)], [Objective.MAXIMIZE, Objective.MINIMIZE])
+    >>> knee_of([(0.9, 8.0), (0.8, 2.0), (0.4, 0.0)], [Direction.MAXIMIZE, Direction.MINIMIZE])
     1
     """
     columns = [
@@ -74,7 +74,7 @@ def _keys(point: Point, objectives: Objectives) -> tuple[float, ...]:
     return tuple(objective.sort_key(value) for value, objective in zip(point, objectives, strict=True))
 
 
-def _scale(values: Sequence[float], objective: Objective) -> list[float]:
+def _scale(values: Sequence[float], objective: Direction) -> list[float]:
     """Scale values to 0 at the best and 1 at the worst; values that are all the same are 0."""
     ordered = sorted(values, key=objective.sort_key)
     best, worst = ordered[0] / 2, ordered[-1] / 2  # halves, so that no difference overflows

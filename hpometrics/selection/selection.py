@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from ..direction import MINIMIZE, Objective
+from ..direction import MINIMIZE, Direction
 from ..exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
 from ..records.trial_record import Reading, TrialRecord, TrialState, number_in
 from .constraints import violation
@@ -38,14 +38,14 @@ class Best:
     checkpoint: Path | None
     trial: int
     metric: str
-    objective: Objective
+    objective: Direction
     values: Mapping[str, Reading]
     deviation: float | None = None
     repeats: int = 1
-    optimized: Mapping[str, Objective] = field(default_factory=dict)
+    optimized: Mapping[str, Direction] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, record: TrialRecord, optimized: Mapping[str, Objective]) -> Self:
+    def of(cls, record: TrialRecord, optimized: Mapping[str, Direction]) -> Self:
         """Create the result for a selected trial, with the objectives by name."""
         value, epoch = record.value, record.epoch
         metric, objective = next(iter(optimized.items()))
@@ -82,13 +82,13 @@ class Picker:
         tol: the largest change that is not an improvement.
         others: the further objectives, in their order.
 
-    >>> picker = Picker(Objective.MAXIMIZE)
+    >>> picker = Picker(Direction.MAXIMIZE)
     >>> [picker.add(value) for value in (0.1, 0.9, 0.2)], picker.index, picker.value
     ([True, True, False], 1, 0.9)
     """
 
     def __init__(
-        self, objective: Objective, at: At = At.BEST, tol: float = 0.0, others: Sequence[Objective] = ()
+        self, objective: Direction, at: At = At.BEST, tol: float = 0.0, others: Sequence[Direction] = ()
     ) -> None:
         self.objective, self.at, self.tol, self._others = objective, at, tol, others
         self._rest: Sequence[float] = ()
@@ -128,7 +128,7 @@ class Picker:
         return False
 
 
-def pick_epoch(values: Iterable[float], objective: Objective, at: At = At.BEST, tol: float = 0.0) -> int:
+def pick_epoch(values: Iterable[float], objective: Direction, at: At = At.BEST, tol: float = 0.0) -> int:
     """Return the index of the epoch whose value counts; of equal ones (within `tol`) the earliest.
 
     Raises:
@@ -146,7 +146,7 @@ def pick_epoch(values: Iterable[float], objective: Objective, at: At = At.BEST, 
     return picker.index
 
 
-def ranked(records: Iterable[TrialRecord], objective: Objective) -> list[TrialRecord]:
+def ranked(records: Iterable[TrialRecord], objective: Direction) -> list[TrialRecord]:
     """Sort trials best first: the complete ones by value, the infeasible by violation, the rest by number."""
 
     def key(record: TrialRecord) -> tuple[int, float, float, int]:
@@ -158,7 +158,7 @@ def ranked(records: Iterable[TrialRecord], objective: Objective) -> list[TrialRe
     return sorted(records, key=key)
 
 
-def pick_trial(records: Sequence[TrialRecord], objective: Objective) -> TrialRecord:
+def pick_trial(records: Sequence[TrialRecord], objective: Direction) -> TrialRecord:
     """Return the complete trial with the best value; of equal ones the earliest.
 
     Raises:
@@ -181,13 +181,13 @@ def _violation(record: TrialRecord) -> float:
     return violation(record.constraints.values())
 
 
-def least_violating(records: Iterable[TrialRecord], objective: Objective) -> TrialRecord | None:
+def least_violating(records: Iterable[TrialRecord], objective: Direction) -> TrialRecord | None:
     """Return the infeasible trial that breaks its constraints least; None where there is none."""
     infeasible = [record for record in records if record.state is TrialState.INFEASIBLE]
     return ranked(infeasible, objective)[0] if infeasible else None
 
 
-def _check_feasible(records: Sequence[TrialRecord], objective: Objective) -> None:
+def _check_feasible(records: Sequence[TrialRecord], objective: Direction) -> None:
     least = least_violating(records, objective)
     if least is not None:
         infeasible = [record for record in records if record.state is TrialState.INFEASIBLE]
@@ -216,7 +216,7 @@ def read_pick(text: str) -> Pick:
 
 
 def best_by(
-    records: Sequence[TrialRecord], optimized: Mapping[str, Objective], pick: Pick | str = "best"
+    records: Sequence[TrialRecord], optimized: Mapping[str, Direction], pick: Pick | str = "best"
 ) -> Best:
     """Select a trial.
 
@@ -234,7 +234,7 @@ def best_by(
 
 
 def picked_trial(
-    records: Sequence[TrialRecord], optimized: Mapping[str, Objective], pick: Pick | str
+    records: Sequence[TrialRecord], optimized: Mapping[str, Direction], pick: Pick | str
 ) -> TrialRecord:
     """Return the trial that a way to pick finds; see `best_by`."""
     if len(optimized) > 1:
@@ -248,7 +248,7 @@ def picked_trial(
     return best if pick == "best" else simplest_within_error(best, records, objective)
 
 
-def pareto_front(records: Sequence[TrialRecord], optimized: Mapping[str, Objective]) -> list[TrialRecord]:
+def pareto_front(records: Sequence[TrialRecord], optimized: Mapping[str, Direction]) -> list[TrialRecord]:
     """Return the feasible trials that no other one dominates, best first by the first objective.
 
     Of one objective these are the trials with the best value.
@@ -263,7 +263,7 @@ def pareto_front(records: Sequence[TrialRecord], optimized: Mapping[str, Objecti
     return front
 
 
-def ranked_by(records: Sequence[TrialRecord], optimized: Mapping[str, Objective]) -> list[TrialRecord]:
+def ranked_by(records: Sequence[TrialRecord], optimized: Mapping[str, Direction]) -> list[TrialRecord]:
     """Sort trials best first; of several objectives the front, then the others by the first objective."""
     order = ranked(records, next(iter(optimized.values())))
     if len(optimized) < 2:
@@ -274,7 +274,7 @@ def ranked_by(records: Sequence[TrialRecord], optimized: Mapping[str, Objective]
 
 
 def _of_front(
-    front: Sequence[TrialRecord], optimized: Mapping[str, Objective], pick: Pick | str
+    front: Sequence[TrialRecord], optimized: Mapping[str, Direction], pick: Pick | str
 ) -> TrialRecord:
     if pick == "knee":
         by_number = sorted(front, key=lambda record: record.number)
@@ -292,12 +292,12 @@ def _of_front(
     raise ConfigError(f"{head}; pick knee, or one of these by its number: {_format_front(front, optimized)}")
 
 
-def _format_front(front: Sequence[TrialRecord], optimized: Mapping[str, Objective]) -> str:
+def _format_front(front: Sequence[TrialRecord], optimized: Mapping[str, Direction]) -> str:
     parts = [f"{record.number} ({_format_scores(record, optimized)})" for record in front[:_MOST]]
     more = len(front) - len(parts)
     return ", ".join(parts) + (f" and {more} more" if more else "")
 
 
-def _format_scores(record: TrialRecord, optimized: Mapping[str, Objective]) -> str:
+def _format_scores(record: TrialRecord, optimized: Mapping[str, Direction]) -> str:
     scores = zip(optimized, record.scores(optimized), strict=True)
     return ", ".join(f"{name} {value:.6g}" for name, value in scores)

@@ -9,7 +9,7 @@ import torch
 import torchmetrics
 from torch import Tensor
 
-from ..direction import Objective
+from ..direction import Direction
 from ..exceptions import MetricInputError
 from ..metrics.catalogue.torchmetrics import ROWS, class_of
 from ..metrics.catalogue.torchmetrics._packing import MetricInputs
@@ -56,7 +56,7 @@ BARE_LAWS = tuple(law for law in LAWS if law not in _OUR_WAYS)
 _FLOAT32 = 1e-5
 """The tolerance of values that were summed in float32, so that rounding alone breaks no law."""
 _REFUSALS = (ValueError, TypeError, RuntimeError, IndexError, AssertionError)
-_OBJECTIVES = {True: Objective.MAXIMIZE, False: Objective.MINIMIZE}
+_OBJECTIVES = {True: Direction.MAXIMIZE, False: Direction.MINIMIZE}
 
 
 class Bare:

@@ -19,11 +19,11 @@ from hpometrics.evaluation import (
     ZeroMetric,
 )
 from hpometrics.exceptions import (
+    DirectionError,
     EngineError,
     EngineParamsError,
     MetricNameError,
     NoFiniteValueError,
-    ObjectiveError,
 )
 
 DOCUMENT = """\
@@ -296,11 +296,11 @@ class Aimless(Undirected):
 
 def test_a_direction_is_stated():
     """There is no default; a metric without one may stand beside, if it says so."""
-    with pytest.raises(ObjectiveError, match=r"Undirected does not say .* objective = MAXIMIZE or"):
+    with pytest.raises(DirectionError, match=r"Undirected does not say .* objective = MAXIMIZE or"):
         MetricEvaluator(Undirected())
-    with pytest.raises(ObjectiveError, match="Undirected does not say"):
+    with pytest.raises(DirectionError, match="Undirected does not say"):
         MetricEvaluator(Guessed(), [Undirected])
-    with pytest.raises(ObjectiveError, match="Aimless states objective = None"):
+    with pytest.raises(DirectionError, match="Aimless states objective = None"):
         MetricEvaluator(Aimless())
     assert MetricEvaluator(Guessed(), [Aimless]).panel.others == (Aimless(),)
     assert MetricEvaluator(type("Words", (Undirected,), {"objective": "min"})).panel.objective is MINIMIZE

@@ -21,7 +21,7 @@ from hpometrics.evaluation import (
     OptionAverageMetric,
     registered,
 )
-from hpometrics.exceptions import EngineError, EngineParamsError, MetricNameError, ObjectiveError, RunError
+from hpometrics.exceptions import DirectionError, EngineError, EngineParamsError, MetricNameError, RunError
 from hpometrics.records.trial_record import TrialState
 
 LAMBDA = "algorithms.naive.lambda"
@@ -115,7 +115,7 @@ def test_a_minimised_metric_says_so():
     )
     assert objective.direction is MINIMIZE
     assert objective.create_study().direction is optuna.study.StudyDirection.MINIMIZE
-    with pytest.raises(ObjectiveError, match="Distance is to minimize, but direction= says maximize"):
+    with pytest.raises(DirectionError, match="Distance is to minimize, but direction= says maximize"):
         objective.create_study(direction="maximize")
 
 

@@ -27,7 +27,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from hpometrics.direction import MAXIMIZE, MINIMIZE
-from hpometrics.exceptions import MetricInputError, ObjectiveError, UnknownMetricError
+from hpometrics.exceptions import DirectionError, MetricInputError, UnknownMetricError
 from hpometrics.integrations.sklearn import as_scorer, estimator_outputs
 from hpometrics.metrics.features import PREDICTIONS, Binary, Category, Clusters, Number, Set, Vector
 from hpometrics.metrics.metric import MeanMetric
@@ -117,7 +117,7 @@ def test_what_an_estimator_lacks_is_named():
 
 def test_a_scorer_refuses_what_it_cannot_maximise():
     """No direction and no such metric are errors where the scorer is made."""
-    with pytest.raises(ObjectiveError, match="confidence has no direction"):
+    with pytest.raises(DirectionError, match="confidence has no direction"):
         as_scorer("confidence", Binary())
     with pytest.raises(UnknownMetricError, match="Did you mean 'brier'"):
         as_scorer("brir", Binary())

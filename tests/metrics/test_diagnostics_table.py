@@ -8,7 +8,7 @@ from hpometrics import MAXIMIZE, MINIMIZE, Binary, Run, RunSpec
 from hpometrics.cli.metric_pages import diagnostic_text, diagnostics_table
 from hpometrics.config.fields import Metric
 from hpometrics.config.metric_section import read_measures
-from hpometrics.exceptions import NoFiniteValueError, ObjectiveError, UnknownMetricError
+from hpometrics.exceptions import DirectionError, NoFiniteValueError, UnknownMetricError
 from hpometrics.metrics.registry.diagnostics import DIAGNOSTICS, diagnostic
 from hpometrics.metrics.registry.lookup import find_metric
 
@@ -62,9 +62,9 @@ def test_a_search_may_optimize_one(name, stated, objective):
 )
 def test_a_direction_that_is_missing_or_wrong(name, stated, told):
     """The same message from Python and from a file says what to do."""
-    with pytest.raises(ObjectiveError, match=told):
+    with pytest.raises(DirectionError, match=told):
         RunSpec(name, direction=stated)
-    with pytest.raises(ObjectiveError, match=told):
+    with pytest.raises(DirectionError, match=told):
         read_measures(Metric(name=name, direction=stated), None, steers=True)
 
 

@@ -11,7 +11,7 @@ import pytest
 from sample_metrics import Gap, Reversed
 
 from hpometrics.direction import MAXIMIZE
-from hpometrics.exceptions import MetricNameError, ObjectiveError, RegistrationError, UnknownMetricError
+from hpometrics.exceptions import DirectionError, MetricNameError, RegistrationError, UnknownMetricError
 from hpometrics.metrics.features import CATEGORY, NUMBER, VECTOR, Binary, Category, Number, Set
 from hpometrics.metrics.registry import lookup
 from hpometrics.metrics.registry.index import all_entries
@@ -107,7 +107,7 @@ def test_a_direction_may_be_known_before_the_output_is():
     assert find_metric("accuracy").objective is MAXIMIZE
     register_metric("gap", [NUMBER])(Gap)
     register_metric("gap", [VECTOR])(Reversed)
-    with pytest.raises(ObjectiveError, match="minimize for number, maximize for vector"):
+    with pytest.raises(DirectionError, match="minimize for number, maximize for vector"):
         _ = find_metric("gap").objective
     with pytest.raises(
         MetricNameError, match="gap is another metric for each output feature; give output= one of"
@@ -149,7 +149,7 @@ def test_what_an_alias_means_has_a_direction_too(registry):
     """A name that is minimized as one output's own and maximized as another's alias has none."""
     register_metric("gap", [NUMBER])(Gap)
     register_metric("reversed", [VECTOR], aliases=["gap"])(Reversed)
-    with pytest.raises(ObjectiveError, match=r"gap depends .*minimize for number, maximize for vector"):
+    with pytest.raises(DirectionError, match=r"gap depends .*minimize for number, maximize for vector"):
         _ = find_metric("gap").objective
 
 

@@ -20,7 +20,7 @@ from torchmetrics.classification import BinaryConfusionMatrix, MulticlassAccurac
 from torchmetrics.regression import MeanSquaredError, PearsonCorrCoef
 
 from hpometrics.direction import MAXIMIZE, MINIMIZE
-from hpometrics.exceptions import MetricInputError, ObjectiveError, RegistrationError
+from hpometrics.exceptions import DirectionError, MetricInputError, RegistrationError
 from hpometrics.metrics.as_metric import as_metric
 from hpometrics.metrics.features import LOGITS, PREDICTIONS, PROBABILITIES, Binary, Category
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Metric `Spearman:UserWarning")
 
 def test_the_direction_is_never_read_from_torchmetrics():
     """For torchmetrics Pearson has none and MSE's is lower; we ask."""
-    with pytest.raises(ObjectiveError, match=r"MeanSquaredError: say objective=MINIMIZE, MAXIMIZE or None"):
+    with pytest.raises(DirectionError, match=r"MeanSquaredError: say objective=MINIMIZE, MAXIMIZE or None"):
         as_metric(MeanSquaredError(), inputs=PREDICTIONS)
     metric = as_metric(PearsonCorrCoef(), objective="max", inputs="predictions")
     assert (metric.get_objective(), metric.get_inputs(), metric.higher_is_better) == (
@@ -77,7 +77,7 @@ def test_a_scorer_of_two_methods_reads_either():
 def test_a_scorer_is_not_contradicted():
     """Both facts are named."""
     scorer = make_scorer(brier_score_loss, greater_is_better=False, response_method="predict_proba")
-    with pytest.raises(ObjectiveError, match="the scorer's sign says minimize, objective= says maximize"):
+    with pytest.raises(DirectionError, match="the scorer's sign says minimize, objective= says maximize"):
         as_metric(scorer, objective=MAXIMIZE)
     with pytest.raises(RegistrationError, match="the scorer reads probabilities, inputs= says predictions"):
         as_metric(scorer, inputs=PREDICTIONS)

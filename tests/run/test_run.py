@@ -11,10 +11,10 @@ import torch
 
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import (
+    DirectionError,
     MetricInputError,
     MetricNameError,
     NoFiniteValueError,
-    ObjectiveError,
     RunError,
     SpaceError,
     UnknownMetricError,
@@ -416,19 +416,19 @@ def test_the_direction_comes_from_the_metric(metric, facts, name, objective):
         (
             "roc_auc",
             {"direction": "minimize"},
-            ObjectiveError,
+            DirectionError,
             "roc_auc is to maximize, but direction= says minimize",
         ),
         (
             LOSS,
             {"direction": "maximize"},
-            ObjectiveError,
+            DirectionError,
             "loss is to minimize, but direction= says maximize",
         ),
         (
             {"metric": "x", "direction": "min"},
             {"direction": "max"},
-            ObjectiveError,
+            DirectionError,
             "its own direction says min",
         ),
         ("roc_auk", {}, UnknownMetricError, r"'roc_auc'.*Reported\('roc_auk', 'maximize'\)"),
@@ -437,7 +437,7 @@ def test_the_direction_comes_from_the_metric(metric, facts, name, objective):
         (
             ["roc_auc", "brier"],
             {"direction": "minimize"},
-            ObjectiveError,
+            DirectionError,
             "direction= states the direction of one metric, got 2 metrics",
         ),
         (["roc_auc", "brier"], {"target": 0.9}, RunError, "target is in the unit of one metric"),
@@ -474,7 +474,7 @@ def test_a_trial_of_the_other_direction_is_refused():
     """A study set to minimize cannot search for the highest accuracy."""
     trial = optuna.create_study(study_name="digits").ask()
     with pytest.raises(
-        ObjectiveError, match="accuracy is to maximize, but the study 'digits' is set to minimize"
+        DirectionError, match="accuracy is to maximize, but the study 'digits' is set to minimize"
     ):
         Run(trial, metric="accuracy", output=Binary())
 

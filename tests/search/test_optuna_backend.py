@@ -17,8 +17,8 @@ from hpometrics.backends.optuna.samplers import make_pruner, make_sampler
 from hpometrics.backends.optuna.storage import close_storage, open_storage
 from hpometrics.backends.optuna.study import open_study, study_records, tell
 from hpometrics.backends.optuna.trial_queue import claim, open_trials, reclaim, reserve
-from hpometrics.direction import MAXIMIZE, MINIMIZE, Objective
-from hpometrics.exceptions import ObjectiveError, RecordError, RunError
+from hpometrics.direction import MAXIMIZE, MINIMIZE, Direction
+from hpometrics.exceptions import DirectionError, RecordError, RunError
 from hpometrics.records.trial_record import TrialRecord, TrialState
 from hpometrics.run.reporter import ListReporter, Report, as_reporter, derive_seed
 from hpometrics.space.dimensions import Choice, Float, Int
@@ -38,7 +38,7 @@ def storage(tmp_path):
 def report_all(reporter: OptunaReporter, values: list[float]) -> None:
     """Report a run of these values, each of which was measured."""
     study = getattr(reporter.trial, "study", None)  # a fixed trial has none
-    reporter.check({"loss": MINIMIZE if study is None else Objective.parse(study.direction.name)})
+    reporter.check({"loss": MINIMIZE if study is None else Direction.parse(study.direction.name)})
     for epoch, value in enumerate(values):
         reporter.report(epoch, value, value, {"loss": value}, final=epoch == len(values) - 1)
 
@@ -125,11 +125,11 @@ def test_a_fixed_trial_replays_params():
 def test_a_study_of_the_other_direction_is_refused():
     """Both facts are in the message; a study of several objectives is none of one."""
     reporter = OptunaReporter(optuna.create_study(direction="minimize", study_name="digits").ask())
-    with pytest.raises(ObjectiveError, match="f1 is to maximize, but the study 'digits' is set to minimize"):
+    with pytest.raises(DirectionError, match="f1 is to maximize, but the study 'digits' is set to minimize"):
         reporter.check({"f1": MAXIMIZE})
     reporter.check({"loss": MINIMIZE})
     OptunaReporter(optuna.trial.FixedTrial({})).check({"f1": MAXIMIZE})
-    with pytest.raises(ObjectiveError, match=r"loss is to .* set to minimize, minimize"):
+    with pytest.raises(DirectionError, match=r"loss is to .* set to minimize, minimize"):
         OptunaReporter(optuna.create_study(directions=["minimize"] * 2).ask()).check({"loss": MINIMIZE})
 
 
@@ -138,7 +138,7 @@ def test_a_stored_study_is_about_one_metric(storage):
     facts = {"constraints": "abc"}
     open_study(storage, "s", {"loss": MINIMIZE}, facts=facts)
     open_study(storage, "s", {"loss": MINIMIZE}, facts=facts)
-    with pytest.raises(ObjectiveError, match="f1 is to maximize, but the study 's' is set to minimize"):
+    with pytest.raises(DirectionError, match="f1 is to maximize, but the study 's' is set to minimize"):
         open_study(storage, "s", {"f1": MAXIMIZE})
     with pytest.raises(RecordError, match="made with metric 'loss', now it is 'mae'"):
         open_study(storage, "s", {"mae": MINIMIZE})

@@ -12,7 +12,7 @@ from sample_records import trial, written
 from sample_sweeps import SWEEP, changed, plan_of
 
 from hpometrics.config.document import read_document
-from hpometrics.direction import Objective
+from hpometrics.direction import Direction
 from hpometrics.results.best import best_text
 from hpometrics.results.export import held_out, trials_csv
 from hpometrics.results.leaderboard import optimal, result_table, trials_text
@@ -38,9 +38,9 @@ RECORDS = [with_test(0, [0.5, 0.75], [0.9, 0.5]), trial(1, [0.6])]
 @pytest.mark.parametrize(
     ("objective", "value", "of_test", "words"),
     [
-        (Objective.MAXIMIZE, 0.75, 0.5, "0.25 worse than on validation: the optimism of the pick"),
-        (Objective.MINIMIZE, 0.75, 0.5, "0.25 better than on validation: no optimism"),
-        (Objective.MINIMIZE, 0.5, 0.5, "as on validation"),
+        (Direction.MAXIMIZE, 0.75, 0.5, "0.25 worse than on validation: the optimism of the pick"),
+        (Direction.MINIMIZE, 0.75, 0.5, "0.25 better than on validation: no optimism"),
+        (Direction.MINIMIZE, 0.5, 0.5, "as on validation"),
     ],
 )
 def test_optimism_is_in_the_direction_of_the_metric(objective, value, of_test, words):
@@ -51,7 +51,7 @@ def test_optimism_is_in_the_direction_of_the_metric(objective, value, of_test, w
 @pytest.mark.parametrize("values", [{}, {"test:x": math.nan}, {"test:x": [0.5]}])
 def test_there_is_none_without_a_finite_number(values):
     """No update of the test split, an undefined value, a curve."""
-    assert held_out(values, "x", Objective.MAXIMIZE, 0.5) is None
+    assert held_out(values, "x", Direction.MAXIMIZE, 0.5) is None
 
 
 @pytest.mark.parametrize("text", [SWEEP, TRACKED], ids=["untracked", "tracked"])

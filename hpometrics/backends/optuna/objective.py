@@ -11,8 +11,8 @@ import optuna
 from optuna.study import MaxTrialsCallback
 from optuna.trial import BaseTrial, TrialState as OptunaState
 
-from ...direction import Objective
-from ...exceptions import NoFiniteValueError, ObjectiveError, RecordError, RunError
+from ...direction import Direction
+from ...exceptions import DirectionError, NoFiniteValueError, RecordError, RunError
 from ...records.trial_record import TrialRecord, TrialState
 from ...run.distributed import Ranks
 from ...run.reporter import ListReporter
@@ -55,7 +55,7 @@ class OptunaObjective(BaseObjective):
                 `make_sampler` and `make_pruner`). A sampler that is created here has this objective's seed.
 
         Raises:
-            ObjectiveError: `direction` or `directions` differs from the metrics' own.
+            DirectionError: `direction` or `directions` differs from the metrics' own.
             ConfigError: there are several objectives, and a sampler or pruner supports one alone.
         """
         self._check_directions(arguments)
@@ -235,10 +235,10 @@ class OptunaObjective(BaseObjective):
         if several is None and one is None:
             return
         requested: list[Any] = [one] if several is None else list(several)
-        if [Objective.parse(getattr(one, "name", one)) for one in requested] != self.directions:
+        if [Direction.parse(getattr(one, "name", one)) for one in requested] != self.directions:
             goals = ", ".join(f"{name} is to {objective.value}" for name, objective in self.optimized.items())
             word = "direction" if several is None else "directions"
-            raise ObjectiveError(f"{goals}, but {word}= says {', '.join(map(str, requested))}")
+            raise DirectionError(f"{goals}, but {word}= says {', '.join(map(str, requested))}")
 
     def _check(self, study: optuna.Study) -> None:
         check_several(self.optimized, study.sampler, own_pruner(study))

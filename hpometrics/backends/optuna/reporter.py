@@ -10,7 +10,7 @@ import optuna
 from optuna.pruners import NopPruner
 from optuna.trial import BaseTrial
 
-from ...direction import Objective
+from ...direction import Direction
 from ...records.trial_record import Reading
 from ._internals import local_copy_of
 from .storage import storing
@@ -46,11 +46,11 @@ class OptunaReporter:
         """The params that the trial has drawn so far, in their stored form."""
         return dict(self.trial.params)
 
-    def check(self, optimized: Mapping[str, Objective]) -> None:
+    def check(self, optimized: Mapping[str, Direction]) -> None:
         """Refuse metrics whose directions are not those of the trial's study.
 
         Raises:
-            ObjectiveError: they differ; the message has both.
+            DirectionError: they differ; the message has both.
         """
         self._silent = len(optimized) > 1  # Optuna takes no reports of several objectives
         self._metrics = list(optimized)

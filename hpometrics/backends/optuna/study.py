@@ -17,8 +17,8 @@ from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage
 from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState as OptunaState
 
-from ...direction import Objective
-from ...exceptions import ObjectiveError, RecordError
+from ...direction import Direction
+from ...exceptions import DirectionError, RecordError
 from ...records._files import EPOCHS_LIMIT, atomic_write, make_private, open_regular
 from ...records._json import FORMAT, FORMAT_KEY, check_format
 from ...records.epoch_log import EPOCHS_FILE, current_epochs
@@ -73,7 +73,7 @@ def without_notices() -> Iterator[None]:
 def open_study(
     storage: BaseStorage,
     name: str,
-    optimized: Mapping[str, Objective],
+    optimized: Mapping[str, Direction],
     sampler: BaseSampler | None = None,
     pruner: BasePruner | None = None,
     facts: Mapping[str, str] | None = None,
@@ -81,7 +81,7 @@ def open_study(
     """Create a study, or load the one of that name if its metrics and facts are the same; see `check_study`.
 
     Raises:
-        ObjectiveError: the stored study has another direction.
+        DirectionError: the stored study has another direction.
         RecordError: it has another metric or other facts.
     """
     with exclusive(storage, name):
@@ -97,25 +97,25 @@ def open_study(
     return study
 
 
-def check_direction(study: optuna.Study, optimized: Mapping[str, Objective]) -> None:
+def check_direction(study: optuna.Study, optimized: Mapping[str, Direction]) -> None:
     """Refuse a study that does not search in the directions of the metrics.
 
     Raises:
-        ObjectiveError: the directions differ; the message has both.
+        DirectionError: the directions differ; the message has both.
     """
     actual = [direction.name.lower() for direction in study.directions]
     expected = [objective.value for objective in optimized.values()]
     if actual != expected:
         goals = ", ".join(f"{name} is to {objective.value}" for name, objective in optimized.items())
         fix = f"direction={expected[0]!r}" if len(expected) == 1 else f"directions={expected}"
-        raise ObjectiveError(
+        raise DirectionError(
             f"{goals}, but the study {study.study_name!r} is set to {', '.join(actual)}; create it with {fix}"
         )
 
 
 def check_study(
     study: optuna.Study,
-    optimized: Mapping[str, Objective],
+    optimized: Mapping[str, Direction],
     facts: Mapping[str, str] | None = None,
 ) -> None:
     """Refuse a study with another metric or other facts; write ours to the attributes of a new one.
@@ -126,7 +126,7 @@ def check_study(
         facts: further facts that must stay the same.
 
     Raises:
-        ObjectiveError: a direction differs.
+        DirectionError: a direction differs.
         RecordError: a metric or a fact differs.
         NewerFormatError: a newer version of this package has written to the study.
     """

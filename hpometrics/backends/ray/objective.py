@@ -17,7 +17,7 @@ from optuna.trial import TrialState as OptunaState
 from ray import tune
 from ray.tune.logger import JsonLoggerCallback
 
-from ...exceptions import ObjectiveError, RunError
+from ...exceptions import DirectionError, RunError
 from ...records.recovery import MOST_DEATHS, Losses
 from ...records.trial_record import EpochRecord, TrialRecord, TrialState, number_in
 from ...run.checkpoint import Keep
@@ -95,16 +95,16 @@ def tune_config(
         settings: further arguments of `tune.TuneConfig`, as `num_samples` and `search_alg`.
 
     Raises:
-        ObjectiveError: the settings have a metric or a mode, a scheduler has another one, or there are
+        DirectionError: the settings have a metric or a mode, a scheduler has another one, or there are
             several metrics.
         ConfigError: there is no such scheduler or argument.
     """
     spec = RunSpec(metric=metric, output=output)
     if names := sorted({"metric", "mode"} & settings.keys()):
         arguments = ", ".join(f"{name}={settings[name]!r}" for name in names)
-        raise ObjectiveError(f"{spec.name} must be {spec.objective.value}d; leave {arguments} out")
+        raise DirectionError(f"{spec.name} must be {spec.objective.value}d; leave {arguments} out")
     if len(spec.optimized) > 1:
-        raise ObjectiveError(f"a Tuner has one metric, got {', '.join(spec.optimized)}; name one of them")
+        raise DirectionError(f"a Tuner has one metric, got {', '.join(spec.optimized)}; name one of them")
     judge = Settled(make_scheduler(scheduler, spec.objective, epochs))
     return tune.TuneConfig(metric=PICKED, mode=spec.objective.mode, scheduler=judge, **settings)
 
@@ -246,7 +246,7 @@ class RayObjective(BaseObjective):
             tune_config: further arguments of `tune.TuneConfig`, except `metric` and `mode`.
 
         Raises:
-            ObjectiveError: a scheduler, a study or `mode` has another direction.
+            DirectionError: a scheduler, a study or `mode` has another direction.
             ConfigError: a scheduler, sampler or resource does not exist, or there are several objectives and
                 a scheduler or sampler supports one alone.
             RunError: the study has all its trials already, or `most_deaths` is below 1.
@@ -330,7 +330,7 @@ class RayObjective(BaseObjective):
         """Refuse a metric or a mode: the scheduler gets another value than the searcher."""
         spec = self.trials.spec
         for name in {"metric", "mode"} & tune_config.keys():
-            raise ObjectiveError(
+            raise DirectionError(
                 f"{spec.name} is to {spec.objective.value}; leave {name}={tune_config[name]!r} "
                 "out: the scheduler is told the current value and the searcher the picked one"
             )

@@ -16,8 +16,8 @@ from typing import Any
 import ray.train
 from ray import tune
 
-from ...direction import MINIMIZE, Objective
-from ...exceptions import ObjectiveError, RunError
+from ...direction import MINIMIZE, Direction
+from ...exceptions import DirectionError, RunError
 from ...records.epoch_log import EPOCHS_FILE, read_epochs
 from ...records.trial_record import EpochRecord
 from ...run.reporter import Pause
@@ -223,12 +223,12 @@ class TuneReporter:
         self._others: list[str] = []
         self._worst = -_WORST
 
-    def check(self, optimized: Mapping[str, Objective]) -> None:
+    def check(self, optimized: Mapping[str, Direction]) -> None:
         """Store the names of the metrics, and compare their directions with those of a Tuner of your own.
 
         Raises:
             RunError: a report cannot carry a value of that name.
-            ObjectiveError: the `TuneConfig`, the scheduler or the searcher has the other mode.
+            DirectionError: the `TuneConfig`, the scheduler or the searcher has the other mode.
         """
         for name in optimized:
             if name in TAKEN:
@@ -241,11 +241,11 @@ class TuneReporter:
             keys = {**{name: name for name in optimized}, VALUE: first, PICKED: first}
             _check_modes(lambda key: keys.get(key), optimized)
 
-    def check_tracked(self, directions: Mapping[str, Objective]) -> None:
+    def check_tracked(self, directions: Mapping[str, Direction]) -> None:
         """Compare the directions of values that are not optimized with those of a Tuner of your own.
 
         Raises:
-            ObjectiveError: the `TuneConfig`, the scheduler or the searcher has the other mode.
+            DirectionError: the `TuneConfig`, the scheduler or the searcher has the other mode.
         """
         if self.number is None:
             _check_modes(lambda key: _tracked_name(key, directions), directions)
@@ -316,7 +316,7 @@ class TuneReporter:
 RayReporter = TuneReporter
 
 
-def _tracked_name(key: str, directions: Mapping[str, Objective]) -> str | None:
+def _tracked_name(key: str, directions: Mapping[str, Direction]) -> str | None:
     """Return the name of the value under a key such as `values/log_loss`, that of all tasks for one task."""
     front, _, name = key.partition("/")
     if front != VALUES or name in directions:
@@ -325,7 +325,7 @@ def _tracked_name(key: str, directions: Mapping[str, Objective]) -> str | None:
     return of_all_tasks if of_all_tasks in directions else None
 
 
-def _check_modes(name_of: Callable[[str], str | None], directions: Mapping[str, Objective]) -> None:
+def _check_modes(name_of: Callable[[str], str | None], directions: Mapping[str, Direction]) -> None:
     """Compare the directions of metrics with the modes of the Tuner of this trial.
 
     Args:
@@ -333,15 +333,15 @@ def _check_modes(name_of: Callable[[str], str | None], directions: Mapping[str, 
         directions: by name.
 
     Raises:
-        ObjectiveError: they differ; the message has both.
+        DirectionError: they differ; the message has both.
     """
     for judge in judges():
         name = None if judge.metric is None else name_of(judge.metric)
         if name is None or judge.mode is None:
             continue
         objective = directions[name]
-        if Objective.parse(judge.mode) is not objective:
-            raise ObjectiveError(
+        if Direction.parse(judge.mode) is not objective:
+            raise DirectionError(
                 f"{name} must be {objective.value}d, but the {judge.name} has mode={judge.mode!r} for "
                 f"{judge.metric!r}; give mode={objective.mode!r}"
             )

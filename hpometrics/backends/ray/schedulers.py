@@ -19,8 +19,8 @@ from ray.tune.schedulers import (
 )
 
 from ..._imports import foreign
-from ...direction import Objective
-from ...exceptions import ConfigError, ObjectiveError
+from ...direction import Direction
+from ...exceptions import ConfigError, DirectionError
 from ...records.recovery import Losses
 from ...space.space import Space
 from ..plugins import find_class, read_spec
@@ -201,7 +201,7 @@ _COMPLETED = {"asha": _halving, "hyperband": _halving, "median": _median, "pbt":
 
 def make_scheduler(
     spec: object,
-    objective: Objective,
+    objective: Direction,
     epochs: int | None = None,
     space: Space | None = None,
     seed: int | None = None,
@@ -217,7 +217,7 @@ def make_scheduler(
         seed: seeds the changes of `pbt`.
 
     Raises:
-        ObjectiveError: an object has another metric or mode.
+        DirectionError: an object has another metric or mode.
         ConfigError: there is no such scheduler or argument, the scheduler has to pause trials, or halving has
             no `epochs`.
     """
@@ -241,20 +241,20 @@ def make_scheduler(
             raise ConfigError(f"scheduler {name!r}: {err}") from err
 
 
-def _adopted(scheduler: TrialScheduler, objective: Objective) -> TrialScheduler:
+def _adopted(scheduler: TrialScheduler, objective: Direction) -> TrialScheduler:
     """Return a scheduler that judges the current value of the metric in its direction.
 
     Raises:
-        ObjectiveError: it has another metric or mode.
+        DirectionError: it has another metric or mode.
     """
     metric, mode = metric_and_mode(scheduler)
     kind = type(scheduler).__name__
-    if mode is not None and Objective.parse(mode) is not objective:
-        raise ObjectiveError(
+    if mode is not None and Direction.parse(mode) is not objective:
+        raise DirectionError(
             f"the metric is to {objective.value}, but the {kind} has mode={mode!r}; leave it out"
         )
     if metric not in (None, VALUE):
-        raise ObjectiveError(
+        raise DirectionError(
             f"the {kind} has metric={metric!r}; leave it out, it is given the metric's current value"
         )
     if metric is None:

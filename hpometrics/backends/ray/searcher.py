@@ -13,7 +13,7 @@ import optuna
 from optuna.trial import Trial
 from ray.tune.search import Searcher
 
-from ...direction import Objective
+from ...direction import Direction
 from ...records.epoch_log import read_trial
 from ...records.recovery import Losses
 from ...records.trial_record import EpochRecord, TrialRecord, TrialState, number_in, write_trial
@@ -49,7 +49,7 @@ class StudySearcher(Searcher):
         self,
         study: optuna.Study,
         space: Space,
-        optimized: Mapping[str, Objective],
+        optimized: Mapping[str, Direction],
         at: At = At.BEST,
         directory_of: Callable[[int], Path | None] | None = None,
         take: Callable[[int], bool] | None = None,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ...direction import MAXIMIZE, MINIMIZE, Objective
-from ...exceptions import MetricNameError, ObjectiveError
+from ...direction import MAXIMIZE, MINIMIZE, Direction
+from ...exceptions import DirectionError, MetricNameError
 from .names import MetricName
 
 OverRanks = Literal["sum", "mean", "max", "min", "first", "pooled"]
@@ -35,7 +35,7 @@ class Diagnostic:
     meaning: str
     comes_from: str
     unit: str = ""
-    objective: Objective | None = None
+    objective: Direction | None = None
     per_task: bool = False
     over_ranks: OverRanks = "pooled"
 
@@ -52,22 +52,22 @@ def diagnostic(name: str | MetricName) -> Diagnostic | None:
     return None if parsed.params or parsed.k is not None else DIAGNOSTICS.get(parsed.metric)
 
 
-def direction_of(name: str | MetricName, entry: Diagnostic, direction: Objective | None) -> Objective:
+def direction_of(name: str | MetricName, entry: Diagnostic, direction: Direction | None) -> Direction:
     """Return the direction in which to optimize a diagnostic.
 
     Raises:
-        ObjectiveError: neither it nor the caller has a direction, or the two differ.
+        DirectionError: neither it nor the caller has a direction, or the two differ.
 
     >>> direction_of("exps", diagnostic("exps"), None)
-    <Objective.MAXIMIZE: 'maximize'>
+    <Direction.MAXIMIZE: 'maximize'>
     """
     own = entry.objective
     if own is None and direction is None:
-        raise ObjectiveError(
+        raise DirectionError(
             f"{name} has no direction of its own; say {{metric: {name}, direction: minimize}} or maximize"
         )
     if own is not None and direction not in (None, own):
-        raise ObjectiveError(f"{name} is to {own.value}, but direction says {direction}")
+        raise DirectionError(f"{name} is to {own.value}, but direction says {direction}")
     return own or direction  # type: ignore[return-value]  # one of the two is there
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...direction import Objective
+from ...direction import Direction
 from ...exceptions import RegistrationError
 from ..features import InputType
 from .params import Param, params_of
@@ -91,7 +91,7 @@ class Facts:
     `requires` the pip extra with the package that it is built on, `families` the groups to which it belongs.
     """
 
-    objective: Objective | None
+    objective: Direction | None
     inputs: InputType
     params: tuple[Param, ...] = ()
     one_of: tuple[str, ...] = ()
@@ -172,7 +172,7 @@ def _write(cls: type, fact: str, value: Any) -> None:
     if method is not None and method() != value:
         setattr(cls, f"get_{fact}", classmethod(lambda own: getattr(own, fact)))
     if fact == "objective":
-        cls.higher_is_better = None if value is None else value is Objective.MAXIMIZE  # type: ignore[attr-defined]
+        cls.higher_is_better = None if value is None else value is Direction.MAXIMIZE  # type: ignore[attr-defined]
 
 
 def _agree_on(cls: type, called: str, fact: str, argument: Any = UNSTATED) -> Any:
@@ -185,7 +185,7 @@ def _agree_on(cls: type, called: str, fact: str, argument: Any = UNSTATED) -> An
         raise RegistrationError(f"{called}: its statements of {fact} disagree: {listed}")
     _, value = statements[0]
     try:
-        return InputType(value) if fact == "inputs" else value and Objective.parse(value)
+        return InputType(value) if fact == "inputs" else value and Direction.parse(value)
     except ValueError as err:
         raise RegistrationError(f"{called}: {err}") from err
 
@@ -209,10 +209,10 @@ def _statements(cls: type, fact: str, argument: Any) -> Iterator[tuple[str, Any]
 
 
 def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, (Objective, InputType)):
+    if value is None or isinstance(value, (Direction, InputType)):
         return value and value.value
     word = str(value).lower()
-    return Objective.parse(word).value if word in {"min", "max", "minimise", "maximise"} else word
+    return Direction.parse(word).value if word in {"min", "max", "minimise", "maximise"} else word
 
 
 def _one_of(cls: type, name: str, params: tuple[Param, ...]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._text import one_line
-from ...direction import Objective
+from ...direction import Direction
 from ..features import FEATURES, InputType
 from .entry import Key, MetricEntry, Observed, registry
 from .params import Param
@@ -186,7 +186,7 @@ def _rows() -> list[dict[str, Any]]:
 def _read_row(row: dict[str, Any], feature_type: str) -> MetricEntry:
     """Create the entry of a row for one of its output features."""
     facts: dict[str, Any] = {key: _tuple(value) for key, value in row.items() if key != "features"}
-    facts["objective"] = row["objective"] and Objective(row["objective"])
+    facts["objective"] = row["objective"] and Direction(row["objective"])
     facts["inputs"] = InputType(row["inputs"])
     facts["params"] = tuple(
         Param(**{key: _tuple(value) for key, value in param.items()}) for param in row.get("params", ())

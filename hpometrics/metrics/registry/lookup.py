@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
-from ...direction import Objective
-from ...exceptions import MetricNameError, ObjectiveError, UnknownMetricError
+from ...direction import Direction
+from ...exceptions import DirectionError, MetricNameError, UnknownMetricError
 from ..features import BINARY, FEATURES, PREDICTIONS, RANKING, SET, InputType, check_feature_type
 from .aliases import meaning_elsewhere, meaning_for_output
 from .entry import MetricEntry, registry
@@ -59,16 +59,16 @@ class FoundMetric:
         return tuple(entry for _, entry in self.meanings)
 
     @property
-    def objective(self) -> Objective | None:
+    def objective(self) -> Direction | None:
         """The direction that all its entries share.
 
         Raises:
-            ObjectiveError: it depends on the output feature, which is missing.
+            DirectionError: it depends on the output feature, which is missing.
         """
         objectives = {entry.objective for entry in self.entries}
         if len(objectives) > 1:
             directions = ", ".join(f"{e.objective or 'none'} for {e.feature_type}" for e in self.entries)
-            raise ObjectiveError(
+            raise DirectionError(
                 f"the direction of {self.name} depends on the output feature ({directions}); name it"
             )
         return objectives.pop()

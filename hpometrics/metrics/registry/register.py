@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..._imports import foreign
-from ...direction import Objective
+from ...direction import Direction
 from ...exceptions import ConfigError, MetricNameError, RegistrationError, UnknownMetricError
 from ..features import InputType, OutputFeature, check_feature_type, parse_feature
 from .entry import MetricEntry, Observed, path_of, registry
@@ -62,7 +62,7 @@ M = TypeVar("M", bound=type)
 def register_metric(
     name: str,
     feature_types: Iterable[str],
-    objective: Objective | str | None = UNSTATED,
+    objective: Direction | str | None = UNSTATED,
     inputs: InputType | str = UNSTATED,
     *,
     aliases: Mapping[str, str] | Iterable[str] = (),
@@ -70,7 +70,7 @@ def register_metric(
 ) -> Callable[[M], M]:
     """Register a metric class under a name, for the output features it serves.
 
-    Objective and inputs may be stated here, as class attributes (`objective = MAXIMIZE`), or by the
+    Direction and inputs may be stated here, as class attributes (`objective = MAXIMIZE`), or by the
     classmethods `get_objective` and `get_inputs`; two statements of one fact must agree. A metric without a
     direction states `objective = None`.
 

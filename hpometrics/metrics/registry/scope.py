@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ...direction import Objective
+from ...direction import Direction
 from ...exceptions import MetricNameError, UnknownMetricError
 from ..features import check_feature_type
 from .groups import group_named, members_of
@@ -187,7 +187,7 @@ def steering_problem(name: object, split: str | None, per_class: bool) -> str | 
 
 
 def direction_problem(
-    name: object, own: Objective | None, stated: Objective | None, where: str
+    name: object, own: Direction | None, stated: Direction | None, where: str
 ) -> str | None:
     """Return how a stated direction contradicts the metric's own; None if it does not.
 

@@ -19,7 +19,7 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.importance import PedAnovaImportanceEvaluator
 
 from ...backends.optuna.samplers import is_infeasible
-from ...direction import Objective
+from ...direction import Direction
 from ...records.trial_record import TrialRecord, TrialState
 from ...selection.selection import ranked_by
 from ..leaderboard import word
@@ -256,7 +256,7 @@ def _best_of(study: optuna.Study, most: int) -> optuna.Study:
     trials = _complete(study)
     if len(trials) <= most:
         return study
-    objective = Objective.parse(study.direction.name)
+    objective = Direction.parse(study.direction.name)
     best = sorted(trials, key=lambda trial: objective.sort_key(trial.value or 0.0))[:most]
     return _part(study, sorted(best, key=lambda trial: trial.number))
 

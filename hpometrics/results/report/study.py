@@ -15,7 +15,7 @@ from ...config.document import Document
 from ...config.space_section import LIST, read_space
 from ...config.validate import read_config
 from ...config.yaml_writer import format_exact
-from ...direction import Objective
+from ...direction import Direction
 from ...exceptions import SpaceError
 from ...records.trial_record import TrialRecord, TrialState
 from ...space.space import Space
@@ -57,7 +57,7 @@ def study_of_several(records: Sequence[TrialRecord], resolved: Resolved) -> optu
 
 def _study(
     records: Sequence[TrialRecord],
-    optimized: Mapping[str, Objective],
+    optimized: Mapping[str, Direction],
     name: str,
     space: Space | None,
     states: Sequence[TrialState],

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ....direction import MINIMIZE, Objective
+from ....direction import MINIMIZE, Direction
 from ....exceptions import MetricNameError
 from ...batch import Outputs
 from ...features import BINARY, CATEGORY, PROBABILITIES, SET
@@ -68,7 +68,7 @@ class Overconfidence(MeanMetric):
     0.35
     """
 
-    objective: ClassVar[Objective | None] = None
+    objective: ClassVar[Direction | None] = None
     inputs = PROBABILITIES
 
     def measure(self, batch: Outputs) -> Tensor:

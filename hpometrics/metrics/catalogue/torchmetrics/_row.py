@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import torchmetrics
 
-from ....direction import Objective
+from ....direction import Direction
 from ...features import (
     AUDIO,
     BINARY,
@@ -116,7 +116,7 @@ class Row:
     name: str
     features: tuple[str, ...]
     source: str
-    objective: Objective | None
+    objective: Direction | None
     summary: str
     value: str
     shape: str = ""
