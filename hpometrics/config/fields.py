@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from unicodedata import is_normalized
 
 from pydantic import (
@@ -26,12 +26,10 @@ from pydantic_core import PydanticCustomError
 from .._imports import TARGET, is_target
 from .._redaction import excerpt
 from .._text import SLUG, did_you_mean, slug_objection, unencodable
+from ..metrics.combined import Combined
 from ..metrics.registry.names import MetricName
 from ..metrics.registry.scope import COMBINED, check_output_name
-
-if TYPE_CHECKING:
-    from ..metrics.combined import Combined
-
+from .storage_url import storage_problem
 
 _DURATION = r"[0-9]+(\.[0-9]+)?[smhd]"
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -219,8 +217,6 @@ class Metric(BaseModel):
         """The combination, if it is one."""
         if self.combine is None:
             return None
-        from ..metrics.combined import Combined  # few sweep files need it
-
         name = MetricName.parse(self.name)
         return Combined(self.combine, name.metric, self.direction, name.task)
 
@@ -292,8 +288,6 @@ def _parse_metric(value: Any) -> Any:
 
 
 def _parse_combination(value: dict[str, Any]) -> dict[str, Any]:
-    from ..metrics.combined import Combined
-
     combined = _parse(Combined.of_mapping, value)
     terms = {_check_name(name): weight for name, weight in combined.terms.items()}
     name = str(MetricName(combined.name, feature=COMBINED, task=combined.task))
@@ -367,3 +361,12 @@ def _check_argument(value: str) -> str:
 
 Directory = Annotated[str, Field(min_length=1), AfterValidator(_check_path)]
 Part = Annotated[str, AfterValidator(_check_argument)]
+
+
+def _check_storage(value: str) -> str:
+    if problem := storage_problem(value):
+        raise wrong(problem)
+    return value
+
+
+StorageForm = Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(_check_storage)]

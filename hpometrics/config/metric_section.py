@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING
 from .._text import one_line
 from ..direction import MINIMIZE, Direction
 from ..exceptions import DirectionError, HpometricsError, MetricNameError, UnknownMetricError
+from ..metrics.combined import Combined, check_split
 from ..metrics.registry.diagnostics import Diagnostic, diagnostic, direction_of
 from ..metrics.registry.index import metric_names
-from ..metrics.registry.lookup import FoundMetric, find_metric, is_registered, possible_meanings, suggestion
+from ..metrics.registry.lookup import (
+    FoundMetric,
+    find_metric,
+    import_metric,
+    is_registered,
+    possible_meanings,
+    suggestion,
+)
 from ..metrics.registry.names import MetricName, parse_import_path
 from ..metrics.registry.scope import (
     COMBINED,
@@ -24,8 +32,10 @@ from ..metrics.registry.scope import (
     steering_problem,
 )
 from ..selection.constraints import Constraint
-from .fields import Metric
 from .outputs import UNKNOWN_OUTPUT
+
+if TYPE_CHECKING:
+    from .fields import Metric  # with pydantic, which readers of results need not load
 
 if TYPE_CHECKING:
     from ..metrics.combined import Combined
@@ -101,7 +111,7 @@ def read_measures(
 
     Args:
         form: the entry of the file.
-        types: see `place`.
+        types: see `resolve_in_scope`.
         steers: whether it is optimized, so that it needs a direction and one number of validation values.
         settle: import a metric that is named by path, and leave nothing open.
         registers: which unknown names to accept until `settle`.
@@ -109,18 +119,17 @@ def read_measures(
     Raises:
         MeasureError: it cannot be optimized, its direction is not the one in the file, or it depends on an
             output that is stated nowhere.
-        MetricNameError, UnknownMetricError, DirectionError: see `place` and `Combined`.
+        MetricNameError, UnknownMetricError, DirectionError: see `resolve_in_scope` and `Combined`.
     """
     if form.combined is not None:
         return [_resolve_combined(form.combined, types, settle)]
+    direction = None if form.direction is None else Direction.parse(form.direction)
     group = group_of(form.name, types)
-    if group is None:
-        return [_resolve(form, types, steers, settle, registers)]
-    if steers or form.direction is not None:
-        raise MeasureError(f"{group} is a group of metrics; it can be tracked, one metric is optimized")
+    if group is None or steers or direction is not None:
+        return [read_measure(form.name, types, steers, direction, settle, registers)]
     if types is None:
         return [Measure(str(group), None, "run", group=True)]
-    return [_resolve(Metric(name=str(name)), types, False, settle) for name in _list_members(group, types)]
+    return [read_measure(str(name), types, False, settle=settle) for name in _list_members(group, types)]
 
 
 def outputs_of(measure: Measure) -> set[str]:
@@ -131,14 +140,34 @@ def outputs_of(measure: Measure) -> set[str]:
     return {entry.feature_type for entry in find_metric(MetricName.parse(measure.name).bare).entries}
 
 
-def _resolve(
-    form: Metric, types: Types | None, steers: bool, settle: bool, registers: Registers = nothing
+def read_measure(
+    text: str,
+    types: Types | None,
+    steers: bool,
+    direction: Direction | None = None,
+    settle: bool = False,
+    registers: Registers = nothing,
 ) -> Measure:
-    direction = None if form.direction is None else Direction.parse(form.direction)
-    path = parse_import_path(form.name)
+    """Look up one metric by its name or its import path.
+
+    Args:
+        text: its name, or `package.module:Class`.
+        types: see `resolve_in_scope`.
+        steers: see `read_measures`.
+        direction: the stated direction.
+        settle: see `read_measures`.
+        registers: see `read_measures`.
+
+    Raises:
+        MeasureError: it is a group of metrics; see also `read_measures`.
+        MetricNameError, UnknownMetricError, DirectionError: see `resolve_in_scope`.
+    """
+    if (group := group_of(text, types)) is not None:
+        raise MeasureError(f"{group} is a group of metrics; it can be tracked, one metric is optimized")
+    path = parse_import_path(text)
     if path and not settle:
-        return Measure(form.name, direction, "run")
-    name = _import_name(form.name) if path else MetricName.parse(form.name)
+        return Measure(text, direction, "run")
+    name = import_metric(text).name if path else MetricName.parse(text)
     if (run_diagnostic := diagnostic(name)) is not None:
         return _resolve_diagnostic(name, run_diagnostic, direction, steers)
     if name.feature == COMBINED:
@@ -162,12 +191,6 @@ def _resolve(
     if settle and types == UNKNOWN_OUTPUT and not path:
         _check_clear(placed.found)
     return _resolve_registered(placed, direction, steers)
-
-
-def _import_name(path: str) -> MetricName:
-    from ..metrics.registry.register import import_metric
-
-    return import_metric(path).name
 
 
 def _resolve_registered(placed: ScopedMetric, direction: Direction | None, steers: bool) -> Measure:
@@ -217,8 +240,6 @@ def _resolve_over_outputs(
     name: MetricName, types: Types | None, direction: Direction | None, settle: bool
 ) -> Measure:
     """Return the measure of `combined.loss`; its terms are unknown where the outputs are."""
-    from ..metrics.combined import Combined, check_split
-
     if types is None:
         check_split(name)
         metric = find_metric(name.bare)
@@ -280,7 +301,7 @@ def read_bound(text: str, types: Types | None, settle: bool = False) -> Bound:
 
     Args:
         text: such as `ece <= 0.05`.
-        types: see `place`.
+        types: see `resolve_in_scope`.
         settle: leave nothing open, see `read_measures`.
 
     Raises:
@@ -302,9 +323,8 @@ def read_bound(text: str, types: Types | None, settle: bool = False) -> Bound:
 
 def _resolve_bounded(name: MetricName, types: Types | None, settle: bool) -> Measure:
     try:
-        (measure,) = read_measures(Metric(name=str(name)), types, steers=False, settle=settle)
+        return read_measure(str(name), types, steers=False, settle=settle)
     except (MeasureError, UnknownMetricError):
         if is_registered(name):
             raise
         return Measure(str(name), None, "run", reported=True)
-    return measure

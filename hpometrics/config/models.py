@@ -37,6 +37,7 @@ from .fields import (
     Part,
     PlainScalar,
     PluginForm,
+    StorageForm,
     Strict,
     Target,
     nothing_by_name,
@@ -45,7 +46,6 @@ from .fields import (
     wrong,
 )
 from .gpus import GpusForm
-from .storage_url import StorageForm
 
 KINDS = ("float", "int", "choice", "value")
 

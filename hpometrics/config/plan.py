@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 from .._text import one_line, slug_of
 from ..exceptions import HpometricsError
@@ -29,6 +29,7 @@ from .models import Draft, Sweep
 from .outputs import UNKNOWN_OUTPUT, Outputs, resolve_output, types_of
 from .overrides import read_with_overrides
 from .space_section import Points, first_points, read_space
+from .storage_url import redact_storage
 from .validate import read_config
 
 
@@ -96,6 +97,20 @@ class Plan:
         """The base of the seeds of the trials."""
         seed = self.config.engine.seed
         return self.config.search.seed if seed is None else seed
+
+    def to_config(self) -> dict[str, Any]:
+        """Return the sweep file with every default spelled out."""
+        config = self.config.model_dump(by_alias=True, exclude_none=True)
+        config["name"], config["results"]["dir"] = self.name, str(self.directory)
+        if (settings := self.config.backend.optuna) is not None:
+            config["backend"]["optuna"]["storage"] = redact_storage(settings.storage)
+        if self.config.backend.points is None:  # a list is tried as it is, by no sampler
+            config["search"].setdefault("sampler", self.sampler)
+            config["search"].setdefault("pruner", self.pruner)
+        config["engine"]["seed"] = self.engine_seed
+        if not self.config.metrics.optimize:
+            del config["metrics"]["optimize"]  # the engine says it
+        return config
 
 
 def read_plan(

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Annotated, Protocol
+from typing import Protocol
 from urllib.parse import quote, unquote, urlsplit
-
-from pydantic import AfterValidator, Field
 
 from .._redaction import HIDDEN, hide, redacted, reveal
 from ..exceptions import ConfigError
-from .fields import wrong
 
 ENVIRONMENT = "HPOMETRICS_STORAGE"
 """The environment variable with the whole URL, if the files of the sweep hold only a part of it."""
@@ -25,16 +22,16 @@ _NAMED_LOGIN = re.compile(r"(?<=://)[\w.%+-]*(:\$\{[A-Z][A-Z0-9_]*\})?@")
 _NAMED_KEY = re.compile(r"(?<==)\$\{[A-Z][A-Z0-9_]*\}")
 
 
-def _check_storage(value: str) -> str:
+def storage_problem(value: str) -> str | None:
+    """Return why a text is not a storage; None if it is one."""
     if value in (*FILES, "memory") or _VARIABLE.fullmatch(value):
-        return value
+        return None
     if "://" not in value or not value.isprintable() or value.startswith("sqlite:"):
         names = ", ".join((*FILES, "memory"))
-        text = f"{redacted(value)!r} is not a storage; write {names}, or a URL: postgresql://host/database"
-        raise wrong(text)
+        return f"{redacted(value)!r} is not a storage; write {names}, or a URL: postgresql://host/database"
     if "${" in _VARIABLE.sub("", value):
-        raise wrong("a variable of the environment is written ${NAME}, in capitals")
-    return value
+        return "a variable of the environment is written ${NAME}, in capitals"
+    return None
 
 
 class StorageSettings(Protocol):
@@ -51,9 +48,6 @@ class BackendChoice(Protocol):
     @property
     def optuna(self) -> StorageSettings | None:
         """The settings of Optuna; None on another backend."""
-
-
-StorageForm = Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(_check_storage)]
 
 
 def storage_of(backend: BackendChoice) -> str:

@@ -157,23 +157,6 @@ class Resolved:
         return None
 
 
-def resolved_config(plan: Plan) -> dict[str, Any]:
-    """Return the sweep file with every default spelled out."""
-    from ..config.storage_url import redact_storage  # with pydantic, which readers of results need not load
-
-    config = plan.config.model_dump(by_alias=True, exclude_none=True)
-    config["name"], config["results"]["dir"] = plan.name, str(plan.directory)
-    if (settings := plan.config.backend.optuna) is not None:
-        config["backend"]["optuna"]["storage"] = redact_storage(settings.storage)
-    if plan.config.backend.points is None:  # a list is tried as it is, by no sampler
-        config["search"].setdefault("sampler", plan.sampler)
-        config["search"].setdefault("pruner", plan.pruner)
-    config["engine"]["seed"] = plan.engine_seed
-    if not plan.config.metrics.optimize:
-        del config["metrics"]["optimize"]  # the engine says it
-    return config
-
-
 def resolve(plan: Plan) -> Resolved:
     """Create the resolved sweep of a plan.
 
@@ -196,7 +179,7 @@ def resolve(plan: Plan) -> Resolved:
         seeds={"engine": plan.engine_seed, "search": plan.config.search.seed},
         space=plan.space.fingerprint(),
         versions=installed_versions(),
-        config=resolved_config(plan),
+        config=plan.to_config(),
         formulas={m.name: m.formula for m in (*plan.objectives, *plan.track) if m.formula is not None},
         constraints=tuple(str(bound.constraint) for bound in plan.bounds),
         file=str(plan.file.absolute()),

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from .._text import one_line
-from ..config.fields import Metric
-from ..config.metric_section import read_measures
+from ..config.metric_section import read_measure
 from ..config.outputs import types_of
 from ..direction import Direction
 from ..exceptions import ConfigError, HpometricsError, NotKeptError
@@ -97,7 +96,7 @@ def parse_request(resolved: Resolved, metric: str) -> MetricRequest:
         raise ConfigError(f"{metric}: a metric that is asked for after the fact is one of the registry")
     try:
         name, threshold = _without_threshold(MetricName.parse(metric))
-        measure = read_measures(Metric(name=str(name)), _types(resolved), steers=True)[0]
+        measure = read_measure(str(name), _types(resolved), steers=True)
     except HpometricsError as err:
         raise ConfigError(f"--metric {metric}: {one_line(err)}") from err
     objective = _direction(metric, directions.get(measure.name) or measure.objective)

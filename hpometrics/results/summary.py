@@ -46,8 +46,6 @@ def overview(plan: Plan) -> list[tuple[str, str]]:
 
 def plan_facts(plan: Plan) -> dict[str, Any]:
     """Return the plan as plain JSON."""
-    from .manifest import resolved_config  # which the lines do without
-
     return {
         "name": plan.name,
         "directory": str(plan.directory),
@@ -60,7 +58,7 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
         "space": {"fingerprint": plan.space.fingerprint(), "dimensions": plan.space.to_json()},
         "trials": plan.trials,
         "done": _count_finished(plan),
-        "config": resolved_config(plan),
+        "config": plan.to_config(),
     }
 
 

@@ -12,8 +12,8 @@ from ..metrics.combined import Combined, ResolvedCombined
 from ..metrics.features import OutputFeature
 from ..metrics.metric import Metric
 from ..metrics.registry.diagnostics import diagnostic, direction_of
+from ..metrics.registry.lookup import import_metric
 from ..metrics.registry.names import MetricName, parse_import_path
-from ..metrics.registry.register import import_metric
 from ..metrics.registry.scope import (
     COMBINED,
     VALIDATION,

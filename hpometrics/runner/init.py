@@ -8,9 +8,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from .._text import slug_of
-from ..config.fields import Metric
 from ..config.json_schema import json_schema
-from ..config.metric_section import Measure, read_measures
+from ..config.metric_section import Measure, read_measure
 from ..config.yaml_writer import flow_yaml, format_exact, write_text
 from ..exceptions import ConfigError
 from ..metrics.features import BINARY
@@ -33,7 +32,7 @@ def write_starter(directory: Path, metric: str = _METRICS[0], backend: str = "op
 
     Raises:
         ConfigError: one of the files exists already, or the engine of the starter cannot feed the metric.
-        MetricNameError, UnknownMetricError, MeasureError: see `find_metric` and `read_measures`.
+        MetricNameError, UnknownMetricError, MeasureError: see `find_metric` and `read_measure`.
     """
     measure = _resolve_metric(metric)
     starter = files("hpometrics.runner.starter")
@@ -50,8 +49,7 @@ def _resolve_metric(name: str) -> Measure:
     if needs:
         inputs = " and ".join(f"{extra}=" for extra in needs)
         raise ConfigError(f"{name} also reads {inputs}, which the engine of the starter does not give")
-    (measure,) = read_measures(Metric(name=name), {None: BINARY}, steers=True)
-    return measure
+    return read_measure(name, {None: BINARY}, steers=True)
 
 
 def _fill_line(line: str, measure: Measure, backend: str) -> str:

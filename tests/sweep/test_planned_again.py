@@ -10,7 +10,6 @@ from sample_sweeps import SWEEP, changed
 from hpometrics.config.document import parse_document
 from hpometrics.config.plan import Plan, make_plan, read_plan
 from hpometrics.config.yaml_writer import dump_yaml
-from hpometrics.results.manifest import resolved_config
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
 LISTED = SWEEP.replace("search: {sampler: random, seed: 3}", "backend: {list: [{lr: 0.1, size: small}]}")
@@ -18,7 +17,7 @@ LISTED = SWEEP.replace("search: {sampler: random, seed: 3}", "backend: {list: [{
 
 def again(plan: Plan) -> Plan:
     """Plan from the resolved config, as a worker and a replay do."""
-    return make_plan(parse_document(dump_yaml(resolved_config(plan)), str(plan.file)))
+    return make_plan(parse_document(dump_yaml(plan.to_config()), str(plan.file)))
 
 
 @pytest.mark.parametrize("file", CONFIGS, ids=lambda file: file.stem)
@@ -47,7 +46,7 @@ def test_what_a_file_can_say_is_kept(text):
 
 def check(plan: Plan, other: Plan) -> None:
     """All that a plan comes to is the same."""
-    assert resolved_config(other) == resolved_config(plan)
+    assert other.to_config() == plan.to_config()
     assert (other.optimize, other.track, other.bounds) == (plan.optimize, plan.track, plan.bounds)
     assert (other.space.fingerprint(), other.points) == (plan.space.fingerprint(), plan.points)
     assert (other.sampler, other.pruner, other.trials) == (plan.sampler, plan.pruner, plan.trials)

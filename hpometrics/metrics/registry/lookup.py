@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,8 +10,9 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
+from ..._imports import foreign
 from ...direction import Direction
-from ...exceptions import DirectionError, MetricNameError, UnknownMetricError
+from ...exceptions import ConfigError, DirectionError, MetricNameError, UnknownMetricError
 from ..features import BINARY, FEATURES, PREDICTIONS, RANKING, SET, InputType, check_feature_type
 from .aliases import meaning_elsewhere, meaning_for_output
 from .entry import MetricEntry, registry
@@ -25,7 +27,7 @@ from .index import (
     metric_names,
     names_in_any_case,
 )
-from .names import MetricName, Scalar
+from .names import MetricName, Scalar, parse_import_path
 from .params import Param
 from .torchmetrics_names import class_argument, class_meaning
 
@@ -205,6 +207,27 @@ def canonical(name: MetricName, entry: MetricEntry) -> MetricName:
     }
     k = settings.pop("k", None)
     return replace(name, params=tuple(settings.items()), k=None if k is None else int(k))
+
+
+def import_metric(path: str) -> FoundMetric:
+    """Import `package.module:Class`, a class that `register_metric` has registered.
+
+    Raises:
+        MetricNameError: there is no such class, it is not registered, or it needs parameters.
+    """
+    module, attribute = parse_import_path(path) or ("", "")
+    try:
+        with foreign(f"{path!r} cannot be imported as package.module:Class"):
+            cls = getattr(importlib.import_module(module), attribute)
+    except ConfigError as err:
+        raise MetricNameError(str(err)) from err
+    entries = registry.entries_of_class(cls) if isinstance(cls, type) else ()
+    if not entries:
+        raise MetricNameError(
+            f"{path!r} is not registered; decorate the class with @register_metric(name, [FEATURES])"
+        )
+    name = canonical(MetricName(entries[0].name), entries[0])
+    return FoundMetric(name, tuple((name, entry) for entry in entries))
 
 
 def printed_name(cls: type, values: Mapping[str, Any]) -> str | None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..._imports import foreign
 from ...direction import Direction
-from ...exceptions import ConfigError, MetricNameError, RegistrationError, UnknownMetricError
+from ...exceptions import MetricNameError, RegistrationError, UnknownMetricError
 from ..features import InputType, OutputFeature, check_feature_type, parse_feature
 from .entry import MetricEntry, Observed, path_of, registry
 from .facts import UNSTATED, Facts, facts_of
@@ -26,8 +24,8 @@ from .index import (
 )
 from .lookup import (
     FoundMetric,
-    canonical,
     find_metric,
+    import_metric,
     possible_meanings,
     printed_name,
     registered_types,
@@ -140,27 +138,6 @@ def get_metric(name: str | MetricName, output: OutputFeature | str | None = None
     metric.name = str(match.name.bare)
     metric.output = feature if feature is not None else parse_feature(entry.feature_type)
     return metric
-
-
-def import_metric(path: str) -> FoundMetric:
-    """Import `package.module:Class`, a class that `register_metric` has registered.
-
-    Raises:
-        MetricNameError: there is no such class, it is not registered, or it needs parameters.
-    """
-    module, attribute = parse_import_path(path) or ("", "")
-    try:
-        with foreign(f"{path!r} cannot be imported as package.module:Class"):
-            cls = getattr(importlib.import_module(module), attribute)
-    except ConfigError as err:
-        raise MetricNameError(str(err)) from err
-    entries = registry.entries_of_class(cls) if isinstance(cls, type) else ()
-    if not entries:
-        raise MetricNameError(
-            f"{path!r} is not registered; decorate the class with @register_metric(name, [FEATURES])"
-        )
-    name = canonical(MetricName(entries[0].name), entries[0])
-    return FoundMetric(name, tuple((name, entry) for entry in entries))
 
 
 def _entry(cls: type, name: str, feature_type: str, facts: Facts, aliases: Mapping[str, str]) -> MetricEntry:
