@@ -6,11 +6,9 @@ Names are loaded when they are first used: importing the package loads neither t
 
 from __future__ import annotations
 
-from typing import Any
-
 from ._imports import lazy_names
 
-_load, _HOME_OF = lazy_names(__name__, __file__)
+__getattr__, _HOME_OF = lazy_names(__name__, __file__)
 
 _HIDING = {"Sequence", "Set", "Text"}
 """Public names that `from hpometrics import *` leaves out, since they would hide those of `typing`.
@@ -21,15 +19,6 @@ there as well: `MEAN_SQUARED_ERROR` is the name here of the metric that Ludwig c
 
 __all__ = sorted(_HOME_OF.keys() - _HIDING)
 __version__ = "0.1.0"
-
-
-def __getattr__(name: str) -> Any:
-    if name.isupper() and name not in _HOME_OF:
-        from .metrics.registry.index import constants  # no other name needs the index
-
-        if name in constants():
-            return constants()[name]
-    return _load(name)
 
 
 def __dir__() -> list[str]:

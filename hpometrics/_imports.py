@@ -67,17 +67,18 @@ def warn_deprecated(name: str) -> None:
 
 
 _IMPORT = re.compile(r"^from \.([\w.]+) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
+_CONSTANT = re.compile(r'^([A-Z0-9_]+): Final = "(.*)"$', re.MULTILINE)
 
 
 def lazy_names(package: str, init: str) -> tuple[Callable[[str], Any], dict[str, str]]:
-    """Create the `__getattr__` of a package from its stub, which is the only list of its public names.
+    """Create the `__getattr__` of a package from its stub, the only list of its public names and constants.
 
     Args:
         package: its `__name__`.
         init: its `__file__`; the stub is the `.pyi` beside it.
 
     Returns:
-        The function, and the module below the package that defines each name.
+        The function, and the module below the package that defines each name that is not a constant.
     """
     with open(f"{init.rpartition('.')[0]}.pyi", encoding="utf8") as file:
         stub = file.read()
@@ -86,8 +87,11 @@ def lazy_names(package: str, init: str) -> tuple[Callable[[str], Any], dict[str,
         for module, *lists in _IMPORT.findall(stub)
         for name in re.findall(r"(\w+) as \1\b", " ".join(lists))
     }
+    constants = dict(_CONSTANT.findall(stub))
 
     def load(name: str) -> Any:
+        if name in constants:
+            return constants[name]
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         if (full := f"{package}.{name}") in DEPRECATED:

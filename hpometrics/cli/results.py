@@ -235,9 +235,25 @@ def audit(
     nothing is changed. Exit code 1: there are findings.
     """
     with report_errors():
-        from ..interop.audit import Request, audit_json, audit_path, audit_text, path_of
+        from ..interop.audit import (
+            Request,
+            audit_files,
+            audit_json,
+            audit_searches,
+            audit_text,
+            path_of,
+            storage_at,
+        )
 
-        audits = audit_path(Request(path_of(path), study, metric, direction, budget, ignore))
+        request = Request(path_of(path), study, metric, direction, budget, ignore)
+        storage = storage_at(request.path)
+        if storage is None:
+            audits = audit_files(request)
+        else:
+            from ..interop.optuna_storage import find_torn_journal, read_storage
+
+            torn = find_torn_journal(storage, follow=storage == request.path)
+            audits = audit_searches(read_storage(storage, study, metric), request, torn)
         show(audit_json(audits) if as_json else audit_text(audits))
         if any(one.findings for one in audits):
             sys.exit(1)

@@ -17,7 +17,7 @@ from .exit_codes import CONFIG_ERROR, report_errors
 from .options import FILE, show, without_garbage_collection
 
 if TYPE_CHECKING:
-    from ..runner.check import Check  # with pydantic
+    from .check import Check  # with pydantic
 
 SET = click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a key, as in budget.trials=5."
@@ -142,7 +142,7 @@ def _check(
     workers: int | None = None,
 ) -> None:
     with nullcontext() if probe else without_garbage_collection():
-        from ..runner.check import Check
+        from .check import Check
 
         sweep_check = Check(file, assignments, sample, probe, workers)
         _print_json(sweep_check) if as_json else _print_text(sweep_check)

@@ -17,9 +17,9 @@ from typing import Any
 from .._formatting import duration, number
 from .._redaction import redacted
 from .._text import printable
+from ..config.storage_url import FILES
 from ..direction import Direction
 from ..exceptions import ConfigError
-from ..records._files import STORAGE_LIMIT, open_regular
 from ..records.trial_record import TrialState
 from .importing import read_foreign
 from .ray_results import is_experiment, read_results
@@ -31,7 +31,6 @@ _DAY = 24 * _HOUR
 _MANY = 10  # times as long as any trial that ended
 _SHOWN = 8  # names of trials in a line
 _WINS = {Direction.MINIMIZE: -math.inf, Direction.MAXIMIZE: math.inf}
-_STUDIES = ("study.db", "study.journal")  # the files of a study in a run directory
 _SQLITE = "sqlite:///"
 _YAML = (".yaml", ".yml")
 _REMEDIES = {
@@ -85,8 +84,22 @@ def path_of(place: str) -> Path:
     return Path(place.removeprefix(_SQLITE))
 
 
-def audit_path(request: Request) -> list[Audited]:
-    """Audit the searches at a path; nothing there is changed.
+def storage_at(path: Path) -> Path | None:
+    """Return the Optuna storage that a path is or a run directory has; None for files of another tool.
+
+    Raises:
+        ConfigError: the path does not exist.
+    """
+    if path.suffix in _YAML:
+        return None
+    study = next((path / name for name in FILES.values() if os.path.lexists(path / name)), None)
+    if study is None and not path.exists():
+        raise ConfigError(f"{path}: is not there")
+    return path if study is None and not path.is_dir() else study
+
+
+def audit_files(request: Request) -> list[Audited]:
+    """Audit a sweep file of another tool, or a folder of Ray's results; nothing there is changed.
 
     Raises:
         ConfigError: the path holds nothing that can be audited.
@@ -95,24 +108,17 @@ def audit_path(request: Request) -> list[Audited]:
     path = request.path
     if path.suffix in _YAML:
         return [_audited_file(request)]
-    torn = None
-    study = next((path / name for name in _STUDIES if os.path.lexists(path / name)), None)
-    if path.is_dir() and study is None:
-        if not is_experiment(path):
-            raise ConfigError(
-                f"{path}: holds no {' or '.join(_STUDIES)}, and no folder of a trial with Ray's result.json"
-            )
-        direction = None if request.direction is None else Direction.parse(request.direction)
-        searches = [read_results(path, request.metric, direction)]
-    elif path.exists():
-        from .optuna_storage import SQLITE, find_torn_journal, read_storage
+    if not is_experiment(path):
+        studies = " or ".join(FILES.values())
+        raise ConfigError(f"{path}: holds no {studies}, and no folder of a trial with Ray's result.json")
+    direction = None if request.direction is None else Direction.parse(request.direction)
+    return audit_searches([read_results(path, request.metric, direction)], request)
 
-        file = study or path
-        with open_regular(file, STORAGE_LIMIT, follow=file == path) as opened:
-            torn = None if opened.read(len(SQLITE)) == SQLITE else find_torn_journal(file)
-        searches = read_storage(file, request.study, request.metric)
-    else:
-        raise ConfigError(f"{path}: is not there")
+
+def audit_searches(
+    searches: Sequence[Search], request: Request, torn: Finding | None = None
+) -> list[Audited]:
+    """Audit searches that were read; `torn` is a finding on the file of all of them."""
     first = [] if torn is None else [torn]
     return [
         Audited(

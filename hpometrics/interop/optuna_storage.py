@@ -25,7 +25,7 @@ from ..backends.optuna.storage import foreign_part
 from ..backends.optuna.study import PREFIX, STATES, check_study_format
 from ..direction import Direction
 from ..exceptions import ConfigError, NewerFormatError, RecordError
-from ..records._files import STORAGE_LIMIT, check_regular, read_lines
+from ..records._files import STORAGE_LIMIT, check_regular, open_regular, read_lines
 from ..records._json import read_json
 from .search import Finding, ForeignTrial, Search
 from .terms import known_direction
@@ -59,9 +59,19 @@ def read_storage(path: Path, study: str | None = None, metric: str | None = None
         return [one for name in chosen for one in _searches(path, name, storage, metric, silence)]
 
 
-def find_torn_journal(path: Path) -> Finding | None:
-    """Find a journal whose last line is cut off: the next append would make all of it unreadable."""
-    with path.open("rb") as file:
+def find_torn_journal(path: Path, follow: bool) -> Finding | None:
+    """Find a journal whose last line is cut off: the next append would make all of it unreadable.
+
+    Args:
+        path: an SQLite file or a journal.
+        follow: whether the path may be a symbolic link, because the user named it.
+
+    Raises:
+        RecordError: it is not a regular file, or too large.
+    """
+    with open_regular(path, STORAGE_LIMIT, follow=follow) as file:
+        if file.read(len(SQLITE)) == SQLITE:
+            return None
         file.seek(0, 2)
         if file.tell() == 0:
             return None

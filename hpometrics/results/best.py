@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._formatting import number
 from ..config.yaml_writer import dump_yaml
@@ -31,12 +31,9 @@ from .leaderboard import (
     params_line,
 )
 from .manifest import Resolved
+from .rescoring import MetricRequest, rescore
 from .run_directory import RunDirectory
 from .significance import draw_verdict, rows_lines, stored_verdict, verdict_lines
-
-if TYPE_CHECKING:
-    from .rescoring import MetricRequest
-
 
 FORMS = ("text", "yaml", "json", "args")
 _HOW = "pick one: hpometrics best {directory} --pick knee|TRIAL"
@@ -367,8 +364,6 @@ def _chosen(
     lacking: Mapping[int, str] = {}
     resolved_by = optimized_by(resolved, resolved.metric, resolved.objective, at)
     if metric is not None:
-        from .rescoring import rescore  # with pydantic, which reading the record alone does not need
-
         answer = rescore(home, resolved, records, metric)
         request, records, lacking = answer.request, answer.records, answer.lacking
         resolved_by = optimized_by(resolved, request.name, request.objective, at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from .._text import one_line
 from ..config.metric_section import read_measure
@@ -15,6 +16,9 @@ from ..metrics.registry.names import MetricName, parse_import_path
 from ..records.trial_record import TrialRecord, TrialState
 from .manifest import Resolved
 from .run_directory import RunDirectory
+
+if TYPE_CHECKING:
+    from ..run.rescoring import Rescorer
 
 _THRESHOLD = "threshold"
 _TRAINED = (TrialState.COMPLETE, TrialState.INFEASIBLE)
@@ -66,14 +70,12 @@ def rescore(
     trained = [record for record in records if record.state in _TRAINED]
     if all(_has(record, request.name) for record in trained):
         return RescoredTrials(request, list(records), {})
-    from ..run.rescoring import Rescorer  # with torch, which a metric of the record does not need
-
-    answers = Rescorer(request.measured, outputs_in(resolved), request.threshold)
+    rescorer = make_rescorer(resolved, request.measured, request.threshold)
     rescored: dict[int, TrialRecord] = {}
     lacking: dict[int, str] = {}
     for record in trained:
         try:
-            epochs = answers.answered(home.trial(record.number), record.epochs)
+            epochs = rescorer.answered(home.trial(record.number), record.epochs)
             rescored[record.number] = replace(record, epochs=epochs)
         except NotKeptError as err:
             lacking[record.number] = str(err)
@@ -123,6 +125,17 @@ def _without_threshold(name: MetricName) -> tuple[MetricName, float | None]:
     if isinstance(threshold, str) or not 0 < threshold < 1:
         raise ConfigError(f"a threshold is a probability between 0 and 1, got {threshold!r}")
     return replace(name, params=tuple(params.items())), float(threshold)
+
+
+def make_rescorer(resolved: Resolved, metric: str, threshold: float | None = None) -> Rescorer:
+    """Return the rescorer of a metric for the engine's outputs.
+
+    Raises:
+        HpometricsError: the metric does not exist, or it cannot steer a search.
+    """
+    from ..run.rescoring import Rescorer  # with torch, which values of the record do not need
+
+    return Rescorer(metric, outputs_in(resolved), threshold)
 
 
 def outputs_in(resolved: Resolved) -> OutputFeature | dict[str, OutputFeature] | None:

@@ -16,11 +16,11 @@ from ..records.trial_record import TrialRecord, TrialState
 from ..selection.selection import ranked
 from ..selection.significance import Significance, TrialInterval
 from .manifest import Resolved
+from .rescoring import MetricRequest, make_rescorer
 from .run_directory import RunDirectory
 
 if TYPE_CHECKING:
     from ..run.rescoring import Bootstrap  # with torch, which reading a verdict does not need
-    from .rescoring import MetricRequest
 
 LEVEL = 0.95
 _LISTED = 6  # sets of rows, and trials of each
@@ -133,12 +133,10 @@ def draw_between(verdict: Significance, first: Source, second: Source) -> Signif
 
 
 def _draw(verdict: Significance, source: Source, other: Source) -> Significance:
-    from ..run.rescoring import percentile_interval
-
     winner, runner_up, level = verdict.winner, verdict.runner_up, verdict.level
     first = _stored_scores(source, winner)
     values = first.values(_SEEDS[0])
-    winner = replace(winner, interval=percentile_interval(winner.value, values, level))
+    winner = replace(winner, interval=first.percentile_interval(winner.value, values, level))
     verdict = replace(verdict, winner=winner, drawn=first.what)
     if runner_up is None:
         return replace(verdict, reason="no other trial is complete")
@@ -148,8 +146,8 @@ def _draw(verdict: Significance, source: Source, other: Source) -> Significance:
             raise NotKeptError(f"it keeps its {second.what}, and trial {winner.trial} its {first.what}")
         paired = first.pairs_with(second)
         others = second.values(_SEEDS[0] if paired else _SEEDS[1])
-        interval = percentile_interval(runner_up.value, others, level)
-        gap = percentile_interval(winner.value - runner_up.value, values - others, level)
+        interval = first.percentile_interval(runner_up.value, others, level)
+        gap = first.percentile_interval(winner.value - runner_up.value, values - others, level)
     except NotKeptError as err:
         return replace(verdict, reason=f"trial {runner_up.trial}: {err}")
     return replace(verdict, runner_up=replace(runner_up, interval=interval), difference=gap, paired=paired)
@@ -161,9 +159,6 @@ def _stored_scores(source: Source, side: TrialInterval) -> Bootstrap:
     Raises:
         NotKeptError: they were not stored.
     """
-    from ..run.rescoring import Bootstrap, Rescorer
-    from .rescoring import outputs_in
-
     resolved, request = source.resolved, source.request
     record = next(record for record in source.records if record.number == side.trial)
     if record.repeats:
@@ -172,10 +167,10 @@ def _stored_scores(source: Source, side: TrialInterval) -> Bootstrap:
     picked = next(epoch for epoch in reversed(record.epochs) if epoch.epoch == side.epoch)
     metric, threshold = (resolved.metric, None) if request is None else (request.measured, request.threshold)
     try:
-        answers = Rescorer(metric, outputs_in(resolved), threshold)
+        rescorer = make_rescorer(resolved, metric, threshold)
     except (UnknownMetricError, MetricNameError) as err:  # of no output that the sweep says
         raise NotKeptError(f"{metric} is reported by the engine, and of no rows that are kept") from err
-    return Bootstrap(answers, answers.kept_of(source.home.trial(record.number), picked))
+    return rescorer.bootstrap(source.home.trial(record.number), picked)
 
 
 def _ranked_sides(records: Sequence[TrialRecord], resolved: Resolved) -> Significance:

@@ -39,13 +39,13 @@ _DEFAULTS = {
 }
 
 
-def overview(plan: Plan) -> list[tuple[str, str]]:
-    """Return what a sweep would do, line by line: a word and its text."""
-    return list(_lines(plan, _count_finished(plan)))
+def overview(plan: Plan, finished: int = 0) -> list[tuple[str, str]]:
+    """Return the plan line by line, each a word and its text; `finished` trials have ended before."""
+    return list(_lines(plan, finished))
 
 
-def plan_facts(plan: Plan) -> dict[str, Any]:
-    """Return the plan as plain JSON."""
+def plan_facts(plan: Plan, finished: int = 0) -> dict[str, Any]:
+    """Return the plan as plain JSON; `finished` trials have ended before."""
     return {
         "name": plan.name,
         "directory": str(plan.directory),
@@ -57,17 +57,9 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
         "at": plan.at.value,
         "space": {"fingerprint": plan.space.fingerprint(), "dimensions": plan.space.to_json()},
         "trials": plan.trials,
-        "done": _count_finished(plan),
+        "done": finished,
         "config": plan.to_config(),
     }
-
-
-def _count_finished(plan: Plan) -> int:
-    if not plan.directory.exists():
-        return 0
-    from .run_directory import RunDirectory  # with the records of trials
-
-    return sum(record.state.finished for record in RunDirectory(plan.directory).records())
 
 
 def _measure_facts(measure: Measure) -> dict[str, Any]:

@@ -119,6 +119,15 @@ class Rescorer:
             raise NotKeptError(f"nothing is kept of epoch {record.epoch}")
         return matches[-1]
 
+    def bootstrap(self, directory: Path, record: EpochRecord) -> Bootstrap:
+        """Return one epoch to be drawn again.
+
+        Raises:
+            NotKeptError: see `kept_of` and `Bootstrap`.
+            RecordError: the file of statistics is damaged.
+        """
+        return Bootstrap(self, self.kept_of(directory, record))
+
     def value(self, statistics: EpochStatistics) -> float:
         """Return the value of an epoch; nan where it is undefined."""
         values, _ = self._measure(statistics, VALIDATION)
@@ -291,26 +300,26 @@ class Bootstrap:
         own, others = (_targets(each._statistics) for each in (self, other))
         return own.keys() == others.keys() and all(torch.equal(own[key], others[key]) for key in own)
 
+    @staticmethod
+    def percentile_interval(value: float, draws: FloatArray, level: float) -> Interval:
+        """Return the percentile interval of draws.
+
+        Raises:
+            NotKeptError: the metric is undefined in too many of them.
+
+        >>> Bootstrap.percentile_interval(0.5, np.linspace(0, 1, 101), 0.5)
+        Interval(value=0.5, low=0.25, high=0.75)
+        """
+        finite = draws[np.isfinite(draws)]
+        if len(finite) < _DEFINED * len(draws):
+            raise NotKeptError(f"the metric is undefined in {len(draws) - len(finite)} of {len(draws)} draws")
+        low, high = np.quantile(finite, [(1 - level) / 2, (1 + level) / 2])
+        return Interval(value, float(low), float(high))
+
     def _alone(self, part: StatisticsSnapshot) -> StatisticsSnapshot:
         """Return the part with nothing but the statistics that are drawn."""
         labels = _ROWS if self.what == "rows" else (_MATRIX,)
         return replace(part, statistics={k: state for k, state in part.statistics.items() if k in labels})
-
-
-def percentile_interval(value: float, draws: FloatArray, level: float) -> Interval:
-    """Return the percentile interval of draws.
-
-    Raises:
-        NotKeptError: the metric is undefined in too many of them.
-
-    >>> percentile_interval(0.5, np.linspace(0, 1, 101), 0.5)
-    Interval(value=0.5, low=0.25, high=0.75)
-    """
-    finite = draws[np.isfinite(draws)]
-    if len(finite) < _DEFINED * len(draws):
-        raise NotKeptError(f"the metric is undefined in {len(draws) - len(finite)} of {len(draws)} draws")
-    low, high = np.quantile(finite, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(value, float(low), float(high))
 
 
 def _rows_in(part: StatisticsSnapshot) -> bool:

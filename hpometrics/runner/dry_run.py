@@ -16,7 +16,7 @@ from ..config.metric_section import suggest_value
 from ..config.plan import Plan
 from ..exceptions import NoFiniteValueError
 from ..metrics.registry.diagnostics import diagnostic
-from ..records.trial_record import EpochRecord, Reading
+from ..records.trial_record import EpochRecord, Reading, to_json
 from ..run.checkpoint import Keep
 from ..run.reporter import ListReporter, derive_seed
 from ..run.spec import RunSpec
@@ -45,6 +45,15 @@ class Probe:
     values: Mapping[str, Reading] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the params, seconds, values and reasons as plain JSON."""
+        return {
+            "params": dict(self.params),
+            "seconds": self.seconds,
+            "values": {name: to_json(value) for name, value in self.values.items()},
+            "reasons": dict(self.reasons),
+        }
 
 
 def probe(plan: Plan) -> Probe:

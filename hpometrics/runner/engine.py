@@ -42,17 +42,17 @@ def _can_train(target: object) -> bool:
     return True
 
 
-def _is_staged(target: object) -> bool:
-    """Return whether an object is an engine of stages; its base class is loaded if it is one."""
-    if "hpometrics.evaluation" not in sys.modules:
-        return False
-    from .engine_params import is_staged
+def _staged_class(target: object) -> type[StagedEngine] | None:
+    """Return the class for an engine of stages; None for another object."""
+    if "hpometrics.engines.engine" not in sys.modules:  # the object would have loaded its base class
+        return None
+    from .engine_params import StagedEngine, is_staged  # with the evaluation of engine params
 
-    return is_staged(target)
+    return StagedEngine if is_staged(target) else None
 
 
 FUNCTION = Kind("function train(params, run)", _can_train)
-ENGINE = Kind(FUNCTION.name, lambda target: _is_staged(target) or _can_train(target))
+ENGINE = Kind(FUNCTION.name, lambda target: _staged_class(target) is not None or _can_train(target))
 
 
 class ImportedEngine:
@@ -126,13 +126,11 @@ def import_engine(plan: Plan) -> SweepEngine:
     folders = (home, str(Path.cwd()))
     target = plan.config.engine.target or ""
     with _at(plan, "engine", "target"):
-        staged = _is_staged(import_target(target, ENGINE, folders))
-        if not staged:
+        staged = _staged_class(import_target(target, ENGINE, folders))
+        if staged is None:
             return ImportedEngine(target, folders)
-    from .engine_params import FileSettings, StagedEngine
-
     with _at(plan, "metrics") if plan.config.metrics.optimize else _at(plan, "engine", "target"):
-        return StagedEngine(target, folders, FileSettings.of(plan))
+        return staged.of(target, folders, plan)
 
 
 def settle(plan: Plan, engine: SweepEngine) -> Plan:

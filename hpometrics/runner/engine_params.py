@@ -91,6 +91,11 @@ class StagedEngine:
         self._imported = import_target(target, STAGED, folders)
         self.train = _make_varied(self._imported, settings, folders)
 
+    @classmethod
+    def of(cls, target: str, folders: Folders, plan: Plan) -> StagedEngine:
+        """Create it with the settings of a plan; the errors are those of the class and `FileSettings.of`."""
+        return cls(target, folders, FileSettings.of(plan))
+
     def __call__(self, params: dict[str, Any], run: Any) -> None:
         """Evaluate the engine params of one trial."""
         self.train(params, run)

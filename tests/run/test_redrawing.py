@@ -12,7 +12,7 @@ from sklearn.metrics import matthews_corrcoef
 from hpometrics.exceptions import NotKeptError
 from hpometrics.metrics.features import Binary, Category, Number, Set, Text
 from hpometrics.run import Run, rescoring
-from hpometrics.run.rescoring import DRAWS, Bootstrap, Rescorer, percentile_interval
+from hpometrics.run.rescoring import DRAWS, Bootstrap, Rescorer
 from hpometrics.run.statistics_store import read_statistics
 
 ROWS = 200
@@ -52,10 +52,10 @@ def test_the_interval_is_that_of_rows_drawn_by_hand(tmp_path, monkeypatch):
     target, predicted = given["target"].numpy(), given["logits"].argmax(1).numpy()
     random = np.random.default_rng(5)
     picks = [random.integers(ROWS, size=ROWS) for _ in range(200)]
-    by_hand = percentile_interval(
+    by_hand = Bootstrap.percentile_interval(
         0.0, np.array([matthews_corrcoef(target[p], predicted[p]) for p in picks]), 0.9
     )
-    found = percentile_interval(0.0, redrawn(tmp_path, "mcc", given).values(0), 0.9)
+    found = Bootstrap.percentile_interval(0.0, redrawn(tmp_path, "mcc", given).values(0), 0.9)
     assert (found.low, found.high) == pytest.approx((by_hand.low, by_hand.high), abs=0.015)
 
 
@@ -155,9 +155,9 @@ def test_too_many_rows_are_not_drawn(tmp_path, monkeypatch):
 
 def test_a_metric_that_most_draws_leave_undefined_has_no_interval():
     """A few of them are left out."""
-    assert percentile_interval(0.5, np.array([0.5] * 99 + [np.nan]), 0.9).low == 0.5
+    assert Bootstrap.percentile_interval(0.5, np.array([0.5] * 99 + [np.nan]), 0.9).low == 0.5
     with pytest.raises(NotKeptError, match="undefined in 6 of 100 draws"):
-        percentile_interval(0.5, np.array([0.5] * 94 + [np.nan] * 6), 0.9)
+        Bootstrap.percentile_interval(0.5, np.array([0.5] * 94 + [np.nan] * 6), 0.9)
 
 
 def test_a_combination_is_of_several_outputs_whose_rows_are_not_told_together(tmp_path):

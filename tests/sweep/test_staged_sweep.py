@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 
 import pytest
@@ -41,6 +42,33 @@ budget: {trials: 3}
 """
 
 
+BARE = """\
+from hpometrics import Engine
+from hpometrics.engines import Fold
+
+
+class Numbers:
+    def __init__(self, params):
+        pass
+
+    def read_eval(self):
+        return [Fold(None, 0, [("q", 6.0)])]
+
+
+class Constant(Numbers):
+    def train(self, prepared):
+        return 4.0
+
+    def predict(self, model, queries):
+        return [model] * len(queries)
+
+
+class Bare(Engine):
+    data_sources = {"": Numbers}
+    algorithms = {"once": Constant, "twice": Constant}
+"""
+
+
 def records(folder):
     """The trials of the sweep in this folder."""
     return RunDirectory(folder / "runs" / "sweep").records()
@@ -67,6 +95,17 @@ def test_a_sweep_over_engine_params(swept, folder):
     assert "  mae: 3.33333       (minimize)\n" in result.stdout
     assert "  algorithms.once.guess: 4.0\n" in result.stdout
     assert result.stdout.endswith("saved best.yaml, best.json, trials.csv, study.db in runs/sweep\n")
+
+
+def test_the_base_class_may_come_from_any_public_module(sweep, folder):
+    """An engine of stages is one, even if its module never imports `hpometrics.evaluation`."""
+    (folder / "bare_stages.py").write_text(BARE)
+    text = changed("toy_stages:Guesser", "bare_stages:Bare", STAGED)
+    command = [sys.executable, "-m", "hpometrics", "run", "sweep.yaml"]
+    (folder / "sweep.yaml").write_text(changed(", track: [toy_stages:Distance, rmse]", "", text))
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    assert [record.value for record in records(folder)] == pytest.approx([2.0] * 5)
 
 
 def test_both_files_hold_the_best(swept, folder):

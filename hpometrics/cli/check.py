@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._formatting import duration, number
+from .._stdout import aside
 from .._text import printable
 from ..config.document import ProbeError, Problem, SweepFileError, show_path
 from ..config.plan import Plan, read_plan
@@ -17,8 +18,8 @@ from ..config.yaml_writer import format_exact
 from ..results.summary import overview, plan_facts
 
 if TYPE_CHECKING:
-    from .dry_run import Probe  # with torch
-    from .sample import Sample  # with optuna
+    from ..runner.dry_run import Probe
+    from ..runner.sample import Sample
 
 _MAX_MODULES = 500  # of a folder; the others are not read
 Lines = Iterator[tuple[str, str]]
@@ -49,7 +50,7 @@ class Check:
             SweepFileError: anything is wrong with the file.
         """
         plan, sampled, probed = self._run()
-        lines = overview(plan)
+        lines = overview(plan, _count_finished(plan))
         lines += [] if sampled is None else _sample_lines(sampled, plan)
         lines += [] if probed is None else _probe_lines(probed)
         width = max(len(head) for head, _ in lines)
@@ -69,24 +70,23 @@ class Check:
         content: dict[str, Any] = {
             "ok": not problems,
             "problems": list(map(_problem_facts, problems)),
-            "plan": plan_facts(plan),
+            "plan": plan_facts(plan, _count_finished(plan)),
         }
         if sampled is not None:
             content["sample"] = {"params": list(sampled.params), "learner": sampled.learner}
         if probed is not None:
-            content["probe"] = _probe_facts(probed)
+            content["probe"] = probed.to_json()
         return content
 
     def _run(self) -> tuple[Plan, Sample | None, Probe | None]:
         plan = read_plan(self.file, self.assignments, self.workers, partial(names_beside, self.file))
         sampled = probed = None
         if self.sample:
-            from .sample import sample
+            from ..runner.sample import sample  # with optuna
 
             sampled = sample(plan, self.sample)
         if self.probe:
-            from .._stdout import aside
-            from .dry_run import probe
+            from ..runner.dry_run import probe  # with torch
 
             with aside():
                 probed = probe(plan)
@@ -116,15 +116,13 @@ def _probe_lines(probed: Probe) -> Lines:
         yield f"  {printable(name)}", number(value) + (f"   {printable(reason)}" if reason else "")
 
 
-def _probe_facts(probed: Probe) -> dict[str, Any]:
-    from ..records.trial_record import to_json  # of a probe alone: `check` reads no record
+def _count_finished(plan: Plan) -> int:
+    """Return the number of trials in the run directory of a plan that have ended."""
+    if not plan.directory.exists():
+        return 0
+    from ..results.run_directory import RunDirectory  # with the records, which a first check does not need
 
-    return {
-        "params": dict(probed.params),
-        "seconds": probed.seconds,
-        "values": {name: to_json(value) for name, value in probed.values.items()},
-        "reasons": dict(probed.reasons),
-    }
+    return sum(record.state.finished for record in RunDirectory(plan.directory).records())
 
 
 def names_beside(file: Path, name: str) -> bool:
