@@ -6,14 +6,13 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from .._redaction import excerpt
-from .._text import did_you_mean, one_line
+from .._text import did_you_mean, nearest, one_line
 from . import models
 from .document import MAX_PROBLEMS, Document, Path, Problem
 from .models import MODELS as DIMENSIONS, Draft, Sweep
@@ -142,8 +141,8 @@ def _find_intended(error: ErrorDetails, document: Document) -> tuple[str | int, 
     if error["type"] != "extra_forbidden":
         return None
     path = _path(error["loc"], document.data)
-    near = get_close_matches(str(path[-1]), _known_keys(path[:-1], document.data), 1)
-    return (*error["loc"][:-1], *near)
+    near = nearest(path[-1], _known_keys(path[:-1], document.data))
+    return (*error["loc"][:-1], *(() if near is None else (near,)))
 
 
 def _problem(error: ErrorDetails, document: Document) -> Problem:

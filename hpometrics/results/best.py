@@ -35,7 +35,6 @@ from .rescoring import MetricRequest, rescore
 from .run_directory import RunDirectory
 from .significance import draw_verdict, rows_lines, stored_verdict, verdict_lines
 
-FORMS = ("text", "yaml", "json", "args")
 _HOW = "pick one: hpometrics best {directory} --pick knee|TRIAL"
 _TO_THE_END = (TrialState.COMPLETE, TrialState.INFEASIBLE)
 
@@ -57,7 +56,7 @@ def best_text(
 
     Args:
         directory: the run directory.
-        form: one of `FORMS`.
+        form: `text`, `yaml`, `json` or `args`.
         metric: the metric that picks instead of the optimized one: any that was measured, or that follows
             from the stored statistics of every epoch.
         at: the epoch that counts, `best` or `last`; by default, as the sweep says.

@@ -23,7 +23,6 @@ from .export import best_facts, held_out, least_facts, trials_csv, values_shown
 from .manifest import Resolved
 from .run_directory import RunDirectory
 
-FORMS = ("table", "json", "csv")
 BEST = "value"
 WORDS = {TrialState.COMPLETE: "ok", TrialState.INFEASIBLE: "infeas."}
 _ROWS = 10
@@ -238,7 +237,7 @@ def trials_text(
 
     Args:
         directory: the run directory.
-        form: one of `FORMS`.
+        form: `table`, `json` or `csv`.
         sort: `trial`, `state`, `epoch`, `epochs`, `seconds` or a param, smallest first; `value`, the
             optimized metric or a tracked one, best first.
         states: only trials in one of these states, as in `complete`; by default, all.
