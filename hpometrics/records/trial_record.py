@@ -194,6 +194,11 @@ class TrialState(StrEnum):
         """Whether nothing more will come of it; an interrupted trial goes on one day."""
         return self not in (TrialState.WAITING, TrialState.RUNNING, TrialState.INTERRUPTED)
 
+    @property
+    def trained(self) -> bool:
+        """Whether it was trained to its end, feasible or not."""
+        return self in (TrialState.COMPLETE, TrialState.INFEASIBLE)
+
 
 @dataclass(frozen=True)
 class EpochRecord:

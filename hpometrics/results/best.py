@@ -36,7 +36,6 @@ from .run_directory import RunDirectory
 from .significance import draw_verdict, rows_lines, stored_verdict, verdict_lines
 
 _HOW = "pick one: hpometrics best {directory} --pick knee|TRIAL"
-_TO_THE_END = (TrialState.COMPLETE, TrialState.INFEASIBLE)
 
 
 def best_text(
@@ -291,7 +290,7 @@ def _repick_epoch(record: TrialRecord, resolved: Resolved) -> TrialRecord:
     for epoch in record.epochs:
         value, *rest = (number_in(epoch.values, name) for name in resolved.optimized)
         picker.add(value, violation_of(bounds, epoch.values), rest)
-    if record.state in _TO_THE_END:
+    if record.state.trained:
         record = replace(record, state=TrialState.COMPLETE, reason=None, constraints={})
     if picker.index is None or not math.isfinite(picker.value):
         return replace(record, value=None, epoch=None, checkpoint=None)

@@ -163,9 +163,8 @@ def _with_notes(lines: Sequence[tuple[str, str]]) -> list[str]:
 
 def leaders(records: Sequence[TrialRecord], resolved: Resolved, count: int) -> list[TrialRecord]:
     """Return the best trials, the feasible ones first; fewer than `count` if no more ran to their end."""
-    states = (TrialState.COMPLETE, TrialState.INFEASIBLE)
     order = ranked_by(records, resolved.optimized)
-    ranks = [r for r in order if r.state in states and r.value is not None and math.isfinite(r.value)]
+    ranks = [r for r in order if r.state.trained and r.value is not None and math.isfinite(r.value)]
     return ranks[:count]
 
 

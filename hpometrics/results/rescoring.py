@@ -13,7 +13,7 @@ from ..direction import Direction
 from ..exceptions import ConfigError, HpometricsError, NotKeptError
 from ..metrics.features import OutputFeature, parse_feature
 from ..metrics.registry.names import MetricName, parse_import_path
-from ..records.trial_record import TrialRecord, TrialState
+from ..records.trial_record import TrialRecord
 from .manifest import Resolved
 from .run_directory import RunDirectory
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ..run.rescoring import Rescorer
 
 _THRESHOLD = "threshold"
-_TRAINED = (TrialState.COMPLETE, TrialState.INFEASIBLE)
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ def rescore(
         RecordError: the stored statistics are damaged.
     """
     request = parse_request(resolved, metric)
-    trained = [record for record in records if record.state in _TRAINED]
+    trained = [record for record in records if record.state.trained]
     if all(_has(record, request.name) for record in trained):
         return RescoredTrials(request, list(records), {})
     rescorer = make_rescorer(resolved, request.measured, request.threshold)

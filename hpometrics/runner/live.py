@@ -77,7 +77,7 @@ class Progress:
 
     def _warn_of_missing(self, record: TrialRecord) -> None:
         """Warn of values that constraints name and the first trial to reach its end does not have."""
-        if self._warned or record.state not in (TrialState.COMPLETE, TrialState.INFEASIBLE):
+        if self._warned or not record.state.trained:
             return
         self._warned = True
         for text in record.constraints:

@@ -94,7 +94,6 @@ def drawing(figure: Any, height: int = 380) -> dict[str, Any]:
 _MOST_TRIALS = 200
 _MOST_POINTS = 20_000
 _COLORS = {TrialState.COMPLETE: "#4c78a8", TrialState.PRUNED: "#e08214", TrialState.FAILED: "#d62728"}
-_TO_THE_END = (TrialState.COMPLETE, TrialState.INFEASIBLE)
 _OTHER, _BEST = "#888888", "#2ca02c"
 
 
@@ -163,7 +162,7 @@ def _traces(curves: Sequence[Curve], best: int | None) -> Iterator[go.Scatter]:
         if alike:
             color = _COLORS.get(state, _OTHER)
             yield _lines(alike, f"{word(state)} ({len(alike)})", {"color": color, "width": 1}, 0.55)
-            if state not in _TO_THE_END:
+            if not state.trained:
                 yield _ends(alike, color)
     for curve in curves:
         if curve.record.number == best:
