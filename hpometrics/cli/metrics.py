@@ -74,10 +74,10 @@ def measure(
     """
     with report_errors():
         from ..metrics.registry.names import split_names
-        from ..scoring import Request, measure_file, report
+        from ..scoring import measure_file, report
 
-        request = Request(file, output, tuple(split_names(names)), weights, by, memory)
-        show(report(measure_file(request), output_format(form, as_json)))
+        measured = measure_file(file, output, split_names(names), weights=weights, by=by, memory=memory)
+        show(report(measured, output_format(form, as_json)))
 
 
 @click.group()

@@ -1,6 +1,5 @@
-"""Measure the metrics of predictions in a file, read in chunks, for `hpometrics measure`."""
+"""Measure the metrics of predictions in a file, which is read in chunks, for `hpometrics measure`."""
 
-from .command import Request, measure_file
-from .report import Measured, report
+from .measure import Measured, measure_file, report
 
-__all__ = ["Measured", "Request", "measure_file", "report"]
+__all__ = ["Measured", "measure_file", "report"]

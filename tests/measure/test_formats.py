@@ -16,15 +16,14 @@ import pyarrow.parquet as parquet
 import pytest
 
 from hpometrics.exceptions import HpometricsError
-from hpometrics.scoring.command import Request, measure_file
-from hpometrics.scoring.formats import open_source
-from hpometrics.scoring.roles import read_roles
-from hpometrics.scoring.source import PredictionsError, check_names, missing_column
+from hpometrics.scoring import measure_file
+from hpometrics.scoring.columns import missing_column, read_roles
+from hpometrics.scoring.files import Delimited, PredictionsError, open_table
 
 
 def columns(path, texts=(), numbers=()):
     """All rows of some columns."""
-    chunks = list(open_source(path).chunks(texts, numbers))
+    chunks = list(open_table(path).chunks(texts, numbers))
     return {name: [cell for chunk in chunks for cell in chunk[name].tolist()] for name in (*texts, *numbers)}
 
 
@@ -39,7 +38,7 @@ def columns(path, texts=(), numbers=()):
 def test_text_stays_text_and_numbers_are_float(name, text, tmp_path):
     """What a cell looks like decides nothing: the reader says what it wants."""
     (tmp_path / name).write_text(text, encoding="utf8")
-    assert open_source(tmp_path / name).columns == ("name", "size")
+    assert open_table(tmp_path / name).columns == ("name", "size")
     assert columns(tmp_path / name, ["name"], ["size"]) == {"name": ["a, b", "NA"], "size": [1.0, 2.5]}
 
 
@@ -65,9 +64,9 @@ def test_an_empty_number_is_nan(tmp_path):
 
 
 def test_a_parquet_column_of_other_things_is_refused(tmp_path):
-    """Text where numbers are wanted names its type."""
+    """Text where numbers are wanted is shown with its row."""
     parquet.write_table(pa.table({"a": ["x"]}), tmp_path / "x.parquet")
-    with pytest.raises(PredictionsError, match="column 'a' of type string holds values that are not numbers"):
+    with pytest.raises(PredictionsError, match="row 1: column 'a' holds 'x', which is not a number"):
         columns(tmp_path / "x.parquet", numbers=["a"])
 
 
@@ -76,7 +75,7 @@ def test_a_parquet_column_of_times_is_refused(tmp_path):
     times = pa.array([datetime(2020, 1, 1)], pa.timestamp("us"))
     parquet.write_table(pa.table({"a": times}), tmp_path / "x.parquet")
     with pytest.raises(
-        PredictionsError, match=r"column 'a' of type timestamp\[us\] holds values that are not numbers"
+        PredictionsError, match="row 1: column 'a' holds '2020-01-01 00:00:00', which is not a number"
     ):
         columns(tmp_path / "x.parquet", numbers=["a"])
 
@@ -85,7 +84,7 @@ def test_a_blank_line_is_no_row(tmp_path):
     """It is skipped when rows are read, and so it is when the line of a row is looked for."""
     (tmp_path / "x.csv").write_text("a,b\n1,2\n\n\n3,4\n")
     assert columns(tmp_path / "x.csv", numbers=["b"])["b"] == [2.0, 4.0]
-    assert open_source(tmp_path / "x.csv").place(1) == f"{tmp_path / 'x.csv'}:5"
+    assert open_table(tmp_path / "x.csv").place(1) == f"{tmp_path / 'x.csv'}:5"
 
 
 def test_arrays_of_other_lengths_are_refused(tmp_path):
@@ -102,7 +101,7 @@ def test_pickled_objects_are_never_loaded(tmp_path):
     """They could run code; the array is named, and nothing advises to trust it."""
     np.savez(tmp_path / "x.npz", logits=[1.0], target=np.array([{}], dtype=object))
     with pytest.raises(PredictionsError, match="'target' is not an array of plain numbers or texts") as told:
-        open_source(tmp_path / "x.npz")
+        open_table(tmp_path / "x.npz")
     assert "allow_pickle" not in str(told.value)
 
 
@@ -116,41 +115,41 @@ def test_what_is_no_archive_is_said_to_be_none(tmp_path):
     for content in (single.getvalue(), pickle.dumps({}), b"", whole[:60]):
         path.write_bytes(content)
         with pytest.raises(PredictionsError, match="is not an npz archive"):
-            open_source(path)
+            open_table(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("readme.txt", "text")
     with pytest.raises(PredictionsError, match="is not an array of plain"):
-        open_source(path)
+        open_table(path)
     path.write_bytes(whole[:200] + b"!!!!" + whole[204:])
     with pytest.raises(PredictionsError, match="is damaged"):
-        open_source(path)
+        open_table(path)
 
 
 def test_a_missing_column_lists_those_there_are(tmp_path):
     """And suggests the near one."""
     (tmp_path / "x.csv").write_text("target,probabilty\n")
-    told = str(missing_column(open_source(tmp_path / "x.csv"), "probability", "--metrics"))
+    told = str(missing_column(open_table(tmp_path / "x.csv"), "probability", "--metrics"))
     assert "no column 'probability' (--metrics). Did you mean 'probabilty'?" in told
     assert told.endswith("Its columns are target, probabilty")
     (tmp_path / "y.csv").write_text("y_true,Y_pred,label_of_page\n")
-    found = open_source(tmp_path / "y.csv")
-    assert "If 'y_true' is that, call it 'target'. Its" in str(missing_column(found, "target"))
-    assert "If 'Y_pred' is that, call it 'prediction'." in str(missing_column(found, "prediction"))
-    assert "If" not in str(missing_column(found, "probability"))
+    found = open_table(tmp_path / "y.csv")
+    assert "If 'y_true' is that, call it 'target'. Its" in str(missing_column(found, "target", "--by"))
+    assert "If 'Y_pred' is that, call it 'prediction'." in str(missing_column(found, "prediction", "--by"))
+    assert "If" not in str(missing_column(found, "probability", "--by"))
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
 def test_memory_does_not_grow_with_the_file(suffix, tmp_path, monkeypatch):
     """A file is read in chunks: four times the rows take no more memory of Python and NumPy."""
-    monkeypatch.setattr("hpometrics.scoring.text_files._BLOCK", 1 << 16)
-    monkeypatch.setattr("hpometrics.scoring.text_files.ROWS", 1 << 9)
+    monkeypatch.setattr("hpometrics.scoring.files.BLOCK", 1 << 16)
+    monkeypatch.setattr("hpometrics.scoring.files.ROWS", 1 << 9)
     row = "0.123456789,0.5\n" if suffix == ".csv" else '{"a": 0.123456789, "b": 0.5}\n'
     peaks = []
     for rows in (100, 10_000, 40_000):  # the first one pays for what is loaded
         path = tmp_path / f"{rows}{suffix}"
         path.write_text(("a,b\n" if suffix == ".csv" else "") + row * rows)
         tracemalloc.start()
-        assert sum(len(chunk["a"]) for chunk in open_source(path).chunks((), ["a", "b"])) == rows
+        assert sum(len(chunk["a"]) for chunk in open_table(path).chunks((), ["a", "b"])) == rows
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[2] < 1.5 * peaks[1]
@@ -209,11 +208,11 @@ def test_the_limit_of_memory_can_be_raised(tmp_path):
     path = tmp_path / "x.npz"
     np.savez_compressed(path, target=np.zeros(1 << 20))
     with pytest.raises(PredictionsError, match=r"take 0.00781 GiB .*and 0.001 are allowed.*--memory 1"):
-        next(open_source(path, 0.001).chunks((), ["target"]))
-    assert len(next(open_source(path, 0.01).chunks((), ["target"]))["target"]) == 1 << 20
+        next(open_table(path, 0.001).chunks((), ["target"]))
+    assert len(next(open_table(path, 0.01).chunks((), ["target"]))["target"]) == 1 << 20
     parquet.write_table(pa.table({"target": range(1 << 16), "other": range(1 << 16)}), tmp_path / "x.parquet")
     with pytest.raises(PredictionsError, match=r"the columns of row group 0 take 0\.000"):
-        next(open_source(tmp_path / "x.parquet", 1e-5).chunks((), ["target"]))
+        next(open_table(tmp_path / "x.parquet", 1e-5).chunks((), ["target"]))
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".npz", ".parquet"])
@@ -224,7 +223,7 @@ def test_what_need_not_end_is_refused(suffix, tmp_path):
     (tmp_path / f"folder{suffix}").mkdir()
     for name in ("pipe", "zero", "folder"):
         with pytest.raises(PredictionsError, match=f"{name}{suffix}: is not a regular file; write the"):
-            open_source(tmp_path / f"{name}{suffix}")
+            open_table(tmp_path / f"{name}{suffix}")
 
 
 LONG = "x" * 200_000
@@ -249,7 +248,7 @@ ODD_TEXTS = {
     "huge number": (
         "x.jsonl",
         '{"target": 1' + "0" * 400 + "}",
-        "column 'target' holds values that are not numbers",
+        "x.jsonl:1: column 'target' holds '1000",
     ),
     "huge digits": (
         "x.jsonl",
@@ -272,7 +271,7 @@ def test_a_text_that_nobody_has_written_is_an_error_with_its_line(name, tmp_path
     (tmp_path / file).write_text(text)
     with pytest.raises(PredictionsError, match=told) as refused:
         if name == "many columns":
-            read_roles(open_source(tmp_path / file), "number")
+            read_roles(open_table(tmp_path / file), "number")
         columns(tmp_path / file, numbers=["target"])
     assert len(str(refused.value)) < 700 + len(str(tmp_path))
 
@@ -301,10 +300,8 @@ def test_the_work_for_a_column_does_not_grow_with_the_columns(tmp_path, monkeypa
     """20 000 of them are read as fast as 20, each."""
     names = [f"probability_{number}" for number in range(20_000)]
     (tmp_path / "x.csv").write_text(",".join(["target", *names]))
-    source = open_source(tmp_path / "x.csv")
-    monkeypatch.setattr(source, "columns", tuple(map(Counted, source.columns)))
-    check_names(source)
-    assert len(read_roles(source, "category").model_outputs["probabilities"].columns) == 20_000
+    monkeypatch.setattr(Delimited, "_read_head", lambda self: map(Counted, ["target", *names]))
+    assert len(read_roles(open_table(tmp_path / "x.csv"), "category")["probabilities"]) == 20_000
     assert Counted.compared < 20 * len(names)
 
 
@@ -327,7 +324,7 @@ def test_a_damaged_file_is_an_error_of_ours(suffix, tmp_path):
         content[place:end] = draw.choice([b"", whole[place:end] * 2, draw.randbytes(end - place), b'"', b"["])
         path.write_bytes(content)
         try:
-            measure_file(Request(path, "number", ("default",)))
+            measure_file(path, "number", ("default",))
         except HpometricsError as err:
             refused += 1
             assert str(path) in str(err) or "hpometrics" in str(err), err

@@ -14,8 +14,8 @@ import torch
 from hpometrics.exceptions import HpometricsError, MetricNameError, UnknownMetricError
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import Category
-from hpometrics.scoring import Request, measure_file, report
-from hpometrics.scoring.source import PredictionsError
+from hpometrics.scoring import measure_file, report
+from hpometrics.scoring.files import PredictionsError
 
 CLASSES = ("cat", "dog", "owl")
 NAMES = ("accuracy", "f1_macro", "roc_auc", "log_loss")
@@ -47,8 +47,7 @@ def expected(drawn, names=NAMES, rows=slice(None), **extras):
 
 def values(path, output="category", metrics=NAMES, **options):
     """The values of all rows by name."""
-    measured = measure_file(Request(path, output, metrics, **options))
-    return {value.name: value.number for value in measured.values["all"]}
+    return measure_file(path, output, metrics, **options).values["all"]
 
 
 def write(path, columns: dict[str, list]):
@@ -100,7 +99,7 @@ def test_logits_win_over_probabilities_and_the_report_says_so(drawn, tmp_path):
     alone = values(write(tmp_path / "x.jsonl", columns), metrics=names)
     path = write(tmp_path / "y.jsonl", {**columns, **doubted, "id": [0] * 500})
     assert values(path, metrics=names) == alone
-    told = report(measure_file(Request(path, "category", names))).splitlines()[1]
+    told = report(measure_file(path, "category", names)).splitlines()[1]
     assert told == (
         "not used   probability_0 (the logits are read), probability_1 (the logits are read), "
         "probability_2 (the logits are read), id"
@@ -116,12 +115,11 @@ def test_an_archive_may_say_what_it_holds(drawn, tmp_path):
 def test_tasks_have_a_line_each(drawn, tmp_path):
     """The values of a task are of its rows, those of `all` of all rows, not a mean of means."""
     columns = {key: drawn[key].tolist() for key in ("target", "probabilities", "task")}
-    measured = measure_file(Request(write(tmp_path / "x.jsonl", columns), "category", NAMES))
+    measured = measure_file(write(tmp_path / "x.jsonl", columns), "category", NAMES)
     assert list(measured.values) == ["a", "b", "all"]
     for task in "ab":
-        own = {value.name: value.number for value in measured.values[task]}
-        assert own == pytest.approx(expected(drawn, rows=drawn["task"] == task), rel=1e-12)
-    assert {v.name: v.number for v in measured.values["all"]} == pytest.approx(expected(drawn), rel=1e-12)
+        assert measured.values[task] == pytest.approx(expected(drawn, rows=drawn["task"] == task), rel=1e-12)
+    assert measured.values["all"] == pytest.approx(expected(drawn), rel=1e-12)
     assert measured.rows == {"a": sum(drawn["task"] == "a"), "b": sum(drawn["task"] == "b"), "all": 500}
 
 
@@ -146,7 +144,7 @@ def test_a_column_is_not_labels_and_numbers_at_once(options, tmp_path):
 def test_a_file_is_read_in_chunks(drawn, tmp_path, monkeypatch):
     """A file of any size fits: each chunk is one update, and the values are those of the whole."""
     columns = {key: drawn[key].tolist() for key in ("target", "probabilities", "task")}
-    monkeypatch.setattr("hpometrics.scoring.text_files.ROWS", 64)
+    monkeypatch.setattr("hpometrics.scoring.files.ROWS", 64)
     updates = []
     monkeypatch.setattr(MetricCollection, "update", _counting(MetricCollection.update, updates))
     path = write(tmp_path / "x.jsonl", {key: columns[key] for key in ("target", "probabilities")})
@@ -175,7 +173,7 @@ def test_the_labels_of_a_binary_output(tmp_path):
     assert values(plain, "binary", wanted) == values(two, "binary", wanted)
     assert values(plain, "binary", wanted)["recall"] == 0.5
     assert values(named, "binary", wanted)["recall"] == 1.0  # of class `no`
-    assert measure_file(Request(named, "binary")).labels == ("yes", "no")
+    assert measure_file(named, "binary").labels == ("yes", "no")
 
 
 def test_columns_numbered_from_one_are_labels(tmp_path):
@@ -252,7 +250,7 @@ def test_the_probability_of_class_0_is_not_taken_for_that_of_class_1(tmp_path):
 def test_labels_that_are_predicted_only_count_too(tmp_path):
     """The classes are those of the target and of the predictions."""
     path = write(tmp_path / "x.csv", {"target": ["a", "b"], "prediction": ["c", "b"]})
-    measured = measure_file(Request(path, "category", ("accuracy",)))
+    measured = measure_file(path, "category", ("accuracy",))
     assert (measured.labels, measured.output) == (("a", "b", "c"), "category(num_classes=3)")
 
 
@@ -283,8 +281,8 @@ def test_rows_without_a_label_count_for_nothing_where_the_output_says_so(kind, s
         PredictionsError, match=f"{place}: column 'target' is empty; .*{said}.*ignore_index=-1"
     ):
         values(path, "category", ("accuracy",))
-    measured = measure_file(Request(path, "category(ignore_index=-1)", ("accuracy",)))
-    assert measured.values["all"][0].number == pytest.approx(2 / 3)
+    measured = measure_file(path, "category(ignore_index=-1)", ("accuracy",))
+    assert measured.values["all"] == {"accuracy": pytest.approx(2 / 3)}
     assert (measured.rows, measured.unlabeled) == ({"all": 3}, {"all": 1})
     assert "no label   1 more row, which counts for nothing" in report(measured)
     assert json.loads(report(measured, "json"))["unlabelled"] == {"all": 1}
@@ -294,10 +292,10 @@ def test_rows_without_a_label_are_counted_by_task(tmp_path):
     """A task of which no row counts has no value."""
     columns = {"target": [1, None, None], "prediction": [1, 0, 1], "task": ["a", "a", "b"]}
     path = write(tmp_path / "x.csv", columns)
-    measured = measure_file(Request(path, "binary(ignore_index=-1)", ("accuracy",)))
+    measured = measure_file(path, "binary(ignore_index=-1)", ("accuracy",))
     assert measured.rows == {"a": 1, "b": 0, "all": 1}
     assert measured.unlabeled == {"a": 1, "b": 1, "all": 2}
-    assert measured.values["b"][0].reason == "nothing was measured"
+    assert measured.reasons["b"] == {"accuracy": "nothing was measured"}
 
 
 @pytest.mark.parametrize("blank", ["NA", "nan", "null", "N/A"])
@@ -319,9 +317,9 @@ def test_a_label_is_the_same_with_blanks_around_it(rows, tmp_path):
     (tmp_path / "x.csv").write_text(
         f"target,prediction,task\n{rows}\n".replace("\n", ", a\n").replace("task, a", "task")
     )
-    measured = measure_file(Request(tmp_path / "x.csv", "binary", ("accuracy",)))
+    measured = measure_file(tmp_path / "x.csv", "binary", ("accuracy",))
     assert measured.rows == {"a": 3, "all": 3} and measured.labels in ((), ("no", "yes"))
-    assert measured.values["all"][0].number == pytest.approx(2 / 3)
+    assert measured.values["all"] == {"accuracy": pytest.approx(2 / 3)}
 
 
 def test_a_prediction_is_never_without_a_label(tmp_path):
@@ -350,9 +348,9 @@ def test_a_label_may_be_called_none(tmp_path):
         ("binary(ignore_index=-1)", ["None", "Some", "-1", None]),
     ):
         columns = {"target": cells, "probability_Some": [0.2, 0.9, 0.5, 0.5][: len(cells)]}
-        measured = measure_file(Request(write(tmp_path / "x.csv", columns), output, ("accuracy",)))
+        measured = measure_file(write(tmp_path / "x.csv", columns), output, ("accuracy",))
         assert (measured.labels, measured.rows) == (("None", "Some"), {"all": 2})
-        assert measured.values["all"][0].number == 1
+        assert measured.values["all"] == {"accuracy": 1}
 
 
 def test_an_empty_label_of_a_set_is_not_known(tmp_path):
@@ -361,8 +359,8 @@ def test_an_empty_label_of_a_set_is_not_known(tmp_path):
     path = write(tmp_path / "x.csv", {**columns, "prediction_b": [1, 1, 1]})
     with pytest.raises(PredictionsError, match=r":3: column 'target_a' is empty .*'set\(ignore_index=-1\)'"):
         values(path, "set", ("hamming",))
-    measured = measure_file(Request(path, "set(ignore_index=-1)", ("hamming",)))
-    assert measured.values["all"][0].number == pytest.approx(1 / 3)
+    measured = measure_file(path, "set(ignore_index=-1)", ("hamming",))
+    assert measured.values["all"] == {"hamming": pytest.approx(1 / 3)}
     assert (measured.rows, measured.unlabeled) == ({"all": 2}, {"all": 1})
 
 
@@ -420,7 +418,7 @@ def test_other_outputs(output, columns, metric, value, tmp_path):
         ("x.csv", "target,target,prediction\n", "binary", "column target stands twice"),
         ("x.csv", "", "binary", "is empty; its first row"),
         ("x.csv", "target,prediction\na,b\nc,d\n", "binary", "has two labels, got 4: a, b, c, d"),
-        ("x.csv", "target,probability_yes\nno,.1\nmaybe,.2\n", "binary", "two labels, got maybe, no, yes"),
+        ("x.csv", "target,probability_yes\nno,.1\nmaybe,.2\n", "binary", "two labels, got 3: maybe, no, yes"),
         ("x.csv", "target,probability_1\n1,.9\n2,.2\n", "binary",
          "the class numbers 0 and 1, got the labels 1, 2; .*, probability_1 and probability_2 .* class 1"),
         ("x.csv", "target,logit\n1,.9\n2,.2\n", "binary", "each, logit_1 and logit_2 .*number them 0 and 1$"),
@@ -456,7 +454,7 @@ def test_an_error_names_file_line_and_column(name, text, output, message, tmp_pa
     """What is wrong is where the user can mend it; nothing is measured."""
     (tmp_path / name).write_text(text)
     with pytest.raises(PredictionsError, match=message) as error:
-        measure_file(Request(tmp_path / name, output))
+        measure_file(tmp_path / name, output)
     assert str(error.value).startswith(str(tmp_path / name))
 
 
@@ -467,7 +465,7 @@ def test_an_error_names_file_line_and_column(name, text, output, message, tmp_pa
 @pytest.mark.parametrize("tasks", [{}, {"task": list("aabababababa")}], ids=["", "tasks"])
 def test_what_metrics_refuse_is_found_in_the_file(suffix, place, tasks, tmp_path, monkeypatch):
     """The first row that they refuse has its line, in whatever chunk and task it is."""
-    monkeypatch.setattr("hpometrics.scoring.text_files.ROWS", 5)
+    monkeypatch.setattr("hpometrics.scoring.files.ROWS", 5)
     columns = {"target": [1.0] * 12, "prediction": [2.0] * 8 + [-7.0, 2.0, -9.0, 2.0], **tasks}
     with pytest.raises(PredictionsError, match=place + "rmsle and msle read .* above -1, got -7"):
         values(write(tmp_path / f"x{suffix}", columns), "number", ("mae", "rmsle"))
@@ -475,7 +473,7 @@ def test_what_metrics_refuse_is_found_in_the_file(suffix, place, tasks, tmp_path
 
 def test_what_only_all_rows_show_is_said_of_them(tmp_path, monkeypatch):
     """A row that is refused for those before it has no fault of its own: its batch is named."""
-    monkeypatch.setattr("hpometrics.scoring.text_files.ROWS", 2)
+    monkeypatch.setattr("hpometrics.scoring.files.ROWS", 2)
     rows = [{"target": 0, "logits": [0.1] * width} for width in (3, 3, 4, 4)]
     (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(PredictionsError, match=r"x\.jsonl:3 or after: .*"):
@@ -485,8 +483,8 @@ def test_what_only_all_rows_show_is_said_of_them(tmp_path, monkeypatch):
 def test_what_cannot_be_read_is_left_out_of_a_group_only(tmp_path):
     """A metric that is named and reads probabilities is refused where there are none."""
     path = write(tmp_path / "x.csv", {"target": [0, 1], "prediction": [0, 1], "id": [7, 8]})
-    measured = measure_file(Request(path, "category"))
-    assert [value.name for value in measured.values["all"]] == ["accuracy", "f1(average=macro)"]
+    measured = measure_file(path, "category")
+    assert list(measured.values["all"]) == ["accuracy", "f1(average=macro)"]
     assert "roc_auc (reads probabilities)" in measured.left_out
     assert measured.unused == ("id",)
     with pytest.raises(PredictionsError, match="roc_auc reads probabilities, and there is no column"):
@@ -509,8 +507,8 @@ def test_what_cannot_weigh_rows_is_left_out_of_a_group_only(weights, tmp_path):
     """Its reason stands in the report; where it is named, the error says what of the command to leave out."""
     columns = {"target": [0, 1, 2], "prediction": [0, 1, 1], "sample_weight": [1, 2, 1]}
     path = write(tmp_path / "x.csv", columns)
-    measured = measure_file(Request(path, "category", ("all",), weights))
-    found = {value.name: value.number for value in measured.values["all"]}
+    measured = measure_file(path, "category", ("all",), weights=weights)
+    found = measured.values["all"]
     assert found["accuracy"] == 0.75 and "fleiss_kappa" not in found
     assert "fleiss_kappa (cannot weigh rows)" in measured.left_out
     with pytest.raises(PredictionsError, match=r"cannot weigh rows, .*--weights, or the column sample_w"):
@@ -541,8 +539,8 @@ def test_all_of_a_weighted_file_is_measured(output, columns, tmp_path):
 def test_texts_are_measured_by_what_reads_texts(tmp_path):
     """A group leaves out what reads token ids; a metric of them that is named is refused."""
     path = write(tmp_path / "x.jsonl", {"target": ["a b", "c"], "prediction": ["a b", "d"]})
-    measured = measure_file(Request(path, "text", ("all",)))
-    found = {value.name for value in measured.values["all"]}
+    measured = measure_file(path, "text", ("all",))
+    found = measured.values["all"].keys()
     assert {"accuracy", "bleu_4", "wer"} <= found
     assert "token_accuracy" not in found
     assert any(told.startswith("token_accuracy (") for told in measured.left_out)
@@ -564,7 +562,7 @@ def test_all_metrics_of_a_file(drawn, tmp_path):
 def undefined(tmp_path):
     """One task has one class only."""
     columns = {"target": [0, 1, 1], "probability": [0.2, 0.7, 0.6], "task": ["a", "a", "b"]}
-    return measure_file(Request(write(tmp_path / "x.csv", columns), "binary", ("accuracy", "roc_auc")))
+    return measure_file(write(tmp_path / "x.csv", columns), "binary", ("accuracy", "roc_auc"))
 
 
 def test_the_table_has_a_line_per_task(undefined):
@@ -600,8 +598,8 @@ def test_what_a_file_calls_things_does_not_leave_its_line(tmp_path):
         "task": ["=cmd()", "\x1b[2J"],
         "\x1b[1m": [1, 2],
     }
-    request = Request(write(tmp_path / "x.jsonl", columns), "category", ("f1(average=none)",))
-    measured = measure_file(request)
+    path = write(tmp_path / "x.jsonl", columns)
+    measured = measure_file(path, "category", ("f1(average=none)",))
     text = report(measured)
     assert all(line.isprintable() for line in text.splitlines())
     assert all(name in text for name in (r"\x1b[2J", r"[a\nb]", "=cmd()", r"not used   \x1b[1m"))
@@ -614,7 +612,7 @@ def test_what_a_file_calls_things_does_not_leave_its_line(tmp_path):
 def test_json_says_why_there_is_no_number(tmp_path):
     """It has none that is infinite: a value beyond all numbers is null, and that is said."""
     columns = {"target": [1e200, -1e200], "prediction": [-1e200, 1e200]}
-    measured = measure_file(Request(write(tmp_path / "x.csv", columns), "number", ("mse", "mae")))
+    measured = measure_file(write(tmp_path / "x.csv", columns), "number", ("mse", "mae"))
     told = json.loads(report(measured, "json"))
     assert told["values"]["all"] == {"mse": None, "mae": 2e200}
     assert told["undefined"] == {"all": {"mse": "the value is inf"}}
@@ -630,7 +628,7 @@ def test_a_value_per_class_is_named_by_its_label(drawn, tmp_path):
         "recall(average=none)[dog]": 0.0,
         "recall(average=none)[owl]": 0.0,
     }
-    assert "classes    cat = 0, dog = 1, owl = 2" in report(measure_file(Request(path, "category")))
+    assert "classes    cat = 0, dog = 1, owl = 2" in report(measure_file(path, "category"))
 
 
 def test_a_cell_of_a_table_is_named_by_its_place(tmp_path):
@@ -647,15 +645,16 @@ def test_a_cell_of_a_table_is_named_by_its_place(tmp_path):
 
 def test_a_file_with_a_head_alone_measures_nothing(tmp_path):
     """Every value is undefined, with its reason."""
-    measured = measure_file(Request(write(tmp_path / "x.csv", {"target": [], "prediction": []}), "number"))
-    assert all(math.isnan(value.number) and value.reason for value in measured.values["all"])
+    measured = measure_file(write(tmp_path / "x.csv", {"target": [], "prediction": []}), "number")
+    assert all(map(math.isnan, measured.values["all"].values()))
+    assert measured.reasons["all"].keys() == measured.values["all"].keys()
 
 
 def test_every_error_is_ours(tmp_path):
     """So that the command prints it in one line."""
     assert issubclass(PredictionsError, (HpometricsError, ValueError))
     with pytest.raises(FileNotFoundError):
-        measure_file(Request(tmp_path / "nowhere.csv", "binary"))
+        measure_file(tmp_path / "nowhere.csv", "binary")
 
 
 def test_a_file_in_another_encoding_is_refused_with_its_line(tmp_path):
@@ -663,20 +662,20 @@ def test_a_file_in_another_encoding_is_refused_with_its_line(tmp_path):
     (tmp_path / "x.csv").write_bytes(b"target,prediction\na,a\nb,\xff\n")
     (tmp_path / "x.jsonl").write_bytes(b'{"target": "a", "prediction": "a"}\n{"target": "\xff"}\n')
     with pytest.raises(PredictionsError, match=r"x\.csv:3: is not UTF-8"):
-        measure_file(Request(tmp_path / "x.csv", "category"))
+        measure_file(tmp_path / "x.csv", "category")
     with pytest.raises(PredictionsError, match=r"x\.jsonl:2: is not UTF-8"):
-        measure_file(Request(tmp_path / "x.jsonl", "category"))
+        measure_file(tmp_path / "x.jsonl", "category")
 
 
 def test_the_default_of_a_file_of_texts_reads_strings(tmp_path):
     """Token metrics would find no token ids there."""
     path = write(tmp_path / "x.csv", {"reference": ["a b c", "d e"], "prediction": ["a b", "d e"]})
-    found = measure_file(Request(path, "text"))
-    assert [value.name for value in found.values["all"]][:3] == ["accuracy", "f1", "bleu_4"]
+    found = measure_file(path, "text")
+    assert list(found.values["all"])[:3] == ["accuracy", "f1", "bleu_4"]
 
 
 def test_a_curve_of_each_task_has_its_own_points(tmp_path):
     """The tasks are then printed one below the other."""
     columns = {"target": [1, 0, 0, 1, 1], "probability": [0.9, 0.6, 0.3, 0.2, 0.1], "task": list("aabbb")}
-    text = report(measure_file(Request(write(tmp_path / "x.csv", columns), "binary", ("roc_curve", "f1"))))
+    text = report(measure_file(write(tmp_path / "x.csv", columns), "binary", ("roc_curve", "f1")))
     assert "a   2 rows" in text and "all   5 rows" in text

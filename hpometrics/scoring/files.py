@@ -1,0 +1,374 @@
+"""Read a file of predictions as a table, some rows at a time: CSV, TSV, JSON lines, Parquet or npz."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import stat
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as parquet
+from numpy.lib import format as npy
+
+from .._redaction import excerpt
+from ..exceptions import HpometricsError
+
+MEMORY = 4.0
+"""The default limit in GiB for columns that are read at once: a row group of Parquet, arrays of an npz."""
+
+ROWS = 1 << 12  # of a chunk: few, as a row may hold a thousand numbers
+BLOCK = 1 << 23  # bytes of a block of CSV, and characters of a cell
+_LINE = 1 << 26  # characters of a line
+_LONGEST_NAME = 1000  # characters
+
+Chunk = dict[str, np.ndarray]
+
+
+class PredictionsError(HpometricsError, ValueError):
+    """A file of predictions cannot be measured; the message names file, row and column."""
+
+
+class Table:
+    """A file as named columns. The caller decides which are texts and which numbers, not their content."""
+
+    def __init__(self, path: Path, memory: float = MEMORY) -> None:
+        self.path, self._memory = path, memory
+        self.columns = tuple(self._read_head())
+
+    def chunks(self, texts: Collection[str], numbers: Collection[str]) -> Iterator[Chunk]:
+        """Read columns, some rows at a time: texts as objects, numbers as float64 (empty: nan)."""
+        raise NotImplementedError
+
+    def read_output(self) -> str | None:
+        """Return the output of the model, if the file states it."""
+        return None
+
+    def place(self, row: int) -> str:
+        """Return the place of a row, which is counted from 0 after the head."""
+        return f"{self.path}: row {row + 1}"
+
+    def error(self, problem: str, row: int | None = None) -> PredictionsError:
+        """Return an error that names the file, or the place of a row in it."""
+        return PredictionsError(f"{self.path if row is None else self.place(row)}: {problem}")
+
+    def _read_head(self) -> Iterable[str]:
+        raise NotImplementedError
+
+    def _check_memory(self, what: str, size: int) -> None:
+        """Raise if columns of a size in bytes take too much memory."""
+        if size > self._memory * 2**30:
+            raise self.error(
+                f"{what} take {size / 2**30:.3g} GiB of memory, and {self._memory:g} are allowed; if that is "
+                f"right, raise the limit: --memory {math.ceil(size / 2**30)}"
+            )
+
+    def _from_arrow(self, batches: Iterable[Any], texts: Collection[str]) -> Iterator[Chunk]:
+        first = 0
+        for batch in batches:
+            chunk = {}
+            for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                if name in texts:
+                    chunk[name] = _objects(column.to_pylist())
+                elif pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
+                    chunk[name] = column.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+                else:
+                    chunk[name] = self._numbers(column.to_pylist(), name, first)
+            yield chunk
+            first += batch.num_rows
+
+    def _numbers(self, cells: list[Any], name: str, first: int) -> np.ndarray:
+        """Return cells as numbers, lists of them side by side; raise for the first that does not fit."""
+        try:
+            return np.array(cells, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            shapes = [_shape(cell) for cell in cells]
+        row = next((i for i, shape in enumerate(shapes) if shape is None or shape != shapes[0]), 0)
+        shape, width = shapes[row], math.prod(shapes[0] or ())
+        if shape is None:
+            problem = f"holds {excerpt(cells[row], 60)!r}, which is not a number"
+        else:
+            problem = f"holds {math.prod(shape)} numbers, the rows before {width}"
+        raise self.error(f"column {name!r} {problem}", first + row)
+
+
+class Delimited(Table):
+    """A CSV or TSV file with a head line."""
+
+    def chunks(self, texts: Collection[str], numbers: Collection[str]) -> Iterator[Chunk]:
+        """Read blocks of some megabytes."""
+        types = {**dict.fromkeys(texts, pa.string()), **dict.fromkeys(numbers, pa.float64())}
+        options = arrow_csv.ConvertOptions(column_types=types, include_columns=list(types))
+        try:
+            with arrow_csv.open_csv(
+                self.path,
+                read_options=arrow_csv.ReadOptions(block_size=BLOCK),
+                parse_options=arrow_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+                convert_options=options,
+            ) as blocks:
+                yield from self._from_arrow(blocks, texts)
+        except pa.ArrowInvalid as err:
+            raise self._find_culprit(numbers, options.null_values) or self.error(
+                f"cannot be read: {err}"
+            ) from None
+
+    def place(self, row: int) -> str:
+        """Return the line on which a row ends; blank lines are not rows."""
+        line, _ = next(islice(self._rows(), row + 1, None))
+        return f"{self.path}:{line}"
+
+    @property
+    def _delimiter(self) -> str:
+        return "\t" if self.path.suffix.lower() == ".tsv" else ","
+
+    def _read_head(self) -> Iterable[str]:
+        return next(self._rows(), (1, []))[1]
+
+    def _find_culprit(self, numbers: Collection[str], empty: Collection[str]) -> PredictionsError | None:
+        """Return the error for the first row of another length, or cell that is not a number."""
+        for line, row in islice(self._rows(), 1, None):
+            where = f"{self.path}:{line}"
+            if len(row) != len(self.columns):
+                return PredictionsError(
+                    f"{where}: the head has {len(self.columns)} columns, the row {len(row)}"
+                )
+            for name, cell in zip(self.columns, row, strict=True):
+                if name in numbers and cell not in empty and _shape(cell) is None:
+                    return PredictionsError(
+                        f"{where}: column {name!r} holds {excerpt(cell, 60)!r}, which is not a number"
+                    )
+        return None
+
+    def _rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Read the head and the rows cell by cell, each with the line on which it ends."""
+        rows = csv.reader(_lines(self.path), delimiter=self._delimiter)
+        usual = csv.field_size_limit(BLOCK)
+        try:
+            yield from ((rows.line_num, row) for row in rows if row)
+        except csv.Error as err:
+            raise PredictionsError(
+                f"{self.path}:{rows.line_num}: {err}; a cell has up to {BLOCK} characters. "
+                "Is a quote not closed?"
+            ) from None
+        finally:
+            csv.field_size_limit(usual)
+
+
+class JsonLines(Table):
+    """A file with a JSON object per line; a value may be a list, such as the probabilities of a row."""
+
+    def chunks(self, texts: Collection[str], numbers: Collection[str]) -> Iterator[Chunk]:
+        """Read some thousand lines at a time."""
+        rows, first = (row for _, row in self._rows()), 0
+        while some := list(islice(rows, ROWS)):
+            for name in (*texts, *numbers):
+                odd = next((i for i, row in enumerate(some) if name not in row), None)
+                if odd is not None:
+                    keys = excerpt(", ".join(some[odd]), 500)
+                    raise self.error(f"the row has no {name!r}; it has {keys}", first + odd)
+            yield {
+                **{name: _objects([row[name] for row in some]) for name in texts},
+                **{name: self._numbers([row[name] for row in some], name, first) for name in numbers},
+            }
+            first += len(some)
+
+    def place(self, row: int) -> str:
+        """Return the line of a row; blank lines are not rows."""
+        line, _ = next(islice(self._rows(), row, None))
+        return f"{self.path}:{line}"
+
+    def _read_head(self) -> Iterable[str]:
+        return next(self._rows(), (1, {}))[1]
+
+    def _rows(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        for line, text in enumerate(_lines(self.path), 1):
+            if not text.strip():
+                continue
+            try:
+                row = json.loads(text)
+            except (ValueError, RecursionError) as err:
+                why = "it is nested too deep" if isinstance(err, RecursionError) else err
+                raise PredictionsError(f"{self.path}:{line}: is not JSON: {why}") from None
+            if not isinstance(row, dict):
+                start = excerpt(text.strip(), 40)
+                raise PredictionsError(f"{self.path}:{line}: a line is an object {{...}}, got {start}")
+            yield line, row
+
+
+class Parquet(Table):
+    """A Parquet file; a column may hold lists, such as the probabilities of a row."""
+
+    def chunks(self, texts: Collection[str], numbers: Collection[str]) -> Iterator[Chunk]:
+        """Read some thousand rows at a time, of row groups that fit in memory when they are unpacked."""
+        names = {*texts, *numbers}
+        try:
+            with parquet.ParquetFile(self.path) as file:
+                for number in range(file.num_row_groups):
+                    group = file.metadata.row_group(number)
+                    parts = map(group.column, range(group.num_columns))
+                    used = (part for part in parts if part.path_in_schema.split(".")[0] in names)
+                    size = sum(part.total_uncompressed_size for part in used)
+                    self._check_memory(f"the columns of row group {number}", size)
+                yield from self._from_arrow(file.iter_batches(ROWS, columns=[*names]), texts)
+        except (pa.ArrowException, OSError) as err:
+            raise self.error(f"is damaged: {err}") from None
+
+    def _read_head(self) -> Iterable[str]:
+        try:
+            return parquet.read_schema(self.path).names  # type: ignore[no-any-return]  # pyarrow has no types
+        except (pa.ArrowException, OSError) as err:
+            raise self.error(f"is not a Parquet file: {err}") from None
+
+
+class Npz(Table):
+    """A NumPy archive with an array per column; only the requested ones are read, each as a whole."""
+
+    def chunks(self, texts: Collection[str], numbers: Collection[str]) -> Iterator[Chunk]:
+        """Return all rows at once."""
+        shapes = {name: self._heads[name][0] for name in (*texts, *numbers)}
+        if () in shapes.values():
+            single = next(name for name, shape in shapes.items() if not shape)
+            raise self.error(f"array {single!r} is one value, shape (); a column has an entry per row")
+        if len({shape[0] for shape in shapes.values()}) > 1:
+            lengths = ", ".join(f"{name} {shape[0]}" for name, shape in shapes.items())
+            raise self.error(f"the arrays have different numbers of rows: {lengths}")
+        arrays = self._read(shapes)
+        odd = next((name for name in numbers if arrays[name].dtype.kind not in "biuf"), None)
+        if odd is not None:
+            raise self.error(f"array {odd!r} of {arrays[odd].dtype} holds values that are not numbers")
+        yield {
+            name: array.astype(object if name in texts else np.float64, copy=False)
+            for name, array in arrays.items()
+        }
+
+    def read_output(self) -> str | None:
+        """Return the text in the array `output`, if there is one."""
+        is_text = "output" in self._heads and self._heads["output"][0] == ()
+        return str(self._read(["output"])["output"]) if is_text else None
+
+    def _read_head(self) -> Iterable[str]:
+        if not zipfile.is_zipfile(self.path):
+            raise self.error("is not an npz archive; numpy.savez(path, target=..., ...) writes one")
+        self._heads: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
+        with self._archive() as archive:
+            for entry in archive.namelist():
+                name = entry.removesuffix(".npy")
+                with archive.open(entry) as file:
+                    self._heads[name] = self._read_array_head(name, file)
+        return self._heads
+
+    def _read_array_head(self, name: str, file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype]:
+        """Return the shape and type of an array; its values, and pickles, are not read."""
+        try:
+            is_first = npy.read_magic(file) == (1, 0)
+            shape, _, dtype = (npy.read_array_header_1_0 if is_first else npy.read_array_header_2_0)(file)
+        except ValueError:
+            shape, dtype = (-1,), np.dtype(object)
+        if dtype.hasobject or min(shape, default=0) < 0:
+            raise self.error(f"{name!r} is not an array of plain numbers or texts; save it as one")
+        return shape, dtype
+
+    def _read(self, names: Iterable[str]) -> dict[str, np.ndarray]:
+        """Read arrays to their end, where checksums are verified, if their headers show that they fit."""
+        heads = {name: self._heads[name] for name in names}
+        shapes = ", ".join(f"{name} {shape} of {dtype}" for name, (shape, dtype) in heads.items())
+        size = sum(math.prod(shape) * max(dtype.itemsize, 8) for shape, dtype in heads.values())
+        self._check_memory(f"the arrays {excerpt(shapes, 200)}", size)
+        arrays = {}
+        with self._archive() as archive:
+            for name in heads:
+                with archive.open(f"{name}.npy") as file:
+                    try:
+                        arrays[name] = npy.read_array(file, allow_pickle=False)
+                    except ValueError as err:
+                        raise EOFError(f"{name}.npy: {err}") from err
+                    if file.read(1):
+                        raise EOFError(f"{name}.npy has more values than it says")
+        return arrays
+
+    @contextmanager
+    def _archive(self) -> Iterator[zipfile.ZipFile]:
+        """Open the archive; raise PredictionsError if it is damaged."""
+        try:
+            with zipfile.ZipFile(self.path) as archive:
+                yield archive
+        except (EOFError, OSError, RuntimeError, zipfile.BadZipFile, zlib.error) as err:
+            raise self.error(f"is damaged: {err}") from err
+
+
+_TABLES: dict[str, type[Table]] = {
+    ".csv": Delimited,
+    ".tsv": Delimited,
+    ".jsonl": JsonLines,
+    ".ndjson": JsonLines,
+    ".parquet": Parquet,
+    ".npz": Npz,
+}
+
+
+def open_table(path: Path, memory: float = MEMORY) -> Table:
+    """Open a file by its suffix.
+
+    Raises:
+        PredictionsError: the suffix, the content or the head does not fit, or the file is not a regular one,
+            such as a pipe or a device, which need not end.
+        OSError: it cannot be opened.
+    """
+    kind = _TABLES.get(path.suffix.lower())
+    if kind is None:
+        raise PredictionsError(f"{path}: predictions are read from {', '.join(_TABLES)}, got {path.suffix!r}")
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise PredictionsError(f"{path}: is not a regular file; write the predictions to one, and name it")
+    with path.open("rb"):
+        table = kind(path, memory)
+    if not table.columns:
+        raise table.error("is empty; its first row says what the columns are")
+    long = max(table.columns, key=len)
+    if len(long) > _LONGEST_NAME:
+        raise table.error(
+            f"the name of a column has {len(long)} characters, up to {_LONGEST_NAME} are read; it begins "
+            f"with {excerpt(long, 40)!r}. Is a quote not closed?"
+        )
+    twice = sorted(name for name, times in Counter(table.columns).items() if times > 1)
+    if twice:
+        raise table.error(f"column {excerpt(', '.join(twice), 200)} stands twice in the head")
+    return table
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """Read a file line by line; raise PredictionsError if one is too long or not UTF-8."""
+    with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
+        for number, line in enumerate(iter(partial(file.readline, _LINE), ""), 1):
+            if len(line) == _LINE:
+                raise PredictionsError(f"{path}:{number}: a line has up to {_LINE} characters; this has more")
+            try:
+                line.encode()
+            except UnicodeEncodeError:
+                raise PredictionsError(f"{path}:{number}: is not UTF-8; save the file as UTF-8") from None
+            yield line
+
+
+def _shape(cell: Any) -> tuple[int, ...] | None:
+    """Return how many numbers a cell has in each dimension; None if it holds something else."""
+    try:
+        return np.asarray(cell, dtype=np.float64).shape
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _objects(cells: list[Any]) -> np.ndarray:
+    """Return an array of the cells as they are: a list stays one value."""
+    array = np.empty(len(cells), dtype=object)
+    array[:] = cells
+    return array

@@ -1,0 +1,359 @@
+"""Measure a file of predictions in one pass over its rows (labels take one more), and report the values."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from .._formatting import aligned
+from .._redaction import excerpt
+from .._text import printable
+from ..direction import ARROWS, Direction
+from ..exceptions import MetricInputError
+from ..loggers.csv import cell
+from ..metrics._derive import derivable
+from ..metrics.collection import MetricCollection
+from ..metrics.features import LOGITS, PROBABILITIES, TEXT, Category, InputType, parse_feature
+from ..metrics.registry.groups import expand, group_named
+from ..metrics.registry.index import metric_names
+from ..metrics.registry.lookup import FoundMetric, find_metric
+from ..metrics.registry.names import MetricName
+from ..metrics.registry.register import get_metric
+from .columns import ALL, WORDS, Predictions, missing_column, read_roles
+from .files import MEMORY, PredictionsError, Table, open_table
+
+WEIGHT = "sample_weight"
+_KEYWORD = re.compile(rf"\b({'|'.join(WORDS)})=")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The values of a file: for each task (or for `all` alone), by name, in the order of the metrics.
+
+    `rows` are the numbers of rows that count; `unlabeled` those without a label, which do not count. A value
+    is nan if it is undefined; `reasons` says why.
+    """
+
+    file: str
+    output: str
+    rows: dict[str, int]
+    unlabeled: dict[str, int]
+    labels: tuple[str, ...]
+    unused: tuple[str, ...]
+    left_out: tuple[str, ...]
+    objectives: dict[str, Direction | None]
+    values: dict[str, dict[str, float]]
+    reasons: dict[str, dict[str, str]]
+
+
+def measure_file(
+    path: Path,
+    output: str | None = None,
+    metrics: Iterable[str] = ("default",),
+    *,
+    weights: str | None = None,
+    by: str | None = None,
+    memory: float = MEMORY,
+) -> Measured:
+    """Measure the predictions in a file.
+
+    Args:
+        path: the file.
+        output: the output of the model; an npz file may state it itself, under the key `output`.
+        metrics: names and groups.
+        weights: the column of weights; by default, `sample_weight`.
+        by: the column of tasks, by default `task`: a line of values for each, and one for all.
+        memory: the limit in GiB for the columns that are read at once.
+
+    Raises:
+        PredictionsError: the file cannot be measured; the message names file, row and column.
+        UnknownMetricError, MetricNameError: a metric does not exist for the output.
+    """
+    table = open_table(path, memory)
+    output = output or table.read_output()
+    if output is None:
+        raise table.error(
+            "the file does not say what the model predicts; give --output, such as --output category"
+        )
+    feature = parse_feature(output)
+    all_roles = roles = read_roles(table, feature.type)
+    unread: list[str] = []
+    if {LOGITS, PROBABILITIES} <= roles.keys() and derivable(PROBABILITIES, frozenset({LOGITS}), feature):
+        unread = [f"{column} (the logits are read)" for column in roles[PROBABILITIES].values()]
+        roles = {keyword: role for keyword, role in roles.items() if keyword != PROBABILITIES}
+    weight, task = _optional(table, weights, WEIGHT, "--weights"), _optional(table, by, "task", "--by")
+    predictions = Predictions(table, feature, roles, task, {} if weight is None else {WEIGHT: weight})
+    names, left_out = _choose(metrics, predictions)
+    entries = [entry for name in names for entry in find_metric(name, feature.type).entries]
+    extras = {extra for entry in entries for extra in entry.extras}
+    extras -= {"texts", "references"}  # they are columns of roles
+    others = predictions.others | {column: column for column in table.columns if column in extras}
+    predictions = replace(predictions, others=others).with_labels()
+    if isinstance(feature, Category) and feature.num_classes is None and predictions.labels:
+        feature = replace(feature, num_classes=len(predictions.labels))
+        predictions = replace(predictions, output=feature)
+    collections, read = _update_collections(predictions, MetricCollection(names, predictions.output))
+    objectives, values, reasons = _compute(collections, predictions.labels)
+    used = {column for role in all_roles.values() for column in role.values()}
+    used |= {*others.values(), task or "", "output"}
+    return Measured(
+        file=str(path),
+        output=str(predictions.output),
+        rows={task: collection.rows for task, collection in collections.items()},
+        unlabeled={task: read[task] - c.rows for task, c in collections.items() if read[task] > c.rows},
+        labels=predictions.labels,
+        unused=(*unread, *(column for column in table.columns if column not in used)),
+        left_out=tuple(left_out),
+        objectives=objectives,
+        values=values,
+        reasons=reasons,
+    )
+
+
+def _optional(table: Table, requested: str | None, usual: str, option: str) -> str | None:
+    """Return the column of an option: the requested one, else the usual one, if there is one."""
+    if requested is not None and requested not in table.columns:
+        raise missing_column(table, requested, option)
+    return requested or (usual if usual in table.columns else None)
+
+
+def _choose(words: Iterable[str], predictions: Predictions) -> tuple[list[MetricName], list[str]]:
+    """Return the metrics, and those of groups that the file cannot serve, with the reason.
+
+    Raises:
+        PredictionsError: the file cannot serve a metric that is named itself, or no metric remains.
+        UnknownMetricError, MetricNameError: a metric does not exist for the output.
+    """
+    table, output = predictions.table, predictions.output
+    names: dict[MetricName, bool] = {}
+    left_out = []
+    for word in words:
+        group = "words" if word == "default" and output.type == TEXT else word
+        is_group = group_named(group, output.type) is not None
+        for member in expand([group], output):
+            metric = find_metric(str(member), output.type)
+            obstacle, remedy = _obstacle(metric, predictions)
+            if not obstacle:
+                names[metric.name] = is_group and names.get(metric.name, True)
+            elif is_group:
+                left_out.append(f"{metric.name} ({obstacle})")
+            else:
+                raise table.error(f"{metric.name} {obstacle}{remedy}")
+    if output.type == TEXT:  # some of its metrics read strings, others token ids
+        grouped = [name for name, is_grouped in names.items() if is_grouped]
+        for _, _, tensors in islice(predictions.batches(), 1):
+            readable = MetricCollection([], output).readable(grouped, **tensors)
+            refused = {*map(str, grouped)} - {str(metric.name) for metric in readable}
+            left_out += [f"{name} (reads token ids)" for name in names if str(name) in refused]
+            names = {name: True for name in names if str(name) not in refused}
+    if not names:
+        why = (
+            f"none of the metrics can be measured: {'; '.join(left_out)}."
+            if left_out
+            else "no metric is named;"
+        )
+        listing = f"`hpometrics metrics list --feature {output.type}`"
+        raise table.error(f"{why} {listing} lists all {len(metric_names(output.type))}")
+    return list(names), left_out
+
+
+def _obstacle(metric: FoundMetric, predictions: Predictions) -> tuple[str, str]:
+    """Return why the file cannot serve a metric, and a remedy; both are empty if it can."""
+    outputs = frozenset(InputType(keyword) for keyword in predictions.roles if keyword != "target")
+    if not derivable(metric.inputs, outputs, predictions.output):
+        columns = excerpt(", ".join(predictions.table.columns), 500)
+        return f"reads {metric.inputs}", f", and there is no column for that; its columns are {columns}"
+    weight = predictions.others.get(WEIGHT)
+    if weight is not None and not get_metric(metric.name, predictions.output).takes_weights:
+        return "cannot weigh rows", (
+            f", and the column {weight!r} says how much each counts; leave out the metric, or the weights: "
+            f"the option --weights, or the column {WEIGHT}"
+        )
+    return "", ""
+
+
+def _update_collections(
+    predictions: Predictions, empty: MetricCollection
+) -> tuple[dict[str, MetricCollection], Counter[str]]:
+    """Return a collection for each task and, merged from them, for all; and the rows that were read."""
+    collections: defaultdict[str, MetricCollection] = defaultdict(empty.fresh)
+    read: Counter[str] = Counter()
+    for first, rows_of, tensors in predictions.batches():
+        for task, rows in rows_of.items():
+            read[task] += len(rows)
+            try:
+                collections[task].update(**(_select(tensors, rows) if len(rows_of) > 1 else tensors))
+            except MetricInputError as err:
+                raise _refusal(err, predictions.table, first, rows, tensors, empty) from err
+    if predictions.task is None:
+        return collections or {ALL: empty}, read
+    whole, read[ALL] = empty.fresh(), read.total()
+    for collection in collections.values():
+        whole.merge(collection)
+    return {**dict(sorted(collections.items())), ALL: whole}, read
+
+
+def _refusal(
+    err: MetricInputError,
+    table: Table,
+    first: int,
+    rows: np.ndarray,
+    tensors: Mapping[str, Any],
+    empty: MetricCollection,
+) -> PredictionsError:
+    """Return the error that names the first row with which the rows up to it are refused."""
+
+    def complaint(some: np.ndarray) -> str:
+        try:
+            empty.fresh().update(**_select(tensors, some))
+        except MetricInputError as err:
+            return str(err)
+        return ""
+
+    last = bisect_left(range(len(rows)), True, key=lambda index: bool(complaint(rows[: index + 1])))
+    if last == len(rows):  # only with rows of earlier batches
+        place, why = f"{table.place(first)} or after", str(err)
+    else:
+        place = table.place(first + int(rows[last]))
+        why = complaint(rows[last : last + 1]) or complaint(rows[: last + 1])
+    return PredictionsError(f"{place}: {_KEYWORD.sub(lambda match: f'{WORDS[match[1]][0]} columns', why)}")
+
+
+def _select(tensors: Mapping[str, Any], rows: np.ndarray) -> dict[str, Any]:
+    """Return the arguments of `update` for some of the rows."""
+    return {
+        name: values[rows] if isinstance(values, np.ndarray) else [values[row] for row in rows]
+        for name, values in tensors.items()
+    }
+
+
+def _compute(
+    collections: Mapping[str, MetricCollection], labels: tuple[str, ...]
+) -> tuple[dict[str, Direction | None], dict[str, dict[str, float]], dict[str, dict[str, str]]]:
+    """Return the directions by name, and by task and name the values and the reasons why some are nan."""
+    objectives: dict[str, Direction | None] = {}
+    values: dict[str, dict[str, float]] = {task: {} for task in collections}
+    reasons: dict[str, dict[str, str]] = {task: {} for task in collections}
+    for task, collection in collections.items():
+        for name, value in collection.compute().items():
+            for part, number in _parts(value, labels):
+                objectives[f"{name}{part}"] = collection.objective_of(name)
+                values[task][f"{name}{part}"] = number
+                if math.isnan(number) and name in collection.reasons:
+                    reasons[task][f"{name}{part}"] = collection.reasons[name]
+    return objectives, values, reasons
+
+
+def _parts(value: Tensor, labels: tuple[str, ...]) -> Iterator[tuple[str, float]]:
+    """Return the numbers of a value: one per class has its label, a cell of a table its indices."""
+    if value.ndim == 0:
+        yield "", float(value)
+        return
+    is_per_class = value.shape == (len(labels),)
+    places = labels if is_per_class else [", ".join(map(str, place)) for place in np.ndindex(value.shape)]
+    for place, number in zip(places, value.flatten().tolist(), strict=True):
+        yield f"[{place}]", float(number)
+
+
+def report(measured: Measured, form: str = "text") -> str:
+    """Return the values in the form `text`, `json` or `csv`."""
+    return {"text": _text, "json": _json, "csv": _csv}[form](measured)
+
+
+def _text(measured: Measured) -> str:
+    count = measured.unlabeled.get(ALL, 0)
+    notes = {
+        "classes": ", ".join(f"{label} = {number}" for number, label in enumerate(measured.labels)),
+        "no label": f"{count} more {'row, which counts' if count == 1 else 'rows, which count'} for nothing",
+        "not used": ", ".join(measured.unused),
+        "left out": ", ".join(measured.left_out),
+    }
+    lines = [f"{measured.file}   output {measured.output}   {measured.rows[ALL]} rows"]
+    lines += [f"{word:<8}   {note}" for word, note in notes.items() if note and (count or word != "no label")]
+    undefined = [
+        f" {name}{f' of {task}' if len(measured.values) > 1 else ''} is undefined: {reason}"
+        for task, reasons in measured.reasons.items()
+        for name, reason in reasons.items()
+    ]
+    return "\n".join([*map(printable, lines), "", _table(measured), *map(printable, undefined)])
+
+
+def _table(measured: Measured) -> str:
+    """Return a line per task; one per metric if there is one task, or if curves differ in their points."""
+    values, rows, arrows = (
+        measured.values,
+        measured.rows,
+        {k: ARROWS[v] for k, v in measured.objectives.items()},
+    )
+    if len(values) > 1 and len({tuple(of_task) for of_task in values.values()}) == 1:
+        head = ["task", "rows", *(f"{name}{arrows[name]}" for name in values[ALL])]
+        lines = [[task, str(rows[task]), *map(_digits, of_task.values())] for task, of_task in values.items()]
+        return _aligned([head, *lines])
+    tables = []
+    for task, of_task in values.items():
+        lines = [[name, arrows[name].strip() or "-", _digits(number)] for name, number in of_task.items()]
+        title = f"{printable(task)}   {rows[task]} rows\n" if len(values) > 1 else ""
+        tables.append(title + _aligned([["metric", "better", "value"], *lines], align="<"))
+    return "\n\n".join(tables)
+
+
+def _aligned(lines: Iterable[Iterable[str]], align: str = ">") -> str:
+    return aligned([[printable(text) for text in line] for line in lines], align)
+
+
+def _digits(number: float) -> str:
+    """Return a number with eight digits; a dash if it is undefined."""
+    return "-" if math.isnan(number) else f"{number:.8g}"
+
+
+def _json(measured: Measured) -> str:
+    finite = {
+        task: {name: number if math.isfinite(number) else None for name, number in values.items()}
+        for task, values in measured.values.items()
+    }
+    undefined = {
+        task: {
+            name: measured.reasons[task].get(name, f"the value is {number}")
+            for name, number in values.items()
+            if not math.isfinite(number)
+        }
+        for task, values in measured.values.items()
+    }
+    document = {
+        "file": measured.file,
+        "output": measured.output,
+        "rows": measured.rows,
+        "unlabelled": measured.unlabeled,
+        "labels": measured.labels,
+        "unused": measured.unused,
+        "left_out": measured.left_out,
+        "objectives": {name: measured.objectives[name] for name in measured.values[ALL]},
+        "values": finite,
+        "undefined": {task: reasons for task, reasons in undefined.items() if reasons},
+    }
+    return json.dumps(document, indent=1)
+
+
+def _csv(measured: Measured) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("task", "rows", "metric", "objective", "value", "reason"))
+    for task, values in measured.values.items():
+        for name, number in values.items():
+            value = "" if math.isnan(number) else repr(number)
+            objective, reason = measured.objectives[name] or "", measured.reasons[task].get(name, "")
+            writer.writerow((cell(task), measured.rows[task], cell(name), objective, value, reason))
+    return text.getvalue().rstrip("\n")
