@@ -33,7 +33,7 @@ Pass = Callable[[Batches], float]
 class OwnGap(MeanMetric):
     """A mean as a user writes one: it is asked for each batch as it comes."""
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PREDICTIONS
 
     def get_current_value(self, preds: Tensor, target: Tensor) -> Tensor:

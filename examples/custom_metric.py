@@ -1,6 +1,6 @@
 """A metric of your own, from its definition to an objective: python examples/custom_metric.py.
 
-Token accuracy averaged over sequences, as a class with four methods; registering it makes it a name like
+Token accuracy averaged over sequences, as a class with one method; registering it makes it a name like
 any other.
 """
 
@@ -15,9 +15,7 @@ from hpometrics import (
     PREDICTIONS,
     SEQUENCE,
     TEXT,
-    Direction,
     Float,
-    InputType,
     MeanMetric,
     MetricCollection,
     OptunaObjective,
@@ -31,15 +29,8 @@ from hpometrics import (
 class PaddedTokenAccuracy(MeanMetric):
     """Share of tokens predicted right, padding included: each sequence counts the same."""
 
-    @classmethod
-    def get_objective(cls) -> Direction:
-        """More is better."""
-        return MAXIMIZE
-
-    @classmethod
-    def get_inputs(cls) -> InputType:
-        """It reads token ids."""
-        return PREDICTIONS
+    direction = MAXIMIZE
+    inputs = PREDICTIONS
 
     def get_current_value(self, preds: Tensor, target: Tensor) -> Tensor:
         """Give one value per sequence; the mean over all sequences of the epoch is taken for us."""
@@ -67,7 +58,7 @@ def main(trials: int = 20) -> None:
     study = objective.create_study()
     study.optimize(objective, n_trials=trials)
     best = objective.best(study)
-    print(f"{best.objective} {best.metric}: {best.value:.4f} with {best.params}")
+    print(f"{best.direction} {best.metric}: {best.value:.4f} with {best.params}")
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ class Precision(OptionAverageMetric):
 
     label: int
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def calculate(self, query: Any, predicted: int, actual: int) -> bool | None:
         """1 or 0 of a query predicted to be `label`, else None."""
@@ -52,7 +52,7 @@ class Precision(OptionAverageMetric):
 class Accuracy(AverageMetric):
     """The share of the queries that are predicted right."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def calculate(self, query: Any, predicted: int, actual: int) -> bool:
         """1 or 0."""

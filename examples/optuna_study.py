@@ -24,7 +24,7 @@ def main(trials: int = 8, epochs: int = 5) -> None:
     study = objective.create_study(pruner=optuna.pruners.MedianPruner(n_startup_trials=3))
     study.optimize(objective, n_trials=trials)
     best = objective.best(study)
-    print(f"{best.objective} {best.metric}: {best.value:.4f} at epoch {best.epoch} of trial {best.trial}")
+    print(f"{best.direction} {best.metric}: {best.value:.4f} at epoch {best.epoch} of trial {best.trial}")
     print(f"optimal params: {best.params}")
 
 

@@ -13,7 +13,7 @@ def main(trials: int = 6, epochs: int = 6) -> None:
     objective = RayObjective(train, space, metric="f1(average=macro)", epochs=epochs, seed=7)
     results = objective.tuner(num_samples=trials, scheduler="asha").fit()
     best = objective.best(results)
-    print(f"{best.objective} {best.metric}: {best.value:.4f} at epoch {best.epoch} of trial {best.trial}")
+    print(f"{best.direction} {best.metric}: {best.value:.4f} at epoch {best.epoch} of trial {best.trial}")
     print(f"optimal params: {best.params}")
 
 

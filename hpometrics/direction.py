@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from operator import le
+from typing import Any
 
 from .exceptions import DirectionError, NoFiniteValueError
 
@@ -37,7 +38,7 @@ class Direction(StrEnum):
         try:
             return cls(_SYNONYMS.get(word, word))
         except ValueError:
-            raise DirectionError(f"an objective is 'minimize' or 'maximize', got {text!r}") from None
+            raise DirectionError(f"a direction is 'minimize' or 'maximize', got {text!r}") from None
 
     @property
     def mode(self) -> str:
@@ -111,5 +112,7 @@ def nowhere_worse(keys: Sequence[float], others: Sequence[float]) -> bool:
 
 MINIMIZE = Direction.MINIMIZE
 MAXIMIZE = Direction.MAXIMIZE
+UNSTATED: Any = type("Unstated", (), {"__repr__": lambda self: "unstated"})()
+"""The default of an argument for which None is a statement too."""
 ARROWS = {Direction.MAXIMIZE: " ^", Direction.MINIMIZE: " v", None: ""}
 """The mark of each direction behind a name in tables."""

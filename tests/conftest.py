@@ -286,7 +286,7 @@ def _laws() -> list[str]:
     from hpometrics.testing.exemptions import EXEMPT, NO_DIRECTION
 
     entries = all_entries()
-    directed = sum(entry.objective is not None for entry in entries)
+    directed = sum(entry.direction is not None for entry in entries)
     return [
         f"{len(entries)} metrics, {directed} with a direction; without one, each with its reason: "
         f"{len(NO_DIRECTION)} names",

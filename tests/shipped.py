@@ -54,5 +54,5 @@ def check_best(asked: Mapping[str, Any], home: Path) -> None:
     assert best["output"] == str(output)
     optimize = asked["metrics"]["optimize"]
     first, *others = optimize if isinstance(optimize, list) else [optimize]
-    assert best["objective"] == find_metric(first, output.type).objective
+    assert best["objective"] == find_metric(first, output.type).direction
     assert list(best.get("objectives", {}))[1:] == [other["metric"] for other in others]

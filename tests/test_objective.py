@@ -9,7 +9,7 @@ from hpometrics.direction import MAXIMIZE, MINIMIZE, Direction
 from hpometrics.exceptions import DirectionError, NoFiniteValueError
 
 NAN, INF = math.nan, math.inf
-BOTH = pytest.mark.parametrize("objective", list(Direction))
+BOTH = pytest.mark.parametrize("direction", list(Direction))
 ANY_FLOAT = st.floats(allow_nan=True, allow_infinity=True)
 
 
@@ -33,17 +33,17 @@ def test_it_speaks_optuna_and_ray():
 
 @BOTH
 @pytest.mark.parametrize("odd", [NAN, INF, -INF])
-def test_what_is_not_finite_never_wins(objective, odd):
+def test_what_is_not_finite_never_wins(direction, odd):
     """What is nan or infinite loses to every finite value and beats nothing, not even its like."""
-    assert objective.better(1e300, odd) and objective.better(-1e300, odd)
-    assert not objective.better(odd, 1e300) and not objective.better(odd, -1e300)
-    assert not any(objective.better(odd, other) for other in (NAN, INF, -INF))
+    assert direction.better(1e300, odd) and direction.better(-1e300, odd)
+    assert not direction.better(odd, 1e300) and not direction.better(odd, -1e300)
+    assert not any(direction.better(odd, other) for other in (NAN, INF, -INF))
 
 
 @BOTH
-def test_every_finite_value_beats_the_worst(objective):
+def test_every_finite_value_beats_the_worst(direction):
     """`worst` is where a search for the best may start."""
-    assert objective.better(1e308, objective.worst) and objective.better(-1e308, objective.worst)
+    assert direction.better(1e308, direction.worst) and direction.better(-1e308, direction.worst)
 
 
 def test_the_direction_counts():
@@ -61,11 +61,11 @@ def test_a_tolerance_is_a_number_from_0(tol):
 
 
 @BOTH
-def test_how_much_worse_a_value_is(objective):
+def test_how_much_worse_a_value_is(direction):
     """By its direction; a better one is worse by less than 0."""
-    sign = 1 if objective is MINIMIZE else -1
-    assert objective.worse_by(0.75, 0.5) == 0.25 * sign
-    assert objective.worse_by(0.5, 0.75) == -0.25 * sign
+    sign = 1 if direction is MINIMIZE else -1
+    assert direction.worse_by(0.75, 0.5) == 0.25 * sign
+    assert direction.worse_by(0.5, 0.75) == -0.25 * sign
 
 
 @pytest.mark.parametrize(("gain", "wins"), [(0.5, False), (0.25, False), (0.75, True)])
@@ -94,25 +94,25 @@ def test_the_earliest_of_the_best_is_chosen(values, tol, best):
 
 @BOTH
 @pytest.mark.parametrize("values", [[], [NAN], [NAN, INF, -INF]])
-def test_no_finite_value_is_a_named_failure(objective, values):
+def test_no_finite_value_is_a_named_failure(direction, values):
     """There is no best among nothing: an error that counts them, catchable as ValueError."""
-    with pytest.raises(NoFiniteValueError, match=f"none of {len(values)} values to {objective.value}"):
-        objective.best_index(iter(values))
+    with pytest.raises(NoFiniteValueError, match=f"none of {len(values)} values to {direction.value}"):
+        direction.best_index(iter(values))
 
 
 @BOTH
 @given(values=st.lists(ANY_FLOAT, max_size=8))
-def test_sorting_agrees_with_choosing(objective, values):
+def test_sorting_agrees_with_choosing(direction, values):
     """The first value in sorted order is the chosen one, whatever the list holds."""
     if any(map(math.isfinite, values)):
-        order = sorted(range(len(values)), key=lambda i: objective.sort_key(values[i]))
-        assert order[0] == objective.best_index(values)
+        order = sorted(range(len(values)), key=lambda i: direction.sort_key(values[i]))
+        assert order[0] == direction.best_index(values)
 
 
 @BOTH
 @given(a=ANY_FLOAT, b=ANY_FLOAT, c=ANY_FLOAT)
-def test_better_is_a_strict_order(objective, a, b, c):
+def test_better_is_a_strict_order(direction, a, b, c):
     """Never both ways, and what beats the one that beats a third beats the third."""
-    better = objective.better
+    better = direction.better
     assert not (better(a, b) and better(b, a))
     assert not (better(a, b) and better(b, c)) or better(a, c)

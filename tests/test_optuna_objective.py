@@ -60,13 +60,13 @@ def test_the_study_has_the_metrics_direction():
 def test_another_direction_is_refused_with_both_facts():
     """In `create_study`, and in a study that was made elsewhere."""
     objective = objective_of()
-    with pytest.raises(DirectionError, match="loss is to minimize, but direction= says maximize"):
+    with pytest.raises(DirectionError, match="loss must be minimized, but direction= says maximize"):
         objective.create_study(direction="maximize")
     with pytest.raises(DirectionError, match="directions= says minimize, minimize"):
         objective.create_study(directions=["minimize", "minimize"])
     study = optuna.create_study(direction="maximize", study_name="digits")
     with pytest.raises(
-        DirectionError, match="loss is to minimize, but the study 'digits' is set to maximize"
+        DirectionError, match="loss must be minimized, but the study 'digits' is set to maximize"
     ):
         study.optimize(objective, n_trials=1)
 

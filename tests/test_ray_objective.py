@@ -161,7 +161,7 @@ def test_the_best_has_the_values_of_its_epoch(swept):
     best = objective.best(results)
     assert (best.trial, best.value, best.epoch) == (5, 0.07, 0)
     assert best.values == {"loss": 0.07, "level": 0.07}
-    assert (best.metric, best.objective) == ("loss", MINIMIZE)
+    assert (best.metric, best.direction) == ("loss", MINIMIZE)
 
 
 @pytest.mark.ray
@@ -271,11 +271,11 @@ def test_a_tuner_of_your_own(ray_cluster, tmp_path):
 def test_what_contradicts_the_metric_is_refused(ray_cluster):
     """A mode, a scheduler's mode, a study's direction, more CPUs than there are: before the first trial."""
     objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=4)
-    with pytest.raises(DirectionError, match="loss is to minimize; leave mode='max' out"):
+    with pytest.raises(DirectionError, match="loss must be minimized; leave mode='max' out"):
         objective.tuner(1, mode="max")
     with pytest.raises(DirectionError, match="but the AsyncHyperBandScheduler has mode='max'"):
         objective.tuner(1, scheduler=AsyncHyperBandScheduler(mode="max"))
-    with pytest.raises(DirectionError, match="loss is to minimize, but the study 's' is set to maximize"):
+    with pytest.raises(DirectionError, match="loss must be minimized, but the study 's' is set to maximize"):
         objective.tuner(1, study=optuna.create_study(direction="maximize", study_name="s"))
     with pytest.raises(ConfigError, match="a trial asks for cpu: 8, but the Ray cluster has 2"):
         objective.tuner(1, resources={"cpu": 8})
@@ -329,7 +329,7 @@ def test_no_scheduler_pauses_a_trial(spec):
         ({"asha": {"max_t": 3}}, ConfigError, "scheduler 'asha' has no argument 'max_t'"),
         ({"asha": {"min_epochs": 20}}, ConfigError, "grace_period must be <= max_t"),
         (AsyncHyperBandScheduler(metric="f1", mode="min"), DirectionError, "has metric='f1'; leave it out"),
-        (AsyncHyperBandScheduler(mode="max"), DirectionError, "is to minimize, but the .* has mode='max'"),
+        (AsyncHyperBandScheduler(mode="max"), DirectionError, "must be minimized, but the .* has mode='max'"),
         (HyperBandScheduler(), ConfigError, "a HyperBandScheduler pauses trials, .* give 'hyperband'"),
         (HyperBandForBOHB(), ConfigError, "a HyperBandForBOHB pauses trials"),
         (
@@ -424,12 +424,12 @@ def test_a_value_that_is_not_finite_has_failed():
     assert search.study.trials[0].state is OptunaState.FAIL
 
 
-@pytest.mark.parametrize(("objective", "worst"), [(MINIMIZE, 1e300), (MAXIMIZE, -1e300)])
-def test_schedulers_get_a_number_for_a_nan(objective, worst, monkeypatch):
+@pytest.mark.parametrize(("direction", "worst"), [(MINIMIZE, 1e300), (MAXIMIZE, -1e300)])
+def test_schedulers_get_a_number_for_a_nan(direction, worst, monkeypatch):
     """Under `value` what is worse than all, under the metric's own name the nan; the study gets the nan."""
     reports = []
     monkeypatch.setattr(tune, "report", lambda report, checkpoint: reports.append(report))
-    run = Run(TuneReporter(), metric=Reported("loss", objective))
+    run = Run(TuneReporter(), metric=Reported("loss", direction))
     for epoch in run.epochs(2):
         run.log(loss=[0.5, math.nan][epoch])
     assert [report["value"] for report in reports] == [0.5, worst]

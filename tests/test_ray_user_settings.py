@@ -48,7 +48,7 @@ def make_descend() -> Any:
 
     def descend(params, run):
         """The score is the level at the second epoch, and further from 0.5 than that in the others."""
-        steps, away = Steps(), 1 if run.spec.objective == "minimize" else -1
+        steps, away = Steps(), 1 if run.spec.direction == "minimize" else -1
         run.restore(steps=steps)
         for _ in run.epochs():
             run.log(score=params["level"] + away * abs(steps.done - 1))
@@ -74,9 +74,9 @@ def process() -> tuple[dict[str, str], list[Any]]:
     return dict(os.environ), [signal.getsignal(number) for number in SIGNALS]
 
 
-def make_objective(directory: Path | None, objective: Any = MINIMIZE) -> RayObjective:
+def make_objective(directory: Path | None, direction: Any = MINIMIZE) -> RayObjective:
     """A search for the least or the greatest level."""
-    score = Reported("score", objective)
+    score = Reported("score", direction)
     return RayObjective(make_descend(), SPACE, metric=score, epochs=EPOCHS, directory=directory, seed=5)
 
 
@@ -101,11 +101,11 @@ def own(tmp_path, monkeypatch) -> tune.RunConfig:
 
 @pytest.mark.ray
 @pytest.mark.parametrize("scheduler", [None, pytest.param(PBT, marks=EXHAUSTIVE)], ids=["none", "pbt"])
-@pytest.mark.parametrize("objective", [MINIMIZE, pytest.param(MAXIMIZE, marks=EXHAUSTIVE)])
+@pytest.mark.parametrize("direction", [MINIMIZE, pytest.param(MAXIMIZE, marks=EXHAUSTIVE)])
 @pytest.mark.parametrize("given", [True, False], ids=["settings", "no settings"])
-def test_the_results_of_an_objective_answer(ray_cluster, tmp_path, own, given, objective, scheduler):
+def test_the_results_of_an_objective_answer(ray_cluster, tmp_path, own, given, direction, scheduler):
     """The best result and the data frame are those of the picked values, whoever configures the run."""
-    search = make_objective(tmp_path / "search", objective)
+    search = make_objective(tmp_path / "search", direction)
     before = process()
     results = fit(search, own if given else None, scheduler)
     assert process() == before

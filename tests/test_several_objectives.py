@@ -61,9 +61,13 @@ def test_directions_are_those_of_the_metrics_in_their_order():
     objective = OptunaObjective(make_train(), SPACE, metric=["roc_auc", "brier"], output="binary")
     assert objective.directions == [MAXIMIZE, MINIMIZE]
     assert [one.name for one in objective.create_study().directions] == ["MAXIMIZE", "MINIMIZE"]
-    with pytest.raises(DirectionError, match="roc_auc is to maximize, brier is to minimize; ask for direct"):
+    with pytest.raises(
+        DirectionError, match="roc_auc must be maximized, brier must be minimized; ask for direct"
+    ):
         _ = objective.direction
-    with pytest.raises(DirectionError, match="brier is to minimize, but directions= says maximize, maximize"):
+    with pytest.raises(
+        DirectionError, match="brier must be minimized, but directions= says maximize, maximize"
+    ):
         objective.create_study(directions=["maximize", "maximize"])
     with pytest.raises(DirectionError, match=r"set to minimize; create it with directions=\['maximize', 'mi"):
         optuna.create_study().optimize(objective, n_trials=1)

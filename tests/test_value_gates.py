@@ -96,16 +96,16 @@ def train_with(odd: Any) -> Any:
     return train
 
 
-def through_list(train: Any, objective: Direction) -> tuple[list[TrialRecord], float]:
+def through_list(train: Any, direction: Direction) -> tuple[list[TrialRecord], float]:
     """Both trials as a list, and the value of the best."""
-    listed = ListObjective(train, [{"trial": 0}, {"trial": 1}], metric=Reported("loss", objective))
+    listed = ListObjective(train, [{"trial": 0}, {"trial": 1}], metric=Reported("loss", direction))
     records = listed.run()
     return records, listed.best(records).value
 
 
-def through_optuna(train: Any, objective: Direction) -> tuple[list[TrialRecord], float]:
+def through_optuna(train: Any, direction: Direction) -> tuple[list[TrialRecord], float]:
     """Both trials in a study, which goes on after any failure, and the value of the best."""
-    made = OptunaObjective(train, {"trial": Int(0, 1)}, metric=Reported("loss", objective))
+    made = OptunaObjective(train, {"trial": Int(0, 1)}, metric=Reported("loss", direction))
     study = made.create_study()
     for trial in range(2):
         study.enqueue_trial({"trial": trial})
@@ -130,8 +130,8 @@ def test_what_is_one_number_is_taken_as_it_is(name):
 @pytest.mark.parametrize("name", WHY)
 def test_what_is_none_fails_its_trial_by_name(host, name):
     """The other trial is run and wins, in whichever direction; infinite is the best of none."""
-    for objective in (MINIMIZE, MAXIMIZE):
-        (first, second), best = host(train_with(FAILING[name]), objective)
+    for direction in (MINIMIZE, MAXIMIZE):
+        (first, second), best = host(train_with(FAILING[name]), direction)
         assert (first.state, second.state) == (TrialState.FAILED, TrialState.COMPLETE)
         assert WHY[name] in (first.reason or "")
         assert best == 0.5

@@ -21,7 +21,7 @@ from hpometrics.metrics.registry.params import Param
 
 from .evidence import observe
 
-_ALWAYS = ("kind", "name", "objective")
+_ALWAYS = ("direction", "kind", "name")
 _DEFAULTS = {
     field.name: field.default
     for cls in (MetricEntry, Observed, Param)
@@ -45,6 +45,7 @@ def build_index(see: Callable[[MetricEntry], Observed] = observe) -> str:
     rows: dict[str, dict[str, Any]] = {}
     for entry in built_in():
         facts = _without_defaults(asdict(entry))
+        facts["objective"] = facts.pop("direction")
         feature_type = facts.pop("feature_type")
         row = rows.setdefault(json.dumps(facts, sort_keys=True), {**facts, "features": {}})
         row["features"][feature_type] = _without_defaults(asdict(see(entry)))

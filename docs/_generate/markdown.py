@@ -51,7 +51,7 @@ def page() -> str:
     """Return the text of `docs/metrics.md`."""
     entries = built_in()
     families = _families(entries)
-    names, directed = {e.name for e in entries}, sum(e.objective is not None for e in entries)
+    names, directed = {e.name for e in entries}, sum(e.direction is not None for e in entries)
     head = [
         "# The metrics",
         "",
@@ -83,8 +83,8 @@ def _default(feature_type: str) -> str:
     if feature_type not in DEFAULT:
         return "-"
     names = members_of("default", feature_type)
-    directions = [(str(name), find_metric(name, feature_type).objective) for name in names]
-    return ", ".join(f"`{name}`{ARROWS[objective]}" for name, objective in directions)
+    directions = [(str(name), find_metric(name, feature_type).direction) for name in names]
+    return ", ".join(f"`{name}`{ARROWS[direction]}" for name, direction in directions)
 
 
 def _section(family: str, entries: Sequence[MetricEntry]) -> Iterator[str]:

@@ -64,9 +64,9 @@ class BaseObjective:
             DirectionError: there are several metrics; `directions` has theirs.
         """
         if len(self.optimized) > 1:
-            goals = ", ".join(f"{name} is to {objective.value}" for name, objective in self.optimized.items())
+            goals = ", ".join(f"{name} must be {one.value}d" for name, one in self.optimized.items())
             raise DirectionError(f"several objectives have no one direction: {goals}; ask for directions")
-        return self.trials.spec.objective
+        return self.directions[0]
 
     def records(self, of: Any) -> list[TrialRecord]:
         """Return the record of every trial.

@@ -19,7 +19,7 @@ from ..metrics.registry.index import all_entries, needs_of, observed_of
 from ..metrics.registry.params import Param
 
 _WORDS = {Direction.MAXIMIZE: "maximize", Direction.MINIMIZE: "minimize", None: "no direction"}
-HEAD = ("name", "objective", "reads", "features", "meaning")
+HEAD = ("name", "direction", "reads", "features", "meaning")
 _NOISES = ["perfect", *(f"{noise:.0%} noise".replace("%", " %") for noise in NOISE[1:])]
 _WIDTH = 11
 _MEAN = "the mean of the tasks' values (tasks=micro: the value of all their rows)"
@@ -56,7 +56,7 @@ def format_name(entry: MetricEntry) -> str:
 
 def direction_word(entry: MetricEntry) -> str:
     """Return the word for the direction of a metric."""
-    return _WORDS[entry.objective]
+    return _WORDS[entry.direction]
 
 
 def format_evidence(entries: Sequence[MetricEntry]) -> Iterator[str]:
@@ -177,11 +177,11 @@ def wrap_page(lines: Iterable[tuple[str, str]], width: int | None) -> Iterator[s
 
 @dataclass(frozen=True)
 class Filter:
-    """A selection of metrics; None selects all. `objective` may be `none`."""
+    """A selection of metrics; None selects all. `direction` may be `none`."""
 
     feature: str | None = None
     inputs: str | None = None
-    objective: str | None = None
+    direction: str | None = None
     family: str | None = None
 
     def entries(self) -> list[MetricEntry]:
@@ -206,7 +206,7 @@ class Filter:
     def _matches(self, entry: MetricEntry) -> bool:
         return (
             self.inputs in (None, entry.inputs.value)
-            and self.objective in (None, entry.objective.value if entry.objective else "none")
+            and self.direction in (None, entry.direction.value if entry.direction else "none")
             and (self.family is None or self.family in entry.families)
         )
 
@@ -234,7 +234,7 @@ def metrics_json(selection: Filter) -> str:
         {
             "name": group[0].name,
             "form": format_name(group[0]),
-            "objective": group[0].objective and group[0].objective.value,
+            "objective": group[0].direction and group[0].direction.value,
             "inputs": group[0].inputs.value,
             "features": [entry.feature_type for entry in group],
             "families": list(group[0].families),
@@ -260,12 +260,12 @@ def _row(entries: Sequence[MetricEntry]) -> tuple[str, ...]:
 
 def format_direction(entry: MetricEntry) -> str:
     """Return the direction with an arrow; `-` if the metric has none."""
-    return f"{direction_word(entry)}{ARROWS[entry.objective]}" if entry.objective else "-"
+    return f"{direction_word(entry)}{ARROWS[entry.direction]}" if entry.direction else "-"
 
 
 def _count(entries: Sequence[MetricEntry]) -> str:
     names = len({entry.name for entry in entries})
-    directed = sum(entry.objective is not None for entry in entries)
+    directed = sum(entry.direction is not None for entry in entries)
     rest = len(entries) - directed
     return (
         f"{_number(names, 'name')}, {_number(len(entries), 'metric')} (a name of one output feature each): "

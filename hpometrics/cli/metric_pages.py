@@ -47,8 +47,8 @@ _OVER_RANKS: dict[OverRanks, str] = {
     "first": "that of the first rank",
     "pooled": "of all ranks together",
 }
-_DIAGNOSTIC_HEAD = ("name", "objective", "unit", "of", "meaning")
-_HEAD = ("name", "objective", "reads", "meaning")
+_DIAGNOSTIC_HEAD = ("name", "direction", "unit", "of", "meaning")
+_HEAD = ("name", "direction", "reads", "meaning")
 _MEANINGS = {
     "default": "a group: a short choice of metrics for each output",
     "words": "a group: a short choice of metrics for texts that are given as strings",
@@ -123,6 +123,7 @@ def _meaning_facts(
 ) -> dict[str, Any]:
     sweep, code = usage(entries[0])
     facts = {name: fact for name, fact in asdict(entries[0]).items() if name != "feature_type"}
+    facts["objective"] = facts.pop("direction")
     observations = {entry.feature_type: observed_of(entry) for entry in entries}
     return {
         **facts,
@@ -211,7 +212,7 @@ def usage(entry: MetricEntry) -> tuple[str, str]:
     """
     name = str(entry.example)
     quoted = f'"{name}"' if "," in name else name
-    sweep = f"metrics: {{optimize: {quoted}}}" if entry.objective else f"metrics: {{track: [{quoted}]}}"
+    sweep = f"metrics: {{optimize: {quoted}}}" if entry.direction else f"metrics: {{track: [{quoted}]}}"
     keywords = ", ".join(f"{key}=..." for key in (entry.inputs.value, "target", *needs_of(entry)))
     constructor = f'metric = get_metric("{name}", "{entry.feature_type}")'
     return sweep, f"{constructor}\nmetric.update({keywords})"
@@ -261,7 +262,7 @@ def group_json(group: str, feature: str | None = None) -> str:
         kind: [
             {
                 "name": str(name),
-                "objective": entry.objective and entry.objective.value,
+                "objective": entry.direction and entry.direction.value,
                 "inputs": entry.inputs.value,
                 "summary": entry.summary,
             }
@@ -345,15 +346,15 @@ def diagnostic_text(diagnostic: Diagnostic) -> str:
 
 
 def _row(diagnostic: Diagnostic) -> tuple[str, ...]:
-    way = f"{diagnostic.objective.value}{ARROWS[diagnostic.objective]}" if diagnostic.objective else "-"
+    way = f"{diagnostic.direction.value}{ARROWS[diagnostic.direction]}" if diagnostic.direction else "-"
     return diagnostic.name, way, diagnostic.unit or "-", _scope(diagnostic), diagnostic.meaning
 
 
 def _diagnostic_facts(diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
-    direction = "" if diagnostic.objective else ", direction: minimize"
+    direction = "" if diagnostic.direction else ", direction: minimize"
     yield "meaning", diagnostic.meaning
     yield "unit", diagnostic.unit
-    yield "direction", diagnostic.objective.value if diagnostic.objective else "no direction"
+    yield "direction", diagnostic.direction.value if diagnostic.direction else "no direction"
     yield "of", _scope(diagnostic)
     yield "over tasks", _over_tasks(diagnostic)
     yield "over ranks", _OVER_RANKS[diagnostic.over_ranks]

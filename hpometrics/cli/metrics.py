@@ -93,18 +93,18 @@ def metrics() -> None:
     help="Only for this output feature, such as binary or category.",
 )
 @click.option("--inputs", type=click.Choice(["predictions", "probabilities", "logits"]))
-@click.option("--objective", type=click.Choice(["minimize", "maximize", "none"]))
+@click.option("--direction", "--objective", "direction", type=click.Choice(["minimize", "maximize", "none"]))
 @click.option("--family", metavar="NAME", type=FAMILY, help="Only those of a family, such as calibration.")
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
 def list_metrics(
-    feature: str | None, inputs: str | None, objective: str | None, family: str | None, as_json: bool
+    feature: str | None, inputs: str | None, direction: str | None, family: str | None, as_json: bool
 ) -> None:
     """List the registered metrics: name, direction, inputs and meaning."""
     with report_errors():
         from .metric_list import Filter, metrics_json, metrics_table
         from .metric_pages import diagnostics_table
 
-        selection = Filter(feature, inputs, objective, family)
+        selection = Filter(feature, inputs, direction, family)
         show(metrics_json(selection) if as_json else metrics_table(selection, terminal_width()))
         if selection == Filter() and not as_json:
             show(f"\n{diagnostics_table(terminal_width())}")

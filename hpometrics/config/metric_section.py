@@ -61,7 +61,7 @@ class MeasureError(HpometricsError, ValueError):
 class Measure:
     """A metric as a sweep uses it.
 
-    `objective` is None where the metric has no direction, or where only `run` imports it. `origin` is the
+    `direction` is None where the metric has no direction, or where only `run` imports it. `origin` is the
     origin of the direction: `registry`, `stated` (in the file), `mixed` (a combination of both) or `run`. A
     `reported` metric is reported by the engine itself with `run.log`. A `group` stands for its metrics until
     the output is known. `formula` is the formula of a `combined` value. An `unknown` one may be a metric that
@@ -69,7 +69,7 @@ class Measure:
     """
 
     name: str
-    objective: Direction | None
+    direction: Direction | None
     origin: str
     inputs: str | None = None
     reported: bool = False
@@ -193,31 +193,31 @@ def read_measure(
     return _resolve_registered(placed, direction, steers)
 
 
-def _resolve_registered(placed: ScopedMetric, direction: Direction | None, steers: bool) -> Measure:
+def _resolve_registered(placed: ScopedMetric, requested: Direction | None, steers: bool) -> Measure:
     name, inputs = str(placed.name), placed.found.reads
     try:
-        objective = placed.found.objective
+        direction = placed.found.direction
     except DirectionError as err:
         if steers:
             raise MeasureError(f"{err}: engine.output") from None
         return Measure(name, None, "run")
-    if objective is None:
-        if steers and direction is None:
+    if direction is None:
+        if steers and requested is None:
             raise MeasureError(
                 f"{name} has no direction of its own; state which way is better, "
                 f"{{metric: {name}, direction: minimize}} or {{metric: {name}, direction: maximize}}"
             )
-        return Measure(name, direction, "stated", inputs)
-    _check_direction(name, objective, direction)
-    return Measure(name, objective, "registry", inputs)
+        return Measure(name, requested, "stated", inputs)
+    _check_direction(name, direction, requested)
+    return Measure(name, direction, "registry", inputs)
 
 
 def _resolve_diagnostic(
     name: MetricName, run_diagnostic: Diagnostic, direction: Direction | None, steers: bool
 ) -> Measure:
     """Return a diagnostic, which a run records whether it is tracked or not."""
-    origin = "registry" if run_diagnostic.objective is not None else "stated"
-    if not steers and run_diagnostic.objective is None and direction is None:
+    origin = "registry" if run_diagnostic.direction is not None else "stated"
+    if not steers and run_diagnostic.direction is None and direction is None:
         return Measure(str(name), None, "run", reported=True)
     return Measure(str(name), direction_of(name, run_diagnostic, direction), origin, reported=True)
 
@@ -228,11 +228,11 @@ def _resolve_combined(combined: Combined, types: Types | None, settle: bool) -> 
     if settle and types == UNKNOWN_OUTPUT:
         for metric in metrics:
             _check_clear(metric)
-    one_way = len({term.objective for term in resolved.terms}) == 1
+    one_way = len({term.direction for term in resolved.terms}) == 1
     origin = "stated" if combined.direction is not None else "registry" if one_way else "mixed"
     inputs = ", ".join(dict.fromkeys(metric.reads for metric in metrics)) or None
     return Measure(
-        resolved.name, resolved.objective, origin, inputs, combined=combined, formula=resolved.formula
+        resolved.name, resolved.direction, origin, inputs, combined=combined, formula=resolved.formula
     )
 
 
@@ -244,11 +244,11 @@ def _resolve_over_outputs(
         check_split(name)
         metric = find_metric(name.bare)
         full_name = str(MetricName(name.metric, feature=COMBINED, task=name.task))
-        measure = Measure(full_name, metric.objective, "registry", metric.reads)
+        measure = Measure(full_name, metric.direction, "registry", metric.reads)
     else:
         measure = _resolve_combined(Combined.of_all_outputs(name, types), types, settle)
-    if measure.objective is not None:
-        _check_direction(measure.name, measure.objective, direction)
+    if measure.direction is not None:
+        _check_direction(measure.name, measure.direction, direction)
     return measure
 
 
@@ -260,8 +260,8 @@ def _list_members(group: MetricName, types: Types) -> Iterator[MetricName]:
         raise MeasureError(text if types == UNKNOWN_OUTPUT else one_line(err)) from None
 
 
-def _check_direction(name: str, objective: Direction, direction: Direction | None) -> None:
-    if problem := direction_problem(name, objective, direction, "direction"):
+def _check_direction(name: str, own: Direction, requested: Direction | None) -> None:
+    if problem := direction_problem(name, own, requested, "direction"):
         raise MeasureError(problem)
 
 
@@ -280,7 +280,7 @@ def _check_clear(metric: FoundMetric) -> None:
     if len({entry.path for entry in entries}) > 1:
         outputs = [entry.feature_type for entry in entries]
         example = "category" if "category" in outputs else outputs[0]
-        own = f"{{metric: my_{metric.name.metric}, direction: {entries[0].objective or MINIMIZE}}}"
+        own = f"{{metric: my_{metric.name.metric}, direction: {entries[0].direction or MINIMIZE}}}"
         raise MeasureError(
             f"{metric.name} is another metric for each output ({', '.join(outputs)}), and neither the file "
             f"nor the engine says which it is; say engine.output, as in output: {example}. A value that the "

@@ -17,7 +17,7 @@ from ..space.dimensions import is_whole
 from .cache import PrefixCache
 from .engine import Engine
 from .engine_params import EngineParams, params_list
-from .metrics import Folds, Score, TupleMetric, objective_of
+from .metrics import Folds, Score, TupleMetric, direction_of
 from .records import (
     BEST_FILE,
     NO_ORIGINS,
@@ -47,7 +47,7 @@ class Panel:
 
     def __init__(self, metric: Any, other_metrics: Iterable[Any] = (), output: Any = None) -> None:
         self.metric = _primary_metric(metric, output)
-        self.objective = _direction_of(self.metric)
+        self.direction = _direction_of(self.metric)
         by_header = {self.metric.header: self.metric}
         for other in (other for group in other_metrics for other in _other_metrics(group, output)):
             if by_header.setdefault(other.header, other) != other:
@@ -106,7 +106,7 @@ def _primary_metric(metric: Any, output: Any) -> TupleMetric:
 def _other_metrics(metric: Any, output: Any) -> list[TupleMetric]:
     instance = _instance(metric)
     if isinstance(instance, TupleMetric):
-        objective_of(instance)
+        direction_of(instance)
         return [instance]
     _check_output(instance, output)
     from .registered_metrics import others_registered
@@ -119,13 +119,13 @@ def _instance(metric: Any) -> Any:
 
 
 def _direction_of(metric: TupleMetric) -> Direction:
-    objective = objective_of(metric)
-    if objective is None:
+    direction = direction_of(metric)
+    if direction is None:
         raise DirectionError(
-            f"{metric.header} states objective = None, so nothing can be best by it; make it one of the "
+            f"{metric.header} states direction = None, so nothing can be best by it; make it one of the "
             "other_metrics, or state MAXIMIZE or MINIMIZE"
         )
-    return objective
+    return direction
 
 
 def _check_output(metric: Any, output: Any) -> None:
@@ -177,7 +177,7 @@ class MetricEvaluator:
     ...     def predict(self, model, queries):
     ...         return [model for _ in queries]
     >>> class SquaredError(AverageMetric):
-    ...     objective = "minimize"
+    ...     direction = "minimize"
     ...     def calculate(self, query, predicted, actual):
     ...         return (predicted - actual) ** 2
     >>> guesses = [EngineParams(algorithms={"guess": guess}) for guess in (1.0, 2.0, 3.0)]
@@ -308,7 +308,7 @@ class MetricEvaluator:
     def _result(self, scored: Scored) -> MetricEvaluatorResult:
         scores = [scores for _, scores in scored]
         try:
-            best = self.panel.objective.best_index(one.score for one in scores)
+            best = self.panel.direction.best_index(one.score for one in scores)
         except NoFiniteValueError:
             raise NoFiniteValueError(_nothing_finite(self.panel, scores)) from None
         return MetricEvaluatorResult(
@@ -318,7 +318,7 @@ class MetricEvaluator:
             metric_header=self.panel.metric.header,
             other_metric_headers=tuple(metric.header for metric in self.panel.others),
             engine_params_scores=tuple(scored),
-            objective=self.panel.objective,
+            direction=self.panel.direction,
             output_path=None if self.directory is None else BEST_FILE,
         )
 
@@ -371,6 +371,6 @@ def _nothing_finite(panel: Panel, scores: Sequence[MetricScores]) -> str:
         reasons.setdefault(str(one.primary.reason), []).append(str(index))
     details = "; ".join(f"{reason} (engine params {', '.join(where)})" for reason, where in reasons.items())
     return (
-        f"{panel.metric.header}: no engine params has a finite score to {panel.objective.value}, of "
+        f"{panel.metric.header}: no engine params has a finite score to {panel.direction.value}, of "
         f"{evaluated(scores)}: {details}"
     )

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any, ClassVar, Self
 
+from .._ludwig import ReadableObjective, stated_direction
 from .._redaction import excerpt
-from ..direction import MAXIMIZE, Direction
+from ..direction import MAXIMIZE, UNSTATED, Direction
 from ..exceptions import DirectionError, MetricInputError
 
 Number = int | float
@@ -110,10 +111,10 @@ def as_number(value: Any, source: Callable[[], str]) -> Number:
     )
 
 
-class TupleMetric(ABC):
+class TupleMetric(ReadableObjective, ABC):
     """Base class of all metrics of tuples.
 
-    A subclass has an `objective`: MAXIMIZE, MINIMIZE, or None if it is never optimized. There is no default.
+    A subclass has a `direction`: MAXIMIZE, MINIMIZE, or None if it is never optimized. There is no default.
     It measures one of these:
 
     - a number per tuple, `calculate`: see `AverageMetric` and its kin;
@@ -127,7 +128,7 @@ class TupleMetric(ABC):
         title: replaces the class name in the header.
     """
 
-    objective: Direction | str | None
+    direction: Direction | str | None
     title: str = ""
     reader: Any = None
     """Measures in one pass all metrics that have an equal reader; None: the metric measures itself."""
@@ -188,7 +189,7 @@ class MapReduceMetric(TupleMetric):
     The distance between the best and the worst prediction:
 
     >>> class Spread(MapReduceMetric):
-    ...     objective = "minimize"
+    ...     direction = "minimize"
     ...     def map(self, query, predicted, actual):
     ...         return predicted - actual, predicted - actual
     ...     def reduce(self, a, b):
@@ -228,21 +229,20 @@ class MapReduceMetric(TupleMetric):
         return first if first is None else functools.reduce(self.reduce, valid, first)
 
 
-def objective_of(metric: TupleMetric) -> Direction | None:
+def direction_of(metric: TupleMetric) -> Direction | None:
     """Return the direction of a metric; None if it is never optimized.
 
     Raises:
         DirectionError: it defines none, or something else.
     """
-    try:
-        objective = metric.objective
-    except AttributeError:
+    direction = stated_direction(metric)
+    if direction is UNSTATED:
         raise DirectionError(
-            f"{metric.header} does not say which way is better; write objective = MAXIMIZE or "
-            f"objective = MINIMIZE in class {type(metric).__name__}, or objective = None if it is never "
+            f"{metric.header} does not say which way is better; write direction = MAXIMIZE or "
+            f"direction = MINIMIZE in class {type(metric).__name__}, or direction = None if it is never "
             "optimized"
-        ) from None
-    return None if objective is None else Direction.parse(objective)
+        )
+    return None if direction is None else Direction.parse(direction)
 
 
 class CalculatedMetric(TupleMetric):
@@ -298,7 +298,7 @@ class AverageMetric(CalculatedMetric):
     A metric that is a function of the mean overrides `finish`:
 
     >>> class RMSE(AverageMetric):
-    ...     objective = "minimize"
+    ...     direction = "minimize"
     ...     def calculate(self, query, predicted, actual):
     ...         return (predicted - actual) ** 2
     ...     def finish(self, total, count):
@@ -320,7 +320,7 @@ class OptionAverageMetric(AverageMetric):
     """The mean over the tuples whose number is not None; None is a don't-care.
 
     >>> class Precision(OptionAverageMetric):
-    ...     objective = "maximize"
+    ...     direction = "maximize"
     ...     def __init__(self, label):
     ...         self.label = label
     ...     def calculate(self, query, predicted, actual):
@@ -359,7 +359,7 @@ class SumMetric(CalculatedMetric):
 class ZeroMetric(TupleMetric):
     """Always 0: a placeholder by which all engine params tie, so that the first wins."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def gather(self, tuples: Tuples) -> None:
         """Return nothing."""

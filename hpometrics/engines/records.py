@@ -55,7 +55,7 @@ class Provenance:
 
     Args:
         evaluation: its class or the name of its object, `package.module:Name`; empty if it has none.
-        objective: the direction of the first score.
+        direction: that of the first score.
         scores: by the header of the metric, the optimized one first; None is a number that is not finite.
         seed: the seed of what the stages draw, see `PrefixCache`.
         versions: the versions of the packages that scores depend on.
@@ -63,7 +63,7 @@ class Provenance:
     """
 
     evaluation: str
-    objective: str
+    direction: str
     scores: Mapping[str, Number | None]
     seed: int | None
     versions: Mapping[str, str] = field(default_factory=installed_versions)
@@ -81,7 +81,7 @@ class Provenance:
         scores = zip(result.headers, result.best_scores.all, strict=True)
         return cls(
             evaluation,
-            result.objective.value,
+            result.direction.value,
             {header: finite(score.value) for header, score in scores},
             seed,
             stated=stated,
@@ -92,7 +92,7 @@ class Provenance:
         return {
             FORMAT_KEY: FORMAT,
             "class": self.evaluation,
-            "objective": self.objective,
+            "objective": self.direction,
             "scores": dict(self.scores),
             "seed": self.seed,
             "versions": dict(self.versions),

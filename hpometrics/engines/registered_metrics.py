@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from .._ludwig import one_direction
 from ..direction import Direction
 from ..exceptions import MetricInputError, MetricNameError
 from ..metrics.batch import as_tensor
@@ -118,7 +119,7 @@ class RegisteredMetric(TupleMetric):
                 "or a task"
             )
         self.prototype = metric_of(spec.measured, reader.output)
-        self.objective = spec.objective
+        self.direction = spec.direction
         self.title = title
         self.reader = reader
         if getattr(self.prototype, "average", None) == "none":
@@ -159,9 +160,10 @@ def registered(
     target: Callable[[Any], Any] | None = None,
     classes: Sequence[Any] | None = None,
     inputs: InputType | str | None = None,
-    objective: Direction | str | None = None,
+    direction: Direction | str | None = None,
     columns: Mapping[str, Column] | None = None,
     title: str = "",
+    objective: Direction | str | None = None,
 ) -> RegisteredMetric:
     """Create a metric of tuples from any metric of the registry.
 
@@ -174,10 +176,11 @@ def registered(
         inputs: the input type of the model output. By default its shape and dtype decide: for a category a
             scalar is a label; else floats are probabilities, ints and bools predictions. For a ranking they
             are scores.
-        objective: the direction, for a metric that has none of its own.
+        direction: the direction, for a metric that has none of its own.
         columns: further keywords of `update`, such as `sample_weight`, each a function of query, predicted
             and actual result.
         title: its name; default: its canonical name.
+        objective: another word for `direction`.
 
     Raises:
         UnknownMetricError, MetricNameError, DirectionError: it is not a metric that can be optimized here.
@@ -187,6 +190,7 @@ def registered(
     0.6666666666666666
     """
     feature = parse_feature(output)
+    stated = one_direction(str(metric), direction, objective, unstated=None)
     reader = TupleReader(
         feature,
         prediction,
@@ -195,7 +199,7 @@ def registered(
         None if inputs is None else InputType(inputs),
         tuple((columns or {}).items()),
     )
-    return RegisteredMetric(resolve_metric(metric, {None: feature}, objective), reader, title)
+    return RegisteredMetric(resolve_metric(metric, {None: feature}, stated), reader, title)
 
 
 def others_registered(metric: Any, output: Output) -> Iterator[RegisteredMetric]:

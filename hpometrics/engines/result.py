@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from .._ludwig import ReadableObjective
 from .._pages import page
 from ..direction import Direction
 from .cache import STAGES
@@ -120,7 +121,7 @@ class MetricScores:
 
 
 @dataclass(frozen=True)
-class MetricEvaluatorResult:
+class MetricEvaluatorResult(ReadableObjective):
     """The best of a list of engine params, and the scores of all of them in the order of the list.
 
     `str()` is the block that is printed at the end of an evaluation.
@@ -131,7 +132,7 @@ class MetricEvaluatorResult:
         best_index: its index in the list, from 0.
         metric_header, other_metric_headers: the names of the metrics.
         engine_params_scores: every engine params with its scores.
-        objective: the direction of the metric.
+        direction: the direction of the metric.
         output_path: the file that holds the best engine params; None if none was written.
     """
 
@@ -141,7 +142,7 @@ class MetricEvaluatorResult:
     metric_header: str
     other_metric_headers: tuple[str, ...]
     engine_params_scores: tuple[tuple[EngineParams, MetricScores], ...]
-    objective: Direction
+    direction: Direction
     output_path: str | None = None
 
     @property
@@ -181,7 +182,7 @@ class MetricEvaluatorResult:
             "metricHeader": self.metric_header,
             "otherMetricHeaders": list(self.other_metric_headers),
             "engineParamsScores": scores_to_json(self.engine_params_scores),
-            "objective": self.objective.value,
+            "objective": self.direction.value,
             "outputPath": self.output_path,
         }
 

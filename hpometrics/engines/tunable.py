@@ -23,7 +23,7 @@ from .cache import PrefixCache, Prefixes
 from .engine import Engine, check_named
 from .engine_params import STAGES, EngineParams, split_path, stages_named_in
 from .evaluator import MetricEvaluator, location
-from .metrics import TupleMetric, finite, objective_of
+from .metrics import TupleMetric, direction_of, finite
 from .records import BEST_FILE, NO_ORIGINS, Origins, Provenance, variant, write_json
 from .registered_metrics import value_names, values_of, with_folds
 
@@ -125,7 +125,7 @@ class TunableEvaluation:
         if base is not None and evaluator.cache:
             Prefixes.of(base)  # raises for a value without a structure
         self.cache = PrefixCache(evaluation.engine, cache=evaluator.cache, keep=keep, seed=evaluator.seed)
-        first, *others = [Reported(name, objective) for name, objective in self._recorded()]
+        first, *others = [Reported(name, direction) for name, direction in self._recorded()]
         engine(metric=first, track=tuple(others), epochs=1)(self)
 
     def __call__(self, params: Mapping[str, Any], run: Run) -> None:
@@ -174,13 +174,13 @@ class TunableEvaluation:
     def _recorded(self) -> Iterator[tuple[str, Direction | None]]:
         """Yield every name that a trial's record may have, with its direction; a deviation has none."""
         for name, metric in self.measured:
-            objective = objective_of(metric)
-            yield from zip(with_folds(name), (objective, objective, None), strict=False)
+            direction = direction_of(metric)
+            yield from zip(with_folds(name), (direction, direction, None), strict=False)
 
     def _provenance(self, best: Best, evaluation: str) -> Provenance:
         numbers = numbers_of(best.values)
         scores = {metric.header: finite(numbers.get(str(name), math.nan)) for name, metric in self.measured}
-        return Provenance(evaluation, best.objective.value, scores, self.evaluation.evaluator.seed)
+        return Provenance(evaluation, best.direction.value, scores, self.evaluation.evaluator.seed)
 
     def check_search(self, spec: RunSpec, params: Mapping[str, Sequence[Any]]) -> None:
         """Refuse what would fail in every trial.

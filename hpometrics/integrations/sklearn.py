@@ -52,13 +52,13 @@ class Scorer:
         labels: Sequence[Any] | None = None,
     ) -> None:
         (self.name,) = panel.names
-        objective = panel.objective_of(self.name)
-        if objective is None:
+        direction = panel.direction_of(self.name)
+        if direction is None:
             raise DirectionError(
                 f"{self.name} has no direction, so it cannot decide which estimator is better"
             )
         self._panel, self._labels = panel, labels
-        self._sign = 1.0 if objective is MAXIMIZE else -1.0
+        self._sign = 1.0 if direction is MAXIMIZE else -1.0
         self._method = response_method or _METHOD_OF[panel[self.name].inputs]
 
     def __repr__(self) -> str:

@@ -73,7 +73,7 @@ def _tabnet_match(match: FoundMetric) -> FoundMetric:
         raise MetricNameError(f"{metric.name} reads logits; pytorch-tabnet passes probabilities")
     if ("average", "none") in metric.name.params:
         raise MetricNameError(f"{metric.name} is a value per class; choose another average")
-    if metric.objective is None:
+    if metric.direction is None:
         raise DirectionError(f"{metric.name} has no direction, so pytorch-tabnet cannot stop early by it")
     return metric
 
@@ -109,7 +109,7 @@ class TabnetMetric:
         if metric is not None:
             cls._match = _tabnet_match(find_metric(metric))
             cls._name = str(cls._match.name)
-            cls._maximize = cls._match.objective is MAXIMIZE
+            cls._maximize = cls._match.direction is MAXIMIZE
         elif not hasattr(cls, "_match"):
             raise RegistrationError(
                 f"{cls.__name__} names no metric to measure; write class {cls.__name__}(TabnetMetric, "

@@ -151,7 +151,7 @@ class TrainerLoop:
     def _check_measured(self) -> None:
         """Check that the validation gave the run something to measure, before a pruner sees the epoch."""
         batches, self._skipped_batches = self._skipped_batches, 0
-        names = [objective.name for objective in self._run.spec.objectives if not objective.reported]
+        names = [spec.name for spec in self._run.spec.objectives if not spec.reported]
         if names and batches and not self._run.updated:
             raise RunError(
                 f"{names[0]} cannot be measured in epoch {self._epoch}: {self._absent}; a validation gives "

@@ -187,25 +187,25 @@ def findings_of(search: Search, budget: int | None = None) -> list[Finding]:
     return [*(one for check in CHECKS for one in check(search)), *overshot(search, budget)]
 
 
-def direction(search: Search) -> Findings:
+def wrong_direction(search: Search) -> Findings:
     """Check that the search went in the direction of its metric."""
     if search.registered is None or search.search_direction in (None, search.registered[1]):
         return
-    metric, objective = search.registered
+    metric, direction = search.registered
     label = search.metric if search.metric == metric else f"{search.metric}: {metric}"
     text = (
-        f"{label} ({search.metric_from}) must be {objective}d, and the search was set to "
+        f"{label} ({search.metric_from}) must be {direction}d, and the search was set to "
         f"{search.search_direction}"
     )
-    worst, best = _winner(search, search.search_direction), _winner(search, objective)
+    worst, best = _winner(search, search.search_direction), _winner(search, direction)
     names = tuple(one.name for one in (worst, best) if one is not None)
     if worst is not None and best is not None:
         text += f": its best, trial {worst.name} with {number(worst.value)}, is its worst"
         remedy = (
-            f"search again to {objective}; of these trials the best is {best.name} with {number(best.value)}"
+            f"search again to {direction}; of these trials the best is {best.name} with {number(best.value)}"
         )
     else:
-        remedy = f"search again to {objective}"
+        remedy = f"search again to {direction}"
     yield Finding("direction", text, remedy, names)
 
 
@@ -229,14 +229,14 @@ def not_finite(search: Search) -> Findings:
 
 def last_epoch(search: Search) -> Findings:
     """Find a best trial by its last epoch, where an earlier epoch of it or of another is better."""
-    objective = search.objective
+    direction = search.direction
     scored = [one for one in search.complete if not one.infeasible and one.epochs and _is_last(one)]
-    if objective is None or search.several or not scored:
+    if direction is None or search.several or not scored:
         return
-    peaks = [one.peak(objective) for one in scored]
-    lost = [one for one, (_, value) in zip(scored, peaks, strict=True) if objective.better(value, one.last)]
-    winner = _best(scored, [one.last for one in scored], objective)
-    pick = _best(scored, [value for _, value in peaks], objective)
+    peaks = [one.peak(direction) for one in scored]
+    lost = [one for one, (_, value) in zip(scored, peaks, strict=True) if direction.better(value, one.last)]
+    winner = _best(scored, [one.last for one in scored], direction)
+    pick = _best(scored, [value for _, value in peaks], direction)
     if winner is None or pick is None or not lost or (pick is winner and pick not in lost):
         return
     epoch, value = peaks[scored.index(pick)]
@@ -321,12 +321,12 @@ def repeated_epochs(search: Search) -> Findings:
 
 def failed_best(search: Search) -> Findings:
     """Find a best value that comes from a failed trial."""
-    objective = search.search_direction or search.objective
+    direction = search.search_direction or search.direction
     failed = [one for one in search.trials if one.state is TrialState.FAILED and one.value is not None]
-    if objective is None or not failed or search.several:
+    if direction is None or not failed or search.several:
         return
     pool = [*search.complete, *failed]
-    best = _best(pool, [math.nan if one.value is None else one.value for one in pool], objective)
+    best = _best(pool, [math.nan if one.value is None else one.value for one in pool], direction)
     if best is not None and best.state is TrialState.FAILED:
         text = f"the best value, {number(best.value)}, is of trial {best.name}, which failed"
         yield Finding("failed-best", text, "leave failed trials out before asking for the best", (best.name,))
@@ -343,7 +343,7 @@ def overshot(search: Search, budget: int | None) -> Findings:
 
 
 CHECKS: tuple[Callable[[Search], Findings], ...] = (
-    direction,
+    wrong_direction,
     not_finite,
     last_epoch,
     failed_best,
@@ -355,17 +355,17 @@ CHECKS: tuple[Callable[[Search], Findings], ...] = (
 )
 
 
-def _winner(search: Search, objective: Direction) -> ForeignTrial | None:
+def _winner(search: Search, direction: Direction) -> ForeignTrial | None:
     scored = [] if search.several else [one for one in search.complete if not one.infeasible]
-    return _best(scored, [math.nan if one.value is None else one.value for one in scored], objective)
+    return _best(scored, [math.nan if one.value is None else one.value for one in scored], direction)
 
 
 def _best(
-    trials: Sequence[ForeignTrial], values: Sequence[float], objective: Direction
+    trials: Sequence[ForeignTrial], values: Sequence[float], direction: Direction
 ) -> ForeignTrial | None:
     if not any(map(math.isfinite, values)):
         return None
-    return trials[objective.best_index(values)]
+    return trials[direction.best_index(values)]
 
 
 def _is_last(one: ForeignTrial) -> bool:

@@ -252,11 +252,11 @@ def read_optimized(hyperopt: Section, outputs: LudwigOutputs, top: Section) -> s
         hyperopt.notes.add_error(
             ("hyperopt", "output_feature"), f"{feature!r} is not an output feature; there are {names}"
         )
-    objective = read_goal(hyperopt, metric, TOOL)
+    direction = read_goal(hyperopt, metric, TOOL)
     _check_trainer(top, metric, outputs.types.get(feature))
     return _format_metric(hyperopt, metric, feature, outputs) or {
         "metric": f"ludwig_{metric}",
-        "direction": objective.value,
+        "direction": direction.value,
     }
 
 

@@ -41,10 +41,10 @@ class ForeignTrial:
         """The value of the last epoch; nan where none was reported."""
         return self.epochs[max(self.epochs)] if self.epochs else math.nan
 
-    def peak(self, objective: Direction) -> tuple[int, float]:
+    def peak(self, direction: Direction) -> tuple[int, float]:
         """The best epoch, the earliest of equal ones, and its value; -1 and nan where none is finite."""
         finite = [(epoch, value) for epoch, value in sorted(self.epochs.items()) if math.isfinite(value)]
-        return finite[objective.best_index(value for _, value in finite)] if finite else (-1, math.nan)
+        return finite[direction.best_index(value for _, value in finite)] if finite else (-1, math.nan)
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Search:
         return None if self.metric is None else known_direction(self.metric)
 
     @property
-    def objective(self) -> Direction | None:
+    def direction(self) -> Direction | None:
         """The direction to judge by: the metric's own, else that of the search."""
         return self.registered[1] if self.registered is not None else self.search_direction
 

@@ -62,9 +62,9 @@ def known_direction(name: str) -> tuple[str, Direction] | None:
         metric = _SHORT.get(text, text)
         if not entries_of(metric, None):
             metric = (alias_meaning(metric, None) or metric).partition("(")[0].partition("@")[0]
-        objectives = {entry.objective for entry in entries_of(metric, None)}
-        if metric not in _OTHERS and len(objectives) == 1 and (objective := objectives.pop()) is not None:
-            return metric, objective
+        directions = {entry.direction for entry in entries_of(metric, None)}
+        if metric not in _OTHERS and len(directions) == 1 and (direction := directions.pop()) is not None:
+            return metric, direction
     return None
 
 
@@ -181,36 +181,36 @@ def read_goal(metric: Section, name: str, tool: str) -> Direction:
         if not goal_text:
             metric.remark("goal", f"is missing, so {tool} minimizes {name}", "no-goal", "minimize is written")
         return goal
-    called, objective = registered
-    if goal is not objective:
+    called, direction = registered
+    if goal is not direction:
         contradiction = (
             f"{goal_text} contradicts" if goal_text else f"is missing, so {tool} minimizes, which contradicts"
         )
         of = name if called == name else f"{name}: {called}"
         metric.remark(
             "goal",
-            f"{contradiction} {of}, which must be {objective}d",
+            f"{contradiction} {of}, which must be {direction}d",
             "direction",
-            f"{objective} is written",
+            f"{direction} is written",
         )
-    return objective
+    return direction
 
 
-def as_reported(name: str, objective: Direction, metric: Section) -> str | dict[str, Any]:
+def as_reported(name: str, direction: Direction, metric: Section) -> str | dict[str, Any]:
     """Return a metric that a program reports: its name if it is registered, else with its direction."""
-    if _is_ours(name, objective):
+    if _is_ours(name, direction):
         return name
     spelling = _NO_NAME.sub("_", name).strip("_./-") or "score"
     if not _parses(spelling):
         spelling = re.sub(r"[^A-Za-z0-9_]+", "_", spelling)
     if spelling != name:
         metric.remark("name", f"{name!r} is not a name here; report it as {spelling}")
-    return {"metric": spelling, "direction": objective.value}
+    return {"metric": spelling, "direction": direction.value}
 
 
-def _is_ours(name: str, objective: Direction) -> bool:
+def _is_ours(name: str, direction: Direction) -> bool:
     try:
-        return find_metric(MetricName.parse(name).bare).objective is objective
+        return find_metric(MetricName.parse(name).bare).direction is direction
     except HpometricsError:
         return False
 

@@ -10,11 +10,11 @@ from typing import Any
 import torchmetrics
 from torchmetrics.wrappers import Running
 
-from ..direction import MAXIMIZE, MINIMIZE, Direction
+from .._ludwig import one_direction
+from ..direction import MAXIMIZE, MINIMIZE, UNSTATED, Direction
 from ..exceptions import DirectionError, MetricNameError, RegistrationError
 from .features import LOGITS, PREDICTIONS, PROBABILITIES, InputType, OutputFeature, parse_feature
 from .metric import Metric
-from .registry.facts import UNSTATED
 from .registry.names import MetricName
 from .wrappers import PooledFunction, RowFunction, WrappedMetric
 
@@ -25,12 +25,13 @@ _RESPONSES = {"predict": PREDICTIONS, "predict_proba": PROBABILITIES, "decision_
 def as_metric(
     source: Any,
     *,
-    objective: Direction | str | None = UNSTATED,
+    direction: Direction | str | None = UNSTATED,
     inputs: InputType | str = UNSTATED,
     name: str | None = None,
     output: OutputFeature | str | None = None,
     per_row: bool = False,
     component: str | int | None = None,
+    objective: Direction | str | None = UNSTATED,
 ) -> Metric:
     """Create a metric from a source.
 
@@ -46,12 +47,13 @@ def as_metric(
 
     Args:
         source: the object, class or function that measures.
-        objective: `MINIMIZE`, `MAXIMIZE`, or None for a metric that is measured and never optimized.
+        direction: `MINIMIZE`, `MAXIMIZE`, or None for a metric that is measured and never optimized.
         inputs: `PREDICTIONS`, `PROBABILITIES` or `LOGITS`.
         name: the name of the metric; by default that of the source.
         output: the output feature of the metric; a collection sets its own.
         per_row: the function returns one value per row, and the metric is their mean; nothing is pooled.
         component: the key or index of the number in a result that has several.
+        objective: Ludwig's word for `direction`.
 
     Raises:
         DirectionError: the direction is missing, or is not that of the scorer.
@@ -59,7 +61,7 @@ def as_metric(
 
     >>> def within(preds, target, tolerance=0.5):
     ...     return ((preds - target).abs() <= tolerance).float()
-    >>> metric = as_metric(within, objective=MAXIMIZE, inputs=PREDICTIONS, per_row=True)
+    >>> metric = as_metric(within, direction=MAXIMIZE, inputs=PREDICTIONS, per_row=True)
     >>> metric.update([1.0, 2.0], [1.2, 4.0])
     >>> metric.name, metric.compute().item()
     ('within', 0.5)
@@ -71,7 +73,8 @@ def as_metric(
             f"{called}: per_row=True is for a plain function that gives one value per row"
         )
     read_facts = _scorer_facts if _is_scorer(source) else _stated_facts
-    facts = {**read_facts(source, called, objective, inputs), "name": called, "component": component}
+    stated = one_direction(called, direction, objective)
+    facts = {**read_facts(source, called, stated, inputs), "name": called, "component": component}
     metric = _wrapped(source, per_row, facts)
     if output is not None:
         metric.output = parse_feature(output)
@@ -161,12 +164,12 @@ def _parse_name(name: str) -> str:
         raise RegistrationError(f"name={name!r}: {err}") from err
 
 
-def _stated_facts(source: Any, name: str, objective: Any, inputs: Any) -> dict[str, Any]:
+def _stated_facts(source: Any, name: str, direction: Any, inputs: Any) -> dict[str, Any]:
     """Return the facts of the arguments; there are no defaults, and those of torchmetrics are not read."""
-    if objective is UNSTATED:
-        raise DirectionError(f"{name}: say objective=MINIMIZE, MAXIMIZE or None (measured, never optimized)")
-    direction = None if objective is None else Direction.parse(objective)
-    return {"objective": direction, "inputs": _input_type(inputs, name)}
+    if direction is UNSTATED:
+        raise DirectionError(f"{name}: say direction=MINIMIZE, MAXIMIZE or None (measured, never optimized)")
+    parsed = None if direction is None else Direction.parse(direction)
+    return {"direction": parsed, "inputs": _input_type(inputs, name)}
 
 
 def _input_type(inputs: Any, name: str) -> InputType:
@@ -179,23 +182,25 @@ def _input_type(inputs: Any, name: str) -> InputType:
         ) from None
 
 
-def _scorer_facts(scorer: Any, name: str, objective: Any, inputs: Any) -> dict[str, Any]:
+def _scorer_facts(scorer: Any, name: str, requested: Any, inputs: Any) -> dict[str, Any]:
     """Return the direction and inputs of a scorer, with which the arguments must agree."""
     own = MAXIMIZE if scorer._sign > 0 else MINIMIZE
-    direction = own if objective is UNSTATED else objective and Direction.parse(objective)
+    direction = own if requested is UNSTATED else requested and Direction.parse(requested)
     if direction not in (own, None):
-        raise DirectionError(f"{name}: the scorer's sign says {own}, objective= says {direction}")
+        raise DirectionError(f"{name}: the scorer's sign says {own}, direction= says {direction}")
     responses = scorer._response_method
     methods = [responses] if isinstance(responses, str) else list(responses)
     readable = [_RESPONSES[method] for method in methods if method in _RESPONSES]
     if not readable:
         raise RegistrationError(f"{name}: no metric reads what a scorer of {' or '.join(methods)} reads")
     if inputs is UNSTATED:  # probabilities can be had from either of the two that some scorers take
-        return {"objective": direction, "inputs": PROBABILITIES if PROBABILITIES in readable else readable[0]}
-    requested = _input_type(inputs, name)
-    if requested not in readable:
-        raise RegistrationError(f"{name}: the scorer reads {' or '.join(readable)}, inputs= says {requested}")
-    return {"objective": direction, "inputs": requested}
+        return {"direction": direction, "inputs": PROBABILITIES if PROBABILITIES in readable else readable[0]}
+    input_type = _input_type(inputs, name)
+    if input_type not in readable:
+        raise RegistrationError(
+            f"{name}: the scorer reads {' or '.join(readable)}, inputs= says {input_type}"
+        )
+    return {"direction": direction, "inputs": input_type}
 
 
 def _wants_target_first(function: Callable[..., Any]) -> bool:

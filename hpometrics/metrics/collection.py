@@ -114,9 +114,9 @@ class MetricCollection:
         """The reason why all values are nan, if a batch was invalid; on a device this waits for it."""
         return self._validator.verdict()
 
-    def objective_of(self, name: str) -> Direction | None:
+    def direction_of(self, name: str) -> Direction | None:
         """Return the direction of one of its metrics."""
-        return self._metrics[name].objective
+        return self._metrics[name].direction
 
     def update(
         self,
@@ -433,7 +433,7 @@ def metric_of(metric: MetricLike, output: OutputFeature | None) -> Metric:
     if not isinstance(member, Metric):
         raise MetricInputError(
             f"{type(member).__name__} is no hpometrics metric; as_metric({type(member).__name__}(...), "
-            "objective=..., inputs=...) makes one"
+            "direction=..., inputs=...) makes one"
         )
     if member.kept_by_others or member.update_count:
         raise StateError(

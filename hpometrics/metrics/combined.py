@@ -28,7 +28,7 @@ class Term:
 
     name: MetricName
     weight: float
-    objective: Direction
+    direction: Direction
     placed: ScopedMetric | None = None
 
     @property
@@ -64,14 +64,14 @@ class ResolvedCombined:
     Attributes:
         label: its name behind `combined.`.
         terms: the terms of the sum, all different.
-        objective: the direction of the sum.
+        direction: the direction of the sum.
         task: the task of the value; None and `all` are over all tasks.
         formula: the sum in readable form.
     """
 
     label: str
     terms: tuple[Term, ...]
-    objective: Direction
+    direction: Direction
     task: str | None = None
     formula: str = field(init=False)
 
@@ -90,7 +90,7 @@ class ResolvedCombined:
 
     def sign(self, term: Term) -> int:
         """Return 1 for a term with the direction of the sum, and -1 for one with the other direction."""
-        return 1 if term.objective is self.objective else -1
+        return 1 if term.direction is self.direction else -1
 
     def at(self, task: str | None) -> str:
         """Return the name of the value of one task in a record."""
@@ -160,7 +160,7 @@ class Combined:
 
     >>> score = Combined({"intent.accuracy": 2, "cost": {"weight": 0.5, "direction": "minimize"}}).settled(
     ...     {"intent": "category", "reply": "sequence"})
-    >>> score.formula, score.objective.value
+    >>> score.formula, score.direction.value
     ('2 intent.accuracy - 0.5 cost', 'maximize')
     """
 
@@ -217,7 +217,7 @@ class Combined:
         terms = {name: _term(name, weight, direction, types) for name, (weight, direction) in weights.items()}
         _check_apart(terms)
         self._check_of_no_task(terms.values())
-        minimized = all(term.objective is Direction.MINIMIZE for term in terms.values())
+        minimized = all(term.direction is Direction.MINIMIZE for term in terms.values())
         own = Direction.MINIMIZE if minimized else Direction.MAXIMIZE
         direction = own if self.direction is None else Direction.parse(self.direction)
         return ResolvedCombined(self.name, tuple(terms.values()), direction, self.task)
@@ -266,7 +266,7 @@ def _term(text: str, weight: float, direction: Direction | None, types: Types | 
     if name.task == ALL_TASKS:
         name = replace(name, task=None)
     if (known_diagnostic := diagnostic(name)) is not None:
-        direction = _agree_on_direction(name, weight, known_diagnostic.objective, direction)
+        direction = _agree_on_direction(name, weight, known_diagnostic.direction, direction)
         return Term(name, weight, direction)
     try:
         placed = resolve_in_scope(name, types)
@@ -280,22 +280,22 @@ def _term(text: str, weight: float, direction: Direction | None, types: Types | 
         check_split(name)
         return Term(name, weight, direction)
     check_split(placed.name)
-    direction = _agree_on_direction(placed.name, weight, placed.found.objective, direction)
+    direction = _agree_on_direction(placed.name, weight, placed.found.direction, direction)
     return Term(placed.name, weight, direction, placed)
 
 
 def _agree_on_direction(
-    name: MetricName, weight: float, own: Direction | None, direction: Direction | None
+    name: MetricName, weight: float, own: Direction | None, requested: Direction | None
 ) -> Direction:
-    objective = direction if own is None else own
-    if objective is None:
+    direction = requested if own is None else own
+    if direction is None:
         raise DirectionError(
             f"combine: {name} has no direction, so that it has no sign here; state one: "
             f"{_format_direction(name, weight)}"
         )
-    if direction not in (None, objective):
-        raise DirectionError(f"combine: {name} is to {objective.value}, but direction says {direction}")
-    return objective
+    if requested not in (None, direction):
+        raise DirectionError(f"combine: {name} must be {direction.value}d, but direction says {requested}")
+    return direction
 
 
 def _format_direction(name: MetricName, weight: float) -> str:

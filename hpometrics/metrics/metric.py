@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from .._ludwig import LudwigMetricNames
 from ..direction import Direction
 from ..exceptions import MetricInputError, NonFiniteError, StateError
 from ._buffer import BatchBuffer, outside_of_autograd
@@ -34,12 +35,12 @@ class AnyOutput(OutputFeature):
     type: ClassVar[str] = "any"
 
 
-class Metric(StatefulMetric):
+class Metric(LudwigMetricNames, StatefulMetric):
     """Base class of all metrics.
 
-    A subclass states its facts, `objective` (MINIMIZE, MAXIMIZE or None) and `inputs`, as class attributes,
-    by the classmethods `get_objective` and `get_inputs`, or in `register_metric`. It measures in one of two
-    ways:
+    A subclass states its facts, `direction` (MINIMIZE, MAXIMIZE or None) and `inputs`, as class attributes,
+    or in `register_metric`; Ludwig's names (`objective`, `get_objective()`, `get_inputs()`) do as well. It
+    measures in one of two ways:
 
     - over statistics: `statistics()` returns them and `compute()` is a function of them; in a collection
       equal statistics are one object.
@@ -48,7 +49,7 @@ class Metric(StatefulMetric):
     Its parameters are keyword arguments of `__init__`, stored as attributes of the same name.
     """
 
-    objective: ClassVar[Direction | None]
+    direction: ClassVar[Direction | None]
     inputs: ClassVar[InputType]
     extras: ClassVar[tuple[str, ...]] = ()
     """The further keyword arguments of `update` that it reads from `batch.extras`."""
@@ -81,22 +82,9 @@ class Metric(StatefulMetric):
             cls._facts_of = cls
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("objective", "inputs"):
+        if name in ("direction", "inputs"):
             raise unstated(type(self).__qualname__, name)
         return super().__getattr__(name)
-
-    @classmethod
-    def get_objective(cls) -> Direction | None:
-        """Return the direction in which values are better; None if the metric has none."""
-        return cls.objective
-
-    @classmethod
-    def get_inputs(cls) -> InputType:
-        """Return the model output that the metric reads."""
-        return cls.inputs
-
-    get_objective.__func__.reads_attribute = True  # type: ignore[attr-defined]
-    get_inputs.__func__.reads_attribute = True  # type: ignore[attr-defined]
 
     @property
     def name(self) -> str:

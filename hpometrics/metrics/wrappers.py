@@ -12,6 +12,7 @@ import torchmetrics
 from torch import Tensor
 from torchmetrics.utilities.data import dim_zero_cat
 
+from .._ludwig import LudwigObjectNames
 from ..direction import MAXIMIZE, Direction
 from ..exceptions import MetricInputError, StateError
 from ._device import gather_from_ranks, world_size
@@ -20,34 +21,26 @@ from .features import InputType
 from .metric import NOTHING_MEASURED, MeanMetric, Metric
 
 
-class AdaptedMetric(Metric):
+class AdaptedMetric(LudwigObjectNames, Metric):
     """A metric whose facts belong to the object, not to its class."""
 
-    objective: Direction | None  # type: ignore[misc]
+    direction: Direction | None  # type: ignore[misc]
     inputs: InputType  # type: ignore[misc]
 
     def __init__(
-        self, *, objective: Direction | None, inputs: InputType, name: str, component: str | int | None
+        self, *, direction: Direction | None, inputs: InputType, name: str, component: str | int | None
     ) -> None:
         super().__init__()
-        self.objective, self.inputs, self.name, self.component = objective, inputs, name, component
+        self.direction, self.inputs, self.name, self.component = direction, inputs, name, component
 
     @classmethod
     def _write_facts(cls) -> None:
         """Do nothing, as the facts are those of the object."""
 
-    def get_objective(self) -> Direction | None:  # type: ignore[override]
-        """Return the direction in which values are better; None if it has none."""
-        return self.objective
-
-    def get_inputs(self) -> InputType:  # type: ignore[override]
-        """Return the model output that it reads."""
-        return self.inputs
-
     @property
     def higher_is_better(self) -> bool | None:  # type: ignore[override]
-        """The objective in torchmetrics' words."""
-        return None if self.objective is None else self.objective is MAXIMIZE
+        """The direction in torchmetrics' words."""
+        return None if self.direction is None else self.direction is MAXIMIZE
 
     @property
     def source(self) -> Any:

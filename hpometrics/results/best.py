@@ -194,7 +194,7 @@ def front_line(record: TrialRecord, resolved: Resolved) -> str:
     """Return a trial of the front on one line, without its params."""
     scores = zip(resolved.optimized.items(), record.scores(resolved.optimized), strict=True)
     scores_text = "  ".join(
-        f"{name} {number(value)}{ARROWS[objective]}" for (name, objective), value in scores
+        f"{name} {number(value)}{ARROWS[direction]}" for (name, direction), value in scores
     )
     return f"trial {record.number}, epoch {record.epoch}: {scores_text}"
 
@@ -206,7 +206,7 @@ def front_facts(records: Sequence[TrialRecord], resolved: Resolved) -> dict[str,
         NoFiniteValueError: no trial is complete.
     """
     return {
-        "objectives": {name: objective.value for name, objective in resolved.optimized.items()},
+        "objectives": {name: direction.value for name, direction in resolved.optimized.items()},
         "knee": knee_number(records, resolved),
         "front": [
             {
@@ -231,20 +231,20 @@ class MetricPick:
 
     Attributes:
         metric: the metric that picks.
-        objective: its direction.
+        direction: its direction.
         best: its trial and epoch, with all values there; None if it has no finite value.
         optimized: the value of the optimized metric there.
         loss: by how much that value is worse than the optimum.
     """
 
     metric: str
-    objective: Direction
+    direction: Direction
     best: Best | None
     optimized: float = math.nan
     loss: float = math.nan
 
 
-def optimized_by(resolved: Resolved, metric: str, objective: Direction, at: str | None = None) -> Resolved:
+def optimized_by(resolved: Resolved, metric: str, direction: Direction, at: str | None = None) -> Resolved:
     """Return the sweep as if this metric had been optimized, and its best trial picked.
 
     The metric that was optimized becomes a tracked one.
@@ -252,7 +252,7 @@ def optimized_by(resolved: Resolved, metric: str, objective: Direction, at: str 
     directions = {**resolved.optimized, **resolved.track}
     track = {name: other for name, other in directions.items() if name != metric}
     at = at or resolved.at
-    resolved_by = replace(resolved, metric=metric, objective=objective, at=at, track=track, others={})
+    resolved_by = replace(resolved, metric=metric, direction=direction, at=at, track=track, others={})
     return resolved_by.picked_by("best")
 
 
@@ -275,18 +275,18 @@ def picks_by_metric(records: Sequence[TrialRecord], resolved: Resolved, best: Be
         return []
     if best.repeats > 1:
         best = best_by(repick_epochs(records, resolved), resolved.optimized)
-    return [_pick(records, resolved, best, name, objective) for name, objective in _pickers(resolved)]
+    return [_pick(records, resolved, best, name, direction) for name, direction in _pickers(resolved)]
 
 
 def optimized_at(best: Best, resolved: Resolved, optimum: Best) -> tuple[float, float]:
     """Return the optimized metric's value at another metric's pick, and by how much it is worse there."""
     value = number_in(best.values, resolved.metric)
-    return value, resolved.objective.worse_by(value, optimum.value)
+    return value, resolved.direction.worse_by(value, optimum.value)
 
 
 def _repick_epoch(record: TrialRecord, resolved: Resolved) -> TrialRecord:
     record, bounds = replace(record, repeats=()), resolved.bounds
-    picker = Picker(resolved.objective, At(resolved.at), others=list(resolved.others.values()))
+    picker = Picker(resolved.direction, At(resolved.at), others=list(resolved.others.values()))
     for epoch in record.epochs:
         value, *rest = (number_in(epoch.values, name) for name in resolved.optimized)
         picker.add(value, violation_of(bounds, epoch.values), rest)
@@ -301,22 +301,22 @@ def _repick_epoch(record: TrialRecord, resolved: Resolved) -> TrialRecord:
 
 def _pickers(resolved: Resolved) -> Iterator[tuple[str, Direction]]:
     """Return the metrics that may pick: those of validation data that have a direction."""
-    for name, objective in {resolved.metric: resolved.objective, **resolved.track}.items():
-        if objective is not None and MetricName.parse(name).split in (None, VALIDATION):
-            yield name, objective
+    for name, direction in {resolved.metric: resolved.direction, **resolved.track}.items():
+        if direction is not None and MetricName.parse(name).split in (None, VALIDATION):
+            yield name, direction
 
 
 def _pick(
-    records: Sequence[TrialRecord], resolved: Resolved, optimum: Best, name: str, objective: Direction
+    records: Sequence[TrialRecord], resolved: Resolved, optimum: Best, name: str, direction: Direction
 ) -> MetricPick:
     if name == resolved.metric:
-        return MetricPick(name, objective, optimum, optimum.value, 0.0)
-    resolved_by = optimized_by(resolved, name, objective)
+        return MetricPick(name, direction, optimum, optimum.value, 0.0)
+    resolved_by = optimized_by(resolved, name, direction)
     try:
         best = best_by(repick_epochs(records, resolved_by), resolved_by.optimized)
     except NoFiniteValueError:
-        return MetricPick(name, objective, None)
-    return MetricPick(name, objective, best, *optimized_at(best, resolved, optimum))
+        return MetricPick(name, direction, None)
+    return MetricPick(name, direction, best, *optimized_at(best, resolved, optimum))
 
 
 def _format_document(facts: Any, form: str) -> str:
@@ -338,7 +338,7 @@ def _best(records: Sequence[TrialRecord], resolved: Resolved, pick: Pick | str =
     try:
         return best_by(records, resolved.optimized, pick)
     except NoFeasibleTrialError as err:
-        least = least_violating(records, resolved.objective)
+        least = least_violating(records, resolved.direction)
         if least is None:
             raise
         raise NoneFeasible(str(err), least_facts(least, resolved, str(err))) from None
@@ -360,11 +360,11 @@ def _chosen(
 ) -> Chosen:
     request: MetricRequest | None = None
     lacking: Mapping[int, str] = {}
-    resolved_by = optimized_by(resolved, resolved.metric, resolved.objective, at)
+    resolved_by = optimized_by(resolved, resolved.metric, resolved.direction, at)
     if metric is not None:
         answer = rescore(home, resolved, records, metric)
         request, records, lacking = answer.request, answer.records, answer.lacking
-        resolved_by = optimized_by(resolved, request.name, request.objective, at)
+        resolved_by = optimized_by(resolved, request.name, request.direction, at)
     picked = repick_epochs(records, resolved_by)
     best = _best(picked, resolved_by)
     return Chosen(
@@ -410,7 +410,7 @@ def _facts(chosen: Chosen, resolved: Resolved, home: Path) -> dict[str, Any]:
     if optimum is None or resolved.others:
         return facts
     value, loss = (None if x != x else x for x in optimized_at(best, resolved, optimum))
-    optimized = {"metric": resolved.metric, "objective": resolved.objective.value, "at": resolved.at}
+    optimized = {"metric": resolved.metric, "objective": resolved.direction.value, "at": resolved.at}
     pick = {"trial": optimum.trial, "epoch": optimum.epoch, "value": optimum.value}
     return {
         **facts,

@@ -100,7 +100,7 @@ class SweepComparison:
         between = [str(rival.directory) for rival in self.order[:2]]
         return {
             "metric": first.metric,
-            "objective": first.objective.value,
+            "objective": first.direction.value,
             "sweeps": [rival.facts() for rival in self.order],
             "params_differ": {
                 name: [None if rival.best is None else rival.best.params.get(name) for rival in self.order]
@@ -122,11 +122,11 @@ class SweepComparison:
             yield [printable(name), *(_param(rival, name) for rival in self.order)]
 
     def _values(self) -> Iterator[list[str]]:
-        objectives: dict[str, Direction | None] = {}
+        directions: dict[str, Direction | None] = {}
         for rival in self.order:
-            objectives |= values_shown(_picked(rival), rival.resolved)
-        for name, objective in objectives.items():
-            yield [f"{name}{ARROWS[objective]}", *(_value(rival, name) for rival in self.order)]
+            directions |= values_shown(_picked(rival), rival.resolved)
+        for name, direction in directions.items():
+            yield [f"{name}{ARROWS[direction]}", *(_value(rival, name) for rival in self.order)]
             if name == self.order[0].resolved.metric and any(rival.interval for rival in self.order):
                 yield [f"{100 * LEVEL:g}% interval", *map(_interval, self.order)]
 
@@ -168,8 +168,8 @@ def compare_sweeps(directories: Sequence[Path], level: float | None = None) -> S
     results = [_read(directory) for directory in directories]
     for rival in results[1:]:
         _check_same(results[0], rival)
-    objective = results[0].resolved.objective
-    order = sorted(results, key=lambda rival: objective.sort_key(rival.value))
+    direction = results[0].resolved.direction
+    order = sorted(results, key=lambda rival: direction.sort_key(rival.value))
     difference = None if level is None else _draw_difference(order[0], order[1], level)
     return SweepComparison(order, difference)
 
@@ -191,14 +191,14 @@ def _read(directory: Path) -> SweepResult:
 
 def _check_same(first: SweepResult, other: SweepResult) -> None:
     one, another = first.resolved, other.resolved
-    if (one.metric, one.objective, one.formula) != (another.metric, another.objective, another.formula):
+    if (one.metric, one.direction, one.formula) != (another.metric, another.direction, another.formula):
         objectives = f"{first.place} has {_optimized(one)}, {other.place} has {_optimized(another)}"
         raise ConfigError(f"only sweeps for the same metric in the same direction are compared: {objectives}")
 
 
 def _optimized(resolved: Resolved) -> str:
     formula = f" = {resolved.formula}" if resolved.formula else ""
-    return f"{resolved.metric}{formula} to {resolved.objective}"
+    return f"{resolved.metric}{formula} to {resolved.direction}"
 
 
 def _draw_difference(first: SweepResult, second: SweepResult, level: float) -> Significance | None:
@@ -218,11 +218,11 @@ def _source(rival: SweepResult) -> Source:
 
 
 def _gap(first: SweepResult, second: SweepResult) -> str:
-    metric, objective = first.resolved.metric, first.resolved.objective
-    if not objective.better(first.value, second.value):
-        return f"{first.place} and {second.place} are equal in {metric} ({objective})"
-    gap = number(objective.worse_by(second.value, first.value))
-    return f"{first.place} is better: {metric} by {gap} ({objective})"
+    metric, direction = first.resolved.metric, first.resolved.direction
+    if not direction.better(first.value, second.value):
+        return f"{first.place} and {second.place} are equal in {metric} ({direction})"
+    gap = number(direction.worse_by(second.value, first.value))
+    return f"{first.place} is better: {metric} by {gap} ({direction})"
 
 
 def _other_rows(first: SweepResult, second: SweepResult) -> Iterator[str]:

@@ -159,11 +159,11 @@ def _chosen(first: PerUser, second: PerUser, metrics: Sequence[str], trials: tup
 
 def _objective(metric: str, resolved: Resolved) -> Direction | None:
     """Return the direction of a metric; for another split or a task, that of the metric itself."""
-    objectives = {**resolved.track, **resolved.optimized}
+    directions = {**resolved.track, **resolved.optimized}
     name = MetricName.parse(metric)
     for near in (name, replace(name, split=None), replace(name, split=None, task=None)):
-        if str(near) in objectives:
-            return objectives[str(near)]
+        if str(near) in directions:
+            return directions[str(near)]
     return None
 
 
@@ -171,16 +171,16 @@ def _stratum_name(by: str, stratum: int) -> str:
     return f"{by} {_THIRDS[stratum] if by == POPULARITY else stratum}"
 
 
-def _sentence(what: str, one: Comparison, objective: Direction | None, trials: tuple[int, int]) -> str:
+def _sentence(what: str, one: Comparison, direction: Direction | None, trials: tuple[int, int]) -> str:
     """Return which trial is better; a coin toss unless test and interval agree that they differ."""
     sure = one.p_value < _CHANCE and not one.low <= 0 <= one.high
     if not sure:
         return f"{what}: a coin toss; these {one.users} users do not tell the trials apart"
-    if objective is None:
+    if direction is None:
         more = trials[0] if one.difference > 0 else trials[1]
         return f"{what}: trial {more} has the larger values; which way is better is not known"
-    better = trials[0] if objective.better(one.mean_a, one.mean_b) else trials[1]
-    return f"{what}: trial {better} is better ({objective.value}, p {_p(one.p_value)})"
+    better = trials[0] if direction.better(one.mean_a, one.mean_b) else trials[1]
+    return f"{what}: trial {better} is better ({direction.value}, p {_p(one.p_value)})"
 
 
 def _objectives_left_out(
@@ -191,8 +191,8 @@ def _objectives_left_out(
     scores = [record.scores(optimized) for record in records]
     return [
         f"{name}: left out, it has no value of a single user; trial {records[0].number} has {number(one)}, "
-        f"trial {records[1].number} has {number(other)} ({objective.value})"
-        for (name, objective), one, other in zip(optimized.items(), *scores, strict=True)
+        f"trial {records[1].number} has {number(other)} ({direction.value})"
+        for (name, direction), one, other in zip(optimized.items(), *scores, strict=True)
         if name not in names
     ]
 

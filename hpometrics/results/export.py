@@ -55,7 +55,7 @@ class HeldOut:
 
 
 def held_out(
-    values: Mapping[str, Reading], metric: str, objective: Direction, value: float | None
+    values: Mapping[str, Reading], metric: str, direction: Direction, value: float | None
 ) -> HeldOut | None:
     """Return the test value among those of an epoch; None if there is no finite one.
 
@@ -67,15 +67,15 @@ def held_out(
     tested = values.get(name)
     if value is None or tested is None or isinstance(tested, list) or not math.isfinite(tested):
         return None
-    return HeldOut(name, tested, objective.worse_by(tested, value))
+    return HeldOut(name, tested, direction.worse_by(tested, value))
 
 
 def values_shown(records: Iterable[TrialRecord], resolved: Resolved) -> dict[str, Direction | None]:
     """Return the values in tables, each with its direction: optimized, then its test value, then tracked."""
     name = f"{_TEST}{resolved.metric}"
     tested = any(name in record.picked_values for record in records)
-    beside = {name: resolved.objective} if tested else {}
-    return {resolved.metric: resolved.objective, **beside, **resolved.beside}
+    beside = {name: resolved.direction} if tested else {}
+    return {resolved.metric: resolved.direction, **beside, **resolved.beside}
 
 
 def trials_csv(records: Sequence[TrialRecord], resolved: Resolved) -> str:
@@ -124,13 +124,13 @@ def best_facts(
     verdict: Significance | None = None,
 ) -> dict[str, Any]:
     """Return the optimal engine params with their provenance; `engine.params` accepts `params`."""
-    tested = held_out(best.values, best.metric, best.objective, best.value)
+    tested = held_out(best.values, best.metric, best.direction, best.value)
     return {
         FORMAT_KEY: FORMAT,
         "params": resolved.ordered(best.params),
         **_objective_facts(best, resolved),
         "metric": best.metric,
-        "objective": best.objective.value,
+        "objective": best.direction.value,
         "value": best.value,
         "deviation": best.deviation,
         "repeats": [{"seed": r.seed, "value": r.value, "epoch": r.epoch} for r in record.repeats],
@@ -161,7 +161,7 @@ def least_facts(record: TrialRecord, resolved: Resolved, reason: str) -> dict[st
         "epoch": record.epoch,
         "params": resolved.ordered(record.params),
         "metric": resolved.metric,
-        "objective": resolved.objective.value,
+        "objective": resolved.direction.value,
         "value": record.value,
         "values": {name: _number(record.picked_values.get(name)) for name in values},
         "violations": [

@@ -63,13 +63,13 @@ def trial_rows(records: Sequence[TrialRecord], resolved: Resolved) -> list[list[
     """Return the head of a table of trials and a row for each, in the same order."""
     names = {name: None for record in records for name in record.params}
     params = [name for name in resolved.ordered(names) if name not in resolved.fixed]
-    objectives = values_shown(records, resolved)
+    directions = values_shown(records, resolved)
     values = [
-        " ".join([f"{name}{ARROWS[objective]}", *(bound.limit for bound in resolved.bounds_of(name))])
-        for name, objective in objectives.items()
+        " ".join([f"{name}{ARROWS[direction]}", *(bound.limit for bound in resolved.bounds_of(name))])
+        for name, direction in directions.items()
     ]
     head = ["trial", *values, "epochs", *map(printable, params), "state"]
-    return [head, *(_row(record, list(objectives)[1:], params) for record in records)]
+    return [head, *(_row(record, list(directions)[1:], params) for record in records)]
 
 
 def _row(record: TrialRecord, beside: Sequence[str], params: Sequence[str]) -> list[str]:
@@ -116,23 +116,23 @@ def optimal_values(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]
 
     The test value of the optimized metric comes second, with its comparison in words.
     """
-    tested = held_out(best.values, best.metric, best.objective, best.value)
+    tested = held_out(best.values, best.metric, best.direction, best.value)
     value = spread(number(best.value), best.deviation, best.repeats)
-    values = [(best.metric, value, _value_note(best.metric, best.objective, resolved))]
+    values = [(best.metric, value, _value_note(best.metric, best.direction, resolved))]
     if tested is not None:
         values.append((tested.name, number(tested.value), f"({tested.words})"))
     names = {name for name, *_ in values}
-    for name, objective in resolved.beside.items():
+    for name, direction in resolved.beside.items():
         if name not in names:
-            values.append((name, number(best.values.get(name)), _value_note(name, objective, resolved)))
+            values.append((name, number(best.values.get(name)), _value_note(name, direction, resolved)))
     return values
 
 
-def _value_note(name: str, objective: Direction | None, resolved: Resolved) -> str:
+def _value_note(name: str, direction: Direction | None, resolved: Resolved) -> str:
     """Return the direction of a value, the bounds it satisfies, and the formula of a combined one."""
     bounds = "  ".join(f"({bound.limit} ok)" for bound in resolved.bounds_of(name))
     formula = f"= {resolved.formulas[name]}" if name in resolved.formulas else ""
-    return "  ".join(part for part in (f"({objective})" if objective else "", bounds, formula) if part)
+    return "  ".join(part for part in (f"({direction})" if direction else "", bounds, formula) if part)
 
 
 def format_evaluated(records: Iterable[TrialRecord]) -> str:
@@ -276,10 +276,10 @@ def _sorted(records: Sequence[TrialRecord], resolved: Resolved, by: str) -> list
 
 
 def _goodness(record: TrialRecord, name: str, resolved: Resolved) -> float:
-    value, objective = record.picked_values.get(name), resolved.beside[name]
+    value, direction = record.picked_values.get(name), resolved.beside[name]
     if value is None or isinstance(value, list):
         return math.inf
-    return value if objective is None else objective.sort_key(value)
+    return value if direction is None else direction.sort_key(value)
 
 
 def _ascending(records: Sequence[TrialRecord], fact: Callable[[TrialRecord], Any]) -> list[TrialRecord]:
@@ -301,7 +301,7 @@ def _facts(
 ) -> dict[str, Any]:
     """Return a trial as strict JSON, with the values of its picked epoch."""
     values = {name: to_json(value) for name, value in record.picked_values.items()}
-    tested = held_out(record.picked_values, resolved.metric, resolved.objective, record.value)
+    tested = held_out(record.picked_values, resolved.metric, resolved.direction, record.value)
     return {
         **record.to_json(directory),
         "deviation": record.deviation,

@@ -40,7 +40,9 @@ _COMPARED = (
     "budget.trial_time",
     "budget.repeats",
 )
-_FATAL = ("name", "metric", "objective", "others", "formula", "constraints", "at")
+_FATAL = ("name", "metric", "direction", "others", "formula", "constraints", "at")
+_KEYS = {"direction": "objective", "direction_from": "objective_from"}
+"""The keys of `sweep.resolved.yaml` that differ from the names of their fields."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,8 @@ class Resolved:
 
     name: str
     metric: str
-    objective: Direction
-    objective_from: str
+    direction: Direction
+    direction_from: str
     reads: str | None
     at: str
     output: str | Mapping[str, str] | None
@@ -77,11 +79,11 @@ class Resolved:
 
     def to_yaml(self) -> str:
         """Return the text of `sweep.resolved.yaml`."""
-        content = asdict(self)
-        content["objective"] = self.objective.value
+        content = {_KEYS.get(name, name): value for name, value in asdict(self).items()}
+        content["objective"] = self.direction.value
         content["constraints"] = list(self.constraints)
-        content["track"] = {name: objective and objective.value for name, objective in self.track.items()}
-        content["others"] = {name: objective.value for name, objective in self.others.items()}
+        content["track"] = {name: direction and direction.value for name, direction in self.track.items()}
+        content["others"] = {name: direction.value for name, direction in self.others.items()}
         text = dump_yaml({FORMAT_KEY: FORMAT, **content})
         return f"{_HEADER}{_DIGEST}{digest_of(text)}\n{text}"
 
@@ -99,7 +101,7 @@ class Resolved:
     @property
     def optimized(self) -> dict[str, Direction]:
         """The direction of each objective."""
-        return {self.metric: self.objective, **self.others}
+        return {self.metric: self.direction, **self.others}
 
     @property
     def beside(self) -> dict[str, Direction | None]:
@@ -169,12 +171,12 @@ def resolve(plan: Plan) -> Resolved:
     return Resolved(
         name=plan.name,
         metric=best.name,
-        objective=optimized[best.name],
-        objective_from=best.origin,
+        direction=optimized[best.name],
+        direction_from=best.origin,
         reads=best.inputs,
         at=plan.at.value,
         output=to_plain(plan.output),
-        track={measure.name: measure.objective for measure in plan.track},
+        track={measure.name: measure.direction for measure in plan.track},
         trials=plan.trials,
         seeds={"engine": plan.engine_seed, "search": plan.config.search.seed},
         space=plan.space.fingerprint(),
@@ -183,7 +185,7 @@ def resolve(plan: Plan) -> Resolved:
         formulas={m.name: m.formula for m in (*plan.objectives, *plan.track) if m.formula is not None},
         constraints=tuple(str(bound.constraint) for bound in plan.bounds),
         file=str(plan.file.absolute()),
-        others={name: objective for name, objective in optimized.items() if name != best.name},
+        others={name: direction for name, direction in optimized.items() if name != best.name},
     )
 
 
@@ -201,9 +203,9 @@ def _check_folder(file: pathlib.Path) -> None:
 def _optimized(plan: Plan) -> dict[str, Direction]:
     directions = {}
     for measure in plan.objectives:
-        if measure.objective is None:
+        if measure.direction is None:
             raise ConfigError(f"{plan.file}: metrics.optimize: the direction of {measure.name} is not known")
-        directions[measure.name] = measure.objective
+        directions[measure.name] = measure.direction
     return directions
 
 
@@ -255,11 +257,12 @@ def _parse(read: Callable[[], Document], source: str) -> Resolved:
         _check_format(document)
         content.pop(FORMAT_KEY, None)
         _check_kinds(content)
-        objectives = {name: word and Direction.parse(word) for name, word in content["track"].items()}
+        content |= {name: content.pop(key) for name, key in _KEYS.items()}
+        content["direction"] = Direction.parse(content["direction"])
+        content["track"] = {name: word and Direction.parse(word) for name, word in content["track"].items()}
+        content["others"] = {name: Direction.parse(word) for name, word in content.get("others", {}).items()}
         content["constraints"] = tuple(content.get("constraints", ()))
-        others = {name: Direction.parse(word) for name, word in content.pop("others", {}).items()}
-        objective = Direction.parse(content["objective"])
-        return Resolved(**{**content, "objective": objective, "track": objectives, "others": others})
+        return Resolved(**content)
     except (NewerFormatError, RecordError):
         raise  # it names the file itself
     except (ConfigError, KeyError, TypeError, AttributeError, ValueError) as err:

@@ -29,13 +29,13 @@ class MetricRequest:
 
     Args:
         name: the name of its values.
-        objective: its direction.
+        direction: its direction.
         measured: its name without the threshold.
         threshold: a threshold that replaces that of the output; None for the output's own.
     """
 
     name: str
-    objective: Direction
+    direction: Direction
     measured: str
     threshold: float | None = None
 
@@ -100,19 +100,19 @@ def parse_request(resolved: Resolved, metric: str) -> MetricRequest:
         measure = read_measure(str(name), _types(resolved), steers=True)
     except HpometricsError as err:
         raise ConfigError(f"--metric {metric}: {one_line(err)}") from err
-    objective = _direction(metric, directions.get(measure.name) or measure.objective)
+    direction = _direction(metric, directions.get(measure.name) or measure.direction)
     name_with_threshold = MetricName.parse(measure.name)
     if threshold is not None:
         name_with_threshold = replace(
             name_with_threshold, params=(*name_with_threshold.params, (_THRESHOLD, threshold))
         )
-    return MetricRequest(str(name_with_threshold), objective, measure.name, threshold)
+    return MetricRequest(str(name_with_threshold), direction, measure.name, threshold)
 
 
-def _direction(metric: str, objective: Direction | None) -> Direction:
-    if objective is None:
+def _direction(metric: str, direction: Direction | None) -> Direction:
+    if direction is None:
         raise ConfigError(f"{metric} has no direction, so it picks nothing")
-    return objective
+    return direction
 
 
 def _without_threshold(name: MetricName) -> tuple[MetricName, float | None]:

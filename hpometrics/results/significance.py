@@ -178,7 +178,7 @@ def _ranked_sides(records: Sequence[TrialRecord], resolved: Resolved) -> Signifi
     complete = [record for record in records if record.state is TrialState.COMPLETE]
     sides = [
         TrialInterval(record.number, record.epoch, record.value)
-        for record in ranked(complete, resolved.objective)[:2]
+        for record in ranked(complete, resolved.direction)[:2]
         if record.epoch is not None and record.value is not None
     ]
     return Significance(resolved.metric, sides[0], sides[1] if len(sides) > 1 else None)

@@ -139,7 +139,7 @@ def _best(records: Sequence[TrialRecord], resolved: Resolved) -> str:
         return f"{front_line(best, resolved)}{rule}   {params_line(best.params, resolved)}"
     where = f"trial {best.number}, epoch {best.epoch}"
     value = spread(number(best.value), best.deviation, len(best.repeats))
-    value = f"{resolved.metric} {value}   ({resolved.objective})"
+    value = f"{resolved.metric} {value}   ({resolved.direction})"
     return f"{value}   {where}   {params_line(best.params, resolved)}"
 
 

@@ -64,7 +64,7 @@ def plan_facts(plan: Plan, finished: int = 0) -> dict[str, Any]:
 
 def _measure_facts(measure: Measure) -> dict[str, Any]:
     facts = {key: value for key, value in vars(measure).items() if key != "combined"}
-    return {**facts, "objective": measure.objective and measure.objective.value}
+    return {**facts, "objective": measure.direction and measure.direction.value}
 
 
 def _lines(plan: Plan, finished: int) -> Iterator[tuple[str, str]]:
@@ -77,7 +77,7 @@ def _lines(plan: Plan, finished: int) -> Iterator[tuple[str, str]]:
     for name, value in config.engine.params.items():
         yield "  fixed", f"{printable(name)}: {format_exact(value)}"
     for measure in plan.objectives:
-        direction = f"{measure.objective or 'direction'} {_WORDS[measure.origin]}"
+        direction = f"{measure.direction or 'direction'} {_WORDS[measure.origin]}"
         yield "objective", f"{measure.name}   {direction}   reads {_reads(measure)}"
     several = len(plan.objectives) > 1
     by = f" by {best.name}" if several and plan.at is At.BEST else ""
@@ -85,7 +85,7 @@ def _lines(plan: Plan, finished: int) -> Iterator[tuple[str, str]]:
     if several or config.metrics.pick != "best":
         yield "pick", _PICKS.get(config.metrics.pick, f"trial {config.metrics.pick}, if it is on the front")
     if plan.track:
-        yield "track", "  ".join(f"{measure.name}{ARROWS[measure.objective]}" for measure in plan.track)
+        yield "track", "  ".join(f"{measure.name}{ARROWS[measure.direction]}" for measure in plan.track)
     for bound in plan.bounds:
         yield (
             "constraint",

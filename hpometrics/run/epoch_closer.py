@@ -50,7 +50,7 @@ class Progress:
     def __init__(self, spec: RunSpec) -> None:
         self._spec = spec
         directions = list(spec.optimized.values())
-        self._picker = Picker(spec.objective, At(spec.at), others=directions[1:])
+        self._picker = Picker(directions[0], At(spec.at), others=directions[1:])
         self._gains = [Picker(direction, tol=spec.tol) for direction in directions]
         self.history: list[EpochRecord] = []
         self.picks: list[int | None] = []
@@ -78,7 +78,7 @@ class Progress:
         gained = [gains.add(number, exceeds) for gains, number in zip(self._gains, numbers, strict=True)]
         self.impatience = 0 if any(gained) else self.impatience + 1
         if spec.target is not None and math.isfinite(value) and exceeds == 0:
-            if not spec.objective.better(spec.target, value):
+            if not self._picker.direction.better(spec.target, value):
                 self.ended_by = End.TARGET
         if self.ended_by is not End.TARGET:
             self.ended_by = self._limit_reached(seconds)

@@ -77,7 +77,7 @@ class Extremes:
         self, plan: ExamplePlan, worst: list[Example], best: list[Example], undefined: list[Example]
     ) -> None:
         def key(example: Example) -> float:
-            return plan.objective.sort_key(example.value)
+            return plan.direction.sort_key(example.value)
 
         self.worst = heapq.nlargest(plan.worst, [*self.worst, *worst], key=key)  # stable, as is nsmallest
         self.best = heapq.nsmallest(plan.best, [*self.best, *best], key=key)

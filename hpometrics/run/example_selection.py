@@ -173,7 +173,7 @@ class ExamplePlan:
     Args:
         worst, best: how many of each.
         metric: by whose values they are ranked.
-        objective: its direction.
+        direction: its direction.
         names: the measured metrics that have a value per example, all of which are written.
         untried: those among them that no drawn batch fits; the first batch of a run shows whether they have.
     """
@@ -181,7 +181,7 @@ class ExamplePlan:
     worst: int
     best: int
     metric: str
-    objective: Direction
+    direction: Direction
     names: tuple[str, ...]
     untried: frozenset[str] = frozenset()
 
@@ -194,14 +194,14 @@ class _Settings:
 
 
 def resolve_examples(
-    request: Any, optimized: str, objective: Direction, collection: MetricCollection | None
+    request: Any, optimized: str, direction: Direction, collection: MetricCollection | None
 ) -> ExamplePlan | None:
     """Resolve the setting `track_examples`; None if no examples are tracked.
 
     Args:
         request: false, true, how many at either end, or a mapping of `worst`, `best` and `metric`.
         optimized: the name of the metric that is optimized; it ranks the examples unless `metric` does.
-        objective: its direction.
+        direction: its direction.
         collection: what is measured on the validation split; None if nothing is.
 
     Raises:
@@ -228,14 +228,14 @@ def resolve_examples(
     verdicts = {name: has_row_values(collection[name]) for name in collection.names}
     if verdicts[name] is False:
         raise RunError(_refusal(name, collection, verdicts))
-    direction = objective if name == optimized else collection.objective_of(name)
-    if direction is None:
+    ranks_by = direction if name == optimized else collection.direction_of(name)
+    if ranks_by is None:
         raise RunError(
             f"track_examples cannot rank examples by {name}, which has no direction; name a metric that has"
         )
     names = tuple(name for name, verdict in verdicts.items() if verdict is not False)
     untried = frozenset(name for name, verdict in verdicts.items() if verdict is None)
-    return ExamplePlan(settings.worst, settings.best, name, direction, names, untried)
+    return ExamplePlan(settings.worst, settings.best, name, ranks_by, names, untried)
 
 
 def has_row_values(metric: Metric) -> bool | None:
@@ -297,7 +297,7 @@ def _measured_name(metric: str, collection: MetricCollection | None) -> str:
 
 
 def _refusal(name: str, collection: MetricCollection, verdicts: Mapping[str, bool | None]) -> str:
-    measured = [collection[other] for other in verdicts if verdicts[other] and collection.objective_of(other)]
+    measured = [collection[other] for other in verdicts if verdicts[other] and collection.direction_of(other)]
     others = [*measured, *islice(_others(collection), _NAMED)]
     names = list(dict.fromkeys(metric.name for metric in sorted(others, key=_only_decides)))
     head = f"track_examples ranks examples by {name}, which has no value per example: it is no mean over them"

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from .._ludwig import ReadableObjective
 from ..direction import MINIMIZE, Direction
 from ..exceptions import ConstraintError, DirectionError, MetricNameError, RunError, UnknownMetricError
 from ..metrics.combined import Combined, ResolvedCombined
@@ -31,18 +32,18 @@ Features = Mapping[str | None, OutputFeature | None]
 
 
 @dataclass(frozen=True)
-class Reported:
+class Reported(ReadableObjective):
     """A value that the engine reports itself, by `run.log(name=...)`, and its direction.
 
     The direction is None if the value is only tracked or bounded.
     """
 
     name: str
-    objective: Direction | None
+    direction: Direction | None
 
     def __post_init__(self) -> None:
-        if self.objective is not None:
-            object.__setattr__(self, "objective", Direction.parse(self.objective))
+        if self.direction is not None:
+            object.__setattr__(self, "direction", Direction.parse(self.direction))
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class MetricSpec:
 
     Args:
         name: what the record calls it.
-        objective: its direction, None where it has none.
+        direction: its direction, None where it has none.
         measured: what is measured, a name without split and output, an import path or a metric; None of a
             value that the engine reports itself or that is combined of others.
         split: on whose updates.
@@ -61,7 +62,7 @@ class MetricSpec:
     """
 
     name: str
-    objective: Direction | None
+    direction: Direction | None
     measured: str | MetricName | Metric | None = None
     split: str = VALIDATION
     feature: str | None = None
@@ -114,14 +115,14 @@ def resolve_metric(metric: Any, features: Features, direction: Direction | str |
         metric, direction = _read_mapping(metric, direction)
     requested = None if direction is None else Direction.parse(direction)
     if isinstance(metric, Reported):
-        requested = _direction(metric.name, metric.objective, requested)
+        requested = _direction(metric.name, metric.direction, requested)
     spec = _resolve(metric, features, requested)
     if problem := steering_problem(spec.name, spec.split, _has_many_values(spec)):
         raise RunError(problem)
     entry = diagnostic(spec.name) if spec.measured is None else None
     if entry is not None:
-        return replace(spec, objective=direction_of(spec.name, entry, requested))
-    return replace(spec, objective=_direction(spec.name, spec.objective, requested))
+        return replace(spec, direction=direction_of(spec.name, entry, requested))
+    return replace(spec, direction=_direction(spec.name, spec.direction, requested))
 
 
 def resolve_tracked(metrics: Iterable[Any], features: Features) -> Iterator[MetricSpec]:
@@ -180,14 +181,14 @@ def _resolve_mapping(mapping: Mapping[str, Any], features: Features) -> MetricSp
     return (
         spec
         if requested is None
-        else replace(spec, objective=_direction(spec.name, spec.objective, requested))
+        else replace(spec, direction=_direction(spec.name, spec.direction, requested))
     )
 
 
 def _resolve(metric: Any, features: Features, direction: Direction | None) -> MetricSpec:
     types = types_of(features)
     if isinstance(metric, Reported):
-        return MetricSpec(metric.name, metric.objective)
+        return MetricSpec(metric.name, metric.direction)
     if isinstance(metric, Combined):
         return _of_combined(metric, types)
     if isinstance(metric, str) and parse_import_path(metric):
@@ -199,7 +200,7 @@ def _resolve(metric: Any, features: Features, direction: Direction | None) -> Me
 
 def _of_name(name: MetricName, types: Types, direction: Direction | None) -> MetricSpec:
     if (entry := diagnostic(name)) is not None:
-        return MetricSpec(str(name), entry.objective)
+        return MetricSpec(str(name), entry.direction)
     if name.feature == COMBINED:
         return _of_combined(Combined.of_all_outputs(name, types), types)
     try:
@@ -212,27 +213,27 @@ def _of_name(name: MetricName, types: Types, direction: Direction | None) -> Met
             f"Reported({str(name)!r}, 'minimize') where less is better, Reported({str(name)!r}, 'maximize') "
             "where more is"
         ) from None
-    at, objective = placed.name, placed.found.objective
-    return MetricSpec(str(at), objective, placed.measured, at.split or VALIDATION, at.feature, at.task)
+    at, own = placed.name, placed.found.direction
+    return MetricSpec(str(at), own, placed.measured, at.split or VALIDATION, at.feature, at.task)
 
 
 def _of_combined(combined: Combined, types: Types) -> MetricSpec:
     resolved = combined.settled(types)
-    return MetricSpec(resolved.name, resolved.objective, task=resolved.task, combined=resolved)
+    return MetricSpec(resolved.name, resolved.direction, task=resolved.task, combined=resolved)
 
 
 def _of_path(path: str, features: Features) -> MetricSpec:
     entry, feature = import_metric(path), _only(features, path)
-    return MetricSpec(str(replace(entry.name, feature=feature)), entry.objective, path, feature=feature)
+    return MetricSpec(str(replace(entry.name, feature=feature)), entry.direction, path, feature=feature)
 
 
 def _of_object(metric: Any, features: Features) -> MetricSpec:
     instance = metric() if isinstance(metric, type) else metric
     if not isinstance(instance, Metric):
-        raise RunError(f"a metric is a name, a Metric or Reported(name, objective), got {metric!r}")
+        raise RunError(f"a metric is a name, a Metric or Reported(name, direction), got {metric!r}")
     feature = _only(features, instance.name)
     name = instance.name if feature is None else f"{feature}.{instance.name}"
-    return MetricSpec(name, instance.objective, instance.alone(), feature=feature)
+    return MetricSpec(name, instance.direction, instance.alone(), feature=feature)
 
 
 def _only(features: Features, metric: str) -> str | None:

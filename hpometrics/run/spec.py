@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar, overload
 
+from .._ludwig import ReadableObjective
 from ..direction import Direction
 from ..exceptions import RunError
 from ..metrics.combined import ResolvedCombined
@@ -105,15 +106,15 @@ class ResolvedMetrics:
     @cached_property
     def optimized(self) -> Mapping[str, Direction]:
         """The direction of each metric that is optimized, by name."""
-        return {spec.name: spec.objective for spec in self.objectives if spec.objective is not None}
+        return {spec.name: spec.direction for spec in self.objectives if spec.direction is not None}
 
 
 @dataclass(frozen=True)
-class RunSpec:
+class RunSpec(ReadableObjective):
     """The settings that all runs of a search share.
 
     Args:
-        metric: what is optimized: a name, a metric object or class, `Reported(name, objective)`, or
+        metric: what is optimized: a name, a metric object or class, `Reported(name, direction)`, or
             `{"metric": name, "direction": ..., **params}`, or a combination (`Combined`, `combined.loss`,
             `{"combine": {name: weight, ...}}`). A name that is not registered is reported by the engine if
             its `direction` is given. A list of these searches for their Pareto front.
@@ -123,7 +124,8 @@ class RunSpec:
         track: further metrics to measure; `test:accuracy` measures on the updates of that split.
         defaults: measure the default group of each output as well, as far as the updates can be read by it
             and their memory does not grow with the epoch, and count examples (`exs`).
-        direction: repeats the direction of the registry, or supplies a missing one; never overrules it.
+        direction: repeats the direction of the registry, or supplies a missing one; never overrules it. The
+            spec then has that of its metric; of several metrics it has None, and `optimized` has theirs.
         constraints: bounds such as `"ece <= 0.05"` on values that are measured, or that the engine reports.
             A run whose picked epoch breaks one, or has no such value, is infeasible and never the best; the
             best epoch is one that keeps them, if any does.
@@ -193,10 +195,11 @@ class RunSpec:
         self._check_numbers()
         if self.statistics not in KEEPING:
             raise RunError(f"statistics is one of {', '.join(KEEPING)}, got {self.statistics!r}")
-        first = self.objectives[0]
+        first, directions = self.objectives[0], list(self.optimized.values())
+        self._set(direction=directions[0] if len(directions) == 1 else None)
         measured = self.collections.get(VALIDATION, {}).get(first.feature)
         collection = None if measured is None else measured.prototype
-        self._set(track_examples=resolve_examples(self.track_examples, first.key, self.objective, collection))
+        self._set(track_examples=resolve_examples(self.track_examples, first.key, directions[0], collection))
 
     def warns_of_unkept(self) -> bool:
         """Check whether to warn that a checkpoint is not kept: it is wanted, and this is the first."""
@@ -215,11 +218,6 @@ class RunSpec:
     def name(self) -> str:
         """The name of the metric that is optimized; of several the first."""
         return self.objectives[0].name
-
-    @cached_property
-    def objective(self) -> Direction:
-        """Its direction."""
-        return next(iter(self.optimized.values()))
 
     @cached_property
     def optimized(self) -> Mapping[str, Direction]:
@@ -277,14 +275,14 @@ class RunSpec:
         """The direction of each requested or default value that has one, by name."""
         outputs = {key: output for key, output in self.features.items() if output is not None}
         directions = {
-            str(replace(name, feature=key)): find_metric(name, output.type).objective
+            str(replace(name, feature=key)): find_metric(name, output.type).direction
             for key, output in outputs.items()
             for name in (defaults_of(output) if self.defaults else ())
         }
         resolved = self.resolved
         specs = (*resolved.bounds.values(), *resolved.objectives, *resolved.tracked)
-        directions |= {one.name: one.objective for one in specs}
-        return {name: objective for name, objective in directions.items() if objective is not None}
+        directions |= {one.name: one.direction for one in specs}
+        return {name: direction for name, direction in directions.items() if direction is not None}
 
     @property
     def steering(self) -> tuple[str, ...]:
@@ -383,8 +381,8 @@ def _unique_combinations(every: Iterable[MetricSpec]) -> tuple[ResolvedCombined,
             combinations[requested.name] = requested
         if earlier != combined:
             raise RunError(
-                f"{combined.name} is {earlier.formula} ({earlier.objective.value}) and also "
-                f"{combined.formula} ({combined.objective.value}); give one of them a name= of its own"
+                f"{combined.name} is {earlier.formula} ({earlier.direction.value}) and also "
+                f"{combined.formula} ({combined.direction.value}); give one of them a name= of its own"
             )
     return tuple(combinations.values())
 

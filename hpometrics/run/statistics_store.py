@@ -199,7 +199,7 @@ def _part(one: Measured, states: Mapping[str, State], left_out: Mapping[str, str
 class _StoredRows(Metric):
     """Holds every row; its value is how many there are."""
 
-    objective: ClassVar[Direction | None] = None
+    direction: ClassVar[Direction | None] = None
 
     @property
     def _class_name(self) -> str:

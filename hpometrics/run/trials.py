@@ -206,7 +206,7 @@ def make_trials(
         **{name: fact for name, fact in facts.items() if fact is not None},
     }
     if "metric" not in settings:
-        raise RunError("what is optimized? metric= takes a name, a Metric or Reported(name, objective)")
+        raise RunError("what is optimized? metric= takes a name, a Metric or Reported(name, direction)")
     home = None if directory is None else Path(directory).absolute()
     for logger in loggers:
         check_logger(logger, home)

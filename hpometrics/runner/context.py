@@ -111,7 +111,7 @@ class SweepContext:
         target = self.plan.config.budget.target
         if target is None or record.value is None or record.state is not TrialState.COMPLETE:
             return False
-        return not self.resolved.objective.better(target, record.value)
+        return not self.resolved.direction.better(target, record.value)
 
     def arrange_grid(self) -> None:
         """Keep the grid points of existing trials, so that each point is visited once."""
@@ -184,17 +184,17 @@ def spec_facts(plan: Plan, engine: SweepEngine) -> dict[str, Any]:
 
 def _reported_values(plan: Plan) -> tuple[Reported, ...]:
     """Return the values that a program reports as numbers, so that a constraint on one measures nothing."""
-    return tuple(Reported(one.name, one.objective) for one in plan.track if one.objective is not None)
+    return tuple(Reported(one.name, one.direction) for one in plan.track if one.direction is not None)
 
 
 def _optimized_metric(measure: Measure) -> Any:
     metric = _metric_of(measure)
-    return {"metric": metric, "direction": measure.objective} if isinstance(metric, str) else metric
+    return {"metric": metric, "direction": measure.direction} if isinstance(metric, str) else metric
 
 
 def _metric_of(measure: Measure) -> str | Combined | Reported:
-    if measure.reported and measure.objective is not None:
-        return Reported(measure.name, measure.objective)
+    if measure.reported and measure.direction is not None:
+        return Reported(measure.name, measure.direction)
     return measure.combined or measure.name
 
 

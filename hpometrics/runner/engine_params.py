@@ -18,7 +18,7 @@ from ..direction import Direction
 from ..engines.engine import Engine
 from ..engines.evaluation import Evaluation
 from ..engines.evaluator import MetricEvaluator
-from ..engines.metrics import TupleMetric, objective_of
+from ..engines.metrics import TupleMetric, direction_of
 from ..engines.records import Origins
 from ..engines.registered_metrics import RegisteredMetric, registered
 from ..engines.tunable import TunableEvaluation
@@ -116,7 +116,7 @@ class StagedEngine:
         return tuple(
             Measure(
                 str(name),
-                objective_of(metric),
+                direction_of(metric),
                 "registry" if isinstance(metric, RegisteredMetric) else "engine",
                 reported=True,
             )
@@ -258,12 +258,12 @@ def _make_metric(request: MetricRequest, output: Any, folders: Folders) -> Any:
     metric = target() if isinstance(target, type) and issubclass(target, TupleMetric) else target
     if isinstance(metric, TupleMetric):
         expected = None if direction is None else Direction.parse(direction)
-        if problem := direction_problem(name, objective_of(metric), expected, "direction"):
+        if problem := direction_problem(name, direction_of(metric), expected, "direction"):
             raise ConfigError(problem)
         return metric
     if output is None or direction is None:
         return metric
-    return registered(metric, output=output, objective=direction)
+    return registered(metric, output=output, direction=direction)
 
 
 def _bounded(plan: Plan) -> list[str]:

@@ -62,7 +62,7 @@ def _fill_line(line: str, measure: Measure, backend: str) -> str:
     key, _, rest = line.partition(": ")
     if key not in values:
         return line
-    comment = rest[rest.index("#") :].replace("maximize", f"{measure.objective}") if "#" in rest else ""
+    comment = rest[rest.index("#") :].replace("maximize", f"{measure.direction}") if "#" in rest else ""
     return f"{f'{key}: {values[key]}':<{_WIDTH}} {comment}".rstrip()
 
 

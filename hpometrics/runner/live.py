@@ -147,7 +147,7 @@ class Progress:
     def _pick(self, records: Sequence[TrialRecord]) -> TrialRecord | None:
         """Return the trial that wins; of equal values that with the lower number, whenever it ended."""
         try:
-            return pick_trial(records, self._resolved.objective)
+            return pick_trial(records, self._resolved.direction)
         except NoFiniteValueError:
             return None
 

@@ -49,7 +49,7 @@ def sample(plan: Plan, count: int) -> Sample:
 def _draw(plan: Plan, count: int) -> Iterator[dict[str, Any]]:
     with without_notices():
         sampler = make_sampler(plan.sampler_spec, plan.config.search.seed)
-        optimized = {measure.name: measure.objective or MINIMIZE for measure in plan.objectives}
+        optimized = {measure.name: measure.direction or MINIMIZE for measure in plan.objectives}
         study = open_study(open_storage("memory"), plan.name, optimized, sampler)
         reserve(study, count, plan.points)
         while trial := claim(study):

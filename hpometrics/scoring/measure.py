@@ -54,7 +54,7 @@ class Measured:
     labels: tuple[str, ...]
     unused: tuple[str, ...]
     left_out: tuple[str, ...]
-    objectives: dict[str, Direction | None]
+    directions: dict[str, Direction | None]
     values: dict[str, dict[str, float]]
     reasons: dict[str, dict[str, str]]
 
@@ -106,7 +106,7 @@ def measure_file(
         feature = replace(feature, num_classes=len(predictions.labels))
         predictions = replace(predictions, output=feature)
     collections, read = _update_collections(predictions, MetricCollection(names, predictions.output))
-    objectives, values, reasons = _compute(collections, predictions.labels)
+    directions, values, reasons = _compute(collections, predictions.labels)
     used = {column for role in all_roles.values() for column in role.values()}
     used |= {*others.values(), task or "", "output"}
     return Measured(
@@ -117,7 +117,7 @@ def measure_file(
         labels=predictions.labels,
         unused=(*unread, *(column for column in table.columns if column not in used)),
         left_out=tuple(left_out),
-        objectives=objectives,
+        directions=directions,
         values=values,
         reasons=reasons,
     )
@@ -244,17 +244,17 @@ def _compute(
     collections: Mapping[str, MetricCollection], labels: tuple[str, ...]
 ) -> tuple[dict[str, Direction | None], dict[str, dict[str, float]], dict[str, dict[str, str]]]:
     """Return the directions by name, and by task and name the values and the reasons why some are nan."""
-    objectives: dict[str, Direction | None] = {}
+    directions: dict[str, Direction | None] = {}
     values: dict[str, dict[str, float]] = {task: {} for task in collections}
     reasons: dict[str, dict[str, str]] = {task: {} for task in collections}
     for task, collection in collections.items():
         for name, value in collection.compute().items():
             for part, number in _parts(value, labels):
-                objectives[f"{name}{part}"] = collection.objective_of(name)
+                directions[f"{name}{part}"] = collection.direction_of(name)
                 values[task][f"{name}{part}"] = number
                 if math.isnan(number) and name in collection.reasons:
                     reasons[task][f"{name}{part}"] = collection.reasons[name]
-    return objectives, values, reasons
+    return directions, values, reasons
 
 
 def _parts(value: Tensor, labels: tuple[str, ...]) -> Iterator[tuple[str, float]]:
@@ -296,7 +296,7 @@ def _table(measured: Measured) -> str:
     values, rows, arrows = (
         measured.values,
         measured.rows,
-        {k: ARROWS[v] for k, v in measured.objectives.items()},
+        {k: ARROWS[v] for k, v in measured.directions.items()},
     )
     if len(values) > 1 and len({tuple(of_task) for of_task in values.values()}) == 1:
         head = ["task", "rows", *(f"{name}{arrows[name]}" for name in values[ALL])]
@@ -340,7 +340,7 @@ def _json(measured: Measured) -> str:
         "labels": measured.labels,
         "unused": measured.unused,
         "left_out": measured.left_out,
-        "objectives": {name: measured.objectives[name] for name in measured.values[ALL]},
+        "objectives": {name: measured.directions[name] for name in measured.values[ALL]},
         "values": finite,
         "undefined": {task: reasons for task, reasons in undefined.items() if reasons},
     }
@@ -354,6 +354,6 @@ def _csv(measured: Measured) -> str:
     for task, values in measured.values.items():
         for name, number in values.items():
             value = "" if math.isnan(number) else repr(number)
-            objective, reason = measured.objectives[name] or "", measured.reasons[task].get(name, "")
-            writer.writerow((cell(task), measured.rows[task], cell(name), objective, value, reason))
+            direction, reason = measured.directions[name] or "", measured.reasons[task].get(name, "")
+            writer.writerow((cell(task), measured.rows[task], cell(name), direction, value, reason))
     return text.getvalue().rstrip("\n")

@@ -25,7 +25,7 @@ def standard_error(record: TrialRecord) -> float:
 
 
 def simplest_within_error(
-    best: TrialRecord, records: Sequence[TrialRecord], objective: Direction
+    best: TrialRecord, records: Sequence[TrialRecord], direction: Direction
 ) -> TrialRecord:
     """Return the simplest complete trial whose value is within one standard error of the best one's.
 
@@ -36,7 +36,7 @@ def simplest_within_error(
     Args:
         best: the complete trial with the best value.
         records: all of them.
-        objective: the metric's.
+        direction: the metric's.
 
     Raises:
         NoFiniteValueError: the best trial has fewer than two repeats.
@@ -44,16 +44,16 @@ def simplest_within_error(
     Source: Breiman, Friedman, Olshen, Stone 1984, Classification and Regression Trees, section 3.4.3.
     """
     error = standard_error(best)
-    within = [record for record in records if _reaches(record, best, error, objective)]
+    within = [record for record in records if _reaches(record, best, error, direction)]
     return min(
         within,
-        key=lambda record: (_training_epochs(record), objective.sort_key(_value(record)), record.number),
+        key=lambda record: (_training_epochs(record), direction.sort_key(_value(record)), record.number),
     )
 
 
-def _reaches(record: TrialRecord, best: TrialRecord, error: float, objective: Direction) -> bool:
+def _reaches(record: TrialRecord, best: TrialRecord, error: float, direction: Direction) -> bool:
     complete = record.state is TrialState.COMPLETE and math.isfinite(_value(record))
-    return complete and not objective.better(_value(best), _value(record), tol=error)
+    return complete and not direction.better(_value(best), _value(record), tol=error)
 
 
 def _value(record: TrialRecord) -> float:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from .._ludwig import ReadableObjective
 from ..direction import MINIMIZE, Direction
 from ..exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
 from ..records.trial_record import Reading, TrialRecord, TrialState, number_in
@@ -22,13 +23,13 @@ _MOST = 10
 
 
 @dataclass(frozen=True)
-class Best:
+class Best(ReadableObjective):
     """The best trial: its params, its values and where its state is stored.
 
     `value` and `values` are those of `epoch`, counted from 0, or None if the trial does not have it;
     `checkpoint` is the state at its end, if kept.
     Of a trial with several repeats they are means, `deviation` is that of the value, and epoch and checkpoint
-    are those of the first. Of several objectives `metric`, `objective` and `value` are those of the first;
+    are those of the first. Of several objectives `metric`, `direction` and `value` are those of the first;
     `optimized` has the direction of each, `scores` the values in the same order.
     """
 
@@ -38,7 +39,7 @@ class Best:
     checkpoint: Path | None
     trial: int
     metric: str
-    objective: Direction
+    direction: Direction
     values: Mapping[str, Reading]
     deviation: float | None = None
     repeats: int = 1
@@ -48,7 +49,7 @@ class Best:
     def of(cls, record: TrialRecord, optimized: Mapping[str, Direction]) -> Self:
         """Create the result for a selected trial, with the objectives by name."""
         value, epoch = record.value, record.epoch
-        metric, objective = next(iter(optimized.items()))
+        metric, direction = next(iter(optimized.items()))
         return cls(
             params=record.params,
             value=math.nan if value is None else value,
@@ -56,7 +57,7 @@ class Best:
             checkpoint=record.checkpoint,
             trial=record.number,
             metric=metric,
-            objective=objective,
+            direction=direction,
             values=record.picked_values or ({} if value is None else {metric: value}),
             deviation=record.deviation,
             repeats=max(1, len(record.repeats)),
@@ -77,7 +78,7 @@ class Picker:
     values; an epoch that lacks a finite value of any of them counts as nan.
 
     Args:
-        objective: of the metric.
+        direction: of the metric.
         at: whose value counts.
         tol: the largest change that is not an improvement.
         others: the further objectives, in their order.
@@ -88,9 +89,9 @@ class Picker:
     """
 
     def __init__(
-        self, objective: Direction, at: At = At.BEST, tol: float = 0.0, others: Sequence[Direction] = ()
+        self, direction: Direction, at: At = At.BEST, tol: float = 0.0, others: Sequence[Direction] = ()
     ) -> None:
-        self.objective, self.at, self.tol, self._others = objective, at, tol, others
+        self.direction, self.at, self.tol, self._others = direction, at, tol, others
         self._rest: Sequence[float] = ()
         self.index: int | None = None
         self.value = math.nan
@@ -116,49 +117,49 @@ class Picker:
     def _wins(self, value: float, violation: float, rest: Sequence[float]) -> bool:
         if self.index is None or violation == self.violation:
             ties = bool(rest) and value == self.value
-            return self._wins_tie(rest) if ties else self.objective.better(value, self.value, self.tol)
+            return self._wins_tie(rest) if ties else self.direction.better(value, self.value, self.tol)
         closer = math.isinf(self.violation) or MINIMIZE.better(violation, self.violation)
         return closer and math.isfinite(value)
 
     def _wins_tie(self, rest: Sequence[float]) -> bool:
         """Compare values of equal rank by the first further objective in which they differ."""
-        for objective, value, other in zip(self._others, rest, self._rest, strict=True):
+        for direction, value, other in zip(self._others, rest, self._rest, strict=True):
             if value != other:
-                return objective.better(value, other)
+                return direction.better(value, other)
         return False
 
 
-def pick_epoch(values: Iterable[float], objective: Direction, at: At = At.BEST, tol: float = 0.0) -> int:
+def pick_epoch(values: Iterable[float], direction: Direction, at: At = At.BEST, tol: float = 0.0) -> int:
     """Return the index of the epoch whose value counts; of equal ones (within `tol`) the earliest.
 
     Raises:
         NoFiniteValueError: the picked value is not finite, or there is none.
     """
-    picker = Picker(objective, at, tol)
+    picker = Picker(direction, at, tol)
     for value in values:
         picker.add(value)
     if picker.index is None or not math.isfinite(picker.value):
         what = "the last" if at is At.LAST else "none"
         verb = "is not" if at is At.LAST else "is"
         raise NoFiniteValueError(
-            f"{what} of {picker.count} epochs {verb} a finite number to {objective.value}"
+            f"{what} of {picker.count} epochs {verb} a finite number to {direction.value}"
         )
     return picker.index
 
 
-def ranked(records: Iterable[TrialRecord], objective: Direction) -> list[TrialRecord]:
+def ranked(records: Iterable[TrialRecord], direction: Direction) -> list[TrialRecord]:
     """Sort trials best first: the complete ones by value, the infeasible by violation, the rest by number."""
 
     def key(record: TrialRecord) -> tuple[int, float, float, int]:
         floor = _FLOORS.get(record.state, len(_FLOORS)) if record.value is not None else len(_FLOORS)
         value = record.value if record.value is not None and floor < len(_FLOORS) else math.nan
         exceeds = _violation(record) if record.state is TrialState.INFEASIBLE else 0.0
-        return floor, exceeds, objective.sort_key(value), record.number
+        return floor, exceeds, direction.sort_key(value), record.number
 
     return sorted(records, key=key)
 
 
-def pick_trial(records: Sequence[TrialRecord], objective: Direction) -> TrialRecord:
+def pick_trial(records: Sequence[TrialRecord], direction: Direction) -> TrialRecord:
     """Return the complete trial with the best value; of equal ones the earliest.
 
     Raises:
@@ -168,27 +169,27 @@ def pick_trial(records: Sequence[TrialRecord], objective: Direction) -> TrialRec
     """
     complete = sorted((r for r in records if r.state is TrialState.COMPLETE), key=lambda r: r.number)
     if not complete:
-        _check_feasible(records, objective)
+        _check_feasible(records, direction)
         states = Counter(record.state.value for record in records)
         counts = ", ".join(f"{count} {state}" for state, count in states.items()) or "there were none"
         raise NoFiniteValueError(
             f"no trial is complete, so there is no best: {counts}{_last_reason(records)}"
         )
-    return complete[objective.best_index(math.nan if r.value is None else r.value for r in complete)]
+    return complete[direction.best_index(math.nan if r.value is None else r.value for r in complete)]
 
 
 def _violation(record: TrialRecord) -> float:
     return violation(record.constraints.values())
 
 
-def least_violating(records: Iterable[TrialRecord], objective: Direction) -> TrialRecord | None:
+def least_violating(records: Iterable[TrialRecord], direction: Direction) -> TrialRecord | None:
     """Return the infeasible trial that breaks its constraints least; None where there is none."""
     infeasible = [record for record in records if record.state is TrialState.INFEASIBLE]
-    return ranked(infeasible, objective)[0] if infeasible else None
+    return ranked(infeasible, direction)[0] if infeasible else None
 
 
-def _check_feasible(records: Sequence[TrialRecord], objective: Direction) -> None:
-    least = least_violating(records, objective)
+def _check_feasible(records: Sequence[TrialRecord], direction: Direction) -> None:
+    least = least_violating(records, direction)
     if least is not None:
         infeasible = [record for record in records if record.state is TrialState.INFEASIBLE]
         raise NoFeasibleTrialError(
@@ -239,13 +240,13 @@ def picked_trial(
     """Return the trial that a way to pick finds; see `best_by`."""
     if len(optimized) > 1:
         return _of_front(pareto_front(records, optimized), optimized, pick)
-    objective = next(iter(optimized.values()))
+    direction = next(iter(optimized.values()))
     if pick not in ("best", "one_se"):
         raise ConfigError(
             f"pick is best or one_se, got {pick!r}; knee and the number of a trial are for several objectives"
         )
-    best = pick_trial(records, objective)
-    return best if pick == "best" else simplest_within_error(best, records, objective)
+    best = pick_trial(records, direction)
+    return best if pick == "best" else simplest_within_error(best, records, direction)
 
 
 def pareto_front(records: Sequence[TrialRecord], optimized: Mapping[str, Direction]) -> list[TrialRecord]:

@@ -56,7 +56,7 @@ BARE_LAWS = tuple(law for law in LAWS if law not in _OUR_WAYS)
 _FLOAT32 = 1e-5
 """The tolerance of values that were summed in float32, so that rounding alone breaks no law."""
 _REFUSALS = (ValueError, TypeError, RuntimeError, IndexError, AssertionError)
-_OBJECTIVES = {True: Direction.MAXIMIZE, False: Direction.MINIMIZE}
+_DIRECTIONS = {True: Direction.MAXIMIZE, False: Direction.MINIMIZE}
 
 
 class Bare:
@@ -174,8 +174,8 @@ def _subjects_of(row: Row, entry: MetricEntry) -> list[BareSubject]:
     except (MetricInputError, *_REFUSALS, KeyError):
         return []
     higher_is_better: bool | None = getattr(metric._inner, "higher_is_better", None)
-    objective = None if higher_is_better is None else _OBJECTIVES[higher_is_better]
-    return [replace(subject, entry=replace(entry, objective=objective))]
+    direction = None if higher_is_better is None else _DIRECTIONS[higher_is_better]
+    return [replace(subject, entry=replace(entry, direction=direction))]
 
 
 def _setting(value: Any) -> Any:
@@ -186,7 +186,7 @@ def _setting(value: Any) -> Any:
 
 def check_stated_direction(subject: Subject) -> None:
     """The class has a direction, and it holds."""
-    if subject.entry.objective is None:
+    if subject.entry.direction is None:
         raise LawBroken(f"{subject} does not say which way is better")
     check_direction(subject)
 

@@ -59,7 +59,7 @@ def test_another_metric_for_the_weights_than_for_the_score(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "metric", "objective"),
+    ("name", "metric", "direction"),
     [
         ("val/acc", "accuracy", MAXIMIZE),
         ("valid_loss", "loss", MINIMIZE),
@@ -72,9 +72,9 @@ def test_another_metric_for_the_weights_than_for_the_score(tmp_path):
         ("IoU", "iou", MAXIMIZE),
     ],
 )
-def test_directions_of_foreign_names(name, metric, objective):
+def test_directions_of_foreign_names(name, metric, direction):
     """By the registry, whatever split or average the name begins or ends with."""
-    assert known_direction(name) == (metric, objective)
+    assert known_direction(name) == (metric, direction)
 
 
 @pytest.mark.parametrize(

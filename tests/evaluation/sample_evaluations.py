@@ -44,7 +44,7 @@ class Classification(Engine):
 class Accuracy(AverageMetric):
     """The documents' first example."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def calculate(self, query, predicted, actual):
         return predicted == actual
@@ -56,7 +56,7 @@ class Precision(OptionAverageMetric):
 
     label: float
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def calculate(self, query, predicted, actual):
         return actual == self.label if predicted == self.label else None
@@ -68,7 +68,7 @@ class Recall(OptionAverageMetric):
 
     label: float
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def calculate(self, query, predicted, actual):
         return predicted == self.label if actual == self.label else None
@@ -81,7 +81,7 @@ class PrecisionAtK(OptionAverageMetric):
     k: int
     threshold: float = 4.0
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     title = "Precision@K"
 
     def calculate(self, query, predicted, actual):
@@ -94,7 +94,7 @@ class PrecisionAtK(OptionAverageMetric):
 class RMSE(AverageMetric):
     """A root of a mean: what no mean of values per tuple gives."""
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def calculate(self, query, predicted, actual):
         return (predicted - actual) ** 2

@@ -27,7 +27,7 @@ class Drawn(Guess):
 class Guessed(AverageMetric):
     """The guess itself."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def calculate(self, query, predicted, actual):
         return predicted
@@ -183,7 +183,7 @@ def test_options_of_a_sweep_are_refused(replay, tmp_path):
 class Whole(SumMetric):
     """A whole number."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def calculate(self, query, predicted, actual):
         return 1

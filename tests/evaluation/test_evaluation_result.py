@@ -19,7 +19,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 class Guessed(AverageMetric):
     """The guess itself."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     title = "Guess <b> & more"
 
     def calculate(self, query, predicted, actual):
@@ -29,7 +29,7 @@ class Guessed(AverageMetric):
 class Actual(AverageMetric):
     """The mean of the answers, which differs by fold."""
 
-    objective = None
+    direction = None
 
     def calculate(self, query, predicted, actual):
         return actual

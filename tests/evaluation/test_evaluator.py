@@ -85,7 +85,7 @@ def silent(line):
 class Guessed(OptionAverageMetric):
     """The guess itself, to be as large as can be; None is a don't-care."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def calculate(self, query, predicted, actual):
         return predicted
@@ -151,7 +151,7 @@ def test_metrics_of_the_registry_by_name():
 def test_minimizing_picks_the_best_not_the_worst():
     """Of guesses for 1, 2, 3 and 10 the mean, 4, is nearest; scores are not negated."""
     result = evaluated(RMSE(), guesses(0.0, 9.0, 4.0, 2.0))
-    assert (result.best_index, result.best_score, result.objective) == (2, math.sqrt(12.5), MINIMIZE)
+    assert (result.best_index, result.best_score, result.direction) == (2, math.sqrt(12.5), MINIMIZE)
 
 
 def test_the_earliest_of_equal_scores_wins():
@@ -160,11 +160,11 @@ def test_the_earliest_of_equal_scores_wins():
     assert evaluated(ZeroMetric(), guesses(0.2, 0.3)).best_index == 0
 
 
-@pytest.mark.parametrize("objective", [MAXIMIZE, MINIMIZE])
+@pytest.mark.parametrize("direction", [MAXIMIZE, MINIMIZE])
 @pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf, None])
-def test_what_is_not_finite_never_wins(objective, odd):
+def test_what_is_not_finite_never_wins(direction, odd):
     """Neither nan nor infinity nor a score of don't-cares alone, wherever it stands."""
-    metric = type("Either", (Guessed,), {"objective": objective})()
+    metric = type("Either", (Guessed,), {"direction": direction})()
     for params in (guesses(odd, 5.0), guesses(5.0, odd)):
         result = evaluated(metric, params)
         assert result.best_score == 5.0
@@ -200,7 +200,7 @@ def test_another_metric_that_fails_costs_nobody_a_score():
     assert result.best_score == 4.0
 
     class Broken(AverageMetric):
-        objective = None
+        direction = None
 
         def calculate(self, query, predicted, actual):
             raise LookupError("no such key")
@@ -291,19 +291,34 @@ class Undirected(AverageMetric):
 
 
 class Aimless(Undirected):
-    objective = None
+    direction = None
 
 
 def test_a_direction_is_stated():
     """There is no default; a metric without one may stand beside, if it says so."""
-    with pytest.raises(DirectionError, match=r"Undirected does not say .* objective = MAXIMIZE or"):
+    with pytest.raises(DirectionError, match=r"Undirected does not say .* direction = MAXIMIZE or"):
         MetricEvaluator(Undirected())
     with pytest.raises(DirectionError, match="Undirected does not say"):
         MetricEvaluator(Guessed(), [Undirected])
-    with pytest.raises(DirectionError, match="Aimless states objective = None"):
+    with pytest.raises(DirectionError, match="Aimless states direction = None"):
         MetricEvaluator(Aimless())
     assert MetricEvaluator(Guessed(), [Aimless]).panel.others == (Aimless(),)
-    assert MetricEvaluator(type("Words", (Undirected,), {"objective": "min"})).panel.objective is MINIMIZE
+    assert MetricEvaluator(type("Words", (Undirected,), {"direction": "min"})).panel.direction is MINIMIZE
+
+
+@pytest.mark.parametrize("word", ["direction", "objective"])
+def test_a_direction_may_be_stated_as_an_objective(word):
+    """By the class or by the object, whose word is the last; two words of one class must agree."""
+    cls = type("Stated", (Aimless,), {word: "min"})
+    assert MetricEvaluator(cls()).panel.direction is MINIMIZE
+    metric = type("Child", (cls,), {"direction": MAXIMIZE, "objective": "max"})()
+    assert MetricEvaluator(metric).panel.direction is MAXIMIZE
+    setattr(metric, word, MINIMIZE)
+    assert MetricEvaluator(metric).panel.direction is MINIMIZE
+    torn = type("Torn", (cls,), {"direction": MAXIMIZE, "objective": None})
+    with pytest.raises(DirectionError, match="Torn: direction says maximize, but objective says None"):
+        MetricEvaluator(torn())
+    assert Guessed().objective is Guessed().direction
 
 
 def test_names_are_told_apart():

@@ -10,7 +10,7 @@ from sklearn.metrics import f1_score, log_loss, roc_auc_score
 from hpometrics import MAXIMIZE, MINIMIZE, Binary, Category, MetricCollection, Ranking, as_metric
 from hpometrics.engines.registered_metrics import TupleReader
 from hpometrics.evaluation import MetricEvaluator, registered
-from hpometrics.exceptions import HpometricsError
+from hpometrics.exceptions import DirectionError, HpometricsError
 from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.features import parse_feature
 
@@ -136,16 +136,19 @@ def test_empty_and_odd_folds():
 def test_directions_and_names_are_the_registrys():
     """An alias is printed by its canonical name; a metric of the user's own comes along."""
     assert registered("f1_macro", output=Category(3)).header == "f1(average=macro)"
-    assert registered("log_loss", output=Category(3)).objective is MINIMIZE
-    share = as_metric(agreement, objective=MAXIMIZE, inputs="predictions")
+    assert registered("log_loss", output=Category(3)).direction is MINIMIZE
+    share = as_metric(agreement, direction=MAXIMIZE, inputs="predictions")
     assert registered(share, output=Category(2)).score([(0, [("q", 1, 1), ("q", 0, 1)])]) == 0.5
 
 
 def test_a_direction_may_be_supplied_and_not_overruled():
     """Confidence has none of its own; accuracy has."""
+    assert registered("confidence", output=Category(2), direction="minimize").direction is MINIMIZE
+    with pytest.raises(HpometricsError, match="accuracy must be maximized, but direction= says minimize"):
+        registered("accuracy", output=Category(2), direction="minimize")
     assert registered("confidence", output=Category(2), objective="minimize").objective is MINIMIZE
-    with pytest.raises(HpometricsError, match="accuracy is to maximize, but direction= says minimize"):
-        registered("accuracy", output=Category(2), objective="minimize")
+    with pytest.raises(DirectionError, match="confidence: direction says min, but objective says max"):
+        registered("confidence", output=Category(2), direction="min", objective="max")
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_a_mean_is_exact():
 
 def test_zero_is_a_placeholder():
     """It is 0 of anything, and can be optimized: everything ties."""
-    assert (ZeroMetric().score([]), ZeroMetric().objective) == (0.0, MAXIMIZE)
+    assert (ZeroMetric().score([]), ZeroMetric().direction) == (0.0, MAXIMIZE)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_root_is_taken_of_the_pooled_mean():
 class Words(MapReduceMetric):
     """How many different words were predicted; a set that grows in place."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def map(self, query, predicted, actual):
         return None if predicted is None else {predicted}

@@ -36,7 +36,7 @@ def silent(line):
 class Distance(AverageMetric):
     """How far the guess is from the answer; of texts there is none."""
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def calculate(self, query, predicted, actual):
         return abs(predicted - actual)
@@ -45,7 +45,7 @@ class Distance(AverageMetric):
 class Large(OptionAverageMetric):
     """The share of large answers among those that the guess reaches."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def calculate(self, query, predicted, actual):
         return actual > 2 if predicted >= actual else None
@@ -104,7 +104,7 @@ def test_evaluator_list_and_optuna_find_the_same(cache):
                 "Accuracy(folds=mean)": other.mean,
                 "Accuracy(folds=deviation)": other.deviation,
             }
-        assert (best.metric, best.objective, best.value) == ("Precision(label=1.0)", MAXIMIZE, 23 / 26)
+        assert (best.metric, best.direction, best.value) == ("Precision(label=1.0)", MAXIMIZE, 23 / 26)
         assert BASE.with_values(best.params) == result.best_engine_params
 
 
@@ -115,7 +115,7 @@ def test_a_minimised_metric_says_so():
     )
     assert objective.direction is MINIMIZE
     assert objective.create_study().direction is optuna.study.StudyDirection.MINIMIZE
-    with pytest.raises(DirectionError, match="Distance is to minimize, but direction= says maximize"):
+    with pytest.raises(DirectionError, match="Distance must be minimized, but direction= says maximize"):
         objective.create_study(direction="maximize")
 
 

@@ -30,7 +30,7 @@ def make_evaluation(reads: Path) -> Evaluation:
             return [model for _ in queries]
 
     class Distance(AverageMetric):
-        objective = "minimize"
+        direction = "minimize"
 
         def calculate(self, query, predicted, actual):
             return abs(predicted - actual)

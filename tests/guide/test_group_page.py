@@ -30,7 +30,7 @@ def test_a_group_shows_its_members_for_each_feature(group):
         for name, line in zip(members, lines, strict=False):
             entry = find_metric(name, kind).entries[0]
             assert line.split()[0] == str(name) and line.endswith(entry.summary)
-            assert f" {entry.objective.value if entry.objective else '-'} " in line
+            assert f" {entry.direction.value if entry.direction else '-'} " in line
 
 
 def test_a_group_of_one_feature():

@@ -12,8 +12,8 @@ FILTERS = [
     Filter(),
     Filter(feature="binary"),
     Filter(inputs="logits"),
-    Filter(objective="minimize"),
-    Filter(objective="none"),
+    Filter(direction="minimize"),
+    Filter(direction="none"),
     Filter(family="calibration"),
     Filter("binary", "probabilities", "minimize", "calibration"),
 ]
@@ -25,11 +25,11 @@ def test_every_filter_that_is_given_holds(asked):
     chosen = asked.entries()
     assert chosen
     for entry in all_entries():
-        objective = entry.objective.value if entry.objective else "none"
+        direction = entry.direction.value if entry.direction else "none"
         like = (
             asked.feature in (None, entry.feature_type)
             and asked.inputs in (None, entry.inputs)
-            and asked.objective in (None, objective)
+            and asked.direction in (None, direction)
             and (asked.family is None or asked.family in entry.families)
         )
         assert like == (entry in chosen)
@@ -39,7 +39,7 @@ def test_the_last_line_counts():
     """Names, metrics, and how many of them can be optimized."""
     chosen = Filter(feature="category").entries()
     last = metrics_table(Filter(feature="category")).splitlines()[-1]
-    directed = sum(entry.objective is not None for entry in chosen)
+    directed = sum(entry.direction is not None for entry in chosen)
     assert last.startswith(f"{len({e.name for e in chosen})} names, {len(chosen)} metrics (a name of one")
     assert f"{directed} can be optimized, {len(chosen) - directed} tracked only" in last
 

@@ -39,7 +39,7 @@ def told(monkeypatch):
         Source: Somebody 1999.
         """
 
-        objective = "minimize"
+        direction = "minimize"
         inputs = PREDICTIONS
         requires = "audio"
         one_of = ("average", "class")
@@ -177,7 +177,7 @@ def test_every_example_can_be_used(entries):
     def check(entry):
         sweep, code = usage(entry)
         section = yaml.safe_load(sweep)["metrics"]
-        name = section["optimize"] if entry.objective else section["track"][0]
+        name = section["optimize"] if entry.direction else section["track"][0]
         assert entry in find_metric(name, entry.feature_type).entries
         assert ast.parse(code)
 

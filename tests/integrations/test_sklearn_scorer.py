@@ -126,7 +126,7 @@ def test_a_scorer_refuses_what_it_cannot_maximise():
 class Within(MeanMetric):
     """Share of predictions off by at most 50."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     inputs = PREDICTIONS
 
     def get_current_value(self, preds, target):
@@ -177,6 +177,6 @@ def test_an_estimator_that_learns_by_epochs_reports_each():
         run.update(**estimator_outputs(model, x, y, run.spec.output))
         assert as_scorer("accuracy", Category(3))(model, x, y) == pytest.approx(model.score(x, y)), epoch
     assert run.history[-1].values["accuracy"] == pytest.approx(model.score(x, y))
-    assert run.spec.objective is MINIMIZE and len(run.history) == 4
+    assert run.spec.direction is MINIMIZE and len(run.history) == 4
     margins = LinearSVC().fit(x, y)
     assert set(estimator_outputs(margins, x, y, "category")) == {"predictions", "target"}

@@ -14,7 +14,7 @@ from hpometrics.metrics.statistics.statistic import Statistic
 class Gap(MeanMetric):
     """Mean distance, a value per row."""
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PREDICTIONS
 
     def get_current_value(self, preds, target):
@@ -24,7 +24,7 @@ class Gap(MeanMetric):
 class ScaledGap(MeanMetric):
     """Mean distance times a parameter."""
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PREDICTIONS
 
     def __init__(self, *, scale: float = 1.0, **kwargs):
@@ -38,7 +38,7 @@ class ScaledGap(MeanMetric):
 class WeightedGap(MeanMetric):
     """Mean distance with weights that the caller passes."""
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PREDICTIONS
 
     def get_current_value(self, preds, target, weights=None):
@@ -48,7 +48,7 @@ class WeightedGap(MeanMetric):
 class OwnGap(Metric):
     """Mean distance by an update of its own, as in torchmetrics; it refuses a target of 13."""
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PREDICTIONS
 
     def __init__(self, **kwargs):
@@ -71,7 +71,7 @@ class OwnGap(Metric):
 class ReducedGap(Metric):
     """The largest, smallest and mean distance, by the reductions that torchmetrics has beside sum and cat."""
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PREDICTIONS
 
     def __init__(self, **kwargs):
@@ -102,7 +102,7 @@ class GapSums(Statistic):
 class SharedGap(Metric):
     """Mean distance over a statistic."""
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PREDICTIONS
 
     def statistics(self):
@@ -123,7 +123,7 @@ class SharedTotal(SharedGap):
 class Reversed(MeanMetric):
     """The opposite direction of Gap."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     inputs = PREDICTIONS
 
     def get_current_value(self, preds, target):

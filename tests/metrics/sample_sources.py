@@ -54,26 +54,26 @@ def chances(rows: int = 50, seed: int = 0) -> tuple[Tensor, Tensor]:
 
 
 KINDS = {
-    "torchmetrics": lambda: as_metric(MeanSquaredError(), objective=MINIMIZE, inputs=PREDICTIONS),
+    "torchmetrics": lambda: as_metric(MeanSquaredError(), direction=MINIMIZE, inputs=PREDICTIONS),
     "torchmetrics with stacked states": lambda: as_metric(
-        PearsonCorrCoef(), objective=MAXIMIZE, inputs=PREDICTIONS
+        PearsonCorrCoef(), direction=MAXIMIZE, inputs=PREDICTIONS
     ),
     "torchmetrics with rows": lambda: as_metric(
-        torchmetrics.SpearmanCorrCoef(), objective=MAXIMIZE, inputs=PREDICTIONS
+        torchmetrics.SpearmanCorrCoef(), direction=MAXIMIZE, inputs=PREDICTIONS
     ),
     "nested torchmetrics": lambda: as_metric(
         torchmetrics.MeanSquaredError() + torchmetrics.MeanAbsoluteError(),
-        objective=MINIMIZE, inputs=PREDICTIONS, name="both",
+        direction=MINIMIZE, inputs=PREDICTIONS, name="both",
     ),
     "torchmetrics in a wrapper": lambda: as_metric(
-        torchmetrics.MinMaxMetric(MeanSquaredError()), objective=MINIMIZE, inputs=PREDICTIONS, component="raw"
+        torchmetrics.MinMaxMetric(MeanSquaredError()), direction=MINIMIZE, inputs=PREDICTIONS, component="raw"
     ),
     "torchmetrics with rows in a wrapper": lambda: as_metric(
         LambdaInputTransformer(torchmetrics.SpearmanCorrCoef(), torch.neg, torch.neg),
-        objective=MAXIMIZE, inputs=PREDICTIONS,
+        direction=MAXIMIZE, inputs=PREDICTIONS,
     ),
-    "pooled": lambda: as_metric(worst_error, objective=MINIMIZE, inputs=PREDICTIONS),
-    "per row": lambda: as_metric(row_errors, objective=MINIMIZE, inputs=PREDICTIONS, per_row=True),
+    "pooled": lambda: as_metric(worst_error, direction=MINIMIZE, inputs=PREDICTIONS),
+    "per row": lambda: as_metric(row_errors, direction=MINIMIZE, inputs=PREDICTIONS, per_row=True),
     "scorer": lambda: as_metric(make_scorer(mean_squared_error, greater_is_better=False)),
 }  # fmt: skip
 

@@ -182,7 +182,7 @@ def test_the_output_is_known_from_the_metrics():
 def test_directions_are_told_by_name():
     """What a search needs to know of each metric."""
     panel = MetricCollection(["accuracy", "log_loss"], Binary())
-    assert (panel.objective_of("accuracy"), panel.objective_of("log_loss")) == (MAXIMIZE, MINIMIZE)
+    assert (panel.direction_of("accuracy"), panel.direction_of("log_loss")) == (MAXIMIZE, MINIMIZE)
 
 
 def test_undefined_values_have_reasons():

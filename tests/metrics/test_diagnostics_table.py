@@ -33,7 +33,7 @@ def test_other_names_are_none(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "stated", "objective"),
+    ("name", "stated", "direction"),
     [
         ("exps", None, MAXIMIZE),
         ("ctrunc", None, MINIMIZE),
@@ -41,12 +41,12 @@ def test_other_names_are_none(name):
         ("lr", "max", MAXIMIZE),
     ],
 )
-def test_a_search_may_optimize_one(name, stated, objective):
+def test_a_search_may_optimize_one(name, stated, direction):
     """By the table's direction or by one that is stated, from Python and from a file alike."""
     spec = RunSpec({"metric": name, "direction": stated}, output=Binary())
     (measure,) = read_measures(Metric(name=name, direction=stated), {None: "binary"}, steers=True)
-    assert (spec.name, spec.objective, spec.reported) == (name, objective, True)
-    assert (measure.name, measure.objective, measure.reported) == (name, objective, True)
+    assert (spec.name, spec.direction, spec.reported) == (name, direction, True)
+    assert (measure.name, measure.direction, measure.reported) == (name, direction, True)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_search_may_optimize_one(name, stated, objective):
             None,
             r"gpu_mem has no direction of its own; say \{metric: gpu_mem, direction: minimize\}",
         ),
-        ("exps", "minimize", "exps is to maximize, but direction says minimize"),
+        ("exps", "minimize", "exps must be maximized, but direction says minimize"),
     ],
 )
 def test_a_direction_that_is_missing_or_wrong(name, stated, told):

@@ -4,15 +4,15 @@ from typing import Literal
 
 import pytest
 
-from hpometrics.direction import MAXIMIZE, MINIMIZE
+from hpometrics.direction import MAXIMIZE, MINIMIZE, UNSTATED
 from hpometrics.exceptions import RegistrationError
 from hpometrics.metrics.features import LOGITS, PREDICTIONS, PROBABILITIES
 from hpometrics.metrics.metric import LudwigMetric, MeanMetric, Metric
-from hpometrics.metrics.registry.facts import UNSTATED, facts_of
+from hpometrics.metrics.registry.facts import facts_of
 
 
 class ByAttributes(MeanMetric):
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     inputs = PREDICTIONS
 
 
@@ -26,8 +26,13 @@ class ByClassmethods(LudwigMetric):
         return PREDICTIONS
 
 
+class ByLudwigsAttribute(MeanMetric):
+    objective = MAXIMIZE
+    inputs = PREDICTIONS
+
+
 class ByWords(MeanMetric):
-    objective = "max"
+    direction = "max"
     inputs = "predictions"
 
 
@@ -36,6 +41,21 @@ class Silent(MeanMetric):
 
 
 class Torn(MeanMetric):
+    direction = MINIMIZE
+    inputs = PREDICTIONS
+
+    @classmethod
+    def get_objective(cls):
+        return MAXIMIZE
+
+
+class TornInLudwigsWords(MeanMetric):
+    direction = MAXIMIZE
+    objective = MINIMIZE
+    inputs = PREDICTIONS
+
+
+class TornByBoth(MeanMetric):
     objective = MINIMIZE
     inputs = PREDICTIONS
 
@@ -44,31 +64,43 @@ class Torn(MeanMetric):
         return MAXIMIZE
 
 
-@pytest.mark.parametrize("cls", [ByAttributes, ByClassmethods, ByWords, type("Silent2", (MeanMetric,), {})])
-def test_facts_may_be_stated_in_any_of_three_ways(cls):
-    """Attributes, classmethods or arguments: afterwards all say the same, and torchmetrics' word too."""
-    stated = hasattr(cls, "objective") or cls is ByClassmethods
-    given = (UNSTATED, UNSTATED) if stated else (MAXIMIZE, PREDICTIONS)
+@pytest.mark.parametrize("cls", [ByAttributes, ByLudwigsAttribute, ByClassmethods, ByWords, None])
+def test_facts_may_be_stated_in_any_of_four_ways(cls):
+    """Attributes, Ludwig's, classmethods or arguments: afterwards all say the same, and torchmetrics' too."""
+    given = (MAXIMIZE, PREDICTIONS) if cls is None else (UNSTATED, UNSTATED)
+    cls = cls or type("Unsaid", (MeanMetric,), {})
     facts = facts_of(cls, "m", *given)
-    assert (facts.objective, facts.inputs) == (MAXIMIZE, PREDICTIONS)
-    assert (cls.objective, cls.inputs) == (cls.get_objective(), cls.get_inputs()) == (MAXIMIZE, PREDICTIONS)
+    assert (facts.direction, facts.inputs) == (MAXIMIZE, PREDICTIONS)
+    assert (cls.direction, cls.inputs) == (cls.get_objective(), cls.get_inputs()) == (MAXIMIZE, PREDICTIONS)
+    assert cls.objective is cls().objective is cls().get_objective() is MAXIMIZE
     assert cls.higher_is_better is True
 
 
 @pytest.mark.parametrize(
     ("cls", "arguments", "message"),
     [
-        (Silent, (UNSTATED, PREDICTIONS), r"m \(Silent\) states no objective; .* there is no default"),
+        (Silent, (UNSTATED, PREDICTIONS), r"m \(Silent\) states no direction; .* there is no default"),
         (Silent, (MAXIMIZE, UNSTATED), r"m \(Silent\) states no inputs; say inputs = PREDICTIONS, PROB"),
-        (Torn, (UNSTATED, UNSTATED), "attribute objective says minimize but get_objective.* says maximize"),
+        (Torn, (UNSTATED, UNSTATED), "attribute direction says minimize but get_objective.* says maximize"),
+        (
+            TornInLudwigsWords,
+            (UNSTATED, UNSTATED),
+            "attribute direction says maximize but the attribute objective says minimize",
+        ),
+        (TornByBoth, (UNSTATED, UNSTATED), "attribute objective says minimize but get_objective.* maximize"),
+        (
+            type("Ludwigs", (MeanMetric,), {"objective": MAXIMIZE, "inputs": PREDICTIONS}),
+            (MINIMIZE, UNSTATED),
+            "register_metric says minimize but the attribute objective says maximize",
+        ),
         (ByAttributes, (MINIMIZE, UNSTATED), "register_metric says minimize but the attribute .* maximize"),
         (
             ByAttributes,
             (None, UNSTATED),
-            "register_metric says None but the attribute objective says maximize",
+            "register_metric says None but the attribute direction says maximize",
         ),
         (ByAttributes, (UNSTATED, LOGITS), "register_metric says logits but the attribute .* predictions"),
-        (Silent, ("upwards", PREDICTIONS), "an objective is 'minimize' or 'maximize', got 'upwards'"),
+        (Silent, ("upwards", PREDICTIONS), "a direction is 'minimize' or 'maximize', got 'upwards'"),
         (Silent, (MAXIMIZE, "scores"), "'scores' is not a valid InputType"),
     ],
 )
@@ -87,18 +119,34 @@ def test_a_canonical_name_is_lower_case(name):
 
 def test_a_subclass_may_turn_its_parent_around():
     """The class that speaks last is heard, by every accessor, whichever way parent and child speak."""
-    child = type("Child", (ByClassmethods,), {"objective": MINIMIZE, "inputs": PROBABILITIES})
+    child = type("Child", (ByClassmethods,), {"direction": MINIMIZE, "inputs": PROBABILITIES})
     facts_of(child, "m")
-    assert (child.objective, child.get_objective()) == (MINIMIZE, MINIMIZE)
+    assert (child.direction, child.get_objective()) == (MINIMIZE, MINIMIZE)
     assert (child.inputs, child.get_inputs()) == (PROBABILITIES, PROBABILITIES)
     assert child.higher_is_better is False
     assert ByClassmethods.get_objective() is MAXIMIZE
 
 
+@pytest.mark.parametrize("parent", [ByAttributes, ByLudwigsAttribute, ByClassmethods, TornInLudwigsWords])
+@pytest.mark.parametrize(
+    "own",
+    [{"direction": MINIMIZE}, {"objective": "min"}, {"get_objective": classmethod(lambda cls: MINIMIZE)}],
+    ids=["direction", "objective", "get_objective"],
+)
+def test_in_ludwigs_words_a_subclass_may_turn_its_parent_around(parent, own):
+    """Nothing that the parent says by another name is read of the child, registered or not."""
+    for write in (lambda cls: facts_of(cls, "m"), lambda cls: cls()):
+        child = type("Child", (parent,), {**own, "inputs": PREDICTIONS})
+        write(child)
+        assert child.direction is child.objective is child.get_objective() is MINIMIZE
+        assert child().direction is child().objective is child().get_objective() is MINIMIZE
+        assert child.higher_is_better is False
+
+
 def test_no_direction_is_a_statement():
-    """`objective = None` is measured, never optimized: neither higher nor lower is better."""
-    cls = type("Rows", (Metric,), {"objective": None, "inputs": PREDICTIONS})
-    assert facts_of(cls, "m").objective is None
+    """`direction = None` is measured, never optimized: neither higher nor lower is better."""
+    cls = type("Rows", (Metric,), {"direction": None, "inputs": PREDICTIONS})
+    assert facts_of(cls, "m").direction is None
     assert cls.higher_is_better is None
 
 
@@ -172,6 +220,6 @@ def test_what_a_class_declares_and_reads_is_known():
 
 def test_extras_of_a_metric_over_statistics_are_declared():
     """`extras` names what it reads from a batch."""
-    cls = type("Own", (Metric,), {"objective": None, "inputs": PREDICTIONS, "extras": ("indexes",)})
+    cls = type("Own", (Metric,), {"direction": None, "inputs": PREDICTIONS, "extras": ("indexes",)})
     facts = facts_of(cls, "m")
     assert facts.extras == facts.needs == ("indexes",)

@@ -184,7 +184,7 @@ def test_what_is_gathered_is_a_copy():
 class Asked(MeanMetric):
     """Notes how many rows it is asked for at a time."""
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PREDICTIONS
 
     def __init__(self):
@@ -215,7 +215,7 @@ def test_a_mean_says_whether_its_rows_may_be_regrouped(cls, sizes):
 class Measured(MeanMetric):
     """Gives what it is told to, or refuses."""
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PREDICTIONS
     how = staticmethod(lambda preds, target: (preds - target).abs())
 

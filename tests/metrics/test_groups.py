@@ -29,13 +29,13 @@ def expanded(*names, output="number") -> list[str]:
 def test_a_default_is_made_of_metrics_that_exist(feature):
     """Each can be built for the feature and has a direction."""
     for name in members_of("default", feature):
-        assert find_metric(name, feature).objective is not None
+        assert find_metric(name, feature).direction is not None
 
 
 def ready(entry: MetricEntry) -> bool:
     """Whether it has a direction, needs nothing, and measured an ordinary batch when the index was made."""
     needy = needs_of(entry) or entry.one_of or entry.requires or any(p.required for p in entry.params)
-    return entry.objective is not None and not needy and not observed_of(entry).refuses
+    return entry.direction is not None and not needy and not observed_of(entry).refuses
 
 
 @pytest.mark.parametrize("feature", FEATURES)
@@ -48,7 +48,7 @@ def test_all_is_what_can_be_built_as_it_is(feature):
         return
     members = members_of("all", feature)
     assert {name.metric for name in members} == names
-    assert all(get_metric(name, feature).objective is not None for name in members)
+    assert all(get_metric(name, feature).direction is not None for name in members)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ WITHOUT_TORCH = """
 import sys
 from hpometrics.metrics.registry.register import all_entries, find_metric, metric_names
 from hpometrics.metrics.registry.groups import expand
-assert find_metric("f1_macro", "category").objective == "maximize"
+assert find_metric("f1_macro", "category").direction == "maximize"
 assert len(all_entries()) > 40 and "roc_auc" in metric_names("binary")
 assert "mae" in map(str, expand(["all"], "number"))
 print(sorted({"torch", "torchmetrics", "ray", "optuna", "numpy"} & set(sys.modules)))
@@ -52,9 +52,9 @@ def test_every_direction_has_its_evidence(entries):
         seen = observed_of(entry)
         assert not seen.reason.startswith(FAILED), seen.reason
         assert bool(seen.values) != bool(seen.reason)
-        if seen.values and entry.objective is not None and None not in seen.values:
+        if seen.values and entry.direction is not None and None not in seen.values:
             perfect, _, noisy = seen.values
-            assert entry.objective.better(perfect, noisy) or perfect == noisy
+            assert entry.direction.better(perfect, noisy) or perfect == noisy
 
     assert failures(filter(is_built_in, entries), check) == []
 

@@ -193,7 +193,7 @@ def test_a_formula_of_ones_own_is_measured_with_each_batch(measured):
     """It may read more than lists, or refuse them: `of_lists` holds for the class that gives the formula."""
 
     class Refuses(RankingNDCG):
-        objective = MAXIMIZE
+        direction = MAXIMIZE
 
         def values(self, cut):
             if len(cut.lists) == 10:

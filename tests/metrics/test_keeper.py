@@ -16,7 +16,7 @@ class Scaled(MeanMetric):
     """Has an attribute of every kind that a module keeps apart, and a property."""
 
     name = "scaled"
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def __init__(self):
         super().__init__()
@@ -136,7 +136,7 @@ def test_a_member_with_a_state_of_its_own_may_be_reset_by_itself():
 class Rows(Metric):
     """How many rows there were, kept without statistics."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     inputs = PROBABILITIES
 
     def __init__(self):

@@ -153,23 +153,23 @@ def test_exempt_and_the_rest_are_the_whole_registry():
     for exempt in (NO_DIRECTION, *EXEMPT.values()):
         assert exempt.keys() <= names and all(exempt.values())
     assert {str(subject.entry) for subject in SUBJECTS} == {str(entry) for entry in TRIED}
-    assert {entry.name for entry in all_entries() if entry.objective is None} == set(NO_DIRECTION)
+    assert {entry.name for entry in all_entries() if entry.direction is None} == set(NO_DIRECTION)
     assert UNTRIED.keys() <= {one.name for one in all_entries() if one.requires} and all(UNTRIED.values())
 
 
-DIRECTED = [entry for entry in TRIED if entry.objective]
+DIRECTED = [entry for entry in TRIED if entry.direction]
 
 
 @pytest.mark.parametrize(
-    "entry", covering(DIRECTED, lambda entry: [entry.feature_type, entry.objective], ids=str)
+    "entry", covering(DIRECTED, lambda entry: [entry.feature_type, entry.direction], ids=str)
 )
 def test_a_flipped_direction_breaks_the_law(entry):
-    """The experiment is strong enough to tell: with the other objective every use of the entry fails."""
-    flipped = replace(entry, objective=MINIMIZE if entry.objective is MAXIMIZE else MAXIMIZE)
+    """The experiment is strong enough to tell: with the other direction every use of the entry fails."""
+    flipped = replace(entry, direction=MINIMIZE if entry.direction is MAXIMIZE else MAXIMIZE)
     scalars = [subject for subject in subjects_of(flipped) if not subject.per_class]
     assert scalars
     for subject in scalars:
-        with pytest.raises(LawBroken, match=f"says {flipped.objective}; noise"):
+        with pytest.raises(LawBroken, match=f"says {flipped.direction}; noise"):
             check_direction(subject)
 
 
@@ -270,7 +270,7 @@ class NeedsContiguous(Gap):
 class ReadsWhatIsGiven(MeanMetric):
     """Takes the first tensor for what it wants."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     inputs = PROBABILITIES
 
     def measure(self, batch):
@@ -287,7 +287,7 @@ class InfiniteAlone(Gap):
 class LetsLabelsIn(MeanMetric):
     """Counts every row, whatever its label."""
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PROBABILITIES
 
     def __init__(self):
@@ -352,7 +352,7 @@ class RoundedGap(Gap):
 class MissesItsGoal(MeanMetric):
     """Counts the rows whose share of the largest is all of it."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     inputs = PROBABILITIES
 
     def get_current_value(self, preds, target):
@@ -362,7 +362,7 @@ class MissesItsGoal(MeanMetric):
 class Saturates(MeanMetric):
     """Reads whether a model is sure off its rounded probability."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     inputs = PROBABILITIES
 
     def get_current_value(self, preds, target):
@@ -372,7 +372,7 @@ class Saturates(MeanMetric):
 class SpoilsBlocks(MeanMetric):
     """Writes to the probabilities that all metrics share."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     inputs = PROBABILITIES
 
     def get_current_value(self, preds, target):

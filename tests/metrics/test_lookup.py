@@ -104,11 +104,11 @@ def test_without_an_output_nothing_is_guessed(name):
 
 def test_a_direction_may_be_known_before_the_output_is():
     """Sweep files are checked without the engine: all entries of a name agree, or the question comes back."""
-    assert find_metric("accuracy").objective is MAXIMIZE
+    assert find_metric("accuracy").direction is MAXIMIZE
     register_metric("gap", [NUMBER])(Gap)
     register_metric("gap", [VECTOR])(Reversed)
     with pytest.raises(DirectionError, match="minimize for number, maximize for vector"):
-        _ = find_metric("gap").objective
+        _ = find_metric("gap").direction
     with pytest.raises(
         MetricNameError, match="gap is another metric for each output feature; give output= one of"
     ):
@@ -130,7 +130,7 @@ def test_a_name_stands_for_what_it_means_for_every_output(name, features, direct
     """Its own name for one output is an alias for another: it stays as it is until the output is known."""
     found = find_metric(name)
     assert {entry.feature_type for entry in found.entries} == features
-    assert (str(found.name), found.objective) == (name, direction)
+    assert (str(found.name), found.direction) == (name, direction)
     assert set(found.reads.split(" or ")) == set(reads.split(" or "))
     assert all(find_metric(name, entry.feature_type).entries == (entry,) for entry in found.entries)
     assert find_metric(found.name) == found
@@ -150,7 +150,7 @@ def test_what_an_alias_means_has_a_direction_too(registry):
     register_metric("gap", [NUMBER])(Gap)
     register_metric("reversed", [VECTOR], aliases=["gap"])(Reversed)
     with pytest.raises(DirectionError, match=r"gap depends .*minimize for number, maximize for vector"):
-        _ = find_metric("gap").objective
+        _ = find_metric("gap").direction
 
 
 @pytest.mark.parametrize("name", ["auc", "hits@5", "dice(average=macro)"])

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("samples")
 class Given(MeanMetric):
     """A MeanMetric whose batch value is what the test says."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     inputs = PREDICTIONS
 
     def __init__(self, *answers):
@@ -268,7 +268,7 @@ def test_an_unregistered_class_measures_what_it_is_given():
     """Nothing is known of its output, so nothing is checked or derived: (N, C) against (N,) is fine."""
 
     class TopScore(MeanMetric):
-        objective = MAXIMIZE
+        direction = MAXIMIZE
         inputs = LOGITS
 
         def get_current_value(self, preds, target):
@@ -312,15 +312,15 @@ class Turned(Gap):
 
 
 @pytest.mark.parametrize(
-    ("cls", "objective", "value"),
+    ("cls", "direction", "value"),
     [(ShareRight, MAXIMIZE, 0.75), (ShareWrong, MINIMIZE, 0.25), (Turned, MAXIMIZE, 0.25)],
 )
-def test_an_unregistered_class_may_state_its_facts_by_classmethods(cls, objective, value):
+def test_an_unregistered_class_may_state_its_facts_by_classmethods(cls, direction, value):
     """Alone, in a collection and as what a run optimizes it is what it would be if it were registered."""
     preds, target = torch.tensor([1, 0, 1, 1]), torch.tensor([1, 1, 1, 1])
     metric = cls()
-    assert (metric.objective, metric.inputs) == (objective, PREDICTIONS)
-    assert metric.higher_is_better is (objective is MAXIMIZE)
+    assert (metric.direction, metric.inputs) == (direction, PREDICTIONS)
+    assert metric.higher_is_better is (direction is MAXIMIZE)
     metric.update(preds, target)
     together = MetricCollection([cls], output=Number())
     together.update(predictions=preds, target=target)
@@ -328,16 +328,16 @@ def test_an_unregistered_class_may_state_its_facts_by_classmethods(cls, objectiv
     for _ in run.epochs(1):
         run.update(predictions=preds, target=target)
     assert metric.compute() == together.compute()[metric.name] == run.value == value
-    assert together.objective_of(metric.name) is run.spec.objective is objective
+    assert together.direction_of(metric.name) is run.spec.direction is direction
 
 
 def test_an_object_of_an_unregistered_class_is_unpickled_with_its_facts():
     """In another process none was made before; the class there has its classmethods alone."""
     stored = pickle.dumps(ShareWrong())
-    for name in ("objective", "inputs", "_facts_of"):
+    for name in ("direction", "inputs", "_facts_of"):
         delattr(ShareWrong, name)
     metric = pickle.loads(stored)
-    assert (metric.objective, metric.inputs) == (MINIMIZE, PREDICTIONS)
+    assert (metric.direction, metric.inputs) == (MINIMIZE, PREDICTIONS)
 
 
 def test_a_class_that_states_no_facts_says_so_when_they_are_needed():
@@ -345,7 +345,7 @@ def test_a_class_that_states_no_facts_says_so_when_they_are_needed():
     silent = type("Silent", (MeanMetric,), {})()
     with pytest.raises(RegistrationError, match="Silent states no inputs; say inputs = PREDICTIONS, PROB"):
         fed(silent)
-    with pytest.raises(RegistrationError, match="Silent states no objective; say objective = MINIMIZE, MAX"):
+    with pytest.raises(RegistrationError, match="Silent states no direction; say direction = MINIMIZE, MAX"):
         Run(metric=silent)
 
 
@@ -373,7 +373,7 @@ def test_a_metric_names_the_statistic_it_lacks():
 def test_the_base_classes_say_what_is_missing():
     """A subclass without get_current_value learns so at the first batch."""
     with pytest.raises(NotImplementedError, match=r"Bare needs get_current_value\(preds, target\)"):
-        fed(type("Bare", (MeanMetric,), {"objective": MAXIMIZE, "inputs": PREDICTIONS})())
+        fed(type("Bare", (MeanMetric,), {"direction": MAXIMIZE, "inputs": PREDICTIONS})())
     assert LudwigMetric is Metric
 
 
@@ -420,13 +420,13 @@ def test_torchmetrics_does_not_take_two_metrics_for_one():
 
 @pytest.mark.parametrize("cls", KINDS)
 def test_a_metric_tracker_knows_the_direction(cls):
-    """MetricTracker reads `higher_is_better`, which follows from the objective: the smaller epoch is best."""
+    """MetricTracker reads `higher_is_better`, which follows from the direction: the smaller epoch is best."""
     tracker = torchmetrics.MetricTracker(cls(), maximize=None)
     for size in (5.0, 1.0, 3.0):
         tracker.increment()
         tracker.update(torch.tensor([size]), torch.zeros(1))
     assert tracker.best_metric() == 1.0
-    assert cls.higher_is_better is (cls.objective is not MINIMIZE)
+    assert cls.higher_is_better is (cls.direction is not MINIMIZE)
 
 
 @pytest.mark.parametrize("cls", KINDS)
@@ -463,7 +463,7 @@ def test_a_plain_tensor_attribute_does_not_hide_as_state(registry):
 class HiddenSum(Metric):
     """Keeps its sum in a plain attribute."""
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PREDICTIONS
 
     def __init__(self):
@@ -480,7 +480,7 @@ class HiddenSum(Metric):
 class DocumentedGap(LudwigMetric):
     """A metric as Ludwig's guide has it: `update` and `reset` of its own, plain attributes in between."""
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PREDICTIONS
 
     def __init__(self):

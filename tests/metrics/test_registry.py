@@ -13,7 +13,7 @@ from sample_metrics import SAMPLES, Gap, OwnGap, Reversed, ScaledGap, SharedGap
 
 import hpometrics
 from hpometrics.direction import MAXIMIZE, MINIMIZE
-from hpometrics.exceptions import MetricInputError, MetricNameError, RegistrationError
+from hpometrics.exceptions import DirectionError, MetricInputError, MetricNameError, RegistrationError
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import (
     BINARY,
@@ -49,7 +49,7 @@ from hpometrics.testing.subjects import is_here
 class Own(MeanMetric):
     "A metric of a user's."
 
-    objective, inputs = "minimize", "predictions"
+    direction, inputs = "minimize", "predictions"
 
     def get_current_value(self, preds, target):
         return preds
@@ -91,9 +91,9 @@ def test_an_entry_and_its_class_say_the_same(entries):
 
     def check(entry):
         cls = entry.load()
-        assert cls.objective is cls.get_objective() is entry.objective
+        assert cls.direction is cls.get_objective() is entry.direction
         assert cls.inputs is cls.get_inputs() is entry.inputs
-        assert cls.higher_is_better is (None if entry.objective is None else entry.objective is MAXIMIZE)
+        assert cls.higher_is_better is (None if entry.direction is None else entry.direction is MAXIMIZE)
 
     assert failures(entries, check) == []
 
@@ -103,7 +103,7 @@ def test_an_entry_is_documented(entries):
 
     def check(entry):
         assert entry.summary.endswith(".")
-        assert "nan" in entry.value or entry.objective is None
+        assert "nan" in entry.value or entry.direction is None
         assert entry.source
         assert all(param.kind in ("str", "int", "float", "bool") for param in entry.params)
 
@@ -131,7 +131,7 @@ def test_a_registered_metric_is_found_and_built():
     """One decorator, and the name works: entry, direction, class, output."""
     register_metric("gap", [NUMBER, VECTOR], aliases=["distance"])(Gap)
     found = find_metric("distance", NUMBER)
-    assert (str(found.name), found.objective, found.inputs) == ("gap", MINIMIZE, PREDICTIONS)
+    assert (str(found.name), found.direction, found.inputs) == ("gap", MINIMIZE, PREDICTIONS)
     metric = get_metric("distance", Number())
     metric.update([1.0, 3.0], [0.0, 0.0])
     assert (type(metric), metric.name, metric.output, metric.compute().item()) == (Gap, "gap", Number(), 2.0)
@@ -149,7 +149,7 @@ def test_a_class_inside_a_function_is_built_too():
     assert get_metric("local_gap", Number()).name == "local_gap"
 
 
-def anonymous(objective=MINIMIZE):
+def anonymous(direction=MINIMIZE):
     """Another class each time, which is found where the others are: as of a notebook's cell, run again."""
 
     class Anonymous(MeanMetric):
@@ -158,9 +158,9 @@ def anonymous(objective=MINIMIZE):
         inputs = PREDICTIONS
 
         def get_current_value(self, preds, target):
-            return (preds - target).abs() if objective is MINIMIZE else -(preds - target).abs()
+            return (preds - target).abs() if direction is MINIMIZE else -(preds - target).abs()
 
-    Anonymous.objective = objective
+    Anonymous.direction = direction
     return Anonymous
 
 
@@ -200,8 +200,8 @@ def test_of_two_registered_under_one_name_the_newer_one_is_built():
         (("taken", [NUMBER]), r"taken of number is taken by .*:Gap; .*:Reversed needs another name"),
         (("Reversed", [NUMBER]), "a metric's name is lower case"),
         (("reversed", []), r"as in register_metric\('reversed', \[BINARY\]\)"),
-        (("reversed", [NUMBER], MINIMIZE), "says minimize but the attribute objective says maximize"),
-        (("reversed", [NUMBER], None), "says None but the attribute objective says maximize"),
+        (("reversed", [NUMBER], MINIMIZE), "says minimize but the attribute direction says maximize"),
+        (("reversed", [NUMBER], None), "says None but the attribute direction says maximize"),
         (("reversed", [NUMBER], MAXIMIZE, PROBABILITIES), "register_metric says probabilities but"),
     ],
 )  # fmt: skip
@@ -226,8 +226,43 @@ def test_a_taken_name_is_replaced_only_on_request():
     with pytest.raises(RegistrationError, match="override=True to replace it"):
         register_metric("gap", [NUMBER])(Reversed)
     register_metric("gap", [NUMBER], override=True)(Reversed)
-    assert find_metric("gap", NUMBER).objective is MAXIMIZE
-    assert find_metric("gap", VECTOR).objective is MINIMIZE
+    assert find_metric("gap", NUMBER).direction is MAXIMIZE
+    assert find_metric("gap", VECTOR).direction is MINIMIZE
+
+
+def test_a_class_of_the_ludwig_guide_is_a_metric():
+    """To the letter of the guide: its base, its four methods, its line above the class."""
+
+    @register_metric("guided_accuracy", [SEQUENCE, TEXT])
+    class TokenAccuracyMetric(MeanMetric):
+        def get_current_value(self, preds: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+            return (preds == target).float().mean()
+
+        @classmethod
+        def get_objective(cls):
+            return MAXIMIZE
+
+        @classmethod
+        def get_inputs(cls):
+            return PREDICTIONS
+
+    entry = find_metric("guided_accuracy", "sequence").entries[0]
+    assert (entry.direction, entry.objective, entry.inputs) == (MAXIMIZE, MAXIMIZE, PREDICTIONS)
+    metric = get_metric("guided_accuracy", "sequence")
+    metric.update(predictions=torch.tensor([[1, 2], [3, 4]]), target=torch.tensor([[1, 2], [3, 0]]))
+    assert (metric.compute().item(), metric.direction, metric.objective) == (0.75, MAXIMIZE, MAXIMIZE)
+
+
+def test_ludwigs_keyword_registers_too():
+    """`objective=` is `direction=`; both may be there if they agree."""
+    bare = type("Bare", (MeanMetric,), {"inputs": PREDICTIONS})
+    register_metric("barely", [NUMBER], objective=MINIMIZE)(bare)
+    assert find_metric("barely").direction is MINIMIZE
+    register_metric("also_barely", [NUMBER], "min", objective="minimize")(bare)
+    with pytest.raises(DirectionError, match="torn: direction says max, but objective says None"):
+        register_metric("torn", [NUMBER], "max", objective=None)
+    with pytest.raises(RegistrationError, match="register_metric says maximize but the attribute direction"):
+        register_metric("torn", [NUMBER], objective=MAXIMIZE)(bare)
 
 
 def test_the_line_of_the_ludwig_guide_runs():

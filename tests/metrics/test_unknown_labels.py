@@ -279,7 +279,7 @@ def test_counts_by_hand():
 class Surprise(MeanMetric):
     """A value per label, as a user would write it, who does not look for labels that are not known."""
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PROBABILITIES
 
     def get_current_value(self, preds: Tensor, target: Tensor) -> Tensor:

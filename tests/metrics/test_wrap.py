@@ -30,15 +30,15 @@ pytestmark = pytest.mark.filterwarnings("ignore:Metric `Spearman:UserWarning")
 
 def test_the_direction_is_never_read_from_torchmetrics():
     """For torchmetrics Pearson has none and MSE's is lower; we ask."""
-    with pytest.raises(DirectionError, match=r"MeanSquaredError: say objective=MINIMIZE, MAXIMIZE or None"):
+    with pytest.raises(DirectionError, match=r"MeanSquaredError: say direction=MINIMIZE, MAXIMIZE or None"):
         as_metric(MeanSquaredError(), inputs=PREDICTIONS)
-    metric = as_metric(PearsonCorrCoef(), objective="max", inputs="predictions")
+    metric = as_metric(PearsonCorrCoef(), direction="max", inputs="predictions")
     assert (metric.get_objective(), metric.get_inputs(), metric.higher_is_better) == (
         MAXIMIZE,
         PREDICTIONS,
         True,
     )
-    assert as_metric(PearsonCorrCoef, objective=None, inputs=PREDICTIONS).higher_is_better is None
+    assert as_metric(PearsonCorrCoef, direction=None, inputs=PREDICTIONS).higher_is_better is None
 
 
 @pytest.mark.parametrize(
@@ -49,13 +49,13 @@ def test_the_inputs_must_be_stated(inputs, text):
     with pytest.raises(
         RegistrationError, match=f"worst_error: say inputs=PREDICTIONS, PROBABILITIES {text}$"
     ):
-        as_metric(worst_error, objective=MINIMIZE, **inputs)
+        as_metric(worst_error, direction=MINIMIZE, **inputs)
 
 
 def test_a_scorer_states_its_own_facts():
     """Natural value, direction by its sign, inputs by the method of the estimator that it calls."""
     metric = as_metric(make_scorer(log_loss, greater_is_better=False, response_method="predict_proba"))
-    assert (metric.name, metric.objective, metric.inputs) == ("log_loss", MINIMIZE, PROBABILITIES)
+    assert (metric.name, metric.direction, metric.inputs) == ("log_loss", MINIMIZE, PROBABILITIES)
     preds, target = chances()
     assert fed(metric, (preds, target)).compute().item() == pytest.approx(
         log_loss(target, preds.double()), rel=1e-6
@@ -77,16 +77,28 @@ def test_a_scorer_of_two_methods_reads_either():
 def test_a_scorer_is_not_contradicted():
     """Both facts are named."""
     scorer = make_scorer(brier_score_loss, greater_is_better=False, response_method="predict_proba")
-    with pytest.raises(DirectionError, match="the scorer's sign says minimize, objective= says maximize"):
-        as_metric(scorer, objective=MAXIMIZE)
+    with pytest.raises(DirectionError, match="the scorer's sign says minimize, direction= says maximize"):
+        as_metric(scorer, direction=MAXIMIZE)
     with pytest.raises(RegistrationError, match="the scorer reads probabilities, inputs= says predictions"):
         as_metric(scorer, inputs=PREDICTIONS)
-    assert as_metric(scorer, objective=None).objective is None
+    assert as_metric(scorer, direction=None).direction is None
+
+
+def test_ludwigs_keyword_is_accepted():
+    """`objective=` is `direction=`, also of a scorer; two that differ are refused."""
+    metric = as_metric(worst_error, objective="min", inputs=PREDICTIONS)
+    assert metric.direction is metric.objective is metric.get_objective() is MINIMIZE
+    assert as_metric(worst_error, objective=None, inputs=PREDICTIONS).direction is None
+    scorer = make_scorer(brier_score_loss, greater_is_better=False, response_method="predict_proba")
+    with pytest.raises(DirectionError, match="the scorer's sign says minimize, direction= says maximize"):
+        as_metric(scorer, objective=MAXIMIZE)
+    with pytest.raises(DirectionError, match="worst_error: direction says minimize, but objective says max"):
+        as_metric(worst_error, direction=MINIMIZE, objective=MAXIMIZE, inputs=PREDICTIONS)
 
 
 def test_the_order_of_arguments_follows_the_first_name():
     """`y_true` first means scikit-learn's form; a bias shows which came first."""
-    metric = as_metric(both_errors, objective=MINIMIZE, inputs=PREDICTIONS, component="bias")
+    metric = as_metric(both_errors, direction=MINIMIZE, inputs=PREDICTIONS, component="bias")
     metric.update(torch.tensor([3.0]), torch.tensor([1.0]))
     assert metric.compute().item() == 2.0
 
@@ -94,7 +106,7 @@ def test_the_order_of_arguments_follows_the_first_name():
 def test_a_partial_function_keeps_its_name():
     """The parameters are fixed, the order is still scikit-learn's."""
     function = functools.partial(mean_squared_error, multioutput="uniform_average")
-    metric = as_metric(function, objective=MINIMIZE, inputs=PREDICTIONS)
+    metric = as_metric(function, direction=MINIMIZE, inputs=PREDICTIONS)
     assert metric.name == "mean_squared_error"
     assert fed(metric, (torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))).compute().item() == 2.0
 
@@ -102,12 +114,12 @@ def test_a_partial_function_keeps_its_name():
 def test_a_result_of_several_numbers_needs_a_component():
     """The error lists what there is."""
     batch = numbers()
-    metric = fed(as_metric(both_errors, objective=MINIMIZE, inputs=PREDICTIONS), batch)
+    metric = fed(as_metric(both_errors, direction=MINIMIZE, inputs=PREDICTIONS), batch)
     with pytest.raises(
         MetricInputError, match="gives a dict of bias, mae; say which is its value, as in component='bias'"
     ):
         metric.compute()
-    metric = fed(as_metric(both_errors, objective=MINIMIZE, inputs=PREDICTIONS, component="rmse"), batch)
+    metric = fed(as_metric(both_errors, direction=MINIMIZE, inputs=PREDICTIONS, component="rmse"), batch)
     with pytest.raises(MetricInputError, match="has no component 'rmse'; its result is a dict of bias, mae"):
         metric.compute()
 
@@ -115,7 +127,7 @@ def test_a_result_of_several_numbers_needs_a_component():
 @pytest.mark.parametrize("result", [None, "0.5", 1j])
 def test_a_result_that_is_no_number_has_no_component(result):
     """It is said what a value is."""
-    metric = as_metric(lambda preds, target: result, objective=MINIMIZE, inputs=PREDICTIONS, name="odd")
+    metric = as_metric(lambda preds, target: result, direction=MINIMIZE, inputs=PREDICTIONS, name="odd")
     with pytest.raises(MetricInputError, match=f"odd gives {re.escape(repr(result))}; a value is one number"):
         fed(metric, numbers()).compute()
 
@@ -137,16 +149,16 @@ def test_a_function_that_cannot_be_called_is_refused_at_once(function, told):
     """And not at the end of the first epoch."""
     told = re.escape(told).replace(re.escape(".*"), ".*")
     with pytest.raises(RegistrationError, match=told):
-        as_metric(function, objective=MINIMIZE, inputs=PREDICTIONS, name="odd")
+        as_metric(function, direction=MINIMIZE, inputs=PREDICTIONS, name="odd")
 
 
 def test_a_component_of_a_vector():
     """Accuracy of class 1 alone."""
     accuracy = MulticlassAccuracy(num_classes=3, average=None)
-    metric = as_metric(accuracy, objective=MAXIMIZE, inputs=PREDICTIONS, component=1, output=Category(3))
+    metric = as_metric(accuracy, direction=MAXIMIZE, inputs=PREDICTIONS, component=1, output=Category(3))
     metric.update(torch.tensor([0, 1, 0]), torch.tensor([0, 1, 1]))
     assert metric.compute().item() == 0.5
-    bare = as_metric(BinaryConfusionMatrix, objective=None, inputs=PREDICTIONS)
+    bare = as_metric(BinaryConfusionMatrix, direction=None, inputs=PREDICTIONS)
     bare.update(torch.tensor([0, 1]), torch.tensor([0, 1]))
     with pytest.raises(
         MetricInputError, match=re.escape("gives values of shape (2, 2); say which is its value")
@@ -166,17 +178,17 @@ def test_a_component_of_a_vector():
 def test_what_cannot_be_wrapped_is_refused(source, text):
     """The error says what can."""
     with pytest.raises(RegistrationError, match=text):
-        as_metric(source, objective=MINIMIZE, inputs=PREDICTIONS)
+        as_metric(source, direction=MINIMIZE, inputs=PREDICTIONS)
 
 
 def test_a_metric_of_ours_is_not_wrapped():
     """It is one already."""
     with pytest.raises(RegistrationError, match="is a metric of this package already"):
-        as_metric(KINDS["pooled"](), objective=MINIMIZE, inputs=PREDICTIONS)
+        as_metric(KINDS["pooled"](), direction=MINIMIZE, inputs=PREDICTIONS)
 
 
 def test_a_name_must_print_as_it_parses():
     """A collection's key is a metric name."""
     with pytest.raises(RegistrationError, match="name='my metric'"):
-        as_metric(worst_error, objective=MINIMIZE, inputs=PREDICTIONS, name="my metric")
-    assert as_metric(lambda p, t: 0.0, objective=None, inputs=PREDICTIONS, name="zero").name == "zero"
+        as_metric(worst_error, direction=MINIMIZE, inputs=PREDICTIONS, name="my metric")
+    assert as_metric(lambda p, t: 0.0, direction=None, inputs=PREDICTIONS, name="zero").name == "zero"

@@ -36,7 +36,7 @@ def make(request: pytest.FixtureRequest) -> Any:
 
 def test_a_pooled_function_by_hand():
     """The largest of |1-2|, |5-2| and |0-0|, which no mean of batches gives, is 3."""
-    metric = as_metric(worst_error, objective=MINIMIZE, inputs=PREDICTIONS, output=Number())
+    metric = as_metric(worst_error, direction=MINIMIZE, inputs=PREDICTIONS, output=Number())
     metric.update(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 2.0]))
     metric.update(torch.tensor([0.0]), torch.tensor([0.0]))
     assert metric.compute().item() == 3.0
@@ -44,7 +44,7 @@ def test_a_pooled_function_by_hand():
 
 def test_a_function_per_row_by_hand():
     """(1 + 3 + 2) / 3 rows, though the batches have 2 and 1."""
-    metric = as_metric(row_errors, objective=MINIMIZE, inputs=PREDICTIONS, per_row=True)
+    metric = as_metric(row_errors, direction=MINIMIZE, inputs=PREDICTIONS, per_row=True)
     metric.update(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 2.0]))
     metric.update(torch.tensor([2.0]), torch.tensor([0.0]))
     assert metric.compute().item() == 2.0
@@ -53,7 +53,7 @@ def test_a_function_per_row_by_hand():
 def test_a_torchmetrics_metric_gives_its_value():
     """The wrapped value is torchmetrics' own."""
     batch = chances()
-    metric = as_metric(BinaryAUROC(), objective=MAXIMIZE, inputs=PROBABILITIES, output=Binary())
+    metric = as_metric(BinaryAUROC(), direction=MAXIMIZE, inputs=PROBABILITIES, output=Binary())
     assert fed(metric, batch).compute().item() == pytest.approx(BinaryAUROC()(*batch).item())
 
 
@@ -70,7 +70,7 @@ def test_a_torchmetrics_metric_gives_its_value():
 def test_a_wrapper_of_torchmetrics_measures(inner, component):
     """It counts no update itself, as the metrics inside it do; that looked like nothing measured."""
     columns = torch.stack(numbers(40), dim=1)
-    metric = as_metric(inner, objective=MINIMIZE, inputs=PREDICTIONS, component=component)
+    metric = as_metric(inner, direction=MINIMIZE, inputs=PREDICTIONS, component=component)
     metric.update(columns, columns * torch.tensor([1.0, 2.0]))
     value = metric.compute().item()
     assert math.isfinite(value) and (component == "std" or value > 0)
@@ -81,7 +81,7 @@ def test_a_wrapper_of_torchmetrics_measures(inner, component):
 def test_a_running_metric_is_refused():
     """It forgets all but the last batches, so that its value depends on how the epoch was cut."""
     with pytest.raises(RegistrationError, match=r"Running .* last 2 batches .* wrap its MeanSquaredError"):
-        as_metric(Running(MeanSquaredError(), window=2), objective=MINIMIZE, inputs=PREDICTIONS)
+        as_metric(Running(MeanSquaredError(), window=2), direction=MINIMIZE, inputs=PREDICTIONS)
 
 
 def test_parts_of_the_data_merge_to_the_whole(make):
@@ -140,7 +140,7 @@ def test_the_callers_buffers_are_copied(make):
 
 def test_the_callers_extras_are_copied():
     """The queries of documents are kept as rows are; a caller that reuses their tensor changes nothing."""
-    metric = as_metric(RetrievalMRR(), objective=MAXIMIZE, inputs=LOGITS)
+    metric = as_metric(RetrievalMRR(), direction=MAXIMIZE, inputs=LOGITS)
     queries = torch.tensor([0, 0, 1])
     metric.update(torch.tensor([0.9, 0.1, 0.4]), torch.tensor([0, 1, 1]), indexes=queries)
     queries.zero_()
@@ -157,19 +157,19 @@ TEXTS = (["a b", "c"], ["a d", "e\nf"]), (['d "g"'], ["d"])  # shared: 1/2 and 0
 OF_TEXTS = {
     "torchmetrics with rows": lambda: as_metric(
         ROUGEScore(rouge_keys="rouge1"),
-        objective=MAXIMIZE, inputs=PREDICTIONS, output=Text(), component="rouge1_recall",
+        direction=MAXIMIZE, inputs=PREDICTIONS, output=Text(), component="rouge1_recall",
     ),
     "pooled": lambda: as_metric(
         lambda preds, target: sum(_shared_words(preds, target)) / len(preds),
-        objective=MAXIMIZE, inputs=PREDICTIONS, output=Text(), name="shared",
+        direction=MAXIMIZE, inputs=PREDICTIONS, output=Text(), name="shared",
     ),
     "target first": lambda: as_metric(
         lambda y_true, y_pred: sum(_shared_words(y_pred, y_true)) / len(y_true),
-        objective=MAXIMIZE, inputs=PREDICTIONS, output=Text(), name="shared",
+        direction=MAXIMIZE, inputs=PREDICTIONS, output=Text(), name="shared",
     ),
     "per row": lambda: as_metric(
         _shared_words,
-        objective=MAXIMIZE, inputs=PREDICTIONS, output=Text(), per_row=True, name="shared",
+        direction=MAXIMIZE, inputs=PREDICTIONS, output=Text(), per_row=True, name="shared",
     ),
 }  # fmt: skip
 
@@ -194,7 +194,7 @@ def test_a_pooled_function_is_given_references():
     """The right texts of a row come as they were given, several or one."""
     metric = as_metric(
         lambda preds, target: float(target == [["a", "b"], ["c"]] and preds == ["a", "c"]),
-        objective=MAXIMIZE, inputs=PREDICTIONS, output=Text(), name="as_given",
+        direction=MAXIMIZE, inputs=PREDICTIONS, output=Text(), name="as_given",
     )  # fmt: skip
     metric.update(predictions=["a"], target=[["a", "b"]])
     metric.update(predictions=["c"], target=[["c"]])
@@ -204,7 +204,7 @@ def test_a_pooled_function_is_given_references():
 def test_a_function_pools_what_has_no_rows_of_tensors_or_texts():
     """Boxes are mappings; a function of one row after the other, or a torchmetrics.Metric, may read them."""
     metric = as_metric(
-        lambda preds, target: len(preds), objective=None, inputs=PREDICTIONS, output="boxes", name="count"
+        lambda preds, target: len(preds), direction=None, inputs=PREDICTIONS, output="boxes", name="count"
     )
     with pytest.raises(MetricInputError, match=r"count pools tensors or texts, got .* a Tensor; .*per_row"):
         metric.update(predictions=[{"boxes": torch.zeros(1, 4)}], target=[{"boxes": torch.zeros(1, 4)}])
@@ -241,18 +241,18 @@ def test_in_a_collection_it_has_the_value_it_has_alone():
 
 def test_per_row_wants_one_value_per_row():
     """A mean of batch means must not slip in."""
-    metric = as_metric(worst_error, objective=MINIMIZE, inputs=PREDICTIONS, per_row=True)
+    metric = as_metric(worst_error, direction=MINIMIZE, inputs=PREDICTIONS, per_row=True)
     with pytest.raises(
         MetricInputError, match=re.escape("gives one value for each of 50 rows, got shape ()")
     ):
         metric.update(*numbers())
     with pytest.raises(RegistrationError, match="per_row=True is for a plain function"):
-        as_metric(MeanSquaredError(), objective=MINIMIZE, inputs=PREDICTIONS, per_row=True)
+        as_metric(MeanSquaredError(), direction=MINIMIZE, inputs=PREDICTIONS, per_row=True)
 
 
 def test_a_refused_batch_leaves_the_state_as_it_was():
     """What torchmetrics raises is our error, and the next batch is measured as if nothing had been."""
-    metric = as_metric(RetrievalMRR(), objective=MAXIMIZE, inputs=LOGITS)
+    metric = as_metric(RetrievalMRR(), direction=MAXIMIZE, inputs=LOGITS)
     scores, target = torch.tensor([0.9, 0.1, 0.4]), torch.tensor([0, 1, 1])
     metric.update(scores, target, indexes=torch.tensor([0, 0, 0]))
     with pytest.raises(MetricInputError, match="RetrievalMRR refused the batch"):
@@ -273,13 +273,13 @@ def test_the_wrapped_object_is_a_copy():
     """What the caller's object has measured, and will, does not show."""
     inner = MeanSquaredError()
     inner.update(*numbers())
-    metric = as_metric(inner, objective=MINIMIZE, inputs=PREDICTIONS)
+    metric = as_metric(inner, direction=MINIMIZE, inputs=PREDICTIONS)
     metric.update(torch.tensor([1.0]), torch.tensor([3.0]))
     assert metric.compute().item() == 4.0
 
 
 def test_a_nan_of_the_source_has_a_reason():
     """Nobody has to guess where it came from."""
-    metric = as_metric(lambda p, t: float("nan"), objective=MINIMIZE, inputs=PREDICTIONS, name="broken")
+    metric = as_metric(lambda p, t: float("nan"), direction=MINIMIZE, inputs=PREDICTIONS, name="broken")
     assert fed(metric, numbers()).compute().isnan()
     assert metric.undefined_reason == "the wrapped broken gave nan"

@@ -94,7 +94,7 @@ def test_what_has_several_numbers_is_recorded_as_lists(tmp_path):
 
 def test_a_matrix_is_never_optimized():
     """A metric of one's own that gives one has no value, and the reason says why."""
-    matrix = type("Matrix", (ConfusionMatrix,), {"objective": MAXIMIZE, "name": "matrix"})
+    matrix = type("Matrix", (ConfusionMatrix,), {"direction": MAXIMIZE, "name": "matrix"})
     run = Run(metric=matrix(), output=Category(2))
     shares(run, [3])
     with pytest.raises(NoFiniteValueError, match=r"a search optimizes one number, and this is 2 x 2"):
@@ -391,7 +391,7 @@ def test_watch_records_gradient_norm_learning_rate_and_speed():
 
 
 @pytest.mark.parametrize(
-    ("metric", "facts", "name", "objective"),
+    ("metric", "facts", "name", "direction"),
     [
         ("roc_auc", {}, "roc_auc", MAXIMIZE),
         ({"metric": "fbeta", "beta": 2}, {}, "fbeta(beta=2.0)", MAXIMIZE),
@@ -403,10 +403,10 @@ def test_watch_records_gradient_norm_learning_rate_and_speed():
         ("roc_auc", {"direction": "max"}, "roc_auc", MAXIMIZE),
     ],
 )
-def test_the_direction_comes_from_the_metric(metric, facts, name, objective):
+def test_the_direction_comes_from_the_metric(metric, facts, name, direction):
     """However the metric is named; an unknown name with a direction is the engine's own report."""
     spec = RunSpec(metric, output=Binary(), **facts)
-    assert (spec.name, spec.objective) == (name, objective)
+    assert (spec.name, spec.direction) == (name, direction)
     assert spec.reported is name.startswith("latency")
 
 
@@ -417,13 +417,13 @@ def test_the_direction_comes_from_the_metric(metric, facts, name, objective):
             "roc_auc",
             {"direction": "minimize"},
             DirectionError,
-            "roc_auc is to maximize, but direction= says minimize",
+            "roc_auc must be maximized, but direction= says minimize",
         ),
         (
             LOSS,
             {"direction": "maximize"},
             DirectionError,
-            "loss is to minimize, but direction= says maximize",
+            "loss must be minimized, but direction= says maximize",
         ),
         (
             {"metric": "x", "direction": "min"},
@@ -474,7 +474,7 @@ def test_a_trial_of_the_other_direction_is_refused():
     """A study set to minimize cannot search for the highest accuracy."""
     trial = optuna.create_study(study_name="digits").ask()
     with pytest.raises(
-        DirectionError, match="accuracy is to maximize, but the study 'digits' is set to minimize"
+        DirectionError, match="accuracy must be maximized, but the study 'digits' is set to minimize"
     ):
         Run(trial, metric="accuracy", output=Binary())
 

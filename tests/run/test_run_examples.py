@@ -292,7 +292,7 @@ def test_a_killed_trial_leaves_the_examples_of_an_undisturbed_one(tmp_path):
 class Counted(MeanMetric):
     """Absolute error, which counts how often it is asked."""
 
-    objective, inputs, name = MINIMIZE, PREDICTIONS, "counted"
+    direction, inputs, name = MINIMIZE, PREDICTIONS, "counted"
     asked = 0
 
     def get_current_value(self, preds, target):
@@ -322,7 +322,7 @@ def test_nothing_is_computed_unless_asked_for(asked_for, times, tmp_path):
 class Rooted(MeanMetric):
     """A root of a mean: one value for a batch."""
 
-    objective, inputs, name = MINIMIZE, PREDICTIONS, "rooted"
+    direction, inputs, name = MINIMIZE, PREDICTIONS, "rooted"
 
     def get_current_value(self, preds, target):
         """Of all rows."""

@@ -50,7 +50,7 @@ def test_any_task_and_all_of_them_can_steer(metric, value):
     reporter = ListReporter()
     with Run(reporter, metric=metric, output=Binary(), defaults=False) as run:
         two_tasks(run)
-    assert (run.value, run.spec.objective) == (value, MAXIMIZE)
+    assert (run.value, run.spec.direction) == (value, MAXIMIZE)
     assert reporter.reports[0].value == value
     assert {"a/accuracy", "b/accuracy"} <= set(run.values)
 
@@ -209,16 +209,16 @@ def test_combined_loss_is_the_sum_over_all_outputs():
         for rows, loss in ((1, 2.0), (3, 4.0)):
             run.update(feature="price", predictions=torch.ones(rows), target=torch.ones(rows), loss=loss)
         run.update(feature="intent", predictions=FOUR, target=FOUR, loss=0.5)
-    assert (run.value, run.spec.objective) == (4.0, MINIMIZE)
+    assert (run.value, run.spec.direction) == (4.0, MINIMIZE)
     assert run.spec.combined[0].formula == "intent.loss + price.loss"
 
 
 def test_a_combination_respects_the_direction_of_each_term():
-    """2 x 0.75 - 0.5 x 1.5: accuracy is to maximize, the absolute error to minimize."""
+    """2 x 0.75 - 0.5 x 1.5: accuracy must be maximized, the absolute error minimized."""
     told = {"combine": {"accuracy": 2, "price.mae": 0.5}, "name": "worth"}
     with Run(metric=told, output=BOTH, defaults=False) as run:
         of_both(run)
-    assert (run.spec.name, run.spec.objective) == ("combined.worth", MAXIMIZE)
+    assert (run.spec.name, run.spec.direction) == ("combined.worth", MAXIMIZE)
     assert run.spec.combined[0].formula == "2 intent.accuracy - 0.5 price.mae"
     assert run.value == 2 * 0.75 - 0.5 * 1.5
 
@@ -243,7 +243,7 @@ def test_the_sum_over_all_outputs_of_one_task_can_steer(metric, value):
             given = {"task": task, "predictions": ONE, "target": ONE}
             run.update(feature="price", **{**given, "predictions": ONE.float()}, loss=price)
             run.update(feature="intent", **given, loss=intent)
-    assert (run.spec.name, run.value, run.spec.objective) == (metric, value, MINIMIZE)
+    assert (run.spec.name, run.value, run.spec.direction) == (metric, value, MINIMIZE)
     assert (run.values["combined.loss"], run.values["b/combined.loss"]) == (3.0, 2.5)
     row = metric.partition("/")[0]
     assert run.spec.asked.combined.formula == f"{row}/intent.loss + {row}/price.loss"
@@ -308,7 +308,7 @@ def test_values_recorded_per_example_are_terms_of_each_task():
             r"gpu_mem has no direction.* state one: \{gpu_mem: \{weight: 0.001, direction: min",
         ),
         ({"cost": 1}, r"If the engine reports it, state its direction: \{cost: \{weight: 1, direction: min"),
-        ({"exps": {"weight": 1, "direction": "min"}}, "exps is to maximize, but direction says minimize"),
+        ({"exps": {"weight": 1, "direction": "min"}}, "exps must be maximized, but direction says minimize"),
         ({"f1": 1, "all/f1": 2}, "f1 and all/f1 are one value, f1; give it one weight"),
         ({"accuracy": {"weight": 1, "sign": -1}}, "accuracy has a weight and a direction, got sign"),
         ({"test:cost": {"weight": 1, "direction": "min"}}, "of validation values; write cost"),

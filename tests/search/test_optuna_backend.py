@@ -125,11 +125,13 @@ def test_a_fixed_trial_replays_params():
 def test_a_study_of_the_other_direction_is_refused():
     """Both facts are in the message; a study of several objectives is none of one."""
     reporter = OptunaReporter(optuna.create_study(direction="minimize", study_name="digits").ask())
-    with pytest.raises(DirectionError, match="f1 is to maximize, but the study 'digits' is set to minimize"):
+    with pytest.raises(
+        DirectionError, match="f1 must be maximized, but the study 'digits' is set to minimize"
+    ):
         reporter.check({"f1": MAXIMIZE})
     reporter.check({"loss": MINIMIZE})
     OptunaReporter(optuna.trial.FixedTrial({})).check({"f1": MAXIMIZE})
-    with pytest.raises(DirectionError, match=r"loss is to .* set to minimize, minimize"):
+    with pytest.raises(DirectionError, match=r"loss must be .* set to minimize, minimize"):
         OptunaReporter(optuna.create_study(directions=["minimize"] * 2).ask()).check({"loss": MINIMIZE})
 
 
@@ -138,7 +140,7 @@ def test_a_stored_study_is_about_one_metric(storage):
     facts = {"constraints": "abc"}
     open_study(storage, "s", {"loss": MINIMIZE}, facts=facts)
     open_study(storage, "s", {"loss": MINIMIZE}, facts=facts)
-    with pytest.raises(DirectionError, match="f1 is to maximize, but the study 's' is set to minimize"):
+    with pytest.raises(DirectionError, match="f1 must be maximized, but the study 's' is set to minimize"):
         open_study(storage, "s", {"f1": MAXIMIZE})
     with pytest.raises(RecordError, match="made with metric 'loss', now it is 'mae'"):
         open_study(storage, "s", {"mae": MINIMIZE})

@@ -19,7 +19,7 @@ def trial(number: int, value: float | None, state: TrialState = TrialState.COMPL
 
 
 @pytest.mark.parametrize(
-    ("values", "objective", "at", "epoch"),
+    ("values", "direction", "at", "epoch"),
     [
         ([0.1, 0.9, 0.2], MAXIMIZE, At.BEST, 1),
         ([0.1, 0.9, 0.2], MINIMIZE, At.BEST, 0),
@@ -30,9 +30,9 @@ def trial(number: int, value: float | None, state: TrialState = TrialState.COMPL
         ([-INF, 0.3, 0.2], MINIMIZE, At.BEST, 2),
     ],
 )
-def test_the_epoch_that_counts(values, objective, at, epoch):
+def test_the_epoch_that_counts(values, direction, at, epoch):
     """Best or last; the earliest of equals; nan and infinity never win."""
-    assert pick_epoch(values, objective, at) == epoch
+    assert pick_epoch(values, direction, at) == epoch
 
 
 def test_a_gain_within_tol_is_none():

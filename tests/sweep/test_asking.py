@@ -120,7 +120,7 @@ def test_a_checkpoint_is_that_of_its_epoch(tmp_path):
 
 def record_objective():
     """The direction of `roc_auc`."""
-    return resolve(plan_of(SWEEP)).objective
+    return resolve(plan_of(SWEEP)).direction
 
 
 def test_trials_that_did_not_end_do_not_win(tmp_path):

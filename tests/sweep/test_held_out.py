@@ -36,16 +36,16 @@ RECORDS = [with_test(0, [0.5, 0.75], [0.9, 0.5]), trial(1, [0.6])]
 
 
 @pytest.mark.parametrize(
-    ("objective", "value", "of_test", "words"),
+    ("direction", "value", "of_test", "words"),
     [
         (Direction.MAXIMIZE, 0.75, 0.5, "0.25 worse than on validation: the optimism of the pick"),
         (Direction.MINIMIZE, 0.75, 0.5, "0.25 better than on validation: no optimism"),
         (Direction.MINIMIZE, 0.5, 0.5, "as on validation"),
     ],
 )
-def test_optimism_is_in_the_direction_of_the_metric(objective, value, of_test, words):
+def test_optimism_is_in_the_direction_of_the_metric(direction, value, of_test, words):
     """A smaller test value is worse of what is to be large, and better of what is to be small."""
-    assert held_out({"x": value, "test:x": of_test}, "x", objective, value).words == words
+    assert held_out({"x": value, "test:x": of_test}, "x", direction, value).words == words
 
 
 @pytest.mark.parametrize("values", [{}, {"test:x": math.nan}, {"test:x": [0.5]}])

@@ -23,7 +23,7 @@ def test_a_group_is_tracked_metric_by_metric():
     plan = plan_of(changed("[accuracy]", "[default]"))
     names = [str(name) for name in members_of("default", "binary") if str(name) != "roc_auc"]
     assert [measure.name for measure in plan.track] == names
-    directions = {measure.name: measure.objective for measure in plan.track}
+    directions = {measure.name: measure.direction for measure in plan.track}
     assert (directions["accuracy"], directions["log_loss"]) == (MAXIMIZE, MINIMIZE)
 
 
@@ -64,7 +64,7 @@ def test_what_a_name_means_is_settled_by_the_engine(name, before, reads, settled
     checked = plan_of(text).optimize
     run = make_plan(parse_document(text, "sweep.yaml"), Binary(), settle=True).optimize
     assert (checked.name, checked.inputs, run.name) == (before, reads, settled)
-    assert checked.objective is run.objective
+    assert checked.direction is run.direction
 
 
 def test_what_the_output_needs_is_asked_when_it_is_known():
@@ -126,7 +126,7 @@ from hpometrics import BINARY, MAXIMIZE, PREDICTIONS, Binary, MeanMetric, engine
 
 @register_metric("agree", [BINARY])
 class Agree(MeanMetric):
-    objective, inputs = MAXIMIZE, PREDICTIONS
+    direction, inputs = MAXIMIZE, PREDICTIONS
 
     def get_current_value(self, preds, target):
         return (preds == target).float()

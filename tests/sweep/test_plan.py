@@ -21,7 +21,7 @@ def test_a_plan_has_everything_settled():
     plan = plan_of(SWEEP)
     assert (plan.name, str(plan.directory), plan.trials, plan.engine_seed) == ("sweep", "runs/sweep", 4, 3)
     assert (plan.output, plan.sampler, plan.pruner, plan.at) == (Binary(), "random", "none", "best")
-    assert (plan.optimize.name, plan.optimize.objective, plan.optimize.origin) == (
+    assert (plan.optimize.name, plan.optimize.direction, plan.optimize.origin) == (
         "roc_auc",
         MAXIMIZE,
         "registry",
@@ -50,7 +50,7 @@ def test_a_metric_is_named_by_alias_or_in_parts():
     [
         (
             "{metric: roc_auc, direction: minimize}",
-            "roc_auc is to maximize, but direction says minimize",
+            "roc_auc must be maximized, but direction says minimize",
         ),
         ("rmse", "'rmse' does not exist for a binary output; it is a metric of number"),
         ("{metric: rmse, direction: minimize}", "'rmse' does not exist for a binary output"),
@@ -74,13 +74,13 @@ def test_the_direction_may_be_repeated_or_supplied():
     stated = plan_of(changed("optimize: roc_auc", "optimize: {metric: roc_auc, direction: max}"))
     assert stated.optimize.origin == "registry"
     reported = plan_of(changed("optimize: roc_auc", "optimize: {metric: latency_ms, direction: minimize}"))
-    assert (reported.optimize.objective, reported.optimize.reported) == (MINIMIZE, True)
+    assert (reported.optimize.direction, reported.optimize.reported) == (MINIMIZE, True)
 
 
 def test_without_an_output_shared_directions_are_enough():
     """`check` imports no engine, so that the feature may be unknown."""
     plan = plan_of(changed(", output: binary", ""))
-    assert (plan.output, plan.optimize.objective) == (None, MAXIMIZE)
+    assert (plan.output, plan.optimize.direction) == (None, MAXIMIZE)
 
 
 def test_metrics_that_no_output_has_both_are_an_error():

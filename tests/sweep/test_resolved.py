@@ -55,7 +55,7 @@ def test_budget_search_and_tracked_metrics_may_change(old, new):
         ("output: binary", "output: binary, params: {a: 1}", {"engine.params.a": False}),
         ("seed: 3", "seed: 4", {"engine.seed": False}),
         ("[accuracy]", "[accuracy], at: last", {"at": True}),
-        ("roc_auc", "log_loss", {"metric": True, "objective": True}),
+        ("roc_auc", "log_loss", {"metric": True, "direction": True}),
         ("large: {depth: 3", "large: {depth: 4", {"space.size.choice.large.depth": True}),
         ("log: true", "log: false", {"space.lr.log": True}),
         ("{float: [1e-4, 1e-1], log: true}", "{int: [1, 2]}", {"space.lr.int": True}),

@@ -19,7 +19,7 @@ from hpometrics.runner.init import write_starter
 STEERING = [
     entry
     for (_, feature), entry in index().items()
-    if feature == BINARY and entry.objective is not None and not entry.needs
+    if feature == BINARY and entry.direction is not None and not entry.needs
 ]
 
 
@@ -72,7 +72,7 @@ def test_what_is_there_is_not_touched(folder):
     ("entry", "backend"),
     covering(
         product(STEERING, ["optuna", "ray"]),
-        kinds=lambda case: [*traits(case[0]), case[0].objective, case[1]],
+        kinds=lambda case: [*traits(case[0]), case[0].direction, case[1]],
         ids=lambda case: f"{case[0]}-{case[1]}",
     ),
 )
@@ -80,11 +80,11 @@ def test_whatever_metric_it_optimizes_the_starter_checks(entry, backend, tmp_pat
     """Each that steers and that its engine can feed, on either backend; it is not tracked besides."""
     write_starter(tmp_path, str(entry.example), backend)
     plan = read_plan(tmp_path / "sweep.yaml")
-    assert plan.optimize.name == str(entry.example) and plan.optimize.objective is entry.objective
+    assert plan.optimize.name == str(entry.example) and plan.optimize.direction is entry.direction
     names = [measure.name for measure in plan.track]
     assert set(names) >= {"roc_auc", "accuracy", "log_loss"} - {plan.optimize.name}
     assert plan.optimize.name not in names and plan.config.backend.name == backend
-    assert f"# to {entry.objective}: the metric says so" in (tmp_path / "sweep.yaml").read_text()
+    assert f"# to {entry.direction}: the metric says so" in (tmp_path / "sweep.yaml").read_text()
 
 
 def test_a_starter_for_another_metric_runs(folder):
@@ -95,7 +95,7 @@ def test_a_starter_for_another_metric_runs(folder):
     ran = call("run", "first/sweep.yaml", "--set", "budget.trials=2", "--set", "budget.epochs=2")
     assert ran.exit_code == 0, ran.output
     resolved = RunDirectory(folder / "runs" / "first").read()
-    assert (resolved.metric, resolved.objective) == ("brier", "minimize")
+    assert (resolved.metric, resolved.direction) == ("brier", "minimize")
 
 
 @pytest.mark.ray

@@ -97,7 +97,7 @@ def test_one_output_is_overridden_by_its_name():
 
 
 @pytest.mark.parametrize(
-    ("metric", "name", "objective"),
+    ("metric", "name", "direction"),
     [
         ("convai2/intent.f1(average=macro)", "convai2/intent.f1(average=macro)", MAXIMIZE),
         ("{metric: f1, average: macro, feature: intent, task: convai2}", "convai2/intent.f1(average=macro)",
@@ -116,15 +116,15 @@ def test_one_output_is_overridden_by_its_name():
         ("{metric: convai2/hello_avg, direction: maximize}", "convai2/hello_avg", MAXIMIZE),
     ],
 )  # fmt: skip
-def test_any_place_can_steer(metric, name, objective):
+def test_any_place_can_steer(metric, name, direction):
     """Tasks, outputs, combinations, values of the engine's own: settled without an import of the engine."""
     measure = of(metric)
-    assert (measure.name, measure.objective) == (name, objective)
+    assert (measure.name, measure.direction) == (name, direction)
     assert measure.reported is ("hello_avg" in name)
 
 
 @pytest.mark.parametrize(
-    ("metric", "name", "objective"),
+    ("metric", "name", "direction"),
     [
         ("convai2/intent.accuracy", "convai2/intent.accuracy", MAXIMIZE),
         ("combined.loss", "combined.loss", MINIMIZE),
@@ -132,12 +132,12 @@ def test_any_place_can_steer(metric, name, objective):
         ("{combine: {intent.accuracy: 1, reply.perplexity: 1}}", "combined.score", MAXIMIZE),
     ],
 )
-def test_a_name_waits_for_its_output(metric, name, objective):
+def test_a_name_waits_for_its_output(metric, name, direction):
     """Where neither is known yet, a direction that all features share is enough; `run` settles the rest."""
     measure = of(metric, UNSAID)
-    assert (measure.name, measure.objective) == (name, objective)
+    assert (measure.name, measure.direction) == (name, direction)
     settled = told(changed("optimize: accuracy", f"optimize: {metric}", UNSAID), TOLD).optimize
-    assert (settled.name, settled.objective) == (name, objective)
+    assert (settled.name, settled.direction) == (name, direction)
 
 
 def test_a_formula_says_what_is_combined():
@@ -174,7 +174,7 @@ def test_what_is_tracked_may_be_of_any_place():
         ("test:combined.loss", "a combination is of validation values; write combined.loss"),
         (
             "{metric: combined.loss, direction: maximize}",
-            "combined.loss is to minimize, but direction says max",
+            "combined.loss must be minimized, but direction says max",
         ),
         ("{combine: {}}", "combine takes a weight for each metric"),
         ("{combine: {accuracy: -1}}", "the weight of accuracy is a number above 0, got -1"),
@@ -185,7 +185,7 @@ def test_what_is_tracked_may_be_of_any_place():
             "{combine: {gpu_mem: 0.5}}",
             "gpu_mem has no direction, so that it has no sign here; state one: {gpu",
         ),
-        ("{combine: {accuracy: {weight: 1, direction: min}}}", "is to maximize, but direction says min"),
+        ("{combine: {accuracy: {weight: 1, direction: min}}}", "must be maximized, but direction says min"),
         ("{combine: {accuracy: {wait: 1}}}", "accuracy has a weight and a direction, got wait"),
         (
             "{combine: {accuracy: 1, intent.accuracy: 1}}",

@@ -59,7 +59,7 @@ class Guesser(Engine):
 class Near(AverageMetric):
     """The share of guesses that are off by at most `within`."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def __init__(self, within: float = 1.0) -> None:
         self.within = within
@@ -72,7 +72,7 @@ class Near(AverageMetric):
 class Distance(AverageMetric):
     """How far the guess is from the answer."""
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def calculate(self, query: str, predicted: float, actual: float) -> float:
         """A number from 0."""

@@ -236,7 +236,7 @@ class OptunaObjective(BaseObjective):
             return
         requested: list[Any] = [one] if several is None else list(several)
         if [Direction.parse(getattr(one, "name", one)) for one in requested] != self.directions:
-            goals = ", ".join(f"{name} is to {objective.value}" for name, objective in self.optimized.items())
+            goals = ", ".join(f"{name} must be {one.value}d" for name, one in self.optimized.items())
             word = "direction" if several is None else "directions"
             raise DirectionError(f"{goals}, but {word}= says {', '.join(map(str, requested))}")
 

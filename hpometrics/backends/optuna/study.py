@@ -90,7 +90,7 @@ def open_study(
             study_name=name,
             sampler=sampler,
             pruner=pruner,
-            directions=[objective.value for objective in optimized.values()],
+            directions=[direction.value for direction in optimized.values()],
             load_if_exists=True,
         )
         check_study(study, optimized, facts)
@@ -104,9 +104,9 @@ def check_direction(study: optuna.Study, optimized: Mapping[str, Direction]) -> 
         DirectionError: the directions differ; the message has both.
     """
     actual = [direction.name.lower() for direction in study.directions]
-    expected = [objective.value for objective in optimized.values()]
+    expected = [direction.value for direction in optimized.values()]
     if actual != expected:
-        goals = ", ".join(f"{name} is to {objective.value}" for name, objective in optimized.items())
+        goals = ", ".join(f"{name} must be {one.value}d" for name, one in optimized.items())
         fix = f"direction={expected[0]!r}" if len(expected) == 1 else f"directions={expected}"
         raise DirectionError(
             f"{goals}, but the study {study.study_name!r} is set to {', '.join(actual)}; create it with {fix}"

@@ -100,13 +100,14 @@ def tune_config(
         ConfigError: there is no such scheduler or argument.
     """
     spec = RunSpec(metric=metric, output=output)
+    direction, *others = spec.optimized.values()
     if names := sorted({"metric", "mode"} & settings.keys()):
         arguments = ", ".join(f"{name}={settings[name]!r}" for name in names)
-        raise DirectionError(f"{spec.name} must be {spec.objective.value}d; leave {arguments} out")
-    if len(spec.optimized) > 1:
+        raise DirectionError(f"{spec.name} must be {direction.value}d; leave {arguments} out")
+    if others:
         raise DirectionError(f"a Tuner has one metric, got {', '.join(spec.optimized)}; name one of them")
-    judge = Settled(make_scheduler(scheduler, spec.objective, epochs))
-    return tune.TuneConfig(metric=PICKED, mode=spec.objective.mode, scheduler=judge, **settings)
+    judge = Settled(make_scheduler(scheduler, direction, epochs))
+    return tune.TuneConfig(metric=PICKED, mode=direction.mode, scheduler=judge, **settings)
 
 
 def best_result(results: tune.ResultGrid, metric: Any, *, at: str = "best", output: Any = None) -> Best:
@@ -148,8 +149,8 @@ def _record(number: int, result: tune.Result, spec: RunSpec) -> TrialRecord:
             "give RunConfig(callbacks=[JsonLoggerCallback()]), or unset TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"
         )
     epochs = () if table is None else tuple(_epochs(table.to_dict("records"), spec.optimized))
-    names = list(spec.optimized)
-    picker = Picker(spec.objective, At(spec.at), others=list(spec.optimized.values())[1:])
+    names, (direction, *others) = list(spec.optimized), spec.optimized.values()
+    picker = Picker(direction, At(spec.at), others=others)
     for record in epochs:
         picker.add(record.number(names[0]), rest=[number_in(record.values, name) for name in names[1:]])
     finite = picker.index is not None and math.isfinite(picker.value)
@@ -328,10 +329,10 @@ class RayObjective(BaseObjective):
 
     def _check_unsteered(self, tune_config: Mapping[str, Any]) -> None:
         """Refuse a metric or a mode: the scheduler gets another value than the searcher."""
-        spec = self.trials.spec
+        spec, direction = self.trials.spec, self.directions[0]
         for name in {"metric", "mode"} & tune_config.keys():
             raise DirectionError(
-                f"{spec.name} is to {spec.objective.value}; leave {name}={tune_config[name]!r} "
+                f"{spec.name} must be {direction.value}d; leave {name}={tune_config[name]!r} "
                 "out: the scheduler is told the current value and the searcher the picked one"
             )
 

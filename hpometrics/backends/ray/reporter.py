@@ -234,8 +234,8 @@ class TuneReporter:
             if name in TAKEN:
                 raise RunError(f"Ray Tune keeps the name {name!r} for itself; log the value under another")
         self._metric, *self._others = optimized
-        objective = optimized[self._metric]
-        self._worst = _WORST if objective is MINIMIZE else -_WORST
+        direction = optimized[self._metric]
+        self._worst = _WORST if direction is MINIMIZE else -_WORST
         if self.number is None:
             first = self._metric
             keys = {**{name: name for name in optimized}, VALUE: first, PICKED: first}
@@ -339,11 +339,11 @@ def _check_modes(name_of: Callable[[str], str | None], directions: Mapping[str, 
         name = None if judge.metric is None else name_of(judge.metric)
         if name is None or judge.mode is None:
             continue
-        objective = directions[name]
-        if Direction.parse(judge.mode) is not objective:
+        direction = directions[name]
+        if Direction.parse(judge.mode) is not direction:
             raise DirectionError(
-                f"{name} must be {objective.value}d, but the {judge.name} has mode={judge.mode!r} for "
-                f"{judge.metric!r}; give mode={objective.mode!r}"
+                f"{name} must be {direction.value}d, but the {judge.name} has mode={judge.mode!r} for "
+                f"{judge.metric!r}; give mode={direction.mode!r}"
             )
 
 

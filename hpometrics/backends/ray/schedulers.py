@@ -201,7 +201,7 @@ _COMPLETED = {"asha": _halving, "hyperband": _halving, "median": _median, "pbt":
 
 def make_scheduler(
     spec: object,
-    objective: Direction,
+    direction: Direction,
     epochs: int | None = None,
     space: Space | None = None,
     seed: int | None = None,
@@ -211,7 +211,7 @@ def make_scheduler(
     Args:
         spec: a name (see `SCHEDULERS`), `{name: {argument: value}}`, `module:Class`, an object (it is
             copied) or None for no scheduling.
-        objective: the direction of the metric.
+        direction: the direction of the metric.
         epochs: the most epochs a run can have; halving needs them.
         space: the space of the trials' params; `pbt` needs it.
         seed: seeds the changes of `pbt`.
@@ -227,21 +227,21 @@ def make_scheduler(
             f"a {kind} of your own would change params that are recorded; give {{'pbt': {{'mutate': [...]}}}}"
         )
     if isinstance(spec, TrialScheduler):
-        return _without_pauses(_adopted(deepcopy(spec), objective))
+        return _without_pauses(_adopted(deepcopy(spec), direction))
     name, _ = read_spec("scheduler", "none" if spec is None else spec)
     scheduler_class, arguments = find_class("scheduler", "none" if spec is None else spec, SCHEDULERS)
     if name in _COMPLETED:
         arguments = _COMPLETED[name](arguments, _Search(name, epochs, space, seed))
     with foreign(f"scheduler {name!r} cannot be made"):
         try:
-            return _without_pauses(_adopted(scheduler_class(**arguments), objective))
+            return _without_pauses(_adopted(scheduler_class(**arguments), direction))
         except ConfigError:
             raise
         except (AssertionError, TypeError, ValueError) as err:
             raise ConfigError(f"scheduler {name!r}: {err}") from err
 
 
-def _adopted(scheduler: TrialScheduler, objective: Direction) -> TrialScheduler:
+def _adopted(scheduler: TrialScheduler, direction: Direction) -> TrialScheduler:
     """Return a scheduler that judges the current value of the metric in its direction.
 
     Raises:
@@ -249,14 +249,14 @@ def _adopted(scheduler: TrialScheduler, objective: Direction) -> TrialScheduler:
     """
     metric, mode = metric_and_mode(scheduler)
     kind = type(scheduler).__name__
-    if mode is not None and Direction.parse(mode) is not objective:
+    if mode is not None and Direction.parse(mode) is not direction:
         raise DirectionError(
-            f"the metric is to {objective.value}, but the {kind} has mode={mode!r}; leave it out"
+            f"the metric must be {direction.value}d, but the {kind} has mode={mode!r}; leave it out"
         )
     if metric not in (None, VALUE):
         raise DirectionError(
             f"the {kind} has metric={metric!r}; leave it out, it is given the metric's current value"
         )
     if metric is None:
-        scheduler.set_search_properties(VALUE, None if mode else objective.mode)
+        scheduler.set_search_properties(VALUE, None if mode else direction.mode)
     return scheduler

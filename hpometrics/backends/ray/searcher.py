@@ -56,8 +56,8 @@ class StudySearcher(Searcher):
         constraints: Sequence[Constraint] = (),
         losses: Losses | None = None,
     ) -> None:
-        self.objective, *self._others = optimized.values()
-        super().__init__(metric=PICKED, mode=self.objective.mode)
+        self.direction, *self._others = optimized.values()
+        super().__init__(metric=PICKED, mode=self.direction.mode)
         self.study, self.space, self.optimized, self.at = study, space, optimized, at
         self._directory_of, self._take, self._constraints = directory_of, take, constraints
         self._reasons = {} if losses is None else losses.reasons
@@ -75,7 +75,7 @@ class StudySearcher(Searcher):
         if trial is None:
             return Searcher.FINISHED
         params = self.space.suggest(trial)
-        picker = Picker(self.objective, self.at, others=self._others)
+        picker = Picker(self.direction, self.at, others=self._others)
         self._live[trial_id] = _Live(trial, params, picker, self._constraints, list(self.optimized))
         return {NUMBER: trial.number, PARAMS: params, **self._changed(trial.number)}
 
@@ -163,7 +163,7 @@ class StudySearcher(Searcher):
             reason = f"Tune stopped trial {record.number} after epoch {len(live.epochs) - 1}"
             record = replace(record, state=TrialState.PRUNED, reason=record.reason or reason)
         elif record.value is None or not math.isfinite(record.value):
-            reason = f"none of {live.picker.count} epochs has a finite value to {self.objective.value}"
+            reason = f"none of {live.picker.count} epochs has a finite value to {self.direction.value}"
             record = replace(record, state=TrialState.FAILED, reason=record.reason or reason)
         else:
             record = apply_constraints(

@@ -22,7 +22,7 @@ _CONTEXT, _LABELS = "run.update(context_tokens=...)", "run.update(label_tokens=.
 class Diagnostic:
     """One value that describes the progress of a run rather than the quality of its model.
 
-    `unit` is empty for a share or a count, `objective` is None if the value has no direction. A `per_task`
+    `unit` is empty for a share or a count, `direction` is None if the value has no direction. A `per_task`
     value exists for each task, all others once for the whole run. `comes_from` names the calls that measure
     it. `over_ranks` is how the values of the ranks of a process group become one: `sum`, `mean`, `max`,
     `min`, `first` (the value of the first rank) or `pooled` (a ratio, whose two parts are added up).
@@ -35,7 +35,7 @@ class Diagnostic:
     meaning: str
     comes_from: str
     unit: str = ""
-    objective: Direction | None = None
+    direction: Direction | None = None
     per_task: bool = False
     over_ranks: OverRanks = "pooled"
 
@@ -61,13 +61,13 @@ def direction_of(name: str | MetricName, entry: Diagnostic, direction: Direction
     >>> direction_of("exps", diagnostic("exps"), None)
     <Direction.MAXIMIZE: 'maximize'>
     """
-    own = entry.objective
+    own = entry.direction
     if own is None and direction is None:
         raise DirectionError(
             f"{name} has no direction of its own; say {{metric: {name}, direction: minimize}} or maximize"
         )
     if own is not None and direction not in (None, own):
-        raise DirectionError(f"{name} is to {own.value}, but direction says {direction}")
+        raise DirectionError(f"{name} must be {own.value}d, but direction says {direction}")
     return own or direction  # type: ignore[return-value]  # one of the two is there
 
 
@@ -110,7 +110,7 @@ DIAGNOSTICS = _table(
         "ctrunc",
         "share of examples whose context was truncated",
         "run.update(context_truncated=...)",
-        objective=MINIMIZE,
+        direction=MINIMIZE,
         per_task=True,
     ),
     Diagnostic(
@@ -125,7 +125,7 @@ DIAGNOSTICS = _table(
         "ltrunc",
         "share of examples whose label was truncated",
         "run.update(label_truncated=...)",
-        objective=MINIMIZE,
+        direction=MINIMIZE,
         per_task=True,
     ),
     Diagnostic(

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...direction import Direction
+from ..._ludwig import METHODS, ReadableObjective, attributes_of, write_attributes
+from ...direction import UNSTATED, Direction
 from ...exceptions import RegistrationError
 from ..features import InputType
 from .params import Param, params_of
 
-__all__ = ["UNSTATED", "Facts", "Param", "facts_of", "unstated", "write_facts"]
+__all__ = ["Facts", "Param", "facts_of", "unstated", "write_facts"]
 
 
 _CATALOGUE = "hpometrics.metrics.catalogue."
@@ -72,10 +73,8 @@ def _join_paragraphs(lines: list[str]) -> str:
     return "\n\n".join(" ".join(part.split()) for part in paragraphs if part.strip())
 
 
-UNSTATED: Any = type("Unstated", (), {"__repr__": lambda self: "unstated"})()
-
 _CHOICES = {
-    "objective": "MINIMIZE, MAXIMIZE or None",
+    "direction": "MINIMIZE, MAXIMIZE or None",
     "inputs": "PREDICTIONS, PROBABILITIES or LOGITS",
 }
 _TEXTS = ("texts", "references")  # what predictions and target are too, where they are strings
@@ -83,7 +82,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class Facts(ReadableObjective):
     """The facts of a class that the registry stores.
 
     The texts are those of its docstring. `one_of` names parameters of which exactly one is required,
@@ -91,7 +90,7 @@ class Facts:
     `requires` the pip extra with the package that it is built on, `families` the groups to which it belongs.
     """
 
-    objective: Direction | None
+    direction: Direction | None
     inputs: InputType
     params: tuple[Param, ...] = ()
     one_of: tuple[str, ...] = ()
@@ -110,7 +109,7 @@ class Facts:
     source: str = ""
 
 
-def facts_of(cls: type, name: str, objective: Any = UNSTATED, inputs: Any = UNSTATED) -> Facts:
+def facts_of(cls: type, name: str, direction: Any = UNSTATED, inputs: Any = UNSTATED) -> Facts:
     """Collect the facts of a class and write its direction and inputs back to it.
 
     Raises:
@@ -121,14 +120,14 @@ def facts_of(cls: type, name: str, objective: Any = UNSTATED, inputs: Any = UNST
             f"a metric's name is lower case, [a-z][a-z0-9_]*, got {name!r} for {cls.__qualname__}"
         )
     called = f"{name} ({cls.__qualname__})"
-    arguments = {"objective": objective, "inputs": inputs}
+    arguments = {"direction": direction, "inputs": inputs}
     agreed = {fact: _agree_on(cls, called, fact, argument) for fact, argument in arguments.items()}
     for fact, value in agreed.items():
         _write(cls, fact, value)
 
     docstring, extras = Docstring.of(cls), _extras_of(cls)
     return Facts(
-        objective=agreed["objective"],
+        direction=agreed["direction"],
         inputs=agreed["inputs"],
         params=(params := params_of(cls)),
         one_of=_one_of(cls, name, params),
@@ -167,11 +166,11 @@ def unstated(called: str, fact: str) -> RegistrationError:
 
 def _write(cls: type, fact: str, value: Any) -> None:
     """Set the attribute, and the classmethod too if an inherited one returns another value."""
-    setattr(cls, fact, value)
-    method = getattr(cls, f"get_{fact}", None)
+    write_attributes(cls, fact, value)
+    method = getattr(cls, METHODS[fact], None)
     if method is not None and method() != value:
-        setattr(cls, f"get_{fact}", classmethod(lambda own: getattr(own, fact)))
-    if fact == "objective":
+        setattr(cls, METHODS[fact], classmethod(lambda own: getattr(own, fact)))
+    if fact == "direction":
         cls.higher_is_better = None if value is None else value is Direction.MAXIMIZE  # type: ignore[attr-defined]
 
 
@@ -195,16 +194,16 @@ def _statements(cls: type, fact: str, argument: Any) -> Iterator[tuple[str, Any]
     if argument is not UNSTATED:
         yield "register_metric", argument
     for base in cls.__mro__:
-        attribute = vars(base).get(fact, UNSTATED)
-        method = vars(base).get(f"get_{fact}")
+        attributes = list(attributes_of(base, fact))
+        method = vars(base).get(METHODS[fact])
         own_method = method is not None and not hasattr(
             getattr(method, "__func__", method), "reads_attribute"
         )
-        if attribute is not UNSTATED:
-            yield f"the attribute {fact}", attribute
+        for name, value in attributes:
+            yield f"the attribute {name}", value
         if own_method:
-            yield f"get_{fact}()", getattr(cls, f"get_{fact}")()
-        if attribute is not UNSTATED or own_method:
+            yield f"{METHODS[fact]}()", getattr(cls, METHODS[fact])()
+        if attributes or own_method:
             return
 
 

@@ -140,7 +140,7 @@ def _is_ready(entry: MetricEntry) -> bool:
     """Return whether a metric can be built as it is, measures ordinary data, and can be optimized."""
     needy = needs_of(entry) or entry.requires or _needed(entry)
     observed = observed_of(entry)
-    return entry.objective is not None and not needy and (observed is None or not observed.refuses)
+    return entry.direction is not None and not needy and (observed is None or not observed.refuses)
 
 
 def _needed(entry: MetricEntry) -> list[Param]:

@@ -185,8 +185,10 @@ def _rows() -> list[dict[str, Any]]:
 
 def _read_row(row: dict[str, Any], feature_type: str) -> MetricEntry:
     """Create the entry of a row for one of its output features."""
-    facts: dict[str, Any] = {key: _tuple(value) for key, value in row.items() if key != "features"}
-    facts["objective"] = row["objective"] and Direction(row["objective"])
+    facts: dict[str, Any] = {
+        key: _tuple(value) for key, value in row.items() if key not in ("features", "objective")
+    }
+    facts["direction"] = row["objective"] and Direction(row["objective"])
     facts["inputs"] = InputType(row["inputs"])
     facts["params"] = tuple(
         Param(**{key: _tuple(value) for key, value in param.items()}) for param in row.get("params", ())

@@ -61,19 +61,19 @@ class FoundMetric:
         return tuple(entry for _, entry in self.meanings)
 
     @property
-    def objective(self) -> Direction | None:
+    def direction(self) -> Direction | None:
         """The direction that all its entries share.
 
         Raises:
             DirectionError: it depends on the output feature, which is missing.
         """
-        objectives = {entry.objective for entry in self.entries}
-        if len(objectives) > 1:
-            directions = ", ".join(f"{e.objective or 'none'} for {e.feature_type}" for e in self.entries)
+        directions = {entry.direction for entry in self.entries}
+        if len(directions) > 1:
+            listed = ", ".join(f"{e.direction or 'none'} for {e.feature_type}" for e in self.entries)
             raise DirectionError(
-                f"the direction of {self.name} depends on the output feature ({directions}); name it"
+                f"the direction of {self.name} depends on the output feature ({listed}); name it"
             )
-        return objectives.pop()
+        return directions.pop()
 
     @property
     def inputs(self) -> InputType:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...direction import Direction
+from ..._ludwig import one_direction
+from ...direction import UNSTATED, Direction
 from ...exceptions import MetricNameError, RegistrationError, UnknownMetricError
 from ..features import InputType, OutputFeature, check_feature_type, parse_feature
 from .entry import MetricEntry, Observed, path_of, registry
-from .facts import UNSTATED, Facts, facts_of
+from .facts import Facts, facts_of
 from .index import (
     INDEX,
     ReplacedWarning,
@@ -60,37 +61,41 @@ M = TypeVar("M", bound=type)
 def register_metric(
     name: str,
     feature_types: Iterable[str],
-    objective: Direction | str | None = UNSTATED,
+    direction: Direction | str | None = UNSTATED,
     inputs: InputType | str = UNSTATED,
     *,
     aliases: Mapping[str, str] | Iterable[str] = (),
     override: bool = False,
+    objective: Direction | str | None = UNSTATED,
 ) -> Callable[[M], M]:
     """Register a metric class under a name, for the output features it serves.
 
-    Direction and inputs may be stated here, as class attributes (`objective = MAXIMIZE`), or by the
-    classmethods `get_objective` and `get_inputs`; two statements of one fact must agree. A metric without a
-    direction states `objective = None`.
+    Direction and inputs may be stated here or as class attributes (`direction = MAXIMIZE`), by Ludwig's names
+    (`objective`, `get_objective()`, `get_inputs()`) too; two statements of one fact must agree. A metric
+    without a direction states `direction = None`.
 
     Args:
         name: the canonical name, `[a-z][a-z0-9_]*`.
         feature_types: type constants such as `[SEQUENCE, TEXT]`.
-        objective: `MINIMIZE`, `MAXIMIZE` or None (measured, never optimized).
+        direction: `MINIMIZE`, `MAXIMIZE` or None (measured, never optimized).
         inputs: `PREDICTIONS`, `PROBABILITIES` or `LOGITS`.
         aliases: other names: a list, or a mapping to the meaning of each (`{"f1_macro":
             "f1(average=macro)"}`); for the name itself, its meaning without a required parameter.
         override: replace the entry of another class. A user's own class replaces a built-in one without it
             too, with a warning; the class of an installed package does not.
+        objective: Ludwig's word for `direction`.
 
     Raises:
         RegistrationError: a fact is missing or contradicted, the name is malformed or taken.
+        DirectionError: `direction` and `objective` differ.
     """
+    stated = one_direction(name, direction, objective)
     types = [feature_types] if isinstance(feature_types, str) else list(feature_types)
     listed = [aliases] if isinstance(aliases, str) else aliases
     meanings = dict(listed) if isinstance(listed, Mapping) else dict.fromkeys(listed, name)
 
     def register(cls: M) -> M:
-        facts = facts_of(cls, name, objective, inputs)
+        facts = facts_of(cls, name, stated, inputs)
         if not types:
             raise RegistrationError(
                 f"{name}: name at least one output feature, as in register_metric({name!r}, [BINARY])"

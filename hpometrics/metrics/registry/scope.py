@@ -199,4 +199,4 @@ def direction_problem(
     """
     if own is None or stated is None or own is stated:
         return None
-    return f"{name} is to {own.value}, but {where} says {stated.value}"
+    return f"{name} must be {own.value}d, but {where} says {stated.value}"

@@ -132,7 +132,7 @@ class UserAverageTopKMetric(TopKMetric):
 
     >>> from hpometrics import MAXIMIZE
     >>> class Precision(UserAverageTopKMetric):
-    ...     objective = MAXIMIZE
+    ...     direction = MAXIMIZE
     ...
     ...     def compute_scores(self, preds, target, top_k_rel, **kwargs):
     ...         return top_k_rel.sum(dim=1).float() / self.k

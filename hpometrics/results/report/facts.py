@@ -111,7 +111,7 @@ class Report:
             epoch = f"The values of a trial are those of its {sweep.at} epoch{by}; epochs count from 0."
             return f"Several objectives, {objectives}. {epoch}{mean}"
         return (
-            f"To {sweep.objective}: {sweep.metric}{formula}. {_ORIGINS[sweep.objective_from]} {epoch}{mean}"
+            f"To {sweep.direction}: {sweep.metric}{formula}. {_ORIGINS[sweep.direction_from]} {epoch}{mean}"
         )
 
     @property
@@ -194,7 +194,7 @@ def _pick_row(pick: MetricPick) -> list[str]:
         return [pick.metric, *["-"] * 5]
     best = pick.best
     return [
-        f"{pick.metric}{ARROWS[pick.objective]}",
+        f"{pick.metric}{ARROWS[pick.direction]}",
         str(best.trial),
         str(best.epoch),
         column(best.value),

@@ -255,8 +255,8 @@ def _best_of(study: optuna.Study, most: int) -> optuna.Study:
     trials = _complete(study)
     if len(trials) <= most:
         return study
-    objective = Direction.parse(study.direction.name)
-    best = sorted(trials, key=lambda trial: objective.sort_key(trial.value or 0.0))[:most]
+    direction = Direction.parse(study.direction.name)
+    best = sorted(trials, key=lambda trial: direction.sort_key(trial.value or 0.0))[:most]
     return _part(study, sorted(best, key=lambda trial: trial.number))
 
 

@@ -47,7 +47,7 @@ def study_of(
         infeasible: whether to include trials that break a constraint, as complete ones that break it.
     """
     states = (TrialState.COMPLETE, TrialState.INFEASIBLE) if infeasible else (TrialState.COMPLETE,)
-    return _study(records, {resolved.metric: resolved.objective}, resolved.name, space, states)
+    return _study(records, {resolved.metric: resolved.direction}, resolved.name, space, states)
 
 
 def study_of_several(records: Sequence[TrialRecord], resolved: Resolved) -> optuna.Study:
@@ -63,7 +63,7 @@ def _study(
     states: Sequence[TrialState],
 ) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    directions: Any = [objective.value for objective in optimized.values()]
+    directions: Any = [direction.value for direction in optimized.values()]
     study = optuna.create_study(directions=directions, study_name=name)
     by_number = {record.number: record for record in records}
     numbers = range(max(by_number, default=-1) + 1)

@@ -30,15 +30,15 @@ _EXPONENTS = 1020  # of two: up to it, either way, a float64 has all its digits
 
 
 def check_direction(subject: Subject) -> None:
-    """The less noise a model has, the better its value, in the declared objective."""
-    objective = subject.entry.objective
-    if objective is None or subject.per_class:
+    """The less noise a model has, the better its value, in the declared direction."""
+    direction = subject.entry.direction
+    if direction is None or subject.per_class:
         return
     values = [float(subject.measure(subject.draw(400, noise))) for noise in NOISE]
     for (noise, less), (more_noise, more) in itertools.pairwise(zip(NOISE, values, strict=True)):
-        if not objective.better(less, more):
+        if not direction.better(less, more):
             raise LawBroken(
-                f"{subject} says {objective}; noise {noise} gives {less:.6g}, {more_noise} gives {more:.6g}"
+                f"{subject} says {direction}; noise {noise} gives {less:.6g}, {more_noise} gives {more:.6g}"
             )
 
 

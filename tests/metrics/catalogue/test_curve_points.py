@@ -62,7 +62,7 @@ def test_thresholds_are_probabilities_where_logits_were_given(feature):
 
 def test_a_curve_is_measured_and_never_optimized():
     """It has no direction, says whose it is where there are several, and is undefined with one class."""
-    assert all(find_metric(name, "binary").objective is None for name in CURVES)
+    assert all(find_metric(name, "binary").direction is None for name in CURVES)
     with pytest.raises(MetricNameError, match="needs class="):
         get_metric("roc_curve", "category")
     with pytest.raises(MetricInputError, match=r"the classes are 0..3, there is no class 7"):

@@ -67,7 +67,7 @@ def made(row: Any, feature: str, combine: bool, ours_first: bool = False) -> Tor
     """An object of the class of a row, or of a class of ours that inherits it."""
 
     def make(cls: type, arguments: dict[str, Any]) -> TorchMetric:
-        facts = {"objective": MAXIMIZE, "inputs": row.inputs}
+        facts = {"direction": MAXIMIZE, "inputs": row.inputs}
         bases = (Metric, cls) if ours_first else (cls, Metric)
         return row.make(type(f"Own{cls.__name__}", bases, facts) if combine else cls, arguments)
 
@@ -155,7 +155,7 @@ def next_update(self: Any, preds: Any, target: Any) -> None:
 class Stated(Metric):
     """A class of ours that states its facts and measures nothing."""
 
-    objective, inputs = MINIMIZE, PREDICTIONS
+    direction, inputs = MINIMIZE, PREDICTIONS
 
 
 @pytest.mark.parametrize("base", [Metric, Stated])
@@ -164,7 +164,7 @@ class Stated(Metric):
 def test_our_base_may_come_first(base, init, update):
     """The value is that of the other order, whoever calls whose `__init__` and `update`."""
     own = {"__init__": init, **({"update": update} if update else {})}
-    facts = {"objective": MINIMIZE, "inputs": PREDICTIONS, **own}
+    facts = {"direction": MINIMIZE, "inputs": PREDICTIONS, **own}
     metric = type("Own", (base, MeanSquaredError), facts)()
     metric.update(torch.tensor([1.0, 4.0]), torch.tensor([1.0, 2.0]))
     assert metric.compute().shape == () and metric.compute().item() == pytest.approx(2**0.5)
@@ -174,7 +174,7 @@ def test_a_class_of_ours_that_measures_stays_first():
     """Its own `update` or `get_current_value` is not given up for that of torchmetrics."""
 
     class Gap(MeanMetric, MeanSquaredError):
-        objective, inputs = MINIMIZE, PREDICTIONS
+        direction, inputs = MINIMIZE, PREDICTIONS
 
         def get_current_value(self, preds, target):
             return (preds - target).abs()
@@ -188,7 +188,7 @@ def test_a_state_may_be_called_as_torchmetrics_calls_it():
     """`count`, say; what every metric has is refused by name."""
 
     class Kept(Metric):
-        objective, inputs = MINIMIZE, PREDICTIONS
+        direction, inputs = MINIMIZE, PREDICTIONS
 
         def __init__(self, name: str) -> None:
             super().__init__()
@@ -212,7 +212,7 @@ def test_further_arguments_of_update_go_by_position():
     """As in torchmetrics; one too many, or one given twice, is refused with the signature."""
 
     class Counted(Metric):
-        objective, inputs = MAXIMIZE, PREDICTIONS
+        direction, inputs = MAXIMIZE, PREDICTIONS
 
         def __init__(self) -> None:
             super().__init__()
@@ -238,7 +238,7 @@ def test_further_arguments_of_update_go_by_position():
 def test_a_constant_of_torchmetrics_merges_with_its_like():
     """As the data range of a signal-to-noise ratio, which its class says to average."""
     cls = importlib.import_module("torchmetrics.image").PeakSignalNoiseRatio
-    own = partial(type("Own", (cls, Metric), {"objective": MAXIMIZE, "inputs": PREDICTIONS}))
+    own = partial(type("Own", (cls, Metric), {"direction": MAXIMIZE, "inputs": PREDICTIONS}))
     first, second, other = own(data_range=1.0), own(data_range=1.0), own(data_range=2.0)
     images = torch.rand(3, 2, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     for metric, picture in zip((first, second, other), images, strict=True):

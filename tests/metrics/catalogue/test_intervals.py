@@ -78,7 +78,7 @@ def test_both_ends_are_needed(name):
 
 def test_coverage_has_no_direction():
     """It is measured; its error is what can be optimized."""
-    assert get_metric("interval_coverage", Number()).objective is None
+    assert get_metric("interval_coverage", Number()).direction is None
     metric = fed("interval_coverage_error", Number(), predictions=torch.ones(1)[:0], target=torch.ones(1)[:0],
                  lower=torch.ones(0), upper=torch.ones(0))  # fmt: skip
     assert metric.compute().isnan() and metric.undefined_reason

@@ -35,7 +35,7 @@ LUDWIG = {
 def test_ludwigs_names(feature):
     """Each of its regression names and losses resolves for its output features, with its direction."""
     for name in LUDWIG[feature].split():
-        assert str(find_metric(name, feature).objective) == ("maximize" if name == "r2" else "minimize")
+        assert str(find_metric(name, feature).direction) == ("maximize" if name == "r2" else "minimize")
 
 
 def test_a_probability_of_zero_costs_a_hundred():

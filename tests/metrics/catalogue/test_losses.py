@@ -59,7 +59,7 @@ def test_every_loss_of_torch_has_a_name_or_a_reason():
     assert losses <= TORCH.keys() | LEFT_OUT.keys()
     assert all(LEFT_OUT.values())
     for name, feature in TORCH.values():
-        assert str(find_metric(name, feature).objective) == "minimize"
+        assert str(find_metric(name, feature).direction) == "minimize"
 
 
 @pytest.mark.parametrize("seed", range(2))

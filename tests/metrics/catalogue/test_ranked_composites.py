@@ -76,7 +76,7 @@ def test_a_part_that_is_minimized_counts_from_the_other_side(registry):
         Value: float in [0, 1].
         """
 
-        objective = MINIMIZE
+        direction = MINIMIZE
 
         def values(self, cut):
             """Count."""

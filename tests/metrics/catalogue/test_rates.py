@@ -30,7 +30,7 @@ def by_formula(name: str, kind: str, tables: np.ndarray) -> np.ndarray:
 
 def averaged(name: str, kind: str, epoch: Decided, average: str) -> np.ndarray:
     """Average by the rule of scikit-learn with zero_division=0, or 1 where less is better."""
-    worst = 1.0 if find_metric(f"{name}(average=macro)", kind).objective is MINIMIZE else 0.0
+    worst = 1.0 if find_metric(f"{name}(average=macro)", kind).direction is MINIMIZE else 0.0
     tables = epoch.tables
     if average == "micro":
         return np.nan_to_num(by_formula(name, kind, tables.sum(0, keepdims=True)), nan=worst)[0]

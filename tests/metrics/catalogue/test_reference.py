@@ -88,7 +88,7 @@ def test_rows_are_registered_or_have_a_native_metric():
 @pytest.mark.parametrize("entry", OWN, ids=str)
 def test_an_entry_is_complete(entry):
     """It has an objective, a range, a formula and a source, and its class is found by its path."""
-    assert entry.objective and entry.value and entry.formula and entry.source and entry.summary.endswith(".")
+    assert entry.direction and entry.value and entry.formula and entry.source and entry.summary.endswith(".")
     module, _, attribute = entry.path.partition(":")
     assert getattr(importlib.import_module(module), attribute) is entry.load()
 
@@ -119,13 +119,13 @@ def kinds_of(entry) -> list:
 
 @pytest.mark.parametrize("entry", covering(QUICK_FIRST, kinds_of, ids=str))
 def test_the_direction_is_as_stated(entry):
-    """By experiment: right answers beat good ones, good ones beat bad ones, by our objective."""
+    """By experiment: right answers beat good ones, good ones beat bad ones, by our direction."""
     values = []
     for noise in (0.0, 0.3, 0.9):
         metric = made(entry.name, entry.feature_type)
         metric.update(**drawn(metric, 100, noise))
         values.append(float(metric.compute()))
-    assert all(entry.objective.better(good, bad) for good, bad in itertools.pairwise(values)), values
+    assert all(entry.direction.better(good, bad) for good, bad in itertools.pairwise(values)), values
 
 
 @pytest.mark.parametrize("entry", [entry for entry in OWN if not entry.requires], ids=str)

@@ -117,14 +117,14 @@ def test_torchmetrics_agrees(name, function):
 def test_directions(name):
     """Errors are made small, shares of variation large."""
     metric = get_metric(name, Number())
-    assert metric.objective is (MAXIMIZE if name in SHARES else MINIMIZE)
+    assert metric.direction is (MAXIMIZE if name in SHARES else MINIMIZE)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_perfect_model_has_the_best_value(name):
     """Exactly the best, but for a rounding of the correlation."""
     _, target = draw((50, 2))
-    best = 1.0 if get_metric(name, Number()).objective is MAXIMIZE else 0.0
+    best = 1.0 if get_metric(name, Number()).direction is MAXIMIZE else 0.0
     assert measured(name, target, target).compute().item() == pytest.approx(best, abs=1e-15)
 
 

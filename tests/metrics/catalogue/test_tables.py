@@ -62,5 +62,5 @@ def test_counts_are_those_of_torchmetrics(shape):
 def test_what_has_no_objective_says_why(name):
     """Nothing to optimize, and the reason stands in the docs."""
     entry = find_metric(name, "binary").entries[0]
-    assert entry.objective is None
-    assert "It has no objective" in entry.docs
+    assert entry.direction is None
+    assert "It has no direction" in entry.docs

@@ -159,7 +159,7 @@ def test_choices_and_beta_are_checked():
         get_metric("best_threshold", "binary")
     with pytest.raises(MetricNameError, match="fbeta_max: beta is a number above 0, got 0"):
         get_metric("fbeta_max(beta=0.0)", "binary")
-    assert find_metric("best_threshold(criterion=f1)", "binary").objective is None
+    assert find_metric("best_threshold(criterion=f1)", "binary").direction is None
 
 
 def test_a_million_rows_are_searched():

@@ -39,7 +39,7 @@ NEGATIVES = torch.tensor([[1, 2], [3, 8], [3, 1], [6, 8], [8, 0]])
 class GuidePrecision(UserAverageTopKMetric):
     """The guide's Precision@K, to the letter."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def compute_scores(
         self, preds: Tensor, target: Tensor, top_k_rel: Tensor, **kwargs: Any

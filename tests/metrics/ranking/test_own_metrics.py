@@ -41,7 +41,7 @@ class Blocks(MetricBlock):
 class Asking(UserAverageTopKMetric):
     """Keeps what it is given."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     _REQUIRED_COMPONENTS: ClassVar = {
         MetricBlock.BINARY_RELEVANCE, MetricBlock.DISCOUNTED_RELEVANCE, MetricBlock.VALID_USERS,
         MetricBlock.VALID_USERS_MASK, MetricBlock.TOP_K_INDICES, MetricBlock.TOP_K_VALUES,
@@ -57,7 +57,7 @@ class Asking(UserAverageTopKMetric):
 class FirstRank(TopKMetric):
     """Rank of the first relevant item of the last tile, measured by `update` on its own."""
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     blocks = (MetricBlock.TOP_K_BINARY_RELEVANCE,)
 
     def __init__(self, k, **kwargs):
@@ -80,7 +80,7 @@ class FirstRank(TopKMetric):
 class Squared(RatingMetric):
     """Squared error against ratings."""
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def compute_errors(self, preds, target):
         """Square the gaps."""
@@ -170,7 +170,7 @@ def test_a_block_is_made_once_for_all_that_ask(monkeypatch):
     block = Block("counted", lambda tile, k: made.append(k) or tile.preds.sum())
 
     class One(UserAverageTopKMetric):
-        objective = MAXIMIZE
+        direction = MAXIMIZE
         blocks = (block,)
 
         def compute_scores(self, preds, target, top_k_rel, **kwargs):
@@ -203,7 +203,7 @@ def test_a_base_metric_sees_tiles():
     """Without a cut-off, `update` is given dense scores and grades, and who the users are."""
 
     class Width(BaseMetric):
-        objective = MAXIMIZE
+        direction = MAXIMIZE
 
         def __init__(self, **kwargs):
             super().__init__(**kwargs)
@@ -278,7 +278,7 @@ def test_scores_are_computed_of_what_the_signature_names():
     """As an `update` of one's own, `compute_scores` need not take what it does not read."""
 
     class Hits(UserAverageTopKMetric):
-        objective = MAXIMIZE
+        direction = MAXIMIZE
         blocks = "valid_users"
 
         def compute_scores(self, preds, target, top_k_rel):
@@ -299,7 +299,7 @@ def test_a_metric_of_ones_own_stands_at_several_cut_offs():
     """Unregistered, it is called by its class and k; a name that is set stays."""
 
     class Hits(UserAverageTopKMetric):
-        objective = MAXIMIZE
+        direction = MAXIMIZE
 
         def compute_scores(self, preds, target, top_k_rel, **kwargs):
             return top_k_rel.sum(1)

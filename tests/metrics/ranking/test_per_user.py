@@ -154,7 +154,7 @@ def test_a_metric_alone_keeps_them_too():
     class Own(UserAverageTopKMetric):
         """Hits."""
 
-        objective = MAXIMIZE
+        direction = MAXIMIZE
 
         def compute_scores(self, preds, target, top_k_rel, **kwargs):
             """Count."""

@@ -21,7 +21,7 @@ USERS = torch.tensor([3, 1])
 class Noting(BaseMetric):
     """Keeps what it is given; a subclass says in which form."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def note(self, **given):
         """Keep it, with one count."""
@@ -75,9 +75,9 @@ class Places(Noting):
 
 
 class UserCoverage(TopKMetric):
-    """WarpRec's UserCoverage to the letter, but for its objective."""
+    """WarpRec's UserCoverage to the letter, but for its direction."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     _REQUIRED_COMPONENTS: ClassVar[set[Any]] = {
         MetricBlock.BINARY_RELEVANCE,
         MetricBlock.VALID_USERS,
@@ -102,9 +102,9 @@ class UserCoverage(TopKMetric):
 
 
 class ItemCoverage(TopKMetric):
-    """WarpRec's ItemCoverage to the letter, but for its objective."""
+    """WarpRec's ItemCoverage to the letter, but for its direction."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     _REQUIRED_COMPONENTS: ClassVar[set[Any]] = {MetricBlock.TOP_K_INDICES}
 
     item_counts: Tensor

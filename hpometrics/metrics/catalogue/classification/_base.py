@@ -100,7 +100,7 @@ class Ratio(ConfusionMetric):
         """Return the ratios; where the denominator is 0, the worst value."""
         numerator, denominator = self.parts(counts)
         return torch.where(
-            denominator > 0, numerator / denominator, 1.0 if self.objective is MINIMIZE else 0.0
+            denominator > 0, numerator / denominator, 1.0 if self.direction is MINIMIZE else 0.0
         )
 
     def statistics(self) -> dict[str, Statistic]:

@@ -41,7 +41,7 @@ class Accuracy(ConfusionMetric):
     0.75
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def compute(self) -> Tensor:
         """Divide the diagonal by all rows."""
@@ -69,7 +69,7 @@ class ZeroOneLoss(ConfusionMetric):
     0.25
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def compute(self) -> Tensor:
         """Divide the rows off the diagonal by all rows."""
@@ -99,7 +99,7 @@ class SetAccuracy(MeanMetric):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     inputs = PREDICTIONS
     regroups = True
 
@@ -125,7 +125,7 @@ class SetZeroOneLoss(MeanMetric):
     0.5
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PREDICTIONS
     regroups = True
 
@@ -151,7 +151,7 @@ class LabelAccuracy(ConfusionMetric):
     0.75
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def compute(self) -> Tensor:
         """Divide the correct labels by all labels."""
@@ -178,7 +178,7 @@ class Hamming(ConfusionMetric):
     0.25
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def compute(self) -> Tensor:
         """Divide the wrong labels, or rows, by all of them."""
@@ -213,7 +213,7 @@ class BalancedAccuracy(ConfusionMetric):
     0.75
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def __init__(self, *, adjusted: bool = False) -> None:
         super().__init__()
@@ -250,7 +250,7 @@ class GeometricMean(ConfusionMetric):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def compute(self) -> Tensor:
         """Average the logarithms of the recalls of the classes in the target."""
@@ -288,7 +288,7 @@ class Hits(Metric):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     inputs = PROBABILITIES
 
     def __init__(self, *, k: int, average: Literal["micro", "macro"] = "micro") -> None:

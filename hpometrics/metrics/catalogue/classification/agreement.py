@@ -36,7 +36,7 @@ class MatthewsCorrelation(ConfusionMetric):
     0.5774
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def compute(self) -> Tensor:
         """Divide the covariance of the class indicators by their deviations."""
@@ -67,7 +67,7 @@ class SetMatthewsCorrelation(SetRatio):
     0.75
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     word = "mcc"
     needs = "label that some rows have and some have not, in target and predictions"
 
@@ -97,7 +97,7 @@ class CohenKappa(ConfusionMetric):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def __init__(self, *, weights: Literal["none", "linear", "quadratic"] = "none") -> None:
         super().__init__()
@@ -134,7 +134,7 @@ class _Likelihood(ConfusionMetric):
 class PositiveLikelihoodRatio(_Likelihood):
     """How many times likelier a prediction of 1 is when the target is 1 than when it is 0.
 
-    It has no objective: more is better, but the best model, without a false positive, has no value.
+    It has no direction: more is better, but the best model, without a false positive, has no value.
 
     Shape:
         preds, target: (N,) of 0 and 1.
@@ -150,7 +150,7 @@ class PositiveLikelihoodRatio(_Likelihood):
     2.0
     """
 
-    objective = None
+    direction = None
 
     def compute(self) -> Tensor:
         """Divide recall by the false positive rate."""
@@ -180,7 +180,7 @@ class NegativeLikelihoodRatio(_Likelihood):
     0.6667
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def compute(self) -> Tensor:
         """Divide the false negative rate by the specificity."""

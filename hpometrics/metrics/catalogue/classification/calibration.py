@@ -38,7 +38,7 @@ class BinaryBrier(MeanMetric):
     0.025
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PROBABILITIES
     reads_soft = True
     regroups = True
@@ -71,7 +71,7 @@ class Brier(MeanMetric):
     0.38
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PROBABILITIES
     reads_soft = True
     regroups = True
@@ -145,7 +145,7 @@ class ExpectedCalibrationError(BinnedCalibration):
     0.15
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     word = "ece"
 
     def of_bins(self, rows: Tensor, confidence: Tensor, right: Tensor) -> Tensor:
@@ -171,7 +171,7 @@ class RmsCalibrationError(BinnedCalibration):
     0.3162
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     word = "rms_calibration_error"
 
     def of_bins(self, rows: Tensor, confidence: Tensor, right: Tensor) -> Tensor:
@@ -198,7 +198,7 @@ class MaximumCalibrationError(BinnedCalibration):
     0.4
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     word = "mce"
 
     def of_bins(self, rows: Tensor, confidence: Tensor, right: Tensor) -> Tensor:
@@ -225,7 +225,7 @@ class ClasswiseEce(BinnedCalibration):
     0.3333
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     word = "classwise_ece"
 
     def statistics(self) -> dict[str, Statistic]:
@@ -287,7 +287,7 @@ class BrierReliability(BrierPart):
     0.1
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     word = "brier_reliability"
 
     def of_bins(self, rows: Tensor, probability: Tensor, outcomes: Tensor) -> Tensor:
@@ -313,7 +313,7 @@ class BrierResolution(BrierPart):
     0.0625
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     word = "brier_resolution"
 
     def of_bins(self, rows: Tensor, probability: Tensor, outcomes: Tensor) -> Tensor:
@@ -326,7 +326,7 @@ class BrierResolution(BrierPart):
 class BrierUncertainty(BrierPart):
     """Brier score of always forecasting the base rate, a property of the data and not of the model.
 
-    It has no objective: no model changes it. A category sums it over classes, a set averages it over labels.
+    It has no direction: no model changes it. A category sums it over classes, a set averages it over labels.
 
     Value: float in [0, 1], no unit, at most 1/4 but for a category; nan before the first row.
     Formula: base rate * (1 - base rate)
@@ -340,7 +340,7 @@ class BrierUncertainty(BrierPart):
     0.1875
     """
 
-    objective = None
+    direction = None
     word = "brier_uncertainty"
 
     def of_bins(self, rows: Tensor, probability: Tensor, outcomes: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from .calibration import BinnedCalibration
 class Confidence(MeanMetric):
     """Mean probability of the predicted class.
 
-    It has no objective: a model may be sure and wrong.
+    It has no direction: a model may be sure and wrong.
 
     Shape:
         preds: (N,) float of a binary output, (N, C) of a category: probabilities (or logits by keyword).
@@ -39,7 +39,7 @@ class Confidence(MeanMetric):
     0.85
     """
 
-    objective = None
+    direction = None
     inputs = PROBABILITIES
 
     def measure(self, batch: Outputs) -> Tensor:
@@ -51,7 +51,7 @@ class Confidence(MeanMetric):
 class Overconfidence(MeanMetric):
     """Mean confidence minus accuracy: above 0 for an overconfident model, below 0 for an underconfident one.
 
-    It has no objective, since its best value, 0, is in the middle: optimize `absolute_overconfidence`.
+    It has no direction, since its best value, 0, is in the middle: optimize `absolute_overconfidence`.
 
     Shape:
         preds: (N,) float of a binary output, (N, C) of a category: probabilities (or logits by keyword).
@@ -68,7 +68,7 @@ class Overconfidence(MeanMetric):
     0.35
     """
 
-    objective: ClassVar[Direction | None] = None
+    direction: ClassVar[Direction | None] = None
     inputs = PROBABILITIES
 
     def measure(self, batch: Outputs) -> Tensor:
@@ -93,7 +93,7 @@ class AbsoluteOverconfidence(Overconfidence):
     0.15
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def compute(self) -> Tensor:
         """Return the absolute value."""
@@ -150,7 +150,7 @@ class AdaptiveEce(OrderedCalibration):
     0.3
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def __init__(self, *, bins: int = 15) -> None:
         super().__init__()
@@ -185,7 +185,7 @@ class KsCalibrationError(OrderedCalibration):
     0.3
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def of_running_sums(self, weight: Tensor, excess: Tensor) -> Tensor:
         """Return the largest running sum."""
@@ -196,7 +196,7 @@ class KsCalibrationError(OrderedCalibration):
 class ReliabilityCurve(BinnedCalibration):
     """Reliability diagram: mean confidence, share right and share of rows of each bin of confidence.
 
-    It has no objective: no curve is better than another. Bins and confidence are those of `ece`.
+    It has no direction: no curve is better than another. Bins and confidence are those of `ece`.
 
     Value: table of shape (3, bins): mean confidence, share right, share of rows; nan in the first two for a
         bin without rows.
@@ -212,7 +212,7 @@ class ReliabilityCurve(BinnedCalibration):
     [[0.25, 0.75], [0.25, 0.75]]
     """
 
-    objective = None
+    direction = None
     word = "reliability_curve"
 
     def of_bins(self, rows: Tensor, confidence: Tensor, right: Tensor) -> Tensor:

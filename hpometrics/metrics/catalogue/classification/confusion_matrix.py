@@ -1,4 +1,4 @@
-"""Confusion matrices and counts per class, which have no objective."""
+"""Confusion matrices and counts per class, which have no direction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ._base import ConfusionMetric
 class ConfusionMatrix(ConfusionMetric):
     """Confusion matrix: rows are targets, columns are predictions.
 
-    It has no objective: a table is neither better nor worse than another.
+    It has no direction: a table is neither better nor worse than another.
 
     Args:
         normalize: whether to divide by the rows of each target, by those of each prediction, or by all.
@@ -35,7 +35,7 @@ class ConfusionMatrix(ConfusionMetric):
     [[1.0, 1.0], [0.0, 2.0]]
     """
 
-    objective = None
+    direction = None
     reads_matrix = True
 
     def __init__(self, *, normalize: Literal["none", "target", "predictions", "all"] = "none") -> None:
@@ -53,7 +53,7 @@ class ConfusionMatrix(ConfusionMetric):
 class SetConfusionMatrix(ConfusionMetric):
     """Confusion matrix of each label, with targets as rows and predictions as columns.
 
-    It has no objective: a table is neither better nor worse than another.
+    It has no direction: a table is neither better nor worse than another.
 
     Shape:
         preds, target: (N, L) of 0 and 1.
@@ -67,7 +67,7 @@ class SetConfusionMatrix(ConfusionMetric):
     [[[0.0, 1.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]]]
     """
 
-    objective = None
+    direction = None
 
     def compute(self) -> Tensor:
         """Return the counts as a table."""
@@ -79,7 +79,7 @@ class SetConfusionMatrix(ConfusionMetric):
 class StatScores(ConfusionMetric):
     """Counts of each class or label: true and false positives, true and false negatives, and its rows.
 
-    It has no objective: a table is neither better nor worse than another.
+    It has no direction: a table is neither better nor worse than another.
 
     Shape:
         preds, target: (N,) int, or (N, L) of 0 and 1 of a set.
@@ -93,7 +93,7 @@ class StatScores(ConfusionMetric):
     [[1.0, 0.0, 2.0, 1.0, 2.0], [2.0, 1.0, 1.0, 0.0, 2.0]]
     """
 
-    objective = None
+    direction = None
 
     def compute(self) -> Tensor:
         """Return the counts as a table."""

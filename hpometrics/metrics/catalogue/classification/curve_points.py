@@ -28,7 +28,7 @@ class Curve(Metric):
         target: (N,) int.
     """
 
-    objective = None
+    direction = None
     inputs = PROBABILITIES
     class_: int = 1
 
@@ -303,7 +303,7 @@ class BinnedRocAuc(BinnedColumns):
     (0.875, 0.125)
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def area(self, positives: Tensor, negatives: Tensor) -> BinnedCurve:
         """Return the area and its error from the pairs of rows."""
@@ -332,7 +332,7 @@ class BinnedAveragePrecision(BinnedColumns):
     0.1667
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     needs = "there is no positive row"
 
     def area(self, positives: Tensor, negatives: Tensor) -> BinnedCurve:

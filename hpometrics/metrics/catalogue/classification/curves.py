@@ -176,7 +176,7 @@ class RocAuc(ColumnMetric):
     1.0
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def __init__(
         self, *, average: CurveAverage = "macro", class_: int | None = None, max_fpr: float | None = None
@@ -229,7 +229,7 @@ class AveragePrecision(ColumnMetric):
     0.8333
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     needs = "there is no positive row"
 
     def of_all(self) -> tuple[Tensor, Tensor]:
@@ -263,7 +263,7 @@ class RocAucOneVsOne(Metric):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     inputs = PROBABILITIES
 
     def __init__(self, *, average: Literal["macro", "weighted"] = "macro") -> None:
@@ -311,7 +311,7 @@ class LogAuc(ColumnMetric):
     1.0
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def __init__(
         self,

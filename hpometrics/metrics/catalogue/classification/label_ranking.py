@@ -78,7 +78,7 @@ class CoverageError(MeanMetric):
     2.0
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PROBABILITIES
 
     def measure(self, batch: Outputs) -> Tensor:
@@ -106,7 +106,7 @@ class LabelRankingAveragePrecision(MeanMetric):
     0.9167
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     inputs = PROBABILITIES
 
     def measure(self, batch: Outputs) -> Tensor:
@@ -137,7 +137,7 @@ class LabelRankingLoss(MeanMetric):
     0.25
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PROBABILITIES
 
     def measure(self, batch: Outputs) -> Tensor:

@@ -41,7 +41,7 @@ class Hinge(MeanMetric):
     0.75
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = LOGITS
 
     def measure(self, batch: Outputs) -> Tensor:
@@ -68,7 +68,7 @@ class CrammerSingerHinge(MeanMetric):
     0.375
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = LOGITS
 
     def measure(self, batch: Outputs) -> Tensor:
@@ -82,7 +82,7 @@ class CrammerSingerHinge(MeanMetric):
 class ClassLoss(MeanMetric):
     """Base class of losses of a category or mask: a mean over the logits and the right class."""
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = LOGITS
     regroups = True
 
@@ -227,7 +227,7 @@ class CORN(MeanMetric):
     0.5044
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = LOGITS
     regroups = True
 
@@ -253,7 +253,7 @@ class CORN(MeanMetric):
 class LabelLoss(MeanMetric):
     """Base class of losses of a binary output or set: a mean over the logit and the target."""
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = LOGITS
     regroups = True
 
@@ -293,7 +293,7 @@ class BinaryCrossEntropy(MeanMetric):
     50.05268
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PROBABILITIES
     regroups = True
 
@@ -414,7 +414,7 @@ class MultilabelMargin(MeanMetric):
     0.6666666666666666
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = LOGITS
     regroups = True
 

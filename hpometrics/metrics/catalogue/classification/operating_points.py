@@ -46,7 +46,7 @@ class RecallAtPrecision(OperatingPoint):
     1.0
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     level = "precision"
 
     def __init__(
@@ -79,7 +79,7 @@ class PrecisionAtRecall(OperatingPoint):
     0.6667
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     level = "recall"
 
     def __init__(self, *, recall: float, average: CurveAverage = "macro", class_: int | None = None) -> None:
@@ -111,7 +111,7 @@ class SensitivityAtSpecificity(OperatingPoint):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     level = "specificity"
 
     def __init__(
@@ -146,7 +146,7 @@ class SpecificityAtSensitivity(OperatingPoint):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     level = "sensitivity"
 
     def __init__(
@@ -182,7 +182,7 @@ class FalsePositiveRate(OperatingPoint):
     0.5
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     level = "tpr"
 
     def __init__(
@@ -214,7 +214,7 @@ class EqualErrorRate(ColumnMetric):
     0.5
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def of_column(self, column: RankedColumn) -> Tensor:
         """Return the mean of both rates; they are compared undivided, so that equal ones are equal."""

@@ -47,7 +47,7 @@ class LogLoss(MeanMetric):
     0.10536
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PROBABILITIES
     reads_soft = True
     regroups = True
@@ -79,7 +79,7 @@ class KullbackLeibler(MeanMetric):
     0.1438
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PROBABILITIES
     reads_soft = True
     regroups = True
@@ -140,7 +140,7 @@ class LogLossSkill(Skill):
     0.585
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     inputs = PROBABILITIES
     reads_soft = True
     loss = "log_loss"
@@ -170,7 +170,7 @@ class BrierSkill(Skill):
     0.75
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     inputs = PROBABILITIES
     loss = "brier"
 

@@ -41,7 +41,7 @@ class Precision(Ratio):
     0.75
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     needs = "row predicted positive"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -70,7 +70,7 @@ class Recall(Ratio):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     needs = "row whose target is positive"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -99,7 +99,7 @@ class F1(Ratio):
     0.6667
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     needs = "positive in target or predictions"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -126,7 +126,7 @@ class Jaccard(Ratio):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     needs = "positive in target or predictions"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -150,7 +150,7 @@ class FowlkesMallows(Ratio):
     0.5774
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     needs = "positive in both target and predictions"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -190,7 +190,7 @@ class FBeta(_FBeta):
     0.6944
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def __init__(self, *, beta: float, average: Average | None = None, class_: int | None = None) -> None:
         super().__init__(average=average, class_=class_)
@@ -218,7 +218,7 @@ class BinaryFBeta(BinaryRatio, _FBeta):
     0.8333
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def __init__(self, *, beta: float, average: BinaryAverage = "binary", class_: int | None = None) -> None:
         super().__init__(average=average, class_=class_)
@@ -246,7 +246,7 @@ class SetFBeta(SetRatio, _FBeta):
     0.9167
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def __init__(self, *, beta: float, average: SetAverage | None = None, class_: int | None = None) -> None:
         super().__init__(average=average, class_=class_)
@@ -270,7 +270,7 @@ class Specificity(Ratio):
     0.75
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     needs = "row whose target is negative"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -294,7 +294,7 @@ class NegativePredictiveValue(Ratio):
     0.75
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     needs = "row predicted negative"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -318,7 +318,7 @@ class FalsePositiveRate(Ratio):
     0.25
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     needs = "row whose target is negative"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -342,7 +342,7 @@ class FalseNegativeRate(Ratio):
     0.25
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     needs = "row whose target is positive"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -366,7 +366,7 @@ class FalseDiscoveryRate(Ratio):
     0.25
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     needs = "row predicted positive"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -390,7 +390,7 @@ class FalseOmissionRate(Ratio):
     0.25
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     needs = "row predicted negative"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -414,7 +414,7 @@ class Informedness(Ratio):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     needs = "row of the class, or no row not of it"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -438,7 +438,7 @@ class Markedness(Ratio):
     0.6667
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     needs = "row predicted as the class, or no row not predicted as it"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:

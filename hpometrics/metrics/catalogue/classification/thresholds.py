@@ -32,7 +32,7 @@ class MaximumOverThresholds(ColumnMetric):
         target: (N,) int, (N, L) of a set.
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     criterion: Criterion
 
     def of_column(self, column: RankedColumn) -> Tensor:
@@ -192,7 +192,7 @@ class BestThreshold(ColumnMetric):
     0.4
     """
 
-    objective = None
+    direction = None
 
     def __init__(self, *, criterion: BestCriterion, beta: float = 1.0) -> None:
         super().__init__()
@@ -232,7 +232,7 @@ class BestThresholds(AveragedColumns):
     [0.6, 0.4]
     """
 
-    objective = None
+    direction = None
 
     def __init__(self, *, criterion: BestCriterion, average: Literal["none"], beta: float = 1.0) -> None:
         super().__init__(average=average)
@@ -277,7 +277,7 @@ class Gini(ColumnMetric):
     1.0
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def of_all(self) -> tuple[Tensor, Tensor]:
         """Rescale the areas that all curve metrics share."""
@@ -309,7 +309,7 @@ class KolmogorovSmirnov(ColumnMetric):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def of_column(self, column: RankedColumn) -> Tensor:
         """Return the largest gap of the rates over every cut."""

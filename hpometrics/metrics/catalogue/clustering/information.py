@@ -32,7 +32,7 @@ class MutualInformation(ClusteringMetric):
     0.6931
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def of_table(self, table: Table) -> Tensor:
         """Return the sum over the cells."""
@@ -58,7 +58,7 @@ class NormalizedMutualInformation(ClusteringMetric):
     1.0
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def __init__(self, *, average_method: AverageMethod = "arithmetic") -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class AdjustedMutualInformation(ClusteringMetric):
     1.0
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     chance_of_rows = True
 
     def __init__(self, *, average_method: AverageMethod = "arithmetic") -> None:
@@ -125,7 +125,7 @@ class Homogeneity(ClusteringMetric):
     1.0
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def of_table(self, table: Table) -> Tensor:
         """Divide the mutual information by the entropy of the target."""
@@ -146,7 +146,7 @@ class Completeness(ClusteringMetric):
     0.6667
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def of_table(self, table: Table) -> Tensor:
         """Divide the mutual information by the entropy of the predictions."""
@@ -173,7 +173,7 @@ class VMeasure(ClusteringMetric):
     0.8
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def __init__(self, *, beta: float = 1.0) -> None:
         super().__init__()
@@ -206,7 +206,7 @@ class VariationOfInformation(ClusteringMetric):
     0.6931
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def of_table(self, table: Table) -> Tensor:
         """Subtract the mutual information from both entropies."""

@@ -97,7 +97,7 @@ class CramersV(ChiSquareMetric):
     0.5774
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def largest(self, rows: float, columns: float) -> float:
         """Return the shorter side less one."""
@@ -122,7 +122,7 @@ class TschuprowsT(ChiSquareMetric):
     0.8409
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def largest(self, rows: float, columns: float) -> float:
         """Return the geometric mean of both sides less one."""
@@ -144,7 +144,7 @@ class PearsonsContingency(NominalMetric):
     0.7071
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def of_table(self, table: Table) -> Tensor:
         """Map the mean square contingency to [0, 1)."""
@@ -174,7 +174,7 @@ class TheilsU(NominalMetric):
     1.0
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def __init__(self, *, explained: Literal["target", "predictions"] = "target") -> None:
         super().__init__()

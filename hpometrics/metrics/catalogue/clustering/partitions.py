@@ -36,7 +36,7 @@ class Rand(ClusteringMetric):
     0.3333
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     chance_of_rows = True
 
     def of_table(self, table: Table) -> Tensor:
@@ -63,7 +63,7 @@ class AdjustedRand(ClusteringMetric):
     1.0
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     chance_of_rows = True
 
     def of_table(self, table: Table) -> Tensor:
@@ -93,7 +93,7 @@ class FowlkesMallows(ClusteringMetric):
     0.5774
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     chance_of_rows = True
 
     def of_table(self, table: Table) -> Tensor:
@@ -120,7 +120,7 @@ class Purity(ClusteringMetric):
     0.75
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def of_table(self, table: Table) -> Tensor:
         """Sum the largest cells of the columns."""
@@ -145,7 +145,7 @@ class ClusterAccuracy(ClusteringMetric):
     0.75
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def of_table(self, table: Table) -> Tensor:
         """Assign clusters to groups and return the share of right rows."""

@@ -74,7 +74,7 @@ class Iou(MaskRatio):
     0.5833
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     word = "iou"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -99,7 +99,7 @@ class Dice(MaskRatio):
     0.8
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     word = "dice"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -125,7 +125,7 @@ class PixelAccuracy(ConfusionMetric):
     0.75
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def compute(self) -> Tensor:
         """Divide the diagonal by all pixels."""
@@ -152,7 +152,7 @@ class MeanPixelAccuracy(ConfusionMetric):
     0.75
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def compute(self) -> Tensor:
         """Average the recalls of the classes that occur in the target."""
@@ -245,7 +245,7 @@ class ImageIou(ImageRatio):
     0.625
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     word = "image_iou"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -269,7 +269,7 @@ class ImageDice(ImageRatio):
     0.6667
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     word = "image_dice"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -300,7 +300,7 @@ class GeneralizedDice(ImageMetric):
     0.6667
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def __init__(self, *, weighting: Weighting = "square", include_background: bool = True) -> None:
         super().__init__()

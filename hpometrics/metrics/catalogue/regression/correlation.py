@@ -40,7 +40,7 @@ class Pearson(MomentMetric):
     0.982
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def compute(self) -> Tensor:
         """Divide the cross moment by both spreads per column; average the columns."""
@@ -77,7 +77,7 @@ class Concordance(MomentMetric):
     0.5714
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def __init__(self, *, ddof: int = 0) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class Concordance(MomentMetric):
 class OrderMetric(Metric):
     """Base class of correlations of the orders of predictions and target; every row is stored."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     inputs = PREDICTIONS
 
     def statistics(self) -> dict[str, Statistic]:
@@ -212,7 +212,7 @@ class CosineSimilarity(ErrorMean):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def of(self, preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
         """Return the cosine of each row."""

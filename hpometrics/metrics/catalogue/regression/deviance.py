@@ -23,7 +23,7 @@ from .variation import no_variation_reason, squared_errors, unexplained_share
 class Deviance(ErrorMean):
     """Base class of mean deviances of one power."""
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     regroups = False
     power: float
 
@@ -137,7 +137,7 @@ class D2Tweedie(Metric):
     0.9486
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     inputs = PREDICTIONS
 
     def __init__(self, *, power: float = 0.0) -> None:

@@ -27,7 +27,7 @@ _SLACK = 0.02  # tolerance of the sum of a row in half precision
 class DistributionMean(ErrorMean):
     """Base class of mean divergences of two distributions over the columns."""
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     regroups = False
     unmeasured = "a prediction is 0 where the target is not, an infinite divergence"
 
@@ -124,7 +124,7 @@ class CriticalSuccessIndex(MeanMetric):
     0.3333
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     inputs = PREDICTIONS
     regroups = True
 
@@ -181,7 +181,7 @@ class CRPS(ExtraMean):
     0.5
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     wide = ("samples",)
 
     def __init__(self, *, fair: bool = False) -> None:
@@ -244,7 +244,7 @@ class GaussianCRPS(GaussianMean):
     0.4674
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def get_current_value(  # type: ignore[override]
         self, preds: Tensor, target: Tensor, scale: Tensor
@@ -277,7 +277,7 @@ class GaussianNLL(GaussianMean):
     1.1931
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6) -> None:
         super().__init__()

@@ -49,7 +49,7 @@ def root_over(roots: Tensor, multioutput: Multioutput) -> Tensor:
 class ErrorMetric(Metric):
     """Base class of means of one measure of the error; a subclass names the measure."""
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PREDICTIONS
     measure: ClassVar[Measure]
 
@@ -176,7 +176,7 @@ class MedianAbsoluteError(Metric):
     0.5
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PREDICTIONS
     draw_batch = staticmethod(draw_drifted)
 
@@ -209,7 +209,7 @@ class MaxError(Metric):
     6.0
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PREDICTIONS
     draw_batch = staticmethod(draw_drifted)
 
@@ -262,7 +262,7 @@ class Bias(MeanError):
     -1.0
     """
 
-    objective: ClassVar[Any] = None
+    direction: ClassVar[Any] = None
 
     def compute(self) -> Tensor:
         """Average the columns."""
@@ -285,7 +285,7 @@ class AbsoluteBias(MeanError):
     1.0
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def compute(self) -> Tensor:
         """Average the columns."""
@@ -322,7 +322,7 @@ class UnsupervisedLoss(Metric):
     0.0661376
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PREDICTIONS
     extras = ("mask",)
 

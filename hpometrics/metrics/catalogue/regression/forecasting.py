@@ -36,7 +36,7 @@ class ScaledMean(ExtraMean):
     each series; or `scale`, computed by the caller.
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     by_row = ("scale",)
     free = ("history",)
     unmeasured = "a series has a scale of 0: its naive forecast is never wrong"

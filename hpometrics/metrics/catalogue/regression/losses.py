@@ -45,7 +45,7 @@ class Loss(MeanMetric):
     3.0
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PREDICTIONS
     reads_soft = True
 
@@ -145,7 +145,7 @@ class PoissonNLL(ErrorMean):
     1.1534
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     regroups = False
     draw_batch = staticmethod(draw_drifted)
 

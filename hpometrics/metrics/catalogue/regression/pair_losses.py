@@ -22,7 +22,7 @@ _EPS = 1e-6  # torch's, added to every coordinate of a distance
 class SideMean(ExtraMean):
     """Base class of mean losses whose target is -1 or 1."""
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def measure(self, batch: Outputs) -> Tensor:
         """Check, on the CPU, that targets are -1 or 1, then return the loss of each row."""
@@ -133,7 +133,7 @@ class CosineEmbedding(ExtraMean):
     0.5
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     by_row = ("similar",)
 
     def __init__(self, *, margin: float = 0.0) -> None:
@@ -180,7 +180,7 @@ class TripletMargin(ExtraMean):
     1.5
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def __init__(self, *, margin: float = 1.0, p: float = 2.0, swap: bool = False) -> None:
         super().__init__()

@@ -42,7 +42,7 @@ class Pinball(ErrorMean):
     0.5
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def __init__(self, *, alpha: float = 0.5) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Pinball(ErrorMean):
 class D2(Metric):
     """Base class of shares by which predictions reduce the pinball loss of a constant, over stored rows."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     inputs = PREDICTIONS
     alpha: float
 
@@ -144,7 +144,7 @@ class MeanPinball(ExtraMean):
     0.1667
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     wide = ("quantiles",)
     free = ("levels",)
 
@@ -217,7 +217,7 @@ class IntervalCoverage(IntervalMean):
     0.5
     """
 
-    objective: ClassVar[Any] = None
+    direction: ClassVar[Any] = None
 
     def get_current_value(  # type: ignore[override]  # reads extras
         self, preds: Tensor, target: Tensor, lower: Tensor, upper: Tensor
@@ -241,7 +241,7 @@ class IntervalCoverageError(IntervalMean):
     0.4
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def __init__(self, *, alpha: float = 0.1) -> None:
         super().__init__()
@@ -277,7 +277,7 @@ class IntervalWidth(IntervalMean):
     1.5
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def get_current_value(  # type: ignore[override]  # reads extras
         self, preds: Tensor, target: Tensor, lower: Tensor, upper: Tensor
@@ -306,7 +306,7 @@ class IntervalScore(IntervalMean):
     5.5
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def __init__(self, *, alpha: float = 0.1) -> None:
         super().__init__()

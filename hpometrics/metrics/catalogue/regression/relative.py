@@ -126,7 +126,7 @@ class WAPE(Metric):
     0.2
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PREDICTIONS
 
     def statistics(self) -> dict[str, Statistic]:
@@ -228,7 +228,7 @@ class NRMSE(Metric):
     0.3333
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PREDICTIONS
 
     def __init__(self, *, normalization: Normalization, multioutput: Multioutput = "uniform") -> None:

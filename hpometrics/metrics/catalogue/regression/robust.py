@@ -34,7 +34,7 @@ class Huber(ErrorMean):
     1.3125
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def __init__(self, *, delta: float = 1.0) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class SmoothL1(ErrorMean):
     1.125
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def __init__(self, *, beta: float = 1.0) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class LogCosh(ErrorMean):
     0.2169
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def of(self, preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
         """Return log(cosh) of each error: near 0 as log(1 + 2 sinh(e/2)^2), far away without exp(e)."""

@@ -80,7 +80,7 @@ class R2(MomentMetric):
     0.9486
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def __init__(self, *, multioutput: Multioutput = "uniform") -> None:
         super().__init__()
@@ -115,7 +115,7 @@ class AdjustedR2(MomentMetric):
     0.9229
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def __init__(self, *, features: int) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ class ExplainedVariance(MomentMetric):
     1.0
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def __init__(self, *, multioutput: Multioutput = "uniform") -> None:
         super().__init__()
@@ -182,7 +182,7 @@ class RSE(MomentMetric):
     0.0514
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def compute(self) -> Tensor:
         """Compare squared errors with the target's spread, per column; average the columns."""
@@ -209,7 +209,7 @@ class RAE(Metric):
     1.0
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PREDICTIONS
 
     def statistics(self) -> dict[str, Statistic]:

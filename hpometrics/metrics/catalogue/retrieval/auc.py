@@ -39,7 +39,7 @@ class GroupedAUC(WholeMetric):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "areas"
     void = _ALONE
 
@@ -70,7 +70,7 @@ class PooledAUC(WholeMetric):
     0.6667
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "areas"
     void = _ALONE
 
@@ -103,7 +103,7 @@ class LimitedAUC(ListMetric):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "areas"
     void = _ALONE
 
@@ -132,7 +132,7 @@ class PartialAUC(ListMetric):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "areas"
     void = _ALONE
 
@@ -169,7 +169,7 @@ class PairwiseAccuracy(ListMetric):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "areas"
     void = "no user has both a relevant item and another in the list"
 
@@ -206,7 +206,7 @@ class RankingLogLoss(WholeMetric):
     0.6931
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     family = "areas"
     every_user = True
     void = "no user has a ranked item"

@@ -108,7 +108,7 @@ class RankingFScore(Composite):
     0.6667
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def __init__(
         self, k: int, a: str = "precision", b: str = "recall", beta: float = 1.0, **kwargs: Any
@@ -116,7 +116,7 @@ class RankingFScore(Composite):
         super().__init__(k, (a, b), **kwargs)
         self.a, self.b, self.beta = a, b, beta
         for part in self._parts:
-            if part.objective is not MAXIMIZE:
+            if part.direction is not MAXIMIZE:
                 raise MetricNameError(f"f_score combines metrics of which more is better, got {part.formula}")
 
     def combine(self, values: Tensor) -> Tensor:
@@ -149,7 +149,7 @@ class EuclideanDistance(Composite):
     0.5
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def __init__(
         self, k: int, metrics: str = "precision, recall", utopia: str = "1, 1", **kwargs: Any
@@ -191,7 +191,7 @@ class Hypervolume(Composite):
     0.25
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def __init__(
         self, k: int, metrics: str = "precision, recall", nadir: str = "0, 0", **kwargs: Any
@@ -200,11 +200,11 @@ class Hypervolume(Composite):
         super().__init__(k, names, **kwargs)
         self.metrics, self.nadir = metrics, nadir
         self._nadir = _numbers(nadir, "nadir", names)
-        if undirected := [part.formula for part in self._parts if part.objective is None]:
+        if undirected := [part.formula for part in self._parts if part.direction is None]:
             raise MetricNameError(f"hypervolume needs metrics with a direction, got {', '.join(undirected)}")
 
     def combine(self, values: Tensor) -> Tensor:
         """Multiply what each metric is beyond its nadir."""
-        signs = [1.0 if part.objective is MAXIMIZE else -1.0 for part in self._parts]
+        signs = [1.0 if part.direction is MAXIMIZE else -1.0 for part in self._parts]
         beyond = values - _per_part(self._nadir, values)
         return (beyond * _per_part(signs, values)).clamp(min=0).prod(0)

@@ -66,7 +66,7 @@ class ItemCoverage(_OfCounts):
     1.0
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "coverage"
 
     def of_counts(self, counts: Tensor) -> Tensor:
@@ -117,7 +117,7 @@ class Gini(_OfCounts):
     0.5
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     family = "coverage"
 
     def of_counts(self, counts: Tensor) -> Tensor:
@@ -151,7 +151,7 @@ class ShannonEntropy(_OfCounts):
     0.6931
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "coverage"
 
     def __init__(self, k: int, normalized: bool = False, **kwargs: Any) -> None:
@@ -188,7 +188,7 @@ class UserCoverage(ListMetric):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "coverage"
     of_lists = True
     draw_batch = staticmethod(draw_shortened)
@@ -218,7 +218,7 @@ class UserCoverageAtN(ListMetric):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "coverage"
     of_lists = True
     every_user = True
@@ -249,7 +249,7 @@ class NumRetrieved(ListMetric):
     1.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "coverage"
     draw_batch = staticmethod(draw_shortened)
 
@@ -291,7 +291,7 @@ class SubtopicRecall(ListMetric):
     0.6667
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "diversity"
     void = "no user has a relevant item that has a feature"
 
@@ -327,7 +327,7 @@ class IntraListDiversity(ListMetric):
     0.6667
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "diversity"
     every_user = True
     void = "no list has two items"

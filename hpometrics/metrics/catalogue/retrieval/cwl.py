@@ -30,7 +30,7 @@ class CWLMetric(RowMetric):
     Value: float in [0, 1], no unit, more is better; nan when no user has a relevant item.
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "readers"
     stops: ClassVar[bool] = False  # whether an item stops the reader, with a chance that is its worth
     least_goal: ClassVar[float] = 0.0  # T, how much a reader wants, lies above it

@@ -26,7 +26,7 @@ class _InversePropensity(ListMetric):
         MetricInputError: neither propensity nor popularity is given.
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "debiased"
 
     def values_in(self, batch: RankingBatch, cut: Cut) -> Tensor:

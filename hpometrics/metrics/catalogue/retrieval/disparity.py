@@ -89,7 +89,7 @@ class BiasDistance(BaseMetric):
 class SourceBias(BiasDistance):
     """Bias of the training interactions of groups of users towards groups of items: the distance to none.
 
-    It belongs to the data alone and has no objective. Needs `Ranking(user_groups=..., item_groups=...,
+    It belongs to the data alone and has no direction. Needs `Ranking(user_groups=..., item_groups=...,
     seen=...)` and `users=`. It is the mean over pairs of groups of the distance to 1, which is no bias, or
     that of one pair, `bias_disparity_bs(items=1, users=0)`; `bias_disparity_table` has them all.
 
@@ -108,7 +108,7 @@ class SourceBias(BiasDistance):
     1.0
     """
 
-    objective = None
+    direction = None
     of = "bs"
 
 
@@ -142,7 +142,7 @@ class ListBias(_ListedBias):
     0.6667
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     of = "br"
     draw_batch = staticmethod(draw_as_catalogue)
 
@@ -169,7 +169,7 @@ class BiasDisparity(_ListedBias):
     1.0
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     of = "bd"
     best = 0.0
     draw_batch = staticmethod(draw_as_training)
@@ -179,7 +179,7 @@ class BiasDisparity(_ListedBias):
 class BiasTable(TopKMetric):
     """The bias of each group of users towards each group of items: rows are users, columns are items.
 
-    It has no objective: a table has no better and worse.
+    It has no direction: a table has no better and worse.
 
     Args:
         of: `br` is the bias of lists, `bs` that of training, `bd` the relative difference.
@@ -197,7 +197,7 @@ class BiasTable(TopKMetric):
     [[2.0, 0.6667]]
     """
 
-    objective = None
+    direction = None
     family = "fairness"
 
     def __init__(self, k: int, of: Of, **kwargs: Any) -> None:

@@ -87,7 +87,7 @@ class EqualOpportunity(RateSpread):
     0.0
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def statistics(self) -> dict[str, Statistic]:
         """Count hits and relevant items."""
@@ -117,7 +117,7 @@ class StatisticalParity(RateSpread):
     1.0
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def statistics(self) -> dict[str, Statistic]:
         """Count items of lists and items on offer."""
@@ -172,7 +172,7 @@ class ItemMADRanking(ItemGap):
     0.75
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def __init__(self, k: int, gain: Gain = "linear", **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
@@ -205,7 +205,7 @@ class ItemMADRating(ItemGap):
     2.5
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def of_places(self, lists: Lists) -> Tensor:
         """Return the scores of hits."""
@@ -257,7 +257,7 @@ class UserMADRanking(UserGap):
     1.0
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def __init__(self, k: int, gain: Gain = "linear", **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
@@ -290,7 +290,7 @@ class UserMADRating(UserGap):
     2.0
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     draw_batch = staticmethod(draw_pushed_users)
 
     def values(self, cut: Cut) -> Tensor:

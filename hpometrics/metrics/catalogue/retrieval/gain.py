@@ -53,7 +53,7 @@ class RankingDCG(ListMetric):
     2.8928
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "gain"
     of_lists = True
 
@@ -98,7 +98,7 @@ class RankingNDCG(RankingDCG):
     0.6309
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "gain"
     of_lists = True
 
@@ -134,7 +134,7 @@ class RankBiasedPrecision(ListMetric):
     0.625
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "gain"
     of_lists = True
 
@@ -171,7 +171,7 @@ class ExpectedReciprocalRank(ListMetric):
     0.5833
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "gain"
     of_lists = True
 

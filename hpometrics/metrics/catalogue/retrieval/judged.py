@@ -25,7 +25,7 @@ class JudgedMetric(RowMetric):
     Value: float in [0, 1], no unit, 1 is best; nan when no user has a relevant item.
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "order"
     p, normalize, beta, relative = 0.95, True, 1.0, False
 
@@ -160,7 +160,7 @@ is not a better one. What is judged is as for `bpref`. Users with no judged item
         ("0.5", "item 0 is judged, item 1 is not", "k=2", _ENTRIES), params={"k": int},
         value="float in [0, 1], no unit, 1 is all; nan when nothing of any user is judged.",
         deviates="to ir_measures an item that was to be judged, of grade -1, is judged.",
-        aliases=["judgment_rate", "judged_rate", "Judged"], objective=None, family="relevance",
+        aliases=["judgment_rate", "judged_rate", "Judged"], direction=None, family="relevance",
         every_user=True, void="nothing of any user who has a list is judged", values_in=_judged_share),
     list_metric(JudgedMetric, "compat", "Compatibility",
         """Rank-biased overlap of a list with the ideal list that is nearest to it, averaged over users.
@@ -221,6 +221,6 @@ that do so in the ranking. Without k, of the whole ranking.""",
         ("1.5", "one and two", "", "torch.tensor([[0.9, 0.5], [0.9, 0.5]]), torch.tensor([[1, 0], [1, 1]])"),
         shape="target (users, items).", value="float from 1, items; nan when no user has a relevant item.",
         deviates="ir_measures (`NumRel`) and trec_eval (`num_rel`) add users up.",
-        objective=None, family="sets", values_in=lambda self, batch, cut: cut.relevant),
+        direction=None, family="sets", values_in=lambda self, batch, cut: cut.relevant),
 )  # fmt: skip
 globals().update({cls.__name__: cls for cls in JUDGED})  # each class is an attribute of this module

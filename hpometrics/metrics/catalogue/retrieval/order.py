@@ -40,7 +40,7 @@ class MeanReciprocalRank(ListMetric):
     0.75
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "order"
     of_lists = True
 
@@ -83,7 +83,7 @@ class MeanAveragePrecision(ListMetric):
     0.8333
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "order"
     of_lists = True
 
@@ -119,7 +119,7 @@ class MeanAverageRecall(ListMetric):
     0.25
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "order"
     of_lists = True
 
@@ -146,7 +146,7 @@ class RPrecision(WholeMetric):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "order"
 
     def values(self, cut: Cut) -> Tensor:
@@ -175,7 +175,7 @@ class InterpolatedPrecision(WholeMetric):
     0.6667
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "order"
 
     def __init__(self, recall: float | None = None, **kwargs: Any) -> None:

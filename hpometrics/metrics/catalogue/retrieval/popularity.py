@@ -36,7 +36,7 @@ Relevance = Literal["binary", "discounted"]
 class _Found(ListMetric):
     """Mean novelty of what is found: hits count by their novelty, the more the earlier they come."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "novelty"
 
     def __init__(self, k: int, relevance: Relevance = "binary", **kwargs: Any) -> None:
@@ -141,7 +141,7 @@ class SelfInformation(ListMetric):
     1.0
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "novelty"
     every_user = True
     void = "every list is empty"
@@ -178,7 +178,7 @@ class Serendipity(ListMetric):
     0.75
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "novelty"
 
     def values_in(self, batch: RankingBatch, cut: Cut) -> Tensor:
@@ -212,7 +212,7 @@ class _OfTail(_ByPopularity):
 class _LongTail(_OfTail, ListMetric):
     """A count of list items in the long tail: the items that are not the most popular ones."""
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     of_lists = True
 
     def values_in(self, batch: RankingBatch, cut: Cut) -> Tensor:
@@ -302,7 +302,7 @@ class TailPercentage(_ByPopularity, ListMetric):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     every_user = True
     void = "every list is empty"
 
@@ -338,7 +338,7 @@ class ARP(_ByPopularity, ListMetric):
     5.0
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     of_lists = True
     void = "no user has a relevant item and a list"
 
@@ -350,7 +350,7 @@ class ARP(_ByPopularity, ListMetric):
 class _HeadAndTail(_OfTail, TopKMetric):
     """The spread of a rate between head and tail: the deviation of the two rates over their mean."""
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     draw_batch = staticmethod(draw_biased)
 
     def require(self, batch: Outputs) -> None:

@@ -38,7 +38,7 @@ class RankingPrecision(ListMetric):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "relevance"
     of_lists = True
 
@@ -69,7 +69,7 @@ class RankingRecall(ListMetric):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "relevance"
     of_lists = True
 
@@ -102,7 +102,7 @@ class HitRate(ListMetric):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "relevance"
     of_lists = True
 
@@ -141,7 +141,7 @@ class RankingF1(_WeighedHits):
     0.6667
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "relevance"
     beta = 1.0
 
@@ -163,7 +163,7 @@ class RankingFBeta(_WeighedHits):
     0.8333
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "relevance"
 
     def __init__(self, k: int, beta: float, **kwargs: Any) -> None:
@@ -188,7 +188,7 @@ class FallOut(ListMetric):
     0.5
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     family = "relevance"
     void = "no user has both a relevant item and another"
 
@@ -223,7 +223,7 @@ class RankingRecallAtPrecision(TopKMetric):
     1.0
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "relevance"
 
     def __init__(self, k: int, min_precision: float, **kwargs: Any) -> None:

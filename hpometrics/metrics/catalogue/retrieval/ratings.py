@@ -20,7 +20,7 @@ def _aliases(name: str) -> dict[str, str]:
 
 
 class _RatingError(RatingMetric):
-    objective = MINIMIZE
+    direction = MINIMIZE
     family = "rating"
 
     def __init__(self, average: Literal["user", "pooled"], **kwargs: Any) -> None:

@@ -27,7 +27,7 @@ class SubtopicMetric(RowMetric):
     Value: float in [0, 1], no unit, more is better; nan when no user has a relevant item that has a feature.
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     family = "diversity"
     void = "no user has a relevant item that has a feature"
 

@@ -70,7 +70,7 @@ class SentenceBleu(TextMetric):
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     order: ClassVar[int]
 
     def measure(self, batch: Outputs) -> Tensor:
@@ -221,7 +221,7 @@ class CorpusBleu(Metric):
     53.73
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     inputs = PREDICTIONS
     extras: ClassVar[tuple[str, ...]] = ("texts", "references")
 
@@ -411,7 +411,7 @@ class Chrf(Metric):
     58.33
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     inputs = PREDICTIONS
     extras: ClassVar[tuple[str, ...]] = ("texts", "references")
 

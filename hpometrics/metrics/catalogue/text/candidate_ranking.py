@@ -108,7 +108,7 @@ class TextHits(CandidateMetric):
     1.0
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def __init__(self, *, k: int) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ class TextRank(CandidateMetric):
     2.0
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def measure(self, batch: Outputs) -> Tensor:
         """Return the rank of each row."""
@@ -165,7 +165,7 @@ class TextReciprocalRank(CandidateMetric):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def measure(self, batch: Outputs) -> Tensor:
         """Return the reciprocal rank of each row."""

@@ -84,7 +84,7 @@ class JointGoalAccuracy(JointGoal):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def measure(self, batch: Outputs) -> Tensor:
         """Return 1 for each turn whose state is right, else 0."""
@@ -106,7 +106,7 @@ class EmptyGoalAccuracy(JointGoal):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
         """Return 1 for each right turn, and as its weight 1 for a turn without a right slot."""
@@ -128,7 +128,7 @@ class FilledGoalAccuracy(JointGoal):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
         """Return 1 for each right turn, and as its weight 1 for a turn with a right slot."""
@@ -177,7 +177,7 @@ class SlotPrecision(SlotMetric):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def compute(self) -> Tensor:
         """Divide hits by predicted slots."""
@@ -200,7 +200,7 @@ class SlotRecall(SlotMetric):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def compute(self) -> Tensor:
         """Divide hits by right slots."""
@@ -224,7 +224,7 @@ class SlotF1(SlotMetric):
     0.6667
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def compute(self) -> Tensor:
         """Divide twice the hits by all slots."""

@@ -103,7 +103,7 @@ class IntraDistinct1(IntraDistinct):
     0.6667
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     n = 1
 
 
@@ -122,7 +122,7 @@ class IntraDistinct2(IntraDistinct):
     0.8
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     n = 2
 
 
@@ -144,7 +144,7 @@ class InterDistinct1(InterDistinct):
     0.6667
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     n = 1
 
 
@@ -166,5 +166,5 @@ class InterDistinct2(InterDistinct):
     0.75
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     n = 2

@@ -119,7 +119,7 @@ class WordErrorRate(ErrorRate):
     0.25
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def statistics(self) -> dict[str, Statistic]:
         """Return the edits over words."""
@@ -151,7 +151,7 @@ class CharacterErrorRate(ErrorRate):
     0.3333
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def statistics(self) -> dict[str, Statistic]:
         """Return the edits over characters."""
@@ -177,7 +177,7 @@ class EditDistance(TextMetric):
     1.5
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def measure(self, batch: Outputs) -> Tensor:
         """Return the distance of each text."""
@@ -204,7 +204,7 @@ class MatchErrorRate(ErrorRate):
     0.6667
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def statistics(self) -> dict[str, Statistic]:
         """Return the edits and hits of the alignments."""
@@ -249,7 +249,7 @@ class WordInformationPreserved(PreservedWords):
     0.25
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def compute(self) -> Tensor:
         """Multiply the two shares."""
@@ -271,7 +271,7 @@ class WordInformationLost(PreservedWords):
     0.75
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def compute(self) -> Tensor:
         """Subtract the preserved share from 1."""
@@ -300,7 +300,7 @@ class ExtendedEditDistance(TextMetric):
     0.3835
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
 
     def __init__(
         self, *, alpha: float = 2.0, rho: float = 0.3, deletion: float = 0.2, insertion: float = 1.0

@@ -60,7 +60,7 @@ class SequenceEditDistance(MeanMetric):
     1.0
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PREDICTIONS
 
     def __init__(self, *, end: int | None = None) -> None:
@@ -92,7 +92,7 @@ class TokenErrorRate(Metric):
     0.5
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PREDICTIONS
 
     def __init__(self, *, end: int | None = None) -> None:
@@ -140,7 +140,7 @@ class FairseqBleu(Metric):
     50.0
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     inputs = PREDICTIONS
 
     def __init__(self, *, order: int = ORDERS, end: int | None = None, unk: int | None = None) -> None:
@@ -187,7 +187,7 @@ class GeneratedTokens(MeanMetric):
     1.5
     """
 
-    objective = None
+    direction = None
     inputs = PREDICTIONS
 
     def __init__(self, *, end: int | None = None) -> None:

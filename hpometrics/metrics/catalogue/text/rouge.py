@@ -50,7 +50,7 @@ class Rouge(TextMetric):
     Value: float in [0, 1], no unit, 1 is best; nan before the first row.
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def __init__(self, *, measure_: Measure, stem: bool = False) -> None:
         super().__init__()

@@ -55,7 +55,7 @@ class TokenAccuracy(MeanMetric):
     0.75
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     inputs = PREDICTIONS
 
     def __init__(self, *, average: Literal["token", "sequence"] = "token") -> None:
@@ -90,7 +90,7 @@ class SequenceAccuracy(MeanMetric):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     inputs = PREDICTIONS
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
@@ -116,7 +116,7 @@ class LastAccuracy(MeanMetric):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
     inputs = PREDICTIONS
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
@@ -134,7 +134,7 @@ class TokenLoss(MeanMetric):
         target: (N, T) int; positions whose target is the output's `ignore_index` do not count.
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PROBABILITIES
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
@@ -215,7 +215,7 @@ class NextTokenLoss(MeanMetric):
         target: (N, T) int, the tokens; those that are the output's `ignore_index` do not count.
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = PROBABILITIES
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
@@ -298,7 +298,7 @@ class CTC(MeanMetric):
     1.3863
     """
 
-    objective = MINIMIZE
+    direction = MINIMIZE
     inputs = LOGITS
 
     def __init__(self, *, blank: int = 0) -> None:

@@ -155,7 +155,7 @@ class TextAccuracy(TextMetric):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def measure(self, batch: Outputs) -> Tensor:
         """Return 1 for each text that equals a reference, else 0."""
@@ -180,7 +180,7 @@ class TextF1(TextMetric):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def measure(self, batch: Outputs) -> Tensor:
         """Return the F1 of each text."""
@@ -204,7 +204,7 @@ class TextPrecision(TextMetric):
     0.6667
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def measure(self, batch: Outputs) -> Tensor:
         """Return the precision of each text."""
@@ -228,7 +228,7 @@ class TextRecall(TextMetric):
     1.0
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def measure(self, batch: Outputs) -> Tensor:
         """Return the recall of each text."""
@@ -252,7 +252,7 @@ class SquadExactMatch(TextMetric):
     0.5
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def measure(self, batch: Outputs) -> Tensor:
         """Return 1 for each answer that equals a right one, else 0."""
@@ -277,7 +277,7 @@ class SquadF1(TextMetric):
     0.6667
     """
 
-    objective = MAXIMIZE
+    direction = MAXIMIZE
 
     def measure(self, batch: Outputs) -> Tensor:
         """Return the F1 of each answer."""

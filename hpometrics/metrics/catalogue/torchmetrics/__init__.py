@@ -69,7 +69,7 @@ def class_of(row: Row) -> type[Reference]:
     name, draw = _class_name(row), draw_of(row)
     return type(name, (Reference,), {
         "__doc__": _doc(row), "__init__": __init__, "__module__": __name__, "__qualname__": name,
-        "row": row, "objective": row.objective, "inputs": row.inputs, "requires": row.requires,
+        "row": row, "direction": row.direction, "inputs": row.inputs, "requires": row.requires,
         "extras": (*row.extras, *row.optional), "needs": row.extras, "family": row.family,
         "defaults": {p.name: p.default for p in parameters if p.default is not p.empty},
         **({"draw_batch": staticmethod(draw)} if draw else {}),

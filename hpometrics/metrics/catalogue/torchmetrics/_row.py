@@ -90,7 +90,7 @@ class Row:
         name: the canonical name; a native metric of the same name takes precedence.
         features: the output features it serves.
         source: module and class, without `torchmetrics`; for classification without the variant's prefix.
-        objective: which way is better. It is ours, proven by experiment, and never read from the class.
+        direction: which way is better. It is ours, proven by experiment, and never read from the class.
         inputs: which model output it reads.
         summary, value, formula, paper, deviates: the text of its docstring.
         shape: its inputs, where they differ from those of its feature in `SHAPES`.
@@ -116,7 +116,7 @@ class Row:
     name: str
     features: tuple[str, ...]
     source: str
-    objective: Direction | None
+    direction: Direction | None
     summary: str
     value: str
     shape: str = ""

@@ -45,13 +45,13 @@ def by_speaker(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
 
 ROWS = [
     Row(
-        name="snr", features=(AUDIO,), source="audio.SignalNoiseRatio", objective=MAXIMIZE,
+        name="snr", features=(AUDIO,), source="audio.SignalNoiseRatio", direction=MAXIMIZE,
         aliases=("signal_noise_ratio",), params={"zero_mean": False},
         summary="Power of the signal over the power of the error.", value=_DB,
         formula="10 log10(|t|^2 / |t - p|^2), mean over rows", paper="Le Roux et al. 2019, ICASSP.",
     ),
     Row(
-        name="si_snr", features=(AUDIO,), source="audio.ScaleInvariantSignalNoiseRatio", objective=MAXIMIZE,
+        name="si_snr", features=(AUDIO,), source="audio.ScaleInvariantSignalNoiseRatio", direction=MAXIMIZE,
         aliases=("scale_invariant_signal_noise_ratio",),
         summary="Power of the signal over the power of the error, invariant to loudness and offset.",
         value=_DB,
@@ -60,12 +60,12 @@ ROWS = [
     ),
     Row(
         name="si_sdr", features=(AUDIO,), source="audio.ScaleInvariantSignalDistortionRatio",
-        objective=MAXIMIZE, aliases=("scale_invariant_signal_distortion_ratio",), params={"zero_mean": False},
+        direction=MAXIMIZE, aliases=("scale_invariant_signal_distortion_ratio",), params={"zero_mean": False},
         summary="Power of the signal over the power of the error, invariant to loudness.", value=_DB,
         formula="10 log10(|s|^2 / |s - p|^2), s = <p, t> t / |t|^2", paper="Le Roux et al. 2019, ICASSP.",
     ),
     Row(
-        name="sdr", features=(AUDIO,), source="audio.SignalDistortionRatio", objective=MAXIMIZE,
+        name="sdr", features=(AUDIO,), source="audio.SignalDistortionRatio", direction=MAXIMIZE,
         aliases=("signal_distortion_ratio",), params={"filter_length": 512, "zero_mean": False},
         summary="Power of the signal over the power of the error, invariant to a short filter.", value=_DB,
         formula="10 log10(|s|^2 / |p - s|^2), s the best filtering of t",
@@ -73,7 +73,7 @@ ROWS = [
     ),
     Row(
         name="sa_sdr", features=(AUDIO,), source="audio.SourceAggregatedSignalDistortionRatio",
-        objective=MAXIMIZE, aliases=("source_aggregated_signal_distortion_ratio",),
+        direction=MAXIMIZE, aliases=("source_aggregated_signal_distortion_ratio",),
         params={"scale_invariant": True, "zero_mean": False}, feed=by_speaker,
         summary="Power of all speakers (N, speakers, samples) over the power of all errors.",
         shape=_SPEAKERS,
@@ -83,7 +83,7 @@ ROWS = [
     ),
     Row(
         name="c_si_snr", features=(AUDIO,), source="audio.ComplexScaleInvariantSignalNoiseRatio",
-        objective=MAXIMIZE, aliases=("complex_scale_invariant_signal_noise_ratio",),
+        direction=MAXIMIZE, aliases=("complex_scale_invariant_signal_noise_ratio",),
         params={"zero_mean": False},
         summary="SI-SNR of spectra (N, frequencies, times, 2), real and imaginary parts.",
         shape="preds, target: (N, frequencies, times, 2) float, real and imaginary parts.",
@@ -92,7 +92,7 @@ ROWS = [
         paper="Defossez et al. 2020, Interspeech.",
     ),
     Row(
-        name="pit", features=(AUDIO,), source="audio.PermutationInvariantTraining", objective=MAXIMIZE,
+        name="pit", features=(AUDIO,), source="audio.PermutationInvariantTraining", direction=MAXIMIZE,
         aliases=("permutation_invariant_training",), params={"measure": ("si_sdr", "si_snr", "snr")},
         make=construct_permutation_invariant, feed=by_speaker,
         summary="Signal-to-noise ratio of several speakers (N, speakers, samples) in their best order.",
@@ -102,7 +102,7 @@ ROWS = [
         paper="Yu, Kolbaek, Tan & Jensen 2017, ICASSP.",
     ),
     Row(
-        name="pesq", features=(AUDIO,), source="audio.PerceptualEvaluationSpeechQuality", objective=MAXIMIZE,
+        name="pesq", features=(AUDIO,), source="audio.PerceptualEvaluationSpeechQuality", direction=MAXIMIZE,
         aliases=("perceptual_evaluation_speech_quality",), params={"fs": 16000, "mode": ("wb", "nb")},
         packages=("pesq",), requires="audio", feed=row_by_row,
         summary="Quality of speech as listeners would rate it, by ITU-T P.862.",
@@ -110,7 +110,7 @@ ROWS = [
         formula="P.862 of each row, mean over rows", paper="Rix, Beerends, Hollier & Hekstra 2001, ICASSP.",
     ),
     Row(
-        name="stoi", features=(AUDIO,), source="audio.ShortTimeObjectiveIntelligibility", objective=MAXIMIZE,
+        name="stoi", features=(AUDIO,), source="audio.ShortTimeObjectiveIntelligibility", direction=MAXIMIZE,
         aliases=("short_time_objective_intelligibility",), params={"fs": 16000, "extended": False},
         packages=("pystoi",), requires="audio", feed=row_by_row,
         summary="Intelligibility of speech: correlation of short-time spectra.",
@@ -119,7 +119,7 @@ ROWS = [
     ),
     Row(
         name="dnsmos", features=(AUDIO,), source="audio.DeepNoiseSuppressionMeanOpinionScore",
-        objective=MAXIMIZE, aliases=("deep_noise_suppression_mean_opinion_score",), feed=predictions_only,
+        direction=MAXIMIZE, aliases=("deep_noise_suppression_mean_opinion_score",), feed=predictions_only,
         params={"fs": 16000, "personalized": False, "component": ("ovr", "p808", "sig", "bak")},
         entries={"p808": 0, "sig": 1, "bak": 2, "ovr": 3}, packages=("librosa", "onnxruntime", "requests"),
         **_SPEECH,
@@ -130,7 +130,7 @@ ROWS = [
     ),
     Row(
         name="nisqa", features=(AUDIO,), source="audio.NonIntrusiveSpeechQualityAssessment",
-        objective=MAXIMIZE, aliases=("non_intrusive_speech_quality_assessment",), feed=predictions_only,
+        direction=MAXIMIZE, aliases=("non_intrusive_speech_quality_assessment",), feed=predictions_only,
         params={
             "fs": 16000,
             "component": ("overall", "noisiness", "discontinuity", "coloration", "loudness"),
@@ -144,7 +144,7 @@ ROWS = [
     ),
     Row(
         name="srmr", features=(AUDIO,), source="audio.SpeechReverberationModulationEnergyRatio",
-        objective=MAXIMIZE, aliases=("speech_reverberation_modulation_energy_ratio",), feed=predictions_only,
+        direction=MAXIMIZE, aliases=("speech_reverberation_modulation_energy_ratio",), feed=predictions_only,
         params={"fs": 16000}, packages=("gammatone", "torchaudio"), **_SPEECH,
         summary="Energy of slow over fast modulations, high for little reverberation; no target is read.",
         shape=_SPEECH_SHAPE,

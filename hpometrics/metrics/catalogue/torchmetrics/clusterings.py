@@ -31,7 +31,7 @@ def two_raters(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
 
 ROWS = [
     Row(
-        name="adjusted_rand", features=(CLUSTERS,), source="clustering.AdjustedRandScore", objective=MAXIMIZE,
+        name="adjusted_rand", features=(CLUSTERS,), source="clustering.AdjustedRandScore", direction=MAXIMIZE,
         aliases=("adjusted_rand_score", "ari"), keeps="rows",
         summary="Share of pairs of rows on which two clusterings agree, adjusted for chance.",
         value="float in [-1, 1], no unit, 1 is best, 0 is chance",
@@ -40,7 +40,7 @@ ROWS = [
     ),
     Row(
         name="adjusted_mutual_information", features=(CLUSTERS,), source="clustering.AdjustedMutualInfoScore",
-        objective=MAXIMIZE, aliases=("adjusted_mutual_info_score", "ami"), keeps="rows",
+        direction=MAXIMIZE, aliases=("adjusted_mutual_info_score", "ami"), keeps="rows",
         params={"average_method": ("arithmetic", "min", "geometric", "max")},
         summary="Information that two clusterings share beyond chance, as a share of their entropy.",
         value="float in [-1, 1], no unit, 1 is best, 0 is chance",
@@ -50,7 +50,7 @@ ROWS = [
     Row(
         name="normalized_mutual_information", features=(CLUSTERS,),
         source="clustering.NormalizedMutualInfoScore",
-        objective=MAXIMIZE, aliases=("normalized_mutual_info_score", "nmi"), keeps="rows",
+        direction=MAXIMIZE, aliases=("normalized_mutual_info_score", "nmi"), keeps="rows",
         params={"average_method": ("arithmetic", "min", "geometric", "max")},
         summary="Information that two clusterings share, as a share of their entropy.",
         value=_SHARE, formula="MI / mean(H(preds), H(target))",
@@ -58,7 +58,7 @@ ROWS = [
     ),
     Row(
         name="mutual_information", features=(CLUSTERS,), source="clustering.MutualInfoScore",
-        objective=MAXIMIZE,
+        direction=MAXIMIZE,
         aliases=("mutual_info_score",), keeps="rows",
         summary="Information that two clusterings share, in nats.",
         value="float from 0, in nats, the entropy of the target is best",
@@ -66,7 +66,7 @@ ROWS = [
         paper="Cover & Thomas 2006, Elements of Information Theory.",
     ),
     Row(
-        name="rand", features=(CLUSTERS,), source="clustering.RandScore", objective=MAXIMIZE,
+        name="rand", features=(CLUSTERS,), source="clustering.RandScore", direction=MAXIMIZE,
         aliases=("rand_score", "rand_index"), keeps="rows",
         summary="Share of pairs of rows on which two clusterings agree: together in both, or apart in both.",
         value=_SHARE, formula="agreeing pairs / all pairs",
@@ -74,27 +74,27 @@ ROWS = [
     ),
     Row(
         name="fowlkes_mallows", features=(CLUSTERS,), source="clustering.FowlkesMallowsIndex",
-        objective=MAXIMIZE, aliases=("fowlkes_mallows_score", "fowlkes_mallows_index"), keeps="rows",
+        direction=MAXIMIZE, aliases=("fowlkes_mallows_score", "fowlkes_mallows_index"), keeps="rows",
         summary="Geometric mean of precision and recall over the pairs of rows that are put together.",
         value=_SHARE, formula="tp / sqrt((tp + fp) * (tp + fn)), over pairs",
         paper="Fowlkes & Mallows 1983, Journal of the American Statistical Association 78(383).",
     ),
     Row(
-        name="homogeneity", features=(CLUSTERS,), source="clustering.HomogeneityScore", objective=MAXIMIZE,
+        name="homogeneity", features=(CLUSTERS,), source="clustering.HomogeneityScore", direction=MAXIMIZE,
         aliases=("homogeneity_score",), keeps="rows",
         summary="Degree to which each predicted cluster holds rows of one true cluster only.",
         value=_SHARE, formula="1 - H(target | preds) / H(target)",
         paper="Rosenberg & Hirschberg 2007, EMNLP.",
     ),
     Row(
-        name="completeness", features=(CLUSTERS,), source="clustering.CompletenessScore", objective=MAXIMIZE,
+        name="completeness", features=(CLUSTERS,), source="clustering.CompletenessScore", direction=MAXIMIZE,
         aliases=("completeness_score",), keeps="rows",
         summary="Degree to which the rows of each true cluster are in one predicted cluster.",
         value=_SHARE, formula="1 - H(preds | target) / H(preds)",
         paper="Rosenberg & Hirschberg 2007, EMNLP.",
     ),
     Row(
-        name="v_measure", features=(CLUSTERS,), source="clustering.VMeasureScore", objective=MAXIMIZE,
+        name="v_measure", features=(CLUSTERS,), source="clustering.VMeasureScore", direction=MAXIMIZE,
         aliases=("v_measure_score",), keeps="rows", params={"beta": 1.0},
         summary="Harmonic mean of homogeneity and completeness; above 1 `beta` favors completeness.",
         value=_SHARE, formula="(1 + beta) h c / (beta h + c)",
@@ -102,7 +102,7 @@ ROWS = [
     ),
     Row(
         name="cluster_accuracy", features=(CLUSTERS,), source="clustering.ClusterAccuracy",
-        objective=MAXIMIZE,
+        direction=MAXIMIZE,
         keeps="rows", packages=("torch_linear_assignment",), requires="clustering",
         summary="Accuracy of clusters under the best one-to-one assignment to classes.",
         value=_SHARE, formula="max over one-to-one namings of right rows / rows",
@@ -110,7 +110,7 @@ ROWS = [
     ),
     Row(
         name="calinski_harabasz", features=(CLUSTERS,), source="clustering.CalinskiHarabaszScore",
-        objective=MAXIMIZE, aliases=("calinski_harabasz_score",), keeps="rows",
+        direction=MAXIMIZE, aliases=("calinski_harabasz_score",), keeps="rows",
         feed=data_and_labels, extras=("data",),
         summary="Variance between clusters over variance within; it reads `data=` (N, D) and no target.",
         shape=_DATA,
@@ -120,7 +120,7 @@ ROWS = [
     ),
     Row(
         name="davies_bouldin", features=(CLUSTERS,), source="clustering.DaviesBouldinScore",
-        objective=MINIMIZE, aliases=("davies_bouldin_score",), keeps="rows",
+        direction=MINIMIZE, aliases=("davies_bouldin_score",), keeps="rows",
         feed=data_and_labels, extras=("data",),
         summary="Mean similarity of each cluster to the closest one; it reads `data=` (N, D) and no target.",
         shape=_DATA,
@@ -130,7 +130,7 @@ ROWS = [
         deviates="torchmetrics says that higher is better; lower is.",
     ),
     Row(
-        name="dunn", features=(CLUSTERS,), source="clustering.DunnIndex", objective=MAXIMIZE,
+        name="dunn", features=(CLUSTERS,), source="clustering.DunnIndex", direction=MAXIMIZE,
         aliases=("dunn_index",), keeps="rows", feed=data_and_labels, extras=("data",), params={"p": 2.0},
         sentinel=(math.inf, "all rows are in one cluster"),
         summary="Least distance between centers over the largest radius; it reads `data=` (N, D), no target.",
@@ -140,7 +140,7 @@ ROWS = [
         paper="Dunn 1974, Journal of Cybernetics 4(1).",
     ),
     Row(
-        name="cramers_v", features=(CATEGORY,), source="nominal.CramersV", objective=MAXIMIZE, keeps="rows",
+        name="cramers_v", features=(CATEGORY,), source="nominal.CramersV", direction=MAXIMIZE, keeps="rows",
         params={"bias_correction": False},
         summary="Strength of association of prediction and target, whatever the classes are called.",
         value=f"{_SHARE}; nan when either has one class only",
@@ -148,7 +148,7 @@ ROWS = [
         paper="Cramer 1946; Bergsma 2013, Journal of the Korean Statistical Society 42(3).",
     ),
     Row(
-        name="tschuprows_t", features=(CATEGORY,), source="nominal.TschuprowsT", objective=MAXIMIZE,
+        name="tschuprows_t", features=(CATEGORY,), source="nominal.TschuprowsT", direction=MAXIMIZE,
         keeps="rows", params={"bias_correction": False},
         summary="Strength of association of prediction and target, scaled by both numbers of classes.",
         value=f"{_SHARE}; nan when either has one class only",
@@ -157,21 +157,21 @@ ROWS = [
     ),
     Row(
         name="pearsons_contingency", features=(CATEGORY,), source="nominal.PearsonsContingencyCoefficient",
-        objective=MAXIMIZE, keeps="rows", aliases=("pearsons_contingency_coefficient",),
+        direction=MAXIMIZE, keeps="rows", aliases=("pearsons_contingency_coefficient",),
         summary="Pearson's contingency coefficient: association of prediction and target, below 1.",
         value="float in [0, 1], no unit, sqrt(1 - 1 / classes) is best",
         formula="sqrt(chi2 / n / (1 + chi2 / n))",
         paper="Pearson 1904, Drapers' Company Research Memoirs.",
     ),
     Row(
-        name="theils_u", features=(CATEGORY,), source="nominal.TheilsU", objective=MAXIMIZE, keeps="rows",
+        name="theils_u", features=(CATEGORY,), source="nominal.TheilsU", direction=MAXIMIZE, keeps="rows",
         aliases=("uncertainty_coefficient",), feed=target_first,
         summary="Share of the uncertainty about the target that the prediction removes.",
         value=_SHARE, formula="(H(target) - H(target | preds)) / H(target)",
         paper="Theil 1970, American Journal of Sociology 76(1).",
     ),
     Row(
-        name="fleiss_kappa", features=(CATEGORY,), source="nominal.FleissKappa", objective=MAXIMIZE,
+        name="fleiss_kappa", features=(CATEGORY,), source="nominal.FleissKappa", direction=MAXIMIZE,
         keeps="rows", feed=two_raters,
         summary="Agreement of two raters, the model and the target, beyond that of chance (Scott's pi).",
         value="float in [-1, 1], no unit, 1 is best, 0 is chance",

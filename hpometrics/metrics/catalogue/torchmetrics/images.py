@@ -150,7 +150,7 @@ _PAN: dict[str, Any] = {
 
 ROWS = [
     Row(
-        name="psnr", features=(IMAGE,), source="image.PeakSignalNoiseRatio", objective=MAXIMIZE,
+        name="psnr", features=(IMAGE,), source="image.PeakSignalNoiseRatio", direction=MAXIMIZE,
         aliases=("peak_signal_noise_ratio", "peak_signal_to_noise_ratio"),
         params={"data_range": 1.0, "base": 10.0},
         shape=_RANGED,
@@ -161,7 +161,7 @@ ROWS = [
     ),
     Row(
         name="psnrb", features=(IMAGE,), source="image.PeakSignalNoiseRatioWithBlockedEffect",
-        objective=MAXIMIZE, aliases=("peak_signal_noise_ratio_with_blocked_effect",), keeps="rows",
+        direction=MAXIMIZE, aliases=("peak_signal_noise_ratio_with_blocked_effect",), keeps="rows",
         params={"data_range": 1.0, "block_size": 8},
         summary="PSNR of gray pictures that also counts the edges of compression blocks as error.",
         shape="preds, target: (N, 1, height, width) float, the target no wider than `data_range`.",
@@ -170,7 +170,7 @@ ROWS = [
         paper="Yim & Bovik 2011, IEEE Transactions on Image Processing 20(1).",
     ),
     Row(
-        name="ssim", features=(IMAGE,), source="image.StructuralSimilarityIndexMeasure", objective=MAXIMIZE,
+        name="ssim", features=(IMAGE,), source="image.StructuralSimilarityIndexMeasure", direction=MAXIMIZE,
         aliases=("structural_similarity", "structural_similarity_index_measure"),
         params={"data_range": 1.0, "sigma": 1.5, "kernel_size": 11, "k1": 0.01, "k2": 0.03},
         shape=_RANGED,
@@ -181,7 +181,7 @@ ROWS = [
     ),
     Row(
         name="ms_ssim", features=(IMAGE,), source="image.MultiScaleStructuralSimilarityIndexMeasure",
-        objective=MAXIMIZE, aliases=("multi_scale_structural_similarity_index_measure",),
+        direction=MAXIMIZE, aliases=("multi_scale_structural_similarity_index_measure",),
         params={"data_range": 1.0, "sigma": 1.5, "kernel_size": 11, "k1": 0.01, "k2": 0.03},
         fixed={"normalize": "relu"},
         summary="SSIM over five scales, for pictures of more than 160 pixels a side (with a kernel of 11).",
@@ -190,14 +190,14 @@ ROWS = [
         paper="Wang, Simoncelli & Bovik 2003, Asilomar Conference.",
     ),
     Row(
-        name="uqi", features=(IMAGE,), source="image.UniversalImageQualityIndex", objective=MAXIMIZE,
+        name="uqi", features=(IMAGE,), source="image.UniversalImageQualityIndex", direction=MAXIMIZE,
         aliases=("universal_image_quality_index",),
         summary="SSIM without its constants: correlation, brightness and contrast in small windows.",
         value=_LIKENESS, formula="mean of 4 sxy mx my / ((sx^2 + sy^2)(mx^2 + my^2))",
         paper="Wang & Bovik 2002, IEEE Signal Processing Letters 9(3).",
     ),
     Row(
-        name="vif", features=(IMAGE,), source="image.VisualInformationFidelity", objective=MAXIMIZE,
+        name="vif", features=(IMAGE,), source="image.VisualInformationFidelity", direction=MAXIMIZE,
         aliases=("visual_information_fidelity",), params={"sigma_n_sq": 2.0}, feed=from_41_pixels,
         summary="Share of the target's information that the prediction preserves, from 41 pixels a side.",
         shape="preds, target: (N, channels, height, width) float, height and width from 41.",
@@ -206,14 +206,14 @@ ROWS = [
         paper="Sheikh & Bovik 2006, IEEE Transactions on Image Processing 15(2).",
     ),
     Row(
-        name="scc", features=(IMAGE,), source="image.SpatialCorrelationCoefficient", objective=MAXIMIZE,
+        name="scc", features=(IMAGE,), source="image.SpatialCorrelationCoefficient", direction=MAXIMIZE,
         aliases=("spatial_correlation_coefficient",), params={"window_size": 8}, feed=row_by_row,
         summary="Correlation of the edges of both pictures, in small windows.",
         value=_LIKENESS, formula="mean of the correlation of both pictures after a Laplacian",
         paper="Zhou, Civco & Silander 1998, International Journal of Remote Sensing 19(4).",
     ),
     Row(
-        name="sam", features=(IMAGE,), source="image.SpectralAngleMapper", objective=MINIMIZE,
+        name="sam", features=(IMAGE,), source="image.SpectralAngleMapper", direction=MINIMIZE,
         aliases=("spectral_angle_mapper",),
         summary="Angle between the spectra (the values over channels) of each pixel, averaged.",
         shape="preds, target: (N, channels, height, width) float, of at least 2 channels.",
@@ -222,14 +222,14 @@ ROWS = [
     ),
     Row(
         name="ergas", features=(IMAGE,), source="image.ErrorRelativeGlobalDimensionlessSynthesis",
-        objective=MINIMIZE, aliases=("error_relative_global_dimensionless_synthesis",), keeps="rows",
+        direction=MINIMIZE, aliases=("error_relative_global_dimensionless_synthesis",), keeps="rows",
         params={"ratio": 4.0},
         summary="Relative error of all channels, scaled by the ratio of resolutions, averaged over pictures.",
         value=_DISTANCE, formula="100 / ratio * sqrt(mean over channels of mse / mean(target)^2)",
         paper="Wald 2000, Fusion of Earth Data conference.",
     ),
     Row(
-        name="rase", features=(IMAGE,), source="image.RelativeAverageSpectralError", objective=MINIMIZE,
+        name="rase", features=(IMAGE,), source="image.RelativeAverageSpectralError", direction=MINIMIZE,
         aliases=("relative_average_spectral_error",), keeps="rows", params={"window_size": 8},
         summary="Error in sliding windows relative to the mean of the target, over all pictures.",
         value=_DISTANCE, formula="100 / mean(target) * sqrt(mean over channels of rmse^2)",
@@ -237,7 +237,7 @@ ROWS = [
     ),
     Row(
         name="rmse_sw", features=(IMAGE,), source="image.RootMeanSquaredErrorUsingSlidingWindow",
-        objective=MINIMIZE, aliases=("root_mean_squared_error_using_sliding_window",), keeps="rows",
+        direction=MINIMIZE, aliases=("root_mean_squared_error_using_sliding_window",), keeps="rows",
         params={"window_size": 8},
         summary="Root mean squared error in sliding windows, averaged.",
         value=f"float from 0, in the target's unit, {_ZERO}", formula="mean over windows of sqrt(mse)",
@@ -245,7 +245,7 @@ ROWS = [
     ),
     Row(
         name="spectral_distortion", features=(IMAGE,), source="image.SpectralDistortionIndex",
-        objective=MINIMIZE, aliases=("spectral_distortion_index", "d_lambda"), keeps="rows", params={"p": 1},
+        direction=MINIMIZE, aliases=("spectral_distortion_index", "d_lambda"), keeps="rows", params={"p": 1},
         summary="Difference of the relations between channels from those of the target.",
         shape="preds, target: (N, channels, height, width) float, of at least 2 channels.",
         value=f"float in [0, 2], no unit, {_ZERO}",
@@ -255,7 +255,7 @@ ROWS = [
     ),
     Row(
         name="spatial_distortion", features=(IMAGE,), source="image.SpatialDistortionIndex",
-        objective=MINIMIZE, aliases=("spatial_distortion_index", "d_s"),
+        direction=MINIMIZE, aliases=("spatial_distortion_index", "d_s"),
         params={"norm_order": 1, "window_size": 7},
         summary="Change of the relation to `pan=` from that of `ms=` to `pan_lr=`; no target is read.",
         value=f"float in [0, 1], no unit, {_ZERO}",
@@ -263,7 +263,7 @@ ROWS = [
         paper="Alparone et al. 2008, Photogrammetric Engineering & Remote Sensing 74(2).", **_PAN,
     ),
     Row(
-        name="qnr", features=(IMAGE,), source="image.QualityWithNoReference", objective=MAXIMIZE,
+        name="qnr", features=(IMAGE,), source="image.QualityWithNoReference", direction=MAXIMIZE,
         aliases=("quality_with_no_reference",),
         params={"alpha": 1.0, "beta": 1.0, "norm_order": 1, "window_size": 7},
         summary="Quality of a picture sharpened from `ms=` by `pan=`, by two distortions; no target is read.",
@@ -272,7 +272,7 @@ ROWS = [
         paper="Alparone et al. 2008, Photogrammetric Engineering & Remote Sensing 74(2).", **_PAN,
     ),
     Row(
-        name="total_variation", features=(IMAGE,), source="image.TotalVariation", objective=MINIMIZE,
+        name="total_variation", features=(IMAGE,), source="image.TotalVariation", direction=MINIMIZE,
         aliases=("tv",), fixed={"reduction": "mean"}, feed=predictions_only,
         summary="Sum of the steps between neighboring pixels, averaged over pictures; no target is read.",
         shape=_GENERATED,
@@ -283,7 +283,7 @@ ROWS = [
     ),
     Row(
         name="lpips", features=(IMAGE,), source="image.LearnedPerceptualImagePatchSimilarity",
-        objective=MINIMIZE, aliases=("learned_perceptual_image_patch_similarity",),
+        direction=MINIMIZE, aliases=("learned_perceptual_image_patch_similarity",),
         params={"net_type": ("alex", "vgg", "squeeze")}, fixed={"normalize": True},
         summary="Distance of the features of both pictures in a trained network, for values in [0, 1].",
         shape=_COLORED,
@@ -292,14 +292,14 @@ ROWS = [
     ),
     Row(
         name="dists", features=(IMAGE,), source="image.DeepImageStructureAndTextureSimilarity",
-        objective=MINIMIZE, aliases=("deep_image_structure_and_texture_similarity",),
+        direction=MINIMIZE, aliases=("deep_image_structure_and_texture_similarity",),
         summary="Distance of structure and texture in the features of a trained network.",
         shape=_COLORED,
         value=_DISTANCE, formula="1 - weighted sum over layers of texture and structure likeness",
         paper="Ding, Ma, Wang & Simoncelli 2020, IEEE TPAMI 44(5).", **_VISION,
     ),
     Row(
-        name="arniqa", features=(IMAGE,), source="image.arniqa.ARNIQA", objective=MAXIMIZE,
+        name="arniqa", features=(IMAGE,), source="image.arniqa.ARNIQA", direction=MAXIMIZE,
         feed=predictions_only,
         params={"regressor_dataset": ("koniq10k", "kadid10k")},
         summary="Quality of a picture by a trained network, for values in [0, 1]; no target is read.",
@@ -308,7 +308,7 @@ ROWS = [
         paper="Agnolucci, Galteri, Bertini & Del Bimbo 2024, WACV.", **_VISION,
     ),
     Row(
-        name="fid", features=(IMAGE,), source="image.FrechetInceptionDistance", objective=MINIMIZE,
+        name="fid", features=(IMAGE,), source="image.FrechetInceptionDistance", direction=MINIMIZE,
         aliases=("frechet_inception_distance",), params={"feature": (2048, 64, 192, 768)},
         feed=real_and_generated,
         summary="Distance of the feature distributions of real (the target) and generated pictures.",
@@ -317,7 +317,7 @@ ROWS = [
         paper="Heusel, Ramsauer, Unterthiner, Nessler & Hochreiter 2017, NeurIPS.", **_INCEPTION,
     ),
     Row(
-        name="kid", features=(IMAGE,), source="image.KernelInceptionDistance", objective=MINIMIZE,
+        name="kid", features=(IMAGE,), source="image.KernelInceptionDistance", direction=MINIMIZE,
         aliases=("kernel_inception_distance",), feed=real_and_generated, component=(0,),
         params={"feature": (2048, 64, 192, 768), "subsets": 100, "subset_size": 1000},
         summary="Squared kernel distance of the features of real (the target) and generated pictures.",
@@ -328,7 +328,7 @@ ROWS = [
     ),
     Row(
         name="mifid", features=(IMAGE,), source="image.mifid.MemorizationInformedFrechetInceptionDistance",
-        objective=MINIMIZE, aliases=("memorization_informed_frechet_inception_distance",),
+        direction=MINIMIZE, aliases=("memorization_informed_frechet_inception_distance",),
         feed=real_and_generated,
         params={"feature": (2048, 64, 192, 768), "cosine_distance_eps": 0.1},
         summary="FID with a penalty for generated pictures that copy the real ones.",
@@ -337,7 +337,7 @@ ROWS = [
         **_INCEPTION,
     ),
     Row(
-        name="inception_score", features=(IMAGE,), source="image.InceptionScore", objective=MAXIMIZE,
+        name="inception_score", features=(IMAGE,), source="image.InceptionScore", direction=MAXIMIZE,
         feed=unit_predictions_only, component=(0,), params={"splits": 10},
         summary="Confidence of a network in each generated picture, and their diversity; no target is read.",
         shape=_GENERATED_COLORED,
@@ -346,7 +346,7 @@ ROWS = [
     ),
     Row(
         name="clip_iqa", features=(IMAGE,), source="multimodal.CLIPImageQualityAssessment",
-        objective=MAXIMIZE, aliases=("clip_image_quality_assessment",), feed=predictions_only,
+        direction=MAXIMIZE, aliases=("clip_image_quality_assessment",), feed=predictions_only,
         params={"data_range": 1.0}, component=("mean",), packages=("transformers", "piq"),
         requires="multimodal", wide=False,
         summary="Probability that a picture is a good rather than a bad photo, by CLIP; no target is read.",
@@ -356,7 +356,7 @@ ROWS = [
         paper="Wang, Chan & Loy 2023, AAAI.",
     ),
     Row(
-        name="vmaf", features=(IMAGE,), source="video.VideoMultiMethodAssessmentFusion", objective=MAXIMIZE,
+        name="vmaf", features=(IMAGE,), source="video.VideoMultiMethodAssessmentFusion", direction=MAXIMIZE,
         aliases=("video_multi_method_assessment_fusion",), component=("mean",),
         packages=("vmaf_torch", "einops"), requires="video", wide=False,
         summary="Quality of videos (N, 3, frames, height, width) from several measures, mean over frames.",

@@ -56,7 +56,7 @@ def without_rates(inputs: MetricInputs, params: Mapping[str, Any]) -> str | None
 
 def _counts(name: str, source: str, summary: str, formula: str, **more: Any) -> Row:
     facts: dict[str, Any] = {
-        "features": _ALL, "objective": MAXIMIZE, "params": {"average": _FOUR}, "value": _SHARE, **more
+        "features": _ALL, "direction": MAXIMIZE, "params": {"average": _FOUR}, "value": _SHARE, **more
     }  # fmt: skip
     return Row(
         name=name, source=f"classification.{source}", summary=summary, formula=formula, paper=_BOOKS,
@@ -113,7 +113,7 @@ ROWS = [
     ),
     _counts(
         "hamming", "HammingDistance", "Share of labels that are predicted wrongly.", "wrong / labels",
-        params={}, fixed={"average": "micro"}, objective=MINIMIZE, value=_ERROR,
+        params={}, fixed={"average": "micro"}, direction=MINIMIZE, value=_ERROR,
     ),
     _counts(
         "mcc", "MatthewsCorrCoef", "Correlation of predicted and true classes.",
@@ -144,16 +144,16 @@ ROWS = [
     ),
     _scores(
         "ece", "CalibrationError", "Mean gap of confidence and accuracy over bins.", "sum of share * gap",
-        features=(BINARY, CATEGORY), objective=MINIMIZE, value=_ERROR,
+        features=(BINARY, CATEGORY), direction=MINIMIZE, value=_ERROR,
     ),
     _scores(
         "eer", "EER", "Error rate where both kinds of error are equally frequent.", "fpr = fnr",
-        objective=MINIMIZE,
+        direction=MINIMIZE,
         value=_ERROR, component=("mean",),
     ),
     _scores(
         "hinge", "HingeLoss", "Mean hinge loss of probabilities.", "mean of max(0, 1 - margin)",
-        features=(BINARY, CATEGORY), objective=MINIMIZE, value="float from 0, no unit, 0 is best",
+        features=(BINARY, CATEGORY), direction=MINIMIZE, value="float from 0, no unit, 0 is best",
     ),
     _scores(
         "log_auc", "LogAUC", "Area under the ROC curve over log fpr.", "mean tpr over log fpr",
@@ -178,7 +178,7 @@ ROWS = [
     _scores(
         "coverage_error", "MultilabelCoverageError",
         "Number of top-scoring labels that include all right ones.",
-        "mean of the largest rank", features=(SET,), objective=MINIMIZE, keeps="states",
+        "mean of the largest rank", features=(SET,), direction=MINIMIZE, keeps="states",
         value="float from 0, in labels, the mean number of labels is best",
     ),
     _scores(
@@ -188,6 +188,6 @@ ROWS = [
     ),
     _scores(
         "label_ranking_loss", "MultilabelRankingLoss", "Share of pairs of labels in the wrong order.",
-        "wrong pairs / pairs", features=(SET,), keeps="states", objective=MINIMIZE, value=_ERROR,
+        "wrong pairs / pairs", features=(SET,), keeps="states", direction=MINIMIZE, value=_ERROR,
     ),
 ]  # fmt: skip

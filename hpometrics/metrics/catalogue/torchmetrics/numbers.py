@@ -23,7 +23,7 @@ def samples(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
 
 def _number(name: str, source: str, summary: str, formula: str, value: str = _ZERO, **more: Any) -> Row:
     facts: dict[str, Any] = {
-        "features": (NUMBER,), "objective": MAXIMIZE if "1 is best" in value else MINIMIZE, "keeps": "rows",
+        "features": (NUMBER,), "direction": MAXIMIZE if "1 is best" in value else MINIMIZE, "keeps": "rows",
         **more,
     }  # fmt: skip
     return Row(

@@ -73,7 +73,7 @@ def _masks(labels: Tensor, classes: Sequence[int]) -> Tensor:
 
 def _overlap(name: str, source: str, key: str, summary: str, value: str, formula: str, paper: str) -> Row:
     return Row(
-        name=name, features=(BOXES,), source=f"detection.{source}", objective=MAXIMIZE, component=(key,),
+        name=name, features=(BOXES,), source=f"detection.{source}", direction=MAXIMIZE, component=(key,),
         packages=("torchvision",), params={"box_format": "xyxy", "respect_labels": True},
         summary=f"{summary}, mean over all pairs of a found and a true box of a label in a picture.",
         value=value, formula=formula, paper=paper,
@@ -84,7 +84,7 @@ def _overlap(name: str, source: str, key: str, summary: str, value: str, formula
 
 ROWS = [
     Row(
-        name="map", features=(BOXES,), source="detection.MeanAveragePrecision", objective=MAXIMIZE,
+        name="map", features=(BOXES,), source="detection.MeanAveragePrecision", direction=MAXIMIZE,
         params={
             "component": _COMPONENTS, "box_format": "xyxy", "average": "macro",
         },
@@ -118,7 +118,7 @@ ROWS = [
         "float in (-inf, 1], no unit, 1 is best", "diou - alpha v", "Zheng et al. 2020, AAAI.",
     ),
     Row(
-        name="panoptic_quality", features=(MASK,), source="detection.PanopticQuality", objective=MAXIMIZE,
+        name="panoptic_quality", features=(MASK,), source="detection.PanopticQuality", direction=MAXIMIZE,
         aliases=("pq",), params={"things": int, "stuffs": int}, feed=with_instances, make=construct_panoptic,
         extras=("instances", "target_instances"),
         summary="Quality of segments: overlap of the matched ones, times the share that is matched.",
@@ -129,7 +129,7 @@ ROWS = [
     ),
     Row(
         name="modified_panoptic_quality", features=(MASK,), source="detection.ModifiedPanopticQuality",
-        objective=MAXIMIZE, params={"things": int, "stuffs": int}, feed=with_instances,
+        direction=MAXIMIZE, params={"things": int, "stuffs": int}, feed=with_instances,
         make=construct_panoptic, extras=("instances", "target_instances"),
         summary="Panoptic quality where stuffs are not matched but measured by their overlap.",
         shape=_SEGMENTS,
@@ -138,14 +138,14 @@ ROWS = [
         deviates="the first `things` categories are things, the next `stuffs` stuffs; instances are extras.",
     ),
     Row(
-        name="mean_iou", features=(MASK,), source="segmentation.MeanIoU", objective=MAXIMIZE, feed=row_by_row,
+        name="mean_iou", features=(MASK,), source="segmentation.MeanIoU", direction=MAXIMIZE, feed=row_by_row,
         params={"include_background": True}, fixed={"input_format": "index"},
         summary="Overlap over union of each class, mean over the classes of a picture, then over pictures.",
         value=_SHARE, formula="mean over pictures and classes of |A and B| / |A or B|",
         paper="Everingham et al. 2010, IJCV 88(2).",
     ),
     Row(
-        name="dice_score", features=(MASK,), source="segmentation.DiceScore", objective=MAXIMIZE,
+        name="dice_score", features=(MASK,), source="segmentation.DiceScore", direction=MAXIMIZE,
         params={"average": ("macro", "micro", "weighted"), "include_background": True},
         fixed={"input_format": "index", "aggregation_level": "samplewise"},
         summary="Overlap of each class over the mean of both areas, mean over classes, then pictures.",
@@ -154,7 +154,7 @@ ROWS = [
     ),
     Row(
         name="generalized_dice", features=(MASK,), source="segmentation.GeneralizedDiceScore",
-        objective=MAXIMIZE, aliases=("generalized_dice_score",),
+        direction=MAXIMIZE, aliases=("generalized_dice_score",),
         params={"weight_type": ("square", "simple", "linear"), "include_background": True},
         fixed={"input_format": "index"},
         summary="Dice of all classes of a picture together, rare ones weighing more, mean over pictures.",
@@ -162,7 +162,7 @@ ROWS = [
         paper="Sudre, Li, Vercauteren, Ourselin & Cardoso 2017, DLMIA.",
     ),
     Row(
-        name="hausdorff", features=(MASK,), source="segmentation.HausdorffDistance", objective=MINIMIZE,
+        name="hausdorff", features=(MASK,), source="segmentation.HausdorffDistance", direction=MINIMIZE,
         aliases=("hausdorff_distance",), feed=square_masks,
         params={
             "distance_metric": ("euclidean", "chessboard", "taxicab"), "directed": False,
@@ -177,7 +177,7 @@ ROWS = [
         "refuses or mistakes them.",
     ),
     Row(
-        name="procrustes", features=(IMAGE,), source="shape.ProcrustesDisparity", objective=MINIMIZE,
+        name="procrustes", features=(IMAGE,), source="shape.ProcrustesDisparity", direction=MINIMIZE,
         aliases=("procrustes_disparity",),
         summary="Distance of two clouds of points (N, points, coordinates) after the best alignment.",
         shape="preds, target: (N, points, coordinates) float.",

@@ -63,7 +63,7 @@ def _flat(inputs: MetricInputs) -> tuple[Tensor, Tensor, Tensor]:
 
 def _row(name: str, source: str, summary: str, formula: str, paper: str, **more: Any) -> Row:
     facts: dict[str, Any] = {
-        "objective": MAXIMIZE, "params": {"empty": _CHOICES, "k": None}, "value": _SHARE,
+        "direction": MAXIMIZE, "params": {"empty": _CHOICES, "k": None}, "value": _SHARE,
         "void": nothing_relevant, "fixed": {"aggregation": mean_over_users}, "feed": by_user,
         "argument_names": {"k": "top_k", "empty": "empty_target_action"}, **more,
     }  # fmt: skip
@@ -111,7 +111,7 @@ ROWS = [
     _row(
         "fall_out", "RetrievalFallOut", "Share of the irrelevant items that are among the first `k`",
         "irrelevant among the first k / irrelevant", "van Rijsbergen 1979, Information Retrieval.",
-        objective=MINIMIZE, void=nothing_irrelevant, params=_AT_K, aliases=("retrieval_fall_out",),
+        direction=MINIMIZE, void=nothing_irrelevant, params=_AT_K, aliases=("retrieval_fall_out",),
         value="float in [0, 1], no unit, 0 is best; nan when no user has an item that is not relevant",
     ),
     _row(

@@ -62,7 +62,7 @@ def captions(inner: torchmetrics.Metric, inputs: MetricInputs) -> None:
 
 
 def _text(name: str, source: str, summary: str, value: str, formula: str, paper: str, **more: Any) -> Row:
-    facts: dict[str, Any] = {"objective": MAXIMIZE, "feed": several, **more}
+    facts: dict[str, Any] = {"direction": MAXIMIZE, "feed": several, **more}
     return Row(
         name=name, features=(TEXT,), source=f"text.{source}", summary=summary, value=value, formula=formula,
         paper=paper, optional=("texts", "references"), **facts,
@@ -70,7 +70,7 @@ def _text(name: str, source: str, summary: str, value: str, formula: str, paper:
 
 
 def _errors(name: str, source: str, summary: str, formula: str, **more: Any) -> Row:
-    facts: dict[str, Any] = {"value": _ERRORS, "objective": MINIMIZE, "feed": single, **more}
+    facts: dict[str, Any] = {"value": _ERRORS, "direction": MINIMIZE, "feed": single, **more}
     return _text(
         name, source, summary, formula=formula, paper="Morris, Maier & Green 2004, Interspeech.",
         **facts,
@@ -106,7 +106,7 @@ ROWS = [
         "ter", "TranslationEditRate",
         "Edits and shifts of words that turn a text into its reference, per word.",
         _ERRORS, "edits / words of the references", "Snover et al. 2006, AMTA; sacrebleu agrees.",
-        objective=MINIMIZE, feed=tercom,
+        direction=MINIMIZE, feed=tercom,
         deviates="an empty prediction costs every word of its reference, and words of the prediction are "
         "shifted; torchmetrics counts no edit, and shifts words of the reference.",
     ),
@@ -115,7 +115,7 @@ ROWS = [
         "Character edits and jumps between words that turn a text into its reference.",
         "float in [0, 1], no unit, 0 is best",
         "(edits + alpha jumps + rho revisits) / (length + rho revisits)",
-        "Stanchev, Wang & Ney 2019, WMT.", objective=MINIMIZE, aliases=("extended_edit_distance",),
+        "Stanchev, Wang & Ney 2019, WMT.", direction=MINIMIZE, aliases=("extended_edit_distance",),
         keeps="rows",
         fixed={"return_sentence_level_score": True}, component=(1, "mean"),
         params={"alpha": 2.0, "rho": 0.3, "deletion": 0.2, "insertion": 1.0},
@@ -133,7 +133,7 @@ ROWS = [
     _errors(
         "wip", "WordInfoPreserved",
         "Share of hits among predicted words, times that among words of the references.",
-        "hits^2 / (words * words)", value=_SHARE, objective=MAXIMIZE,
+        "hits^2 / (words * words)", value=_SHARE, direction=MAXIMIZE,
         deviates="torchmetrics says that lower is better; higher is.",
     ),
     _errors(
@@ -163,13 +163,13 @@ ROWS = [
     _text(
         "infolm", "InfoLM", "Distance of the words that a language model would fill into both texts.",
         "float from 0, no unit, 0 is best", "distance of the two mixed distributions, mean over texts",
-        "Colombo, Clavel & Piantanida 2022, AAAI.", objective=MINIMIZE, keeps="rows", feed=single,
+        "Colombo, Clavel & Piantanida 2022, AAAI.", direction=MINIMIZE, keeps="rows", feed=single,
         params={"information_measure": _INFORMATION}, fixed={"verbose": False}, **_MODEL,
         shape="predictions: N texts. target: N texts; of several references the first counts.",
         deviates="measures where lower is better; torchmetrics' default, KL divergence, is negated there.",
     ),
     Row(
-        name="clip_score", features=(TEXT,), source="multimodal.CLIPScore", objective=MAXIMIZE, feed=captions,
+        name="clip_score", features=(TEXT,), source="multimodal.CLIPScore", direction=MAXIMIZE, feed=captions,
         extras=("images",), optional=("texts", "references"),
         shape="predictions: N texts. `images=`: N pictures (3, height, width); no target is read.",
         summary="Similarity of captions and their pictures, `images=`, by CLIP; no target is read.",
@@ -177,14 +177,14 @@ ROWS = [
         paper="Hessel, Holtzman, Forbes, Le Bras & Choi 2021, EMNLP.", **_MODEL,
     ),
     Row(
-        name="perplexity", features=(SEQUENCE, TEXT), source="text.Perplexity", objective=MINIMIZE,
+        name="perplexity", features=(SEQUENCE, TEXT), source="text.Perplexity", direction=MINIMIZE,
         inputs=LOGITS, keeps_ignored=True,
         summary="Exponential of the mean cross entropy of the tokens.",
         value="float from 1, no unit, 1 is best", formula="exp(mean of -log p)", paper="Jelinek 1977.",
     ),
     Row(
         name="sequence_accuracy", features=(SEQUENCE,), source="classification.MulticlassExactMatch",
-        objective=MAXIMIZE, keeps_ignored=True,
+        direction=MAXIMIZE, keeps_ignored=True,
         summary="Share of sequences that are right in every token.", value=_SHARE,
         formula="sequences without an error / sequences", paper="torchmetrics.",
     ),
