@@ -90,8 +90,8 @@ class BatchBuffer:
         Raises:
             MetricInputError: a statistic that does not regroup refuses it; nothing has been counted.
         """
-        signature, first, parts = self._signature, self._first, self._parts_of(tensors)
-        if not parts or signature is None or first is None:
+        signature, first = self._signature, self._first
+        if signature is None or first is None or not (parts := signature.parts_of(tensors, self._max_rows)):
             return 0
         rows = parts[-1].shape[0]
         if self._direct:
@@ -106,10 +106,7 @@ class BatchBuffer:
 
     def is_similar(self, tensors: Mapping[str, Any]) -> bool:
         """Return whether a small batch is sound and has the signature of a validated one."""
-        return bool(self._parts_of(tensors))
-
-    def _parts_of(self, tensors: Mapping[str, Any]) -> list[Part]:
-        return [] if self._signature is None else self._signature.parts_of(tensors, self._max_rows)
+        return self._signature is not None and bool(self._signature.parts_of(tensors, self._max_rows))
 
     def accepts(self, tensors: Mapping[str, Any]) -> bool:
         """Return whether `add_similar` would add the batch and no statistic could refuse it."""
@@ -165,7 +162,8 @@ class BatchBuffer:
         self._max_rows = max(1, elements * len(batch) // max(1, batch.elements))
         self._capacity = min(self._max_rows, _MAX_BYTES * len(batch) // max(1, _bytes_of(batch)))
         self._signature = BatchSignature.of(batch)
-        self._first = batch.of(x.new_empty(0, *x.shape[1:]) for x in batch.tensors)
+        self._store = tuple(x.new_empty(0, *x.shape[1:]) for x in batch.tensors)
+        self._first = batch.of(self._store)
 
     def _count_directly(self, batch: Outputs) -> None:
         with without_autograd():
@@ -177,9 +175,9 @@ class BatchBuffer:
     def _store_rows(self, parts: Iterable[Part], rows: int) -> None:
         if self._rows + rows > self._capacity:
             self._count_stored()
-        if not self._store and self._first is not None:
+        if not self._store_parts and self._first is not None:
             with torch.inference_mode(False):  # a tensor made in it could not be written to outside
-                self._store = tuple(_empty_rows(self._capacity, x, self._first) for x in self._first.tensors)
+                self._store = tuple([_empty_rows(self._capacity, x, self._first) for x in self._store])
                 self._store_parts = tuple(part_of(store) for store in self._store)
         end = self._rows + rows
         for store, part in zip(self._store_parts, parts, strict=True):
@@ -323,16 +321,17 @@ def _without_rows(batch: RankingBatch) -> RankingBatch:
 
 
 class TensorSignature(NamedTuple):
-    """The name, dtype and width of a tensor and, of labels, the largest label."""
+    """The name, dtype, device and width of a tensor and, of labels, the largest label."""
 
     name: str
     dtype: torch.dtype
+    device: torch.device
     width: torch.Size
     top: float | None
 
 
 class BatchSignature:
-    """The names, dtypes, widths and label ranges of a batch that passed every check.
+    """The names, dtypes, devices, widths and label ranges of a batch that passed every check.
 
     Only batches on the CPU have one, and only those with plain tensors whose values are checked by one look
     at each: finite logits and numbers, labels in range. All other batches are always validated.
@@ -345,7 +344,7 @@ class BatchSignature:
     @classmethod
     def of(cls, batch: Outputs) -> BatchSignature | None:
         """Return the signature of a batch; None if every batch like it has to be validated."""
-        plain = batch.kind is not None and batch.weight is None and on_host(batch.target)
+        plain = batch.kind is not None and batch.weight is None and all(map(on_host, batch.tensors))
         ignores = getattr(batch.feature, "ignore_index", None) is not None
         if not plain or ignores or PROBABILITIES in batch.given:
             return None
@@ -354,9 +353,8 @@ class BatchSignature:
             is_label, top = labels_of(batch, name)
             if is_label and tensor.is_floating_point():
                 return None
-            tensors.append(
-                TensorSignature(str(name), tensor.dtype, tensor.shape[1:], top if is_label else None)
-            )
+            largest = top if is_label else None
+            tensors.append(TensorSignature(str(name), tensor.dtype, tensor.device, tensor.shape[1:], largest))
         return cls(tensors)
 
     def parts_of(self, tensors: Mapping[str, Any], max_rows: int) -> list[Part]:
@@ -369,9 +367,9 @@ class BatchSignature:
         parts: list[Part] = []
         part: Part
         rows = 0
-        for name, dtype, width, top in self._tensors:
+        for name, dtype, device, width, top in self._tensors:
             tensor = tensors[name]
-            if type(tensor) is not Tensor or tensor.dtype != dtype or not on_host(tensor):
+            if type(tensor) is not Tensor or tensor.dtype != dtype or tensor.device != device:
                 return []
             if tensor.layout is not torch.strided or tensor.is_neg():
                 return []

@@ -64,7 +64,6 @@ class BatchValidator:
         """Drop all flags and counts."""
         self._flags: list[Tensor] = []
         self._rules: list[str] = []
-        self._batches = 0
         self._complaint: str | None = None
         self._dropped: Tensor | int = 0
 
@@ -78,22 +77,26 @@ class BatchValidator:
         self._complaint = self._complaint or complaint
         self._dropped = self._dropped + left_out
 
-    def handle_non_finite(self, error: NonFiniteError) -> None:
+    def handle_non_finite(self, error: NonFiniteError, number: int) -> None:
         """Apply the policy to an admitted batch in which a metric finds nan or infinite values.
+
+        Args:
+            error: the error of the metric.
+            number: the number of batches before this one.
 
         Raises:
             NonFiniteError: the error itself, but under `propagate`; only the metric knows the rows concerned.
         """
         if self.non_finite != "propagate":
             raise error
-        self.add_complaint(f"batch {self._batches - 1}: {error}")
+        self.add_complaint(f"batch {number}: {error}")
 
-    def accept(self) -> None:
-        """Count a batch that needs no validation: its signature is that of the batch before."""
-        self._batches += 1
-
-    def admit(self, batch: Outputs) -> Outputs | None:
+    def admit(self, batch: Outputs, number: int = 0) -> Outputs | None:
         """Validate a batch and return its rows that count, or None if no row does.
+
+        Args:
+            batch: the whole batch.
+            number: the number of batches before this one, by which a complaint names it.
 
         Raises:
             MetricInputError: its shapes or (on the CPU) its values are not those of the output feature.
@@ -103,16 +106,15 @@ class BatchValidator:
         if not len(batch):
             return None
         if not on_host(batch.target):
-            self._defer(_checks(batch))
+            self._defer(_checks(batch), number)
             return batch
-        if not self._batches:
+        if not number:
             _warn_of_probabilities(batch)
         bad = next((check for check in _checks(batch) if check.bad), None)
         if bad is not None and (self.non_finite != "propagate" or bad.error is not NonFiniteError):
             raise bad.error(bad.explain())
         if bad is not None:
-            self.add_complaint(f"batch {self._batches}: {bad.explain()}")
-        self._batches += 1
+            self.add_complaint(f"batch {number}: {bad.explain()}")
         return None if bad is not None else batch
 
     def _counting(self, batch: Outputs) -> Outputs:
@@ -126,12 +128,11 @@ class BatchValidator:
             batch = _only(batch, finite)
         return batch
 
-    def _defer(self, checks: Iterator[Check]) -> None:
+    def _defer(self, checks: Iterator[Check], number: int) -> None:
         """Store flags and rules only, so that no tensor of the batch stays alive."""
         for check in checks:
             self._flags.append(torch.as_tensor(check.bad))
-            self._rules.append(f"batch {self._batches}: {check.rule}")
-        self._batches += 1
+            self._rules.append(f"batch {number}: {check.rule}")
 
     def verdict(self) -> str | None:
         """Read all flags at once, which waits for the device, and return the first complaint, if any."""

@@ -35,7 +35,8 @@ class MetricCollection:
     For each batch every model output is derived once and every statistic updated once, however many metrics
     read it. Under `torch.distributed`, `compute` gathers the states of all ranks once and returns the values
     of all the data on every rank. `reset` frees the stored data at once; the data of a collection without
-    references is freed by Python's garbage collector, as for any torchmetrics.Metric.
+    references is freed by Python's garbage collector, as for any torchmetrics.Metric. `keeps_users` is
+    whether `per_user` has values, once users were measured.
 
     Args:
         metrics: names (`"f1(average=macro)"`), groups (`"default"`, `"calibration"`), metric objects or
@@ -70,6 +71,7 @@ class MetricCollection:
         self.output = feature or _common_output(self._metrics.values())
         members = self._metrics.values()
         self._statistics, self._batch_buffer = _share(members)
+        self.keeps_users = any(isinstance(statistic, UserValues) for statistic in self._statistics.values())
         self._alone = [m for m in members if overrides_update(m)]
         self._resetting = [m for m in members if overrides_update(m) or m.resets_itself]
         self._preparing = [m for m in members if type(m).prepare is not Metric.prepare]
@@ -160,7 +162,6 @@ class MetricCollection:
         }  # fmt: skip
         arguments = {name: value for name, value in arguments.items() if value is not None or name in extras}
         if not self._alone and (rows := self._batch_buffer.add_similar(arguments)):
-            self._validator.accept()
             self._count(rows)
         else:
             self._validate_and_add(batch_of(self.output, **arguments))
@@ -182,11 +183,6 @@ class MetricCollection:
             values, self.reasons = merged._compute_local(), merged.reasons
             return values
         return self._compute_local()
-
-    @property
-    def keeps_users(self) -> bool:
-        """Whether `per_user` has values, once users were measured."""
-        return any(isinstance(statistic, UserValues) for statistic in self._statistics.values())
 
     def per_user(self, *, synchronize: bool = True) -> PerUser:
         """Return the value of each user by metric, which the collection of a `Ranking(per_user=True)` stores.
@@ -298,7 +294,7 @@ class MetricCollection:
     def _validate_and_add(self, batch: Outputs) -> None:
         """Validate a batch and add it."""
         self._check_readable(batch)
-        admitted = self._validator.admit(batch)
+        admitted = self._validator.admit(batch, self._batch_buffer.batches)
         if admitted is None:
             return
         if admitted is not batch:
@@ -307,7 +303,7 @@ class MetricCollection:
             with without_autograd():
                 self._observe(admitted)
         except NonFiniteError as err:
-            self._validator.handle_non_finite(err)
+            self._validator.handle_non_finite(err, self._batch_buffer.batches)
 
     def _count(self, rows: int) -> None:
         """Count added rows and drop the computed values."""

@@ -152,7 +152,7 @@ class Metric(LudwigMetricNames, StatefulMetric):
     def _validate_and_add(self, preds: Any = None, target: Any = None, **tensors: Any) -> None:
         """Validate and add one batch, also for a metric with an `update(preds, target)` of its own."""
         self._refuse_if_shared("update")
-        batch = self._validator.admit(self.batch(preds, target, tensors))
+        batch = self._validator.admit(self.batch(preds, target, tensors), self.update_count)
         if batch is None:
             return
         before = self.snapshot() if overrides_update(self) else {}
@@ -162,7 +162,7 @@ class Metric(LudwigMetricNames, StatefulMetric):
             self.restore(before)
             if not isinstance(err, NonFiniteError):
                 raise
-            self._validator.handle_non_finite(err)
+            self._validator.handle_non_finite(err, self.update_count)
 
     def batch(self, preds: Any, target: Any, tensors: Mapping[str, Any]) -> Outputs:
         """Create a batch from the arguments of `update`."""
@@ -303,10 +303,8 @@ class Metric(LudwigMetricNames, StatefulMetric):
             if len(args) > 2:
                 args, kwargs = args[:2], self._arguments_by_name(args[2:], kwargs)
             arguments = {self.inputs: args[0], "target": args[1]} if len(args) == 2 and not kwargs else kwargs
-            if not self.kept_by_others and self._add_similar(arguments):
-                self._validator.accept()
-            else:  # a state made in inference mode could not be added to later
-                with without_autograd():
+            if self.kept_by_others or not self._add_similar(arguments):
+                with without_autograd():  # a state made in inference mode could not be added to later
                     add_batch(*args, **kwargs)
             self.count_updates()
 

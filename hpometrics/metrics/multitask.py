@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
@@ -93,8 +93,8 @@ class OverTasks:
         return whole
 
 
-def by_task(task: str | Sequence[str] | None, tensors: Tensors) -> Iterator[tuple[str | None, Tensors]]:
-    """Yield the rows of each task, with tasks in the order of their first row.
+def by_task(task: str | Sequence[str] | None, tensors: Tensors) -> list[tuple[str | None, Tensors]]:
+    """Return each task with its rows, in the order of their first row.
 
     Args:
         task: the task of all rows, or one per row.
@@ -105,13 +105,13 @@ def by_task(task: str | Sequence[str] | None, tensors: Tensors) -> Iterator[tupl
         MetricInputError: an argument has another number of rows than there are tasks.
     """
     if task is None or isinstance(task, str):
-        yield task if task is None else check_task(task), tensors
-        return
+        return [(task if task is None else check_task(task), tensors)]
     places = _places(task)
     indices = [torch.tensor(rows) for rows in places.values()]
     rows_by_key = {key: _rows(key, value, indices, len(task)) for key, value in tensors.items()}
-    for place, name in enumerate(places):
-        yield name, {key: rows[place] for key, rows in rows_by_key.items()}
+    return [
+        (name, {key: rows[place] for key, rows in rows_by_key.items()}) for place, name in enumerate(places)
+    ]
 
 
 def rows_of(tensors: Tensors) -> int:
@@ -205,6 +205,7 @@ class TaskCollection:
         requested = [_split_name(metric) for metric in expand(metrics, parsed)]
         members = [metric_of(metric, parsed) for metric, _ in requested]
         self._prototype = MetricCollection(members, parsed, non_finite=non_finite)
+        self.output = self._prototype.output
         self._feature = feature
         self._ways: dict[str, dict[str, str | None]] = {}
         for member, (_, place) in zip(members, requested, strict=True):
@@ -216,11 +217,6 @@ class TaskCollection:
         self._spare: dict[tuple[str, ...], list[MetricCollection]] = {}  # a reset is faster than a new one
         self._nothing: tuple[Mapping[str, Tensor], Mapping[str, str]] | None = None  # what no update gives
         self.reasons: dict[str, str] = {}
-
-    @property
-    def output(self) -> OutputFeature:
-        """The output feature."""
-        return self._prototype.output
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -264,7 +260,7 @@ class TaskCollection:
             MetricInputError: the metrics cannot read the batch, or some updates name a task and some do not.
             MetricNameError: the name of a task is invalid.
         """
-        parts = list(by_task(task, tensors))
+        parts = by_task(task, tensors)
         if len(parts) > 1:  # what may be refused is refused before any task has taken its rows
             self.check(**tensors)
         for name, rows in parts:
@@ -287,7 +283,10 @@ class TaskCollection:
         Raises:
             MetricInputError: as for `update`.
         """
-        live = self._collection(task, rows)
+        if task not in self._live:
+            self._check_task_or_none(task)
+            self._live[task] = self._empty(self._fitting(rows))
+        live = self._live[task]
         try:
             live.update(**rows)
         except NonFiniteError:
@@ -312,7 +311,9 @@ class TaskCollection:
             return merged_values
         if not self._live:
             return self._of_nothing()
-        measured = {task: self._live[task].compute(synchronize=False) for task in sorted(self._live, key=str)}
+        if None in self._live:
+            return self._without_tasks(self._live[None])
+        measured = {task: self._live[task].compute(synchronize=False) for task in self.tasks}
         values: dict[str, Tensor] = {}
         self.reasons = {}
         for task, results in measured.items():
@@ -320,6 +321,12 @@ class TaskCollection:
             why = self._live[task].reasons
             self.reasons.update({self._format_name(task, key): reason for key, reason in why.items()})
         return {**values, **self._over_all(measured)}
+
+    def _without_tasks(self, live: MetricCollection) -> dict[str, Tensor]:
+        """Return the values of updates without a task, each also under the names of its values over all."""
+        values = live.compute(synchronize=False)
+        self.reasons = {name: reason for key, reason in live.reasons.items() for name in self._ways_of(key)}
+        return {name: value for key, value in values.items() for name in self._ways_of(key)}
 
     def per_user(self) -> PerUser | None:
         """Return the values of users by metric and task, of this process; None if they are not stored."""
@@ -380,12 +387,6 @@ class TaskCollection:
         narrow.merge_state(narrow.part_of(live.state_dict()))
         return narrow
 
-    def _collection(self, task: str | None, rows: Mapping[str, Any]) -> MetricCollection:
-        if task not in self._live:
-            self._check_task_or_none(task)
-            self._live[task] = self._empty(self._fitting(rows))
-        return self._live[task]
-
     def _empty(self, like: MetricCollection) -> MetricCollection:
         """Return a collection of the same metrics with nothing measured."""
         spare = self._spare.get(like.names)
@@ -427,7 +428,7 @@ class TaskCollection:
 
     def _ways_of(self, key: str) -> dict[str, str | None]:
         """Return the names of the values over all tasks, and the way of each: macro, micro or usual."""
-        return self._ways.get(key, {self._format_name(None, key): None})
+        return self._ways.get(key) or {self._format_name(None, key): None}
 
     def _way(self, key: str, place: MetricName | None) -> dict[str, str | None]:
         own: dict[str, str | None] = {self._format_name(None, key): None}
@@ -444,17 +445,13 @@ class TaskCollection:
             merged.merge_state(state)
         return merged
 
-    def _over_all(self, measured: Mapping[str | None, Mapping[str, Tensor]]) -> dict[str, Tensor]:
-        """Return the values over all tasks; if updates have no task, the values measured."""
-        by_name = {task: values for task, values in measured.items() if task is not None}
-        over = OverTasks({task: self._live[task] for task in by_name}, by_name)
+    def _over_all(self, measured: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
+        """Return the values over all tasks."""
+        over = OverTasks({task: self._live[task] for task in measured}, measured)
         results: dict[str, Tensor] = {}
         for key in self._keys:
             for name, way in self._ways_of(key).items():
-                if by_name:
-                    results[name], reason = over.value(key, way)
-                else:
-                    results[name], reason = measured[None][key], self._live[None].reasons.get(key)
+                results[name], reason = over.value(key, way)
                 if reason is not None:
                     self.reasons[name] = reason
         return results

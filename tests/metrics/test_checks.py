@@ -205,7 +205,7 @@ def test_a_gathered_batch_is_let_go(kind):
             continue
         batch = Outputs(feature, **{form.value: outputs[form].clone()}, target=given["target"].clone())
         held = [weakref.ref(batch.given[form]), weakref.ref(batch.target)]
-        gate._defer(list(value_checks(batch)))
+        gate._defer(list(value_checks(batch)), 0)
         del batch, outputs, given
         assert [ref() for ref in held] == [None, None]
     assert gate.verdict() is None
@@ -215,9 +215,9 @@ def test_a_gathered_batch_is_let_go(kind):
 def test_gathered_flags_are_pickled_and_name_the_batch(value):
     """What was seen on a device goes to another process; the verdict says which batch and why."""
     gate = BatchValidator()
-    for score in (0.5, value, 0.25):
+    for number, score in enumerate((0.5, value, 0.25)):
         batch = Outputs(Binary(), probabilities=torch.tensor([score, 0.5]), target=torch.tensor([0, 1]))
-        gate._defer(list(value_checks(batch)))
+        gate._defer(list(value_checks(batch)), number)
     for judge in (gate, pickle.loads(pickle.dumps(gate))):
         assert judge.verdict() is not None
         assert judge.verdict().startswith("batch 1: ")
