@@ -41,20 +41,27 @@ $(VENV)/lowest/.installed: $(VENV)/.installed tests/requirements.py
 	touch $@
 
 # Those compare with the newest torchmetrics, value by value or name by name.
-OF_THE_NEWEST := %_also_called.py %_class_names.py %_oracles.py %_unknown_labels.py
-LOWEST ?= tests/search tests/sweep tests/measure tests/evaluation tests/test_cli.py tests/test_optuna_objective.py \
-	tests/test_ray_objective.py tests/run \
-	$(filter-out $(OF_THE_NEWEST), $(wildcard tests/metrics/test_*.py))
+OF_THE_NEWEST := %_aliases.py %_torchmetrics_names.py %_oracles.py %_unknown_labels.py
+# What is tried with the pinned versions alone.
+OF_THE_PINNED := $(addprefix tests/backends/, test_sampler_matrix.py optuna/test_rustuna.py ray/test_pbt_training.py \
+	$(addprefix ray/test_ray_, lost_workers.py own_tuner.py train.py user_settings.py user_tables.py)) \
+	$(addprefix tests/integration/test_, backend_swap.py configs.py constrained.py examples.py parity.py \
+	several_objectives.py slurm.py value_gates.py) tests/metrics/registry/test_warprec_names.py \
+	tests/records/test_reproduction.py
+ROOMS := $(addprefix backends/, . optuna ray) config engines integration $(addprefix metrics/, . additive references \
+	registry) records results results/report run runner scoring selection space testing
+LOWEST ?= $(filter-out $(OF_THE_NEWEST) $(OF_THE_PINNED), $(subst /./,/,$(wildcard $(ROOMS:%=tests/%/test_*.py)))) \
+	$(addprefix tests/cli/test_, dashboard.py evaluate.py main.py trial_listing.py) tests/house/test_engines_names.py
 test-lowest: $(VENV)/lowest/.installed
 	PYTHONPATH=$(VENV)/lowest $(BIN)/python -m pytest -W "ignore:subprocess:ResourceWarning" \
 		-W ignore::pytest.PytestUnraisableExceptionWarning $(LOWEST)
 
 # What meets the names of Optuna, Ray, torchmetrics and NumPy most, in a few minutes.
-CORE := $(addprefix tests/search/test_, constraints.py optuna_backend.py pareto.py population.py seeded_samplers.py \
-	slots.py space.py) \
-	$(addprefix tests/sweep/test_, config.py loader.py ray_sweep.py resume.py schema.py sweep_run.py) \
-	$(addprefix tests/metrics/test_, collection.py metric.py numerics.py wrap.py wrapped.py) \
-	tests/test_optuna_objective.py
+CORE := $(addprefix tests/backends/optuna/test_, optuna_objective.py optuna_reporter.py samplers.py trial_queue.py) \
+	tests/backends/ray/test_pbt.py $(addprefix tests/config/test_, document.py json_schema.py models.py) \
+	$(addprefix tests/metrics/test_, as_metric.py as_metric_values.py collection.py metric.py) \
+	tests/metrics/references/test_numerics.py $(addprefix tests/runner/test_, ray_sweep.py resume.py sweep.py) \
+	$(addprefix tests/selection/test_, constraints.py pareto.py) tests/space
 test-lowest-core:
 	$(MAKE) test-lowest LOWEST="$(CORE)"
 
@@ -75,15 +82,16 @@ $(OTHERS)/.installed: pyproject.toml tests/requirements.py
 		$$($(PYTHON) tests/requirements.py without-torch)
 	touch $@
 
-WITHOUT_TORCH := $(addprefix tests/search/test_, constraints.py course.py long_attributes.py mending.py one_se.py \
-	open_trials.py optuna_backend.py pareto.py plugins.py record.py regular_files.py seeded_samplers.py selection.py \
-	slots.py space.py strict_records.py verdict.py) \
-	$(addprefix tests/sweep/test_, config.py dashboard.py descriptions.py directory.py fuzzed_files.py \
-	leases.py loader.py overrides.py progress.py resolved.py schema.py status.py table.py trial_listing.py) \
-	$(addprefix tests/evaluation/test_, differences.py engine_params.py engine_stages.py evaluation_instance.py \
-	evaluation_result.py shelf.py) \
-	tests/audit/test_audit_files.py tests/audit/test_audit_studies.py tests/commands/test_completion.py \
-	$(addprefix tests/test_, exceptions.py objective.py prints.py redaction.py sections.py target.py)
+WITHOUT_TORCH := tests/selection tests/space $(addprefix tests/records/test_, recovery.py regular_files.py \
+	strict_records.py trial_record.py) $(addprefix tests/test_, direction.py exceptions.py redaction.py stdout.py \
+	targets.py) tests/backends/test_plugins.py $(addprefix tests/backends/optuna/test_, \
+	open_trials.py optuna_reporter.py samplers.py study_attributes.py trial_queue.py) \
+	$(addprefix tests/cli/test_, completion.py dashboard.py help_sections.py trial_listing.py) \
+	$(addprefix tests/config/test_, document.py field_descriptions.py fuzzed_files.py json_schema.py models.py \
+	overrides.py) $(addprefix tests/engines/test_, differences.py engine.py engine_params.py evaluation_instance.py \
+	result.py shelf.py) $(addprefix tests/interop/test_audit_, files.py studies.py) \
+	$(addprefix tests/results/test_, leaderboard.py manifest.py run_directory.py status.py) \
+	$(addprefix tests/runner/test_, leases.py live.py)
 # Python 3.13 warns of the connections that Optuna's storages leave to the garbage collector.
 test-python: $(OTHERS)/.installed
 	PYTHONPATH=. $(<D)/bin/python -m pytest -n 2 -p no:cacheprovider -W "ignore:unclosed database:ResourceWarning" \

@@ -32,6 +32,8 @@ from hpometrics.metrics.registry.index import all_entries
 if TYPE_CHECKING:
     from servers import Server
 
+pytest_plugins = ["metric_fixtures", "sweep_fixtures"]
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: the workers are as many as the cores
 
 gc.set_threshold(*COLLECTIONS)
@@ -53,6 +55,8 @@ LAWS = pytest.StashKey[list[str]]()
 
 SUITES = {"not exhaustive": "short", "exhaustive": "exhaustive"}
 """The suite that a selection of markers runs."""
+PROGRAMS = ("house", "integration")
+"""Folders of tests that start whole programs."""
 PART = 40
 """Tests that a worker is given at a time: one by one, each would cost a look at all that are done."""
 
@@ -115,13 +119,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Keep all tests on Ray together, and cut the rest into parts.
 
     Ray comes first: a worker waits for it most of the time, and the others use the cores meanwhile. Then come
-    whole programs, which are the files beside this one: what ends last is short.
+    the folders of whole programs, and folders within folders last: what ends last is short.
     """
     if config.getoption("--metric") is not None:
         _keep_those_about(matrix.entries(), config, items)
     elif SUITES.get(config.option.markexpr) == "short":
         matrix.check_cases(item.nodeid for item in items)
-    items.sort(key=lambda item: (not item.get_closest_marker("ray"), len(item.path.parts)))
+    items.sort(
+        key=lambda item: (
+            not item.get_closest_marker("ray"),
+            item.path.parent.name not in PROGRAMS,
+            len(item.path.parts),
+        )
+    )
     places: Counter[bool] = Counter()  # of the exhaustive cases and of the others, which never run together
     for item in items:
         exhaustive = item.get_closest_marker("exhaustive") is not None

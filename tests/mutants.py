@@ -39,25 +39,32 @@ class Area:
 
 
 AREAS = {
-    "direction": Area(("direction.py",), ("tests/test_objective.py", "tests/search")),
+    "direction": Area(("direction.py",), ("tests/test_direction.py", "tests/selection")),
     "selection": Area(
         ("selection/*.py", "backends/plugins.py"),
-        ("tests/search", "tests/sweep/test_verdicts.py", "tests/sweep/test_front.py"),
+        (
+            *("tests/selection", "tests/backends/test_plugins.py", "tests/results/test_verdicts.py"),
+            "tests/runner/test_several_objectives_sweep.py",
+        ),
     ),
     "statistics": Area(
         ("metrics/statistics/*.py",),
-        ("tests/metrics/statistics", "tests/metrics/test_laws.py", "tests/metrics/test_oracles.py"),
+        (
+            "tests/metrics/statistics",
+            "tests/testing/test_laws.py",
+            "tests/metrics/references/test_oracles.py",
+        ),
     ),
-    "run": Area(("run/*.py",), ("tests/run", "tests/test_optuna_objective.py")),
+    "run": Area(("run/*.py",), ("tests/run", "tests/backends/optuna/test_optuna_objective.py")),
     "epoch log": Area(
         ("records/*.py", "selection/trial_attempts.py"),
-        ("tests/search", "tests/run/test_recording.py", "tests/faults"),
+        ("tests/records", "tests/selection", "tests/run/test_recorded_values.py", "tests/faults"),
     ),
     "storage": Area(
         tuple(
             f"backends/optuna/{name}.py" for name in "compatibility restore storage study trial_queue".split()
         ),
-        ("tests/search", "tests/sweep/test_resume.py", "tests/faults"),
+        ("tests/backends/optuna", "tests/records", "tests/runner/test_resume.py", "tests/faults"),
     ),
 }
 

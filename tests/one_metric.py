@@ -19,6 +19,7 @@ from hpometrics.metrics.registry.lookup import find_metric
 
 HERE = Path(__file__).parent
 METRICS = HERE / "metrics"
+LAWS, PAGES, DOCUMENTS = HERE / "testing", HERE / "cli", HERE / "house"
 _FROM = re.compile(r"^from (\w+) import", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z]\w*")
 _OF_ALL = re.compile(r"^from matrix import .*\bentries\b|\bdef test_\w+\(.*\bentries\b", re.MULTILINE)
@@ -48,10 +49,10 @@ def files_about(chosen: Collection[MetricEntry]) -> list[Path]:
     """Return the files to collect: those over all metrics, those that name this one, and its own module."""
     words, modules = words_of(chosen), {entry.path.partition(":")[0] for entry in chosen}
     about = {Path(find_spec(module).origin) for module in modules}
-    for path in (*METRICS.rglob("test_*.py"), *(HERE / "guide").glob("test_*.py")):
+    for path in (path for folder in (METRICS, LAWS, PAGES, DOCUMENTS) for path in folder.rglob("test_*.py")):
         if _OF_ALL.search(path.read_text(encoding="utf8")) or is_own_file(path, chosen):
             about.add(path)
-        elif path.is_relative_to(METRICS) and _names_it(path, words):
+        elif any(map(path.is_relative_to, (METRICS, LAWS))) and _names_it(path, words):
             about.add(path)
     return sorted(about)
 
@@ -81,8 +82,10 @@ def may_concern(chosen: Iterable[MetricEntry], values: Iterable[Any]) -> bool:
 
 def is_own_file(path: Path, chosen: Iterable[MetricEntry]) -> bool:
     """Whether a file has the tests of the module that the metric is defined in."""
-    modules = {entry.path.partition(":")[0].rpartition(".")[2] for entry in chosen}
-    return path.parent.name == "catalogue" and any(path.stem.startswith(f"test_{name}") for name in modules)
+    modules = {tuple(entry.path.partition(":")[0].split(".")[-2:]) for entry in chosen}
+    return any(
+        path.parent.name == kind and path.stem.startswith(f"test_{family}") for kind, family in modules
+    )
 
 
 def words_of(chosen: Iterable[MetricEntry]) -> frozenset[str]:
@@ -104,7 +107,10 @@ def strings_of(path: Path, words: frozenset[str]) -> Mapping[str, set[str]]:
 def _names_it(path: Path, words: frozenset[str]) -> bool:
     """Whether a metric is named in a file of tests, or in a helper that it imports."""
     helpers = _FROM.findall(path.read_text(encoding="utf8"))
-    places = [path, *(folder / f"{name}.py" for folder in (path.parent, METRICS) for name in helpers)]
+    places = [
+        path,
+        *(folder / f"{name}.py" for folder in (path.parent, HERE / "samples") for name in helpers),
+    ]
     return any(strings_of(place, words).get("") for place in places if place.exists())
 
 

@@ -1,7 +1,7 @@
 """The private parts of Optuna that this package reads or sets, each behind one function.
 
-Optuna has no public name for them. `tests/search/test_optuna_internals.py` names each one that a new version
-moves.
+Optuna has no public name for them. `tests/backends/optuna/test_optuna_internals.py` names each one that a new
+version moves.
 """
 
 from __future__ import annotations

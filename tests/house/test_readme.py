@@ -1,0 +1,235 @@
+"""README and guides are true: their code runs, their files are the shipped ones, their tables are printed."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+from forked import hpometrics, program
+from matrix import EXHAUSTIVE
+from shipped import call, check_best, run_here
+
+from docs._generate.markdown import with_table
+from hpometrics.cli.main import main
+from hpometrics.config.storage_url import url_of
+from hpometrics.direction import MAXIMIZE, MINIMIZE
+from hpometrics.selection.pareto import front_of, knee_of
+from hpometrics.testing import LAWS, check_device
+from hpometrics.testing.scorecard import law_name
+
+ROOT = Path(__file__).parents[2]
+PAGES = {
+    path.name: path.read_text(encoding="utf8") for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))
+}
+README, SWEEPS, STAGES = PAGES["README.md"], PAGES["sweeps.md"], PAGES["engine_params.md"]
+BLOCKS = {name: re.findall(r"```python\n(.*?)```", page, re.DOTALL) for name, page in PAGES.items()}
+EXCERPTS = [
+    excerpt for page in PAGES.values() for excerpt in re.findall(r"```py\n# (\S+)\n(.*?)```", page, re.DOTALL)
+]
+
+
+def script_of(page, folder):
+    """Write all blocks of a page to a file."""
+    script = folder / "page.py"
+    script.write_text("\n".join(BLOCKS[page]), encoding="utf8")
+    return script
+
+
+@pytest.mark.ray
+def test_the_code_of_the_readme_runs(python, ray_cluster, tmp_path, monkeypatch):
+    """Each block runs after those before it, as a reader types them; Ray is that of the tests."""
+    monkeypatch.setenv("RAY_ADDRESS", ray_cluster)
+    ran = python(script_of("README.md", tmp_path), tmp_path)
+    assert ran.returncode == 0 and ran.stdout and "Warning" not in ran.stderr, ran.stderr
+
+
+@pytest.mark.parametrize("name", [name for name, blocks in BLOCKS.items() if blocks and name != "README.md"])
+def test_the_code_of_a_page_runs(name, tmp_path):
+    """The same of the guides."""
+    ran = program(script_of(name, tmp_path), folder=tmp_path).result()
+    assert ran.returncode == 0 and "Warning" not in ran.stderr, ran.stderr
+    assert ran.stdout
+    assert name != "measuring.md" or "1.0" in ran.stdout.splitlines()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere(name):
+    """Every file that a page links to is there, and every heading within a page."""
+    folder = ROOT if name == "README.md" else ROOT / "docs"
+    headings = {_anchor(heading) for heading in re.findall(r"^#+ (.*)$", PAGES[name], re.MULTILINE)}
+    for target in re.findall(r"\]\(([^)\s]+)\)", PAGES[name]):
+        path, _, heading = target.partition("#")
+        assert target.startswith("http") or not path or (folder / path).is_file(), target
+        assert path or heading in headings, target
+
+
+def _anchor(heading):
+    return "".join(mark for mark in heading.lower().replace(" ", "-") if mark.isalnum() or mark in "-_")
+
+
+def test_the_sums_of_faults_are_those_of_the_card():
+    """The columns of docs/reliability.md, added up: hosts of hpometrics together, the others each alone."""
+    sums = {"hpometrics": [0] * 6, "bare Optuna": [0] * 6, "bare Ray": [0] * 6}
+    for host, *numbers in re.findall(
+        r"^\|[^|]+\| (hpometrics|bare \w+)[^|]*" + r"\| (\d+) +" * 6, PAGES["reliability.md"], re.MULTILINE
+    ):
+        sums[host] = [total + int(number) for total, number in zip(sums[host], numbers, strict=True)]
+    for host, numbers in sums.items():
+        assert re.search(rf"^\| {host}[^|]* \| {' . '.join(map(str, numbers))} \|$", README, re.MULTILINE), (
+            host
+        )
+
+
+def test_the_table_of_laws_has_a_row_for_each_law():
+    """In the order of the laws, with as many metrics in each row; the law of a device needs a device."""
+    rows = re.findall(r"^\| (\w+) \| (\d+) \| (\d+) \| (\d+) \|", PAGES["laws.md"], re.MULTILINE)
+    assert [name for name, *_ in rows] == [law_name(law) for law in LAWS if law is not check_device]
+    assert len({sum(map(int, numbers)) for _, *numbers in rows}) == 1
+
+
+TABLES = {
+    "reliability.md": PAGES["reliability.md"].partition("| --- | --- |\n")[2].partition("\n\n")[0],
+    "clusters.md": PAGES["clusters.md"]
+    .partition("| what is lost | test |\n|---|---|---|\n")[2]
+    .partition("\n\n")[0],
+}
+"""The tables of promises, whose rows end in the name of a test."""
+PROMISES = [
+    row for table in TABLES.values() for row in re.findall(r" \| `([^`|]+)::(\w+)` \|$", table, re.MULTILINE)
+]
+
+
+def test_every_promise_has_a_test():
+    """Each row of the tables of what survives and of what is lost ends in one."""
+    assert len(PROMISES) == sum(len(table.splitlines()) for table in TABLES.values())
+    assert all(len(table.splitlines()) >= 10 for table in TABLES.values())
+
+
+@pytest.mark.parametrize(("file", "name"), PROMISES)
+def test_the_test_of_a_promise_is_there_and_runs(file, name):
+    """A function of that file, which no mark skips everywhere."""
+    tree = ast.parse((ROOT / "tests" / file).read_text(encoding="utf8"))
+    tests = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert name in tests, f"tests/{file} has no {name}"
+    marks = [ast.unparse(mark) for mark in tests[name].decorator_list]
+    assert not [mark for mark in marks if re.search(r"mark\.(skip\b|xfail)", mark)]
+
+
+def test_the_job_for_kubernetes_runs_commands_that_there_are(tmp_path, monkeypatch):
+    """The manifest is YAML; its command and that of the run parse, and its URL is that of a storage."""
+    monkeypatch.chdir(tmp_path)
+    page = PAGES["clusters.md"]
+    job = yaml.safe_load(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
+    assert (job["apiVersion"], job["kind"]) == ("batch/v1", "Job")
+    assert job["spec"]["completions"] == job["spec"]["parallelism"]
+    assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never"  # which both limits of failures need
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    run = json.loads(re.search(r"`(\[\"hpometrics\".*?\])`", page)[1])
+    for first, name, *arguments in (run, container["command"]):
+        assert first == "hpometrics"
+        command = main.get_command(click.Context(main), name)
+        assert command is not None, name
+        command.make_context(name, arguments)  # raises for a flag that it does not have
+    monkeypatch.setenv("PGPASSWORD", "a/b@c")
+    assert url_of(container["command"][2]) == "postgresql://ada:a%2Fb%40c@db/studies"
+
+
+END = re.search(r"```text\n(# engine params evaluated.*?)```", README, re.DOTALL)[1]
+
+
+def test_the_end_of_the_quickstart_is_what_is_shown(tmp_path, monkeypatch):
+    """Its params, metrics and directions, in these words; numbers are those of one machine."""
+    monkeypatch.chdir(ROOT)
+    path = ROOT / "configs" / "quickstart.yaml"
+    ran = run_here(path, "budget.trials=10", "budget.epochs=4", f"results.dir={tmp_path}")
+    assert ran.exit_code == 0, ran.stderr
+    assert _without_numbers(END) in _without_numbers(ran.stdout)
+    check_best(yaml.safe_load(path.read_text(encoding="utf8")), tmp_path)
+
+
+@EXHAUSTIVE
+def test_the_whole_quickstart_ends_as_is_shown(tmp_path):
+    """As a reader types it, but for the directory."""
+    command = [sys.executable, "-m", "hpometrics", "run", "configs/quickstart.yaml", "--set"]
+    ran = subprocess.run(
+        [*command, f"results.dir={tmp_path}/run"], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert _without_numbers(END) in _without_numbers(ran.stdout)
+
+
+def _without_numbers(text):
+    return re.sub(r" +", " ", re.sub(r"-?\d[\d.e-]*", "#", text))
+
+
+@pytest.mark.parametrize(("path", "excerpt"), EXCERPTS, ids=[path for path, _ in EXCERPTS])
+def test_an_excerpt_is_of_its_file(path, excerpt):
+    """It stands in the example that it names, but for what `...` leaves out; the tests run the example."""
+    rest = "".join((ROOT / path).read_text(encoding="utf8").split())
+    for piece in filter(None, "".join(excerpt.split()).split("...")):
+        _, there, rest = rest.partition(piece)
+        assert there, piece
+
+
+def test_the_sweep_is_the_quickstart():
+    """The file shown is `configs/quickstart.yaml`, but for its comments."""
+    shown = re.search(r"```yaml\n(.*?)```", README, re.DOTALL)[1]
+    shipped = (ROOT / "configs/quickstart.yaml").read_text(encoding="utf8")
+    assert yaml.safe_load(shown) == yaml.safe_load(shipped)
+
+
+def test_the_search_of_engine_params_is_the_shipped_one():
+    """The file shown is `configs/engine_params.yaml`."""
+    shown = re.search(r"```yaml\n(.*?)```", STAGES, re.DOTALL)[1]
+    shipped = (ROOT / "configs/engine_params.yaml").read_text(encoding="utf8")
+    assert yaml.safe_load(shown) == yaml.safe_load(shipped)
+
+
+def test_the_front_is_that_of_the_shipped_sweep(tmp_path, monkeypatch):
+    """It is a front with its knee; its first trials have the params and the sizes that the sweep draws."""
+    row = r"  trial (\d+), .*: accuracy ([\d.]+) \^  params_k ([\d.]+) v   (lr=\S+ width=\S+ layers=\d)( .*)?"
+    shown = re.findall(row, re.search(r"```text\n(Pareto front of.*?)```", SWEEPS, re.DOTALL)[1])
+    points, ways = [(float(accuracy), float(size)) for _, accuracy, size, *_ in shown], [MAXIMIZE, MINIMIZE]
+    assert front_of(points, ways) == list(range(len(shown)))
+    assert [bool(mark) for *_, mark in shown].index(True) == knee_of(points, ways)
+    monkeypatch.chdir(ROOT)
+    path = ROOT / "configs" / "small_digits.yaml"
+    ran = run_here(path, "budget.trials=2", "budget.epochs=1", f"results.dir={tmp_path}")
+    assert ran.exit_code == 0, ran.stderr
+    drawn = {int(number): (size, params) for number, _, size, params, _ in re.findall(row, ran.stdout)}
+    assert len(drawn) == 2
+    assert drawn.items() <= {int(number): (size, params) for number, _, size, params, _ in shown}.items()
+
+
+def test_the_trials_that_are_compared_are_of_the_shipped_sweep(tmp_path, monkeypatch):
+    """The command that is printed finds values by user in the directory that the sweep leaves."""
+    command, name, last = re.search(r"hpometrics (compare runs/(recommender) \d+ (\d+)) ", SWEEPS).groups()
+    fewer = [f"budget.trials={int(last) + 1}", "budget.epochs=1", f"results.dir={tmp_path}/runs/{name}"]
+    monkeypatch.chdir(ROOT)
+    ran = run_here(ROOT / "configs" / f"{name}.yaml", *fewer)
+    assert ran.exit_code == 0, ran.stderr
+    monkeypatch.chdir(tmp_path)
+    ran = call(*command.split())
+    assert ran.exit_code == 0, ran.stderr
+    assert re.search(r"ndcg@10: .*these 1000 users|ndcg@10: trial \d is better", ran.stdout)
+
+
+def test_the_table_is_printed_from_the_registry():
+    """`make index` has been run since the last change of a metric."""
+    assert with_table(README) == README
+
+
+def test_the_evaluation_prints_what_is_shown(tmp_path):
+    """The lines of `hpometrics eval`, but for the id of the run."""
+    shown = re.search(r"```text\n(Starting evaluation.*?)```", STAGES, re.DOTALL)[1].splitlines()
+    targets = [f"examples.engine_params:{name}" for name in ("PrecisionEvaluation", "LAMBDAS")]
+    ran = hpometrics("eval", *targets, folder=tmp_path).result()
+    assert ran.returncode == 0, ran.stderr
+    assert [line.rstrip() for line in ran.stdout.splitlines()][1:] == shown[1:]

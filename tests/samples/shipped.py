@@ -1,0 +1,58 @@
+"""The shipped sweep files: a run of each, and what it has to leave."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from click.testing import CliRunner, Result
+
+from hpometrics.cli.main import main
+from hpometrics.metrics.features import OutputFeature, parse_feature
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.run.spec import engine_facts
+
+ROOT = Path(__file__).parents[2]
+CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
+
+
+def changed(*settings: str) -> list[str]:
+    """Return the arguments that change settings of a file."""
+    return [part for setting in settings for part in ("--set", setting)]
+
+
+def call(*arguments: object) -> Result:
+    """Call the command in this process, which has loaded most of what it needs."""
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def run_here(path: Path, *settings: str) -> Result:
+    """Run a sweep in this process, whose current folder has its engine."""
+    return call("run", path, *changed(*settings))
+
+
+def output_of(engine: str | dict[str, str]) -> OutputFeature:
+    """What the engine `module:function` of a sweep predicts; of an engine of stages the file says it."""
+    told = {"target": engine} if isinstance(engine, str) else engine
+    module, _, function = told["target"].partition(":")
+    facts = engine_facts(getattr(importlib.import_module(module), function))
+    return parse_feature(facts.get("output", told.get("output")))
+
+
+def check_best(asked: Mapping[str, Any], home: Path) -> None:
+    """Check that `best.yaml` of a sweep has a value for each dimension, its output and its objectives."""
+    best = yaml.safe_load((home / "best.yaml").read_text(encoding="utf8"))
+    engine = asked["engine"] if isinstance(asked["engine"], dict) else {}
+    varied = set(best["params"]) - engine.get("params", {}).keys()
+    drawn = {name: dimension for name, dimension in asked["space"].items() if isinstance(dimension, dict)}
+    wanted = {name for name, dimension in drawn.items() if "when" not in dimension}
+    assert wanted <= varied <= asked["space"].keys()
+    output = output_of(asked["engine"])
+    assert best["output"] == str(output)
+    optimize = asked["metrics"]["optimize"]
+    first, *others = optimize if isinstance(optimize, list) else [optimize]
+    assert best["objective"] == find_metric(first, output.type).direction
+    assert list(best.get("objectives", {}))[1:] == [other["metric"] for other in others]
