@@ -140,16 +140,12 @@ class Loggers:
     """The loggers of one run, called in turn at each epoch; the first epoch begins them.
 
     Args:
-        loggers: see `make_loggers`.
-        directory: the trial's own.
+        loggers: as `make_loggers` makes them.
     """
 
-    def __init__(self, loggers: Sequence[LoggerLike], directory: Path | None) -> None:
-        self._all = make_loggers(loggers, directory)
+    def __init__(self, loggers: Sequence[EpochLogger]) -> None:
+        self._all = loggers
         self._begun = False
-
-    def __bool__(self) -> bool:
-        return bool(self._all)
 
     def epoch(self, run: Standing) -> None:
         """Log the last epoch of the history.
@@ -169,7 +165,7 @@ class Loggers:
         self._call_all(call, run)
 
     def end(self, run: Standing) -> None:
-        """End them; nothing more is logged.
+        """End them, once.
 
         Raises:
             LoggerError: one of them failed; the others have ended.
@@ -182,11 +178,8 @@ class Loggers:
                 logger.begin(run)
             logger.end(run)
 
-        try:
-            if restored or self._begun:
-                self._call_all(call, run)
-        finally:
-            self._all = []
+        if restored or self._begun:
+            self._call_all(call, run)
 
     def _call_all(self, call: Callable[[EpochLogger], None], run: Standing) -> None:
         failed: LoggerError | DiskError | None = None

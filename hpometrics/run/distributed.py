@@ -139,7 +139,8 @@ class RankState:
     """The counts, records, logs, watched values and examples of one or several processes, by split.
 
     `targets` are the sums of one process over the targets of its first pass; None in later epochs.
-    `measured` is what one process measured; it is empty if there is no other process.
+    `measured` is what one process measured; it is empty if there is no other process. `random` are the random
+    states of one process; None unless the epoch is checkpointed.
     """
 
     measured: Mapping[str, Mapping[str, Any]]
@@ -149,6 +150,7 @@ class RankState:
     logged: RankValues
     examples: Sequence[RankExamples]
     targets: tuple[int, int] | None = None
+    random: Any = None
 
 
 def combine_states(states: Sequence[RankState]) -> RankState:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,11 +18,12 @@ from ..metrics.registry.names import MetricName
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION
 from ..metrics.reports import Report
 from ..metrics.retrieval.per_user import PerUser
+from .checkpoint import random_states
 from .distributed import Additives, Ranks, RankState, by_split, combine_states
 from .example_finder import Examples, Place
 from .example_selection import Line
-from .logged_values import LoggedValues, reading
-from .monitor import Watches
+from .logged_values import LastBatch, LoggedValues, reading
+from .monitor import Watch, Watches
 from .spec import RunSpec
 from .split import EpochValues, Reasons, SplitMetrics, Values, name_in_record, value_name
 from .statistics_store import Keeping, StatisticsSnapshot, snapshots_of
@@ -33,7 +34,6 @@ _ODD = (0x9E3779B97F4A7C15 - 2**64, 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111
 _WHOLE = 2**64
 
 _ENTRIES = "examples"
-T = TypeVar("T")
 
 
 class EpochMeter:
@@ -59,7 +59,7 @@ class EpochMeter:
         self.logged = LoggedValues()
         self._throughput = Throughput()
         self._examples = Examples(spec.track_examples) if spec.track_examples else None
-        self.watches = Watches()
+        self.watches: Watches | None = None
         self._keeping: Keeping = spec.statistics if keeps else "none"
         self.per_user: PerUser | None = None
         self.examples: tuple[Line, ...] | None = None
@@ -87,7 +87,7 @@ class EpochMeter:
         keywords = dict(tensors)
         feature, task = keywords.pop("feature", None), keywords.pop("task", None)
         metrics = self._split(split)
-        output = metrics.output_of(feature)
+        output = metrics.live(feature).output
         read = {of: self._throughput.read(rows, output) for of, rows in by_task(task, keywords)}
         parts = {of: rows for of, (_, rows) in read.items()}
         metrics.update(feature, parts, {name: keywords[name] for name in keywords.keys() - KEYWORDS})
@@ -100,9 +100,17 @@ class EpochMeter:
         if self._examples is not None and not metrics.void:
             for of, own in by_task(task, {_ENTRIES: examples}):
                 self._look(Place(split, of, feature), {**parts[of], **own})
-        self.logged.recorded(split).batch(task, sum(counts.rows for counts, _ in read.values()))
-        if self.watches.timer is not None:
+        rows = sum([counts.rows for counts, _ in read.values()])
+        self.logged.last_batches[split] = LastBatch(task, rows)
+        if self.watches is not None:
             self.watches.timer.mark(split)
+
+    def watch(self, *args: Any) -> Watch:
+        """Watch an optimizer; see `Watches.add`, whose arguments it takes."""
+        watches = self.watches or Watches()
+        watch = watches.add(*args)
+        self.watches = watches  # now that no argument is out of range
+        return watch
 
     def _look(self, place: Place, rows: Mapping[str, Any]) -> None:
         """Find the worst and the best examples among rows that were measured."""
@@ -134,43 +142,42 @@ class EpochMeter:
         states = self._ranks.gather(lambda: (self.updated, self._measured_state()))
         if not any(updated for updated, _ in states):
             return {}
-        splits = self._splits if self._ranks.alone else self._merge(state for _, state in states)
-        values = EpochValues(self._spec, _tasks_of(splits.values(), ()))
+        splits = self._merge(state for _, state in states)
+        values = EpochValues(self._spec, self._tasks_of(splits.values(), ()))
         for metrics in splits.values():
             values.take("measured", *metrics.compute())
         values.combine()
         values.check_finite()
         return values.values
 
-    def close(self, beside: Callable[[], T]) -> tuple[EpochValues, list[T]]:
+    def close(self, checkpointed: bool) -> tuple[EpochValues, list[Any]]:
         """Return all values of the epoch, over all ranks by one collective, and begin the next.
 
-        Args:
-            beside: makes what each rank sends to the others beside its values, before they are read.
-
         Returns:
-            The values, and what each rank sent beside them.
+            The values, and the random states of each rank if the epoch is checkpointed.
 
         Raises:
             RunError: a value was measured and also recorded, watched or logged.
             RankError: another rank has failed.
         """
-        states = self._ranks.gather(lambda: (beside(), self._state()))
-        values = self._combine_ranks([state for _, state in states])
+        states = self._ranks.gather(lambda: self._state(checkpointed))
+        values = self._combine_ranks(states)
         values.combine()
         values.settle()
-        return values, [extra for extra, _ in states]
+        return values, [state.random for state in states]
 
-    def _state(self) -> RankState:
+    def _state(self, checkpointed: bool) -> RankState:
         """Return what this process has collected in the epoch."""
+        watches = self.watches
         return RankState(
             self._measured_state(),
-            self._throughput.state(self.watches.timer),
+            self._throughput.state(None if watches is None else watches.timer),
             self.logged.state(),
-            self.watches.close(),
+            ({}, {}) if watches is None else watches.close(),
             self.logged.numbers(),
             [] if self._examples is None else [self._examples.take(self._void())],
             None if self._passes else self._digest.sums(),
+            random_states() if checkpointed else None,
         )
 
     def _measured_state(self) -> dict[str, dict[str, Any]]:
@@ -185,7 +192,7 @@ class EpochMeter:
 
     def _combine_ranks(self, states: Sequence[RankState]) -> EpochValues:
         """Combine the values of all ranks, then forget the epoch."""
-        splits, state = self._over_ranks(states), combine_states(states)
+        splits, state = self._merge(state.measured for state in states), combine_states(states)
         if not self._passes:
             self.targets = digest_of([state.targets for state in states])
             self._passes = int(self.targets is not None)
@@ -197,19 +204,17 @@ class EpochMeter:
             self.statistics = snapshots_of(
                 (one for p in splits.values() for one in p.measured()), self._keeping
             )
-        met = _tasks_of(splits.values(), state.recorded.values()) if splits or state.recorded else ()
-        epoch = EpochValues(self._spec, met)
+        epoch = EpochValues(self._spec, self._tasks_of(splits.values(), state.recorded.values()))
         self._reset()
         epoch.take("recorded", values, reasons)
         epoch.take("watched", *state.watched)
         epoch.take("logged", *state.logged)
         return epoch
 
-    def _over_ranks(self, states: Sequence[RankState]) -> Mapping[str, SplitMetrics]:
-        return self._splits if self._ranks.alone else self._merge(state.measured for state in states)
-
     def _merge(self, states: Iterable[Mapping[str, Any]]) -> Mapping[str, SplitMetrics]:
         """Return the metrics of each split, merged over every process."""
+        if self._ranks.alone:
+            return self._splits
         return {split: self._split(split).over(parts) for split, parts in by_split(states).items()}
 
     def _compute_values(
@@ -261,11 +266,12 @@ class EpochMeter:
             self._splits[split] = SplitMetrics(split, prototypes)
         return self._splits[split]
 
-
-def _tasks_of(splits: Iterable[SplitMetrics], recorded: Iterable[Mapping[str, Report]]) -> set[str]:
-    """Return the tasks that an epoch has met."""
-    tasks = {task for state in recorded for task in state if task not in (NO_TASK, ALL_TASKS)}
-    return tasks.union(*(metrics.tasks for metrics in splits))
+    def _tasks_of(self, splits: Iterable[SplitMetrics], recorded: Iterable[Mapping[str, Report]]) -> set[str]:
+        """Return the tasks that an epoch has met, over which values are combined; none if none are."""
+        if not self._spec.combined:
+            return set()
+        tasks = {task for state in recorded for task in state if task not in (NO_TASK, ALL_TASKS)}
+        return tasks.union(*(metrics.tasks for metrics in splits))
 
 
 def _by_user(splits: Iterable[SplitMetrics]) -> PerUser | None:

@@ -14,7 +14,7 @@ from typing import Any
 from .._redaction import redacted
 from ..exceptions import RunError
 from ..loggers.base import Standing
-from ..loggers.registry import LoggerLike, Loggers
+from ..loggers.registry import LoggerLike, Loggers, make_loggers
 from ..metrics.metric import NOTHING_MEASURED
 from ..records.epoch_log import Fsync
 from ..records.trial_record import EpochRecord, numbers_of
@@ -22,7 +22,7 @@ from ..selection.constraints import violation_of
 from ..selection.rules import At
 from ..selection.selection import Picker
 from .artifacts import Artifacts, HostCheckpoints, Stored
-from .checkpoint import Keep, Stateful, put_states, random_states, set_random_states
+from .checkpoint import Keep, Stateful, put_states, set_random_states
 from .distributed import Decision, Ranks, sendable
 from .epoch import EpochMeter
 from .reporter import Joint, PickedReporter, Reporter
@@ -175,7 +175,9 @@ class EpochCloser:
         self._spec, self._steering = spec, spec.steering
         self._reporter, self._params = reporter, deepcopy(dict(params or {}))
         self._joint: Joint | None = getattr(reporter, "joint", None)
-        self._loggers = Loggers(loggers if ranks.leads else (), home)
+        own_loggers = make_loggers(loggers if ranks.leads else (), home)
+        self._loggers = Loggers(own_loggers) if own_loggers else None
+        self._checked_names: set[str] = set()
         self._created = self._epoch_began = time.perf_counter()
         self._seconds_before = 0.0  # of the epochs it goes on after
         self._checkpointed = False  # in the open epoch, on whichever rank
@@ -196,35 +198,13 @@ class EpochCloser:
         """The seconds that the run has taken so far, before a restart included."""
         return self._seconds_before + time.perf_counter() - self._created
 
-    def begin(self, verb: str) -> None:
-        """Open an epoch, unless the last one is over.
-
-        Raises:
-            RunError: the last epoch is over; `verb` names the method of the run that was called.
-        """
-        self.check_not_over(verb)
-        self.state = RunState.OPEN
-
-    def check_not_over(self, verb: str) -> None:
-        """Check that an epoch is open or may follow; one that a break left open still counts.
-
-        Raises:
-            RunError: the last epoch is over.
-        """
-        if self.in_loop or self.state is RunState.OPEN or self.stopped is not None:
-            return
-        if self.state is RunState.ENDED or self.total is not None:
-            raise RunError(
-                f"run.{verb}(...) comes after the last epoch, whose values are reported already; "
-                "put it into the loop, `for epoch in run.epochs(n):`"
-            )
-
     def loop(self, total: int) -> Generator[int]:
         """Yield the number of each epoch that is left of `total`, and close it when its body ends."""
         self._epoch_began = time.perf_counter()
         self.total = total
         self._check_not_stopped()
-        self.meter.watches.restart()
+        if self.meter.watches is not None:
+            self.meter.watches.restart()
         over = len(self.progress.history) >= total or self.finished
         while not over:
             self.in_loop = True
@@ -261,7 +241,8 @@ class EpochCloser:
         if not self.ranks.leads:
             for record in stored.epochs:
                 self._add_stored(record)
-        self.meter.watches.go_on_after(stored.epochs[-1].values)
+        if self.meter.watches is not None:
+            self.meter.watches.go_on_after(stored.epochs[-1].values)
         self.artifacts.go_on(self.progress.picked)
         random = self.ranks.own_of(stored.random)
         if random is not None:
@@ -300,15 +281,17 @@ class EpochCloser:
         Raises:
             LoggerError: one of them fails.
         """
-        if self._loggers:
-            self._loggers.end(self._standing(complete))
+        loggers, self._loggers = self._loggers, None
+        if loggers is not None:
+            loggers.end(self._standing(complete))
 
     def release(self) -> None:
         """Close every file and hook, however the run has ended."""
         try:
             self._send_picked()
         finally:
-            self.meter.watches.detach()
+            if self.meter.watches is not None:
+                self.meter.watches.detach()
             self.artifacts.close()
             self.end_loggers(complete=False)
 
@@ -329,16 +312,13 @@ class EpochCloser:
 
     def _measure(self) -> tuple[EpochRecord, list[Any]]:
         """Return the record of the open epoch, and the random states of every rank if it is checkpointed."""
-        epoch, random = self.meter.close(self._beside)
+        epoch, random = self.meter.close(self._checkpointed)
         seconds = round(time.perf_counter() - self._epoch_began, 6)
-        _check_names(epoch.values)
+        if new := epoch.values.keys() - self._checked_names:
+            _check_names(new)
+            self._checked_names |= new
         reasons = {name: redacted(reason) for name, reason in epoch.reasons.items()}
         return EpochRecord(len(self.progress.history), epoch.values, reasons, seconds), random
-
-    def _beside(self) -> Any:
-        """Collect what teachers have measured; return what a rank sends beside it, its random states."""
-        self.meter.logged.collect()
-        return random_states() if self._checkpointed else None
 
     def _lead(self, record: EpochRecord, random: list[Any], final: bool) -> Decision:
         """Write the record, the values by user and the checkpoint, then call the loggers and the host.
@@ -348,7 +328,7 @@ class EpochCloser:
         progress, meter = self.progress, self.meter
         progress.take(self.artifacts.append(record, meter.statistics), self.seconds)
         self.artifacts.follow(record.epoch, progress.picked, meter, random)
-        if self._loggers:
+        if self._loggers is not None:
             self._loggers.epoch(self._standing())
         return self._report(final)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from inspect import isclass
 from numbers import Real
@@ -29,35 +30,95 @@ _MIXED = "some recorded values name a task and some do not; say task= with each"
 Function = Callable[[Any, Any, Any, Metrics], object]
 
 
+@dataclass
+class LastBatch:
+    """The last update of a split, which local values are about.
+
+    Attributes:
+        task: the task of all rows, or one per row.
+        rows: how many there are.
+        names: the names whose values for these rows are recorded.
+    """
+
+    task: Tasks
+    rows: int
+    names: set[str] = field(default_factory=set)
+
+    def add(self, name: str, count: int) -> None:
+        """Add the name of so many values.
+
+        Raises:
+            RunError: there are not as many as rows, or the name was recorded for this batch.
+        """
+        if count != self.rows:
+            raise RunError(
+                f"record_local({name!r}) takes a value per example, got {count} for the {self.rows} rows of "
+                "the last update"
+            )
+        if name in self.names:
+            raise RunError(f"record_local({name!r}): this batch has its values already; one call per batch")
+        self.names.add(name)
+
+
 class LoggedValues:
     """The values that an engine and its data sets log and record in the open epoch.
 
     Attributes:
         teachers: the teacher of each task.
+        last_batches: the last update of each split.
     """
 
     def __init__(self) -> None:
         self.teachers = Teachers()
-        self._numbers = Logged()
+        self.last_batches: dict[str, LastBatch] = {}
+        self._values: dict[str, Any] = {}
+        self._reasons: dict[str, str] = {}
         self._recorded: dict[str, Recorded] = {}
 
     def log(self, values: Mapping[str, Any]) -> None:
-        """Keep values as they are until the epoch closes.
+        """Keep numbers as they are; a tensor stays where it is until the epoch closes.
 
         Raises:
-            RunError: a value is not a number, or its name has one already.
+            RunError: a value is not a number, or its name has one already or cannot be printed on a line.
         """
         for name, value in values.items():
-            self._numbers.take(name, value)
+            _check_name(name)
+            number = _number(name, value)
+            self._check_new(name, value)
+            self._values[name] = number
+            self._reasons.pop(name, None)
 
     def undefined(self, reasons: Mapping[str, str]) -> None:
         """Keep that values are nan and why, until the epoch closes.
 
         Raises:
-            RunError: a reason is not a text, or its name has a number already.
+            RunError: a reason is not a text, or its name has a number already or cannot be printed on a line.
         """
         for name, reason in reasons.items():
-            self._numbers.undefined(name, reason)
+            _check_name(name)
+            self._check_new(name, reason)
+            if not isinstance(reason, str) or not reason:
+                raise RunError(f"undefined({name}=...) takes the reason, a text; got {reason!r}")
+            self._values[name], self._reasons[name] = math.nan, reason
+
+    def record_local(self, split: str, name: str, values: Iterable[Additive], task: Tasks) -> None:
+        """Record a value per example.
+
+        Raises:
+            RunError: there are not as many as rows in the last update, the name was recorded for it, neither
+                an update nor `task` says which examples are meant, or the split does not exist.
+            MetricInputError, MetricNameError, AdditionError: see `Metrics.add`.
+        """
+        recorded, values = self.recorded(split), list(values)
+        if task is None:
+            if split not in self.last_batches:
+                raise RunError(
+                    f"record_local({name!r}) comes after run.update(...) of the examples that it is about, "
+                    "or says their task="
+                )
+            self.last_batches[split].add(name, len(values))
+            task = self.last_batches[split].task
+        recorded.local(name, values, task)
 
     def recorded(self, split: str) -> Recorded:
         """Return the additive values of a split.
@@ -70,76 +131,32 @@ class LoggedValues:
             self._recorded[split] = Recorded()
         return self._recorded[split]
 
-    def collect(self) -> None:
-        """Add what teachers have measured that the data sets themselves called."""
+    def numbers(self) -> RankValues:
+        """Return each logged value as a plain number, and the reason of one that is undefined."""
+        return {name: float(value) for name, value in self._values.items()}, self._reasons
+
+    def state(self) -> dict[str, dict[str, Report]]:
+        """Return the additive values by split and task, with those of teachers that data sets called."""
         for task, metrics in self.teachers.pending():
             self.recorded(VALIDATION).of(task).add_metrics(metrics)
             metrics.clear()
-
-    def numbers(self) -> RankValues:
-        """Return each logged value as a plain number, and the reason of one that is undefined."""
-        return self._numbers.state()
-
-    def state(self) -> dict[str, dict[str, Report]]:
-        """Return the additive values by split and task."""
         return {split: recorded.state() for split, recorded in self._recorded.items()}
 
     def reset(self) -> None:
         """Begin the next epoch."""
-        self._numbers.reset()
+        self._values, self._reasons = {}, {}
+        self.last_batches.clear()
         for recorded in self._recorded.values():
             recorded.reset()
 
-
-class Logged:
-    """The values that were logged in this epoch, one number per name."""
-
-    def __init__(self) -> None:
-        self.reset()
-
-    def take(self, name: str, value: Any) -> None:
-        """Keep a number as it is; a tensor stays where it is until the epoch closes.
-
-        Raises:
-            RunError: it is not a number, the name has one already or cannot be printed on a line.
-        """
-        _check_name(name)
-        number = _number(name, value)
-        if name not in self._reasons:
-            self._check_new(name, value)
-        self._values[name] = number
-        self._reasons.pop(name, None)
-
-    def undefined(self, name: str, reason: str) -> None:
-        """Keep that a value is undefined and why.
-
-        Raises:
-            RunError: the reason is not a text, the name has a number already or cannot be printed on a line.
-        """
-        _check_name(name)
-        if name not in self._reasons:
-            self._check_new(name, reason)
-        if not isinstance(reason, str) or not reason:
-            raise RunError(f"undefined({name}=...) takes the reason, a text; got {reason!r}")
-        self._values[name], self._reasons[name] = math.nan, reason
-
     def _check_new(self, name: str, value: Any) -> None:
-        """Check that a name has no value yet: the first would be lost silently."""
-        if name in self._values:
+        """Check that a name has no number yet: the first would be lost silently."""
+        if name in self._values and name not in self._reasons:
             raise RunError(
                 f"{name} was logged in this epoch already, as {format_value(self._values[name])}, and now as "
                 f"{format_value(value)}; log one value per epoch. To average over its batches, call "
                 f"run.record_global({name!r}, AverageMetric(value * rows, rows)) for each of them"
             )
-
-    def state(self) -> RankValues:
-        """Return each value as a plain number, and the reason of one that is undefined."""
-        return {name: float(value) for name, value in self._values.items()}, self._reasons
-
-    def reset(self) -> None:
-        """Begin the next epoch."""
-        self._values: dict[str, Any] = {}
-        self._reasons: dict[str, str] = {}
 
 
 def _check_name(name: str) -> None:
@@ -185,24 +202,14 @@ class Recorded:
     def __init__(self) -> None:
         self.global_metrics = Metrics()
         self._local: dict[str, Metrics] = {}
-        self._batch: tuple[Tasks, int] | None = None
-        self._seen: set[str] = set()
 
-    def batch(self, task: Tasks, rows: int) -> None:
-        """Store the task and the rows of the batch that local values will be about."""
-        self._batch = task, rows
-        self._seen.clear()
-
-    def local(self, name: str, values: Iterable[Additive], task: Tasks) -> None:
+    def local(self, name: str, values: Sequence[Additive], task: Tasks) -> None:
         """Record a value per example.
 
         Raises:
-            RunError: there are not as many as rows in the batch, the name was recorded for this batch, or it
-                is not known which examples are meant.
+            RunError: there are not as many as tasks, or some values name a task and some do not.
             MetricInputError, MetricNameError, AdditionError: see `Metrics.add`.
         """
-        values = list(values)
-        task = self._of_last_batch(name, len(values)) if task is None else task
         tasks = [task] * len(values) if task is None or isinstance(task, str) else list(task)
         if len(tasks) != len(values):
             raise RunError(
@@ -231,24 +238,6 @@ class Recorded:
         """Begin the next epoch."""
         self.global_metrics.clear()
         self._local.clear()
-        self._batch = None
-
-    def _of_last_batch(self, name: str, count: int) -> Tasks:
-        if self._batch is None:
-            raise RunError(
-                f"record_local({name!r}) comes after run.update(...) of the examples that it is about, or "
-                "says their task="
-            )
-        task, rows = self._batch
-        if count != rows:
-            raise RunError(
-                f"record_local({name!r}) takes a value per example, got {count} for the {rows} rows of the "
-                "last update"
-            )
-        if name in self._seen:
-            raise RunError(f"record_local({name!r}): this batch has its values already; one call per batch")
-        self._seen.add(name)
-        return task
 
 
 def together(states: Iterable[Mapping[str, Report]]) -> dict[str, Report]:

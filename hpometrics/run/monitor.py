@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -288,19 +288,15 @@ class Watch:
 
 
 class Watches:
-    """All watches of a run, and what is measured of the run once it has one.
+    """All watches of a run that has one, and the time and memory of its epochs.
 
     Attributes:
-        timer: the seconds of this epoch by split; None unless the run is watched.
+        timer: the seconds of this epoch by split.
     """
 
     def __init__(self) -> None:
-        self.timer: Timer | None = None
-        self._resources: Resources | None = None
+        self.timer, self._resources = Timer(), Resources()
         self._watches: list[Watch] = []
-
-    def __iter__(self) -> Iterator[Watch]:
-        return iter(self._watches)
 
     def add(
         self,
@@ -325,8 +321,6 @@ class Watches:
             raise RunError(f"max_norm is a finite number above 0, got {max_norm!r}")
         if not is_whole(every) or every < 1:
             raise RunError(f"every is a whole number of steps from 1 on, got {every!r}")
-        if self.timer is None:
-            self.timer, self._resources = Timer(), Resources()
         watch = Watch(model, optimizer, self.timer, max_norm, prefix, every)
         self._watches.append(watch)
         return watch
@@ -338,9 +332,8 @@ class Watches:
 
     def restart(self) -> None:
         """Begin an epoch now, without the time before it."""
-        if self.timer is not None and self._resources is not None:
-            self.timer.restart()
-            self._resources.restart()
+        self.timer.restart()
+        self._resources.restart()
 
     def close(self) -> tuple[Values, Reasons]:
         """Return the values of this epoch, with the reason of each that is nan, and begin the next one."""
@@ -350,10 +343,8 @@ class Watches:
             own, why = watch.close()
             values |= own
             reasons |= why
-        if self._resources is not None:
-            values |= self._resources.close()
-        if self.timer is not None:
-            self.timer.restart()
+        values |= self._resources.close()
+        self.timer.restart()
         return values, reasons
 
     def detach(self) -> None:

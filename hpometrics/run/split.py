@@ -11,7 +11,6 @@ from typing import Any, Self
 from .._formatting import shape_of
 from ..exceptions import NonFiniteError, RunError
 from ..metrics.collection import MetricCollection
-from ..metrics.features import OutputFeature
 from ..metrics.multitask import TaskCollection, Tensors
 from ..metrics.registry.diagnostics import diagnostic
 from ..metrics.registry.names import SPLITS
@@ -153,7 +152,7 @@ class SplitMetrics:
         check_split(split)
         if not prototypes:
             raise RunError("this run measures no metric, so there is nothing to update; log() takes values")
-        self._split = split
+        self._split, self._prefix = split, name_in_record(split, "")
         self._live = {feature: prototype.fresh() for feature, prototype in prototypes.items()}
         self.void: Void = {}
         self._computed: tuple[Values, Reasons] | None = None  # of the rows so far
@@ -168,14 +167,6 @@ class SplitMetrics:
         """The tasks met in this epoch."""
         void = {task for _, task in self.void if task is not None}
         return void.union(*(live.tasks for live in self._live.values()))
-
-    def output_of(self, feature: str | None) -> OutputFeature:
-        """Return the feature of an output.
-
-        Raises:
-            RunError: the output does not exist, or is not named although there are several.
-        """
-        return self._live[self._key(feature)].output
 
     def update(self, feature: str | None, parts: Mapping[str | None, Tensors], whole: Tensors) -> None:
         """Add a batch of one output; rows that are not finite void the epoch of their task.
@@ -230,6 +221,8 @@ class SplitMetrics:
 
     def _void_names(self, key: str | None) -> dict[str, str]:
         """Return the names of an output's values that do not count, each with the reason."""
+        if not self.void:
+            return {}
         void = {task: self.void[of, task] for of, task in sorted(self.void, key=str) if of == key}
         names: dict[str, str] = {}
         for task, reason in void.items():
@@ -284,7 +277,7 @@ class SplitMetrics:
 
     def record_name(self, name: str) -> str:
         """Return the name of a value of this split in a record."""
-        return name_in_record(self._split, name)
+        return f"{self._prefix}{name}"
 
     def _key(self, feature: str | None) -> str | None:
         """Return the key of an output by its name."""
