@@ -39,8 +39,8 @@ from .exceptions import (
     StateError as StateError,
     UnknownMetricError as UnknownMetricError,
 )
-from .loggers.base import EpochLogger as EpochLogger, Standing as Standing
-from .loggers.report import nice_report as nice_report
+from .loggers.epoch_logger import EpochLogger as EpochLogger, Standing as Standing
+from .loggers.table import nice_report as nice_report
 from .metrics.additive import (
     Additive as Additive,
     AverageMetric as AverageMetric,

@@ -141,7 +141,7 @@ def best(
         form = output_format(form, as_json)
         _check_alone(count, form, level, pick)
         from ..results.best import NoneFeasible, best_text
-        from ..selection.selection import read_pick
+        from ..selection.rules import read_pick
 
         rule = None if pick is None else read_pick(pick)
         try:

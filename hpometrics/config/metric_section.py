@@ -189,14 +189,14 @@ def read_measure(
             f"{one_line(err)}; if the engine reports it, state {{metric: {name}, direction: ...}}"
         ) from None
     if settle and types == UNKNOWN_OUTPUT and not path:
-        _check_clear(placed.found)
+        _check_clear(placed.metric)
     return _resolve_registered(placed, direction, steers)
 
 
 def _resolve_registered(placed: ScopedMetric, requested: Direction | None, steers: bool) -> Measure:
-    name, inputs = str(placed.name), placed.found.reads
+    name, inputs = str(placed.name), placed.metric.reads
     try:
-        direction = placed.found.direction
+        direction = placed.metric.direction
     except DirectionError as err:
         if steers:
             raise MeasureError(f"{err}: engine.output") from None
@@ -224,7 +224,7 @@ def _resolve_diagnostic(
 
 def _resolve_combined(combined: Combined, types: Types | None, settle: bool) -> Measure:
     resolved = combined.settled(types)
-    metrics = [term.placed.found for term in resolved.terms if term.placed is not None]
+    metrics = [term.placed.metric for term in resolved.terms if term.placed is not None]
     if settle and types == UNKNOWN_OUTPUT:
         for metric in metrics:
             _check_clear(metric)

@@ -249,7 +249,7 @@ class StageCount(NamedTuple):
     """How often a stage was executed, and how often it would have been without a cache."""
 
     executed: int
-    asked: int
+    requested: int
 
 
 class PrefixCache:
@@ -286,7 +286,7 @@ class PrefixCache:
     >>> [cache.folds(params)[0].results for params in candidates]
     [[(10, 11, 12), (20, 21, 22)], [(10, 12, 12), (20, 22, 22)]]
     >>> cache.counts["data_source"], cache.counts["algorithms"]
-    (StageCount(executed=1, asked=2), StageCount(executed=2, asked=2))
+    (StageCount(executed=1, requested=2), StageCount(executed=2, requested=2))
     """
 
     def __init__(
@@ -320,7 +320,7 @@ class PrefixCache:
     def __str__(self) -> str:
         counts = self.counts
         executed, requested = (sum(column) for column in zip(*counts.values(), strict=True))
-        parts = ", ".join(f"{stage} {count.executed}/{count.asked}" for stage, count in counts.items())
+        parts = ", ".join(f"{stage} {count.executed}/{count.requested}" for stage, count in counts.items())
         return f"{executed} of {requested} stages carried out ({parts})"
 
     def folds(self, engine_params: EngineParams) -> list[EvaluatedFold]:

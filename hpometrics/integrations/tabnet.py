@@ -237,7 +237,7 @@ def _parse_classes(types: set[str], target: Tensor, score: Tensor) -> FeatureInp
     if classes != 2 or BINARY not in types:
         return Category(classes), {"probabilities": score, "target": target}
     # check both columns before one is left out
-    BatchValidator().admit(Outputs(Category(2), probabilities=score, target=target))
+    BatchValidator().validate(Outputs(Category(2), probabilities=score, target=target))
     return Binary(), {"probabilities": score[:, 1], "target": target}
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from .._text import text_of
 from ..exceptions import ConfigError, DiskError, LoggerError, MissingExtraError, RunError, missing_extra
 from ..records._files import is_of_disk
-from .base import EpochLogger, Standing
+from .epoch_logger import EpochLogger, Standing
 
 LoggerLike: TypeAlias = str | Mapping[str, Mapping[str, Any]] | EpochLogger | type[EpochLogger]
 """A name, a name with its options (`{"mlflow": {"uri": ...}}`), an object, a class."""
@@ -22,7 +22,7 @@ LoggerLike: TypeAlias = str | Mapping[str, Mapping[str, Any]] | EpochLogger | ty
 ALWAYS = "trainstats"
 LOGGERS: dict[str, tuple[str, str]] = {
     "csv": ("csv", "CsvLogger"),
-    "table": ("report", "TableLogger"),
+    "table": ("table", "TableLogger"),
     "tensorboard": ("tensorboard", "TensorBoardLogger"),
     "mlflow": ("mlflow", "MlflowLogger"),
     "wandb": ("wandb", "WandbLogger"),

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ..records.trial_record import EpochRecord, numbers_of
-from .base import Standing
-from .report import ALL, VALIDATION, split_name
+from .epoch_logger import Standing
+from .table import ALL, VALIDATION, split_name
 
 EVENT_FILES = "events.out.tfevents.*"
 _UNSAFE = re.compile(r"[^-/\w.]")

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from ..records._files import atomic_write
 from ..records.trial_record import EpochRecord, numbers_of
-from .base import Standing
-from .report import VALIDATION, split_name
+from .epoch_logger import Standing
+from .table import VALIDATION, split_name
 
 TRAINSTATS_FILE = ".trainstats"
 _NULL = "null"

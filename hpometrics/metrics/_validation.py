@@ -91,7 +91,7 @@ class BatchValidator:
             raise error
         self.add_complaint(f"batch {number}: {error}")
 
-    def admit(self, batch: Outputs, number: int = 0) -> Outputs | None:
+    def validate(self, batch: Outputs, number: int = 0) -> Outputs | None:
         """Validate a batch and return its rows that count, or None if no row does.
 
         Args:

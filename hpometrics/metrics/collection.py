@@ -221,7 +221,7 @@ class MetricCollection:
             MetricInputError: the batch does not fit the output; rows that are not finite are ignored.
         """
         batch = batch_of(self.output, **tensors)
-        counting = BatchValidator("ignore").admit(batch)
+        counting = BatchValidator("ignore").validate(batch)
         every = (metric_of(name, self.output) for name in metrics)
         return tuple(metric.alone() for metric in every if _reads(metric, batch, counting))
 
@@ -294,7 +294,7 @@ class MetricCollection:
     def _validate_and_add(self, batch: Outputs) -> None:
         """Validate a batch and add it."""
         self._check_readable(batch)
-        admitted = self._validator.admit(batch, self._batch_buffer.batches)
+        admitted = self._validator.validate(batch, self._batch_buffer.batches)
         if admitted is None:
             return
         if admitted is not batch:

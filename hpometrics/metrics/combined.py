@@ -280,7 +280,7 @@ def _term(text: str, weight: float, direction: Direction | None, types: Types | 
         check_split(name)
         return Term(name, weight, direction)
     check_split(placed.name)
-    direction = _agree_on_direction(placed.name, weight, placed.found.direction, direction)
+    direction = _agree_on_direction(placed.name, weight, placed.metric.direction, direction)
     return Term(placed.name, weight, direction, placed)
 
 

@@ -152,7 +152,7 @@ class Metric(LudwigMetricNames, StatefulMetric):
     def _validate_and_add(self, preds: Any = None, target: Any = None, **tensors: Any) -> None:
         """Validate and add one batch, also for a metric with an `update(preds, target)` of its own."""
         self._refuse_if_shared("update")
-        batch = self._validator.admit(self.batch(preds, target, tensors), self.update_count)
+        batch = self._validator.validate(self.batch(preds, target, tensors), self.update_count)
         if batch is None:
             return
         before = self.snapshot() if overrides_update(self) else {}

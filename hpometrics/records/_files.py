@@ -285,7 +285,7 @@ class writing:
 def _disk_error(path: Path, error: OSError) -> DiskError:
     free = shutil.disk_usage(next(folder for folder in path.parents if folder.exists())).free
     text = f"{path}: cannot be written: {error.strerror or error}; {free} bytes are free there"
-    return DiskError(f"{text}, what is recorded stands")
+    return DiskError(f"{text}, earlier records are kept")
 
 
 def check_room(directory: Path) -> None:

@@ -16,10 +16,11 @@ from ..exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
 from ..metrics.registry.names import MetricName
 from ..metrics.registry.scope import VALIDATION
 from ..records.trial_record import TrialRecord, TrialState, number_in
-from ..selection.constraints import apply_constraints, violation_of
+from ..selection.constraints import violation_of
+from ..selection.intervals import Significance
 from ..selection.rules import At, Pick
 from ..selection.selection import Best, Picker, best_by, least_violating, pareto_front, picked_trial
-from ..selection.significance import Significance
+from ..selection.trial_attempts import apply_constraints
 from .export import best_facts, best_yaml, least_facts
 from .leaderboard import (
     arguments,

@@ -15,8 +15,8 @@ from ..config.yaml_writer import format_exact
 from ..direction import ARROWS, Direction
 from ..exceptions import ConfigError, NoFiniteValueError
 from ..records.trial_record import TrialRecord
+from ..selection.intervals import Interval, Significance, TrialInterval
 from ..selection.selection import Best, best_by
-from ..selection.significance import Interval, Significance, TrialInterval
 from .best import record_of
 from .export import best_facts, values_shown
 from .leaderboard import where

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .._text import printable
 from ..exceptions import ConfigError
-from ..loggers.report import epoch_text, split_name
+from ..loggers.table import epoch_text, split_name
 from ..records.trial_record import EpochRecord, TrialRecord
 from .leaderboard import word
 from .run_directory import RunDirectory

@@ -20,8 +20,8 @@ from ..loggers.csv import cell
 from ..records._json import FORMAT, FORMAT_KEY
 from ..records.trial_record import Reading, TrialRecord
 from ..selection.constraints import Constraint
+from ..selection.intervals import Significance
 from ..selection.selection import Best
-from ..selection.significance import Significance
 from .manifest import Resolved
 
 _TEST = "test:"

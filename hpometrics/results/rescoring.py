@@ -18,7 +18,7 @@ from .manifest import Resolved
 from .run_directory import RunDirectory
 
 if TYPE_CHECKING:
-    from ..run.rescoring import Rescorer
+    from ..run.rescorer import Rescorer
 
 _THRESHOLD = "threshold"
 
@@ -74,7 +74,7 @@ def rescore(
     lacking: dict[int, str] = {}
     for record in trained:
         try:
-            epochs = rescorer.answered(home.trial(record.number), record.epochs)
+            epochs = rescorer.rescore(home.trial(record.number), record.epochs)
             rescored[record.number] = replace(record, epochs=epochs)
         except NotKeptError as err:
             lacking[record.number] = str(err)
@@ -132,7 +132,7 @@ def make_rescorer(resolved: Resolved, metric: str, threshold: float | None = Non
     Raises:
         HpometricsError: the metric does not exist, or it cannot steer a search.
     """
-    from ..run.rescoring import Rescorer  # with torch, which values of the record do not need
+    from ..run.rescorer import Rescorer  # with torch, which values of the record do not need
 
     return Rescorer(metric, outputs_in(resolved), threshold)
 

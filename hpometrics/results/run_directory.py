@@ -75,7 +75,7 @@ class RunDirectory:
         """Return the directory of a trial."""
         return self.trials / f"{number:04d}"
 
-    def named(self, path: pathlib.Path) -> pathlib.Path:
+    def display_path(self, path: pathlib.Path) -> pathlib.Path:
         """Return the directory or a path in it as messages show it."""
         return self.label / path.relative_to(self.path)
 
@@ -204,7 +204,7 @@ class RunDirectory:
         for path in (self.path, *chain.from_iterable(inside)):
             if path.is_symlink():
                 raise ConfigError(
-                    f"{self.named(path)}: is a symbolic link to {path.readlink()}; "
+                    f"{self.display_path(path)}: is a symbolic link to {path.readlink()}; "
                     "a run directory is one itself and holds its own files"
                 )
         check_own(self.path)
@@ -261,12 +261,12 @@ class RunDirectory:
                 self._quarantine(path)
         for path in (self.trials, self.locks):
             if path.exists() and not path.is_dir():
-                self.remarks.append(f"{self.named(path)}: is a file, kept as {quarantine(path).name}")
+                self.remarks.append(f"{self.display_path(path)}: is a file, kept as {quarantine(path).name}")
 
     def _quarantine(self, path: pathlib.Path) -> None:
         """Move aside what is in the place of a file, and add a remark."""
         what = "a directory" if path.is_dir() else "no regular file"
-        self.remarks.append(f"{self.named(path)}: is {what}, kept as {quarantine(path).name}")
+        self.remarks.append(f"{self.display_path(path)}: is {what}, kept as {quarantine(path).name}")
 
     def _check_same(self, resolved: Resolved, extend: bool) -> None:
         before = self._before()
@@ -294,7 +294,7 @@ class RunDirectory:
                 return read_resolved(self.resolved, check=True)
         except RecordError:  # the sweep file says it too
             what, aside = "damaged", f", kept as {quarantine(self.resolved).name}"
-        name = self.named(self.resolved)
+        name = self.display_path(self.resolved)
         self.remarks.append(f"{name} is {what}{aside}: it is made again from the sweep file")
         self.is_known = False
         return None

@@ -13,14 +13,14 @@ from ..exceptions import MetricNameError, NewerFormatError, NotKeptError, Record
 from ..records._files import read_whole
 from ..records._json import FORMAT, FORMAT_KEY, check_format, read_json
 from ..records.trial_record import TrialRecord, TrialState
+from ..selection.intervals import Significance, TrialInterval
 from ..selection.selection import ranked
-from ..selection.significance import Significance, TrialInterval
 from .manifest import Resolved
 from .rescoring import MetricRequest, make_rescorer
 from .run_directory import RunDirectory
 
 if TYPE_CHECKING:
-    from ..run.rescoring import Bootstrap  # with torch, which reading a verdict does not need
+    from ..run.rescorer import Bootstrap  # with torch, which reading a verdict does not need
 
 LEVEL = 0.95
 _LISTED = 6  # sets of rows, and trials of each

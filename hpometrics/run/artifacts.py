@@ -104,7 +104,7 @@ class Artifacts:
             RunError: the run must resume from the state of another trial, and has not restored it.
         """
         if self._checkpoints is not None and not self._begun:
-            self._checkpoints.check_taken(record.epoch)
+            self._checkpoints.check_restored(record.epoch)
             self._checkpoints.drop(record.epoch)
         if self._host is not None:
             self._host.append(record)

@@ -95,7 +95,7 @@ class Checkpoints:
         make_private(self.directory)
         self._write(self._adopted_path(epoch), epoch, states, [random_states()], adopted=True)
 
-    def check_taken(self, epoch: int) -> None:
+    def check_restored(self, epoch: int) -> None:
         """Check that an adopted state was restored before this epoch.
 
         Raises:

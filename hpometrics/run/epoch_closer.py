@@ -13,7 +13,7 @@ from typing import Any
 
 from .._redaction import redacted
 from ..exceptions import RunError
-from ..loggers.base import Standing
+from ..loggers.epoch_logger import Standing
 from ..loggers.registry import LoggerLike, Loggers, make_loggers
 from ..metrics.metric import NOTHING_MEASURED
 from ..records.epoch_log import Fsync

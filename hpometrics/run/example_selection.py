@@ -209,8 +209,8 @@ def resolve_examples(
 
     >>> from hpometrics.metrics.features import Binary
     >>> from hpometrics.direction import MINIMIZE
-    >>> panel = MetricCollection(["log_loss", "roc_auc"], output=Binary())
-    >>> plan = resolve_examples(5, "log_loss", MINIMIZE, panel)
+    >>> collection = MetricCollection(["log_loss", "roc_auc"], output=Binary())
+    >>> plan = resolve_examples(5, "log_loss", MINIMIZE, collection)
     >>> plan.worst, plan.metric, plan.names
     (5, 'log_loss', ('log_loss',))
     """

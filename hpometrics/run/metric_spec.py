@@ -213,7 +213,7 @@ def _of_name(name: MetricName, types: Types, direction: Direction | None) -> Met
             f"Reported({str(name)!r}, 'minimize') where less is better, Reported({str(name)!r}, 'maximize') "
             "where more is"
         ) from None
-    at, own = placed.name, placed.found.direction
+    at, own = placed.name, placed.metric.direction
     return MetricSpec(str(at), own, placed.measured, at.split or VALIDATION, at.feature, at.task)
 
 

@@ -255,14 +255,9 @@ class RunSpec(ReadableObjective):
         return "; ".join(self.constraints)
 
     @property
-    def asked(self) -> MetricSpec:
-        """The metric that is optimized; of several the first."""
-        return self.objectives[0]
-
-    @property
     def reported(self) -> bool:
         """Whether the engine reports its value."""
-        return self.asked.reported
+        return self.objectives[0].reported
 
     @property
     def recorded(self) -> tuple[str, ...]:

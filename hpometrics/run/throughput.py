@@ -116,13 +116,13 @@ class Throughput:
     `read` reads the counts of an update and may refuse them; `add` counts them, once the metrics
     have accepted the batch or found it not to be finite.
 
-    >>> tallies = Throughput()
+    >>> throughput = Throughput()
     >>> tensors = {"target": torch.tensor([1, 0]), "context_tokens": [3, 5], "label_tokens": [1, 2]}
-    >>> tally, rest = tallies.read(tensors)
+    >>> counts, rest = throughput.read(tensors)
     >>> list(rest)
     ['target']
-    >>> tallies.add(tally, "validation")
-    >>> {name: value.value() for name, value in tallies.state()["validation"]["all"].items()}
+    >>> throughput.add(counts, "validation")
+    >>> {name: value.value() for name, value in throughput.state()["validation"]["all"].items()}
     {'ctpb': 8.0, 'ltpb': 3.0, 'tpb': 11.0}
     """
 

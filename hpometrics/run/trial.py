@@ -29,7 +29,7 @@ from ..metrics._device import process
 from ..records._files import writing
 from ..records.epoch_log import Fsync, read_trial
 from ..records.trial_record import Exploit, TrialRecord, TrialState, write_trial
-from ..selection.constraints import apply_constraints
+from ..selection.trial_attempts import apply_constraints
 from ..space.dimensions import check_json
 from .checkpoint import seed_all
 from .reporter import Pause, Reporter
@@ -147,13 +147,13 @@ def attempt(
     fsync: Fsync = "epoch",
     loggers: Sequence[LoggerLike] = (),
     trial: TrialRecord | None = None,
-    stands: Callable[[TrialRecord], TrialRecord] | None = None,
+    record_after: Callable[[TrialRecord], TrialRecord] | None = None,
     exploits: Sequence[Exploit] = (),
 ) -> tuple[TrialRecord, BaseException | None]:
     """Run a trial as `run_trial` does and return beside its record what ended it, for hosts that raise it.
 
-    If a trial has several runs, `trial` is its record before this one, and `stands` returns its record after
-    it, which is written instead of that of the run. `exploits` have changed its params.
+    If a trial has several runs, `trial` is its record before this one, and `record_after` returns its record
+    after it, which is written instead of that of the run. `exploits` have changed its params.
 
     Raises:
         RecordError, SpaceError: as `run_trial`.
@@ -173,7 +173,7 @@ def attempt(
     )
     record, run, error, failure = _run_once(train, trial_record, spec, reporter, make_run)
     if directory is not None:
-        write_trial(directory, record if stands is None else stands(record))
+        write_trial(directory, record if record_after is None else record_after(record))
         _keep(directory, record, run, error)
     if failure is not None and record.state is TrialState.FAILED and not _can_be_raised(failure):
         return record, _passed_on(failure)

@@ -55,11 +55,11 @@ class Trials:
     loggers: Sequence[LoggerLike] = ()
     repeats: int = 1
     retries: int = 0
-    course: TrialAttempts = field(init=False, repr=False)
+    attempts: TrialAttempts = field(init=False, repr=False)
     _rows: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "course", TrialAttempts(self.repeats, self.retries, self.spec.bounds))
+        object.__setattr__(self, "attempts", TrialAttempts(self.repeats, self.retries, self.spec.bounds))
 
     def directory_of(self, number: int) -> Path | None:
         """Return where a trial's record and checkpoints are."""
@@ -93,7 +93,7 @@ class Trials:
         spec = self.spec if keep else self.spec.without_checkpoints()
         while True:
             record, error = self._run_one(params, spec, host or reporter, trial, home)
-            trial = self.course.after(trial, record)
+            trial = self.attempts.after(trial, record)
             if trial.repeats and home is not None and process() == 0:
                 write_trial(home, trial)
             if trial.state is not TrialState.RUNNING:
@@ -140,7 +140,7 @@ class Trials:
             fsync=self.fsync,
             loggers=() if home is None else self.loggers,
             trial=trial if first else None,
-            stands=partial(self.course.after, trial) if first else None,
+            record_after=partial(self.attempts.after, trial) if first else None,
             exploits=() if trial is None else trial.exploits,
         )
 

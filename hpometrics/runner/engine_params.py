@@ -140,7 +140,7 @@ class StagedEngine:
     @property
     def stages(self) -> str:
         """A line on the stages that the trials of this process have shared; empty if none has run."""
-        requests = sum(count.asked for count in self.train.cache.counts.values())
+        requests = sum(count.requested for count in self.train.cache.counts.values())
         return f"Stages: {self.train.cache}" if requests else ""
 
     @property

@@ -98,7 +98,7 @@ class LocalOwnership:
     @property
     def numbers(self) -> list[int]:
         """The trials that this process owns."""
-        return self._locks.held
+        return self._locks.numbers
 
     def bind(self, study: optuna.Study) -> None:
         """Do nothing: locks do not need the study."""

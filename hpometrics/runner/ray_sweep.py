@@ -244,7 +244,7 @@ def _after_loss(
     if loss is None:
         reason = "its worker ended without a result"
         run = replace(record, state=TrialState.FAILED, reason=reason, seconds=0.0)
-        record = context.trials.course.after(record, run)
+        record = context.trials.attempts.after(record, run)
         write_trial(home, record)
     elif loss is Loss.PROCESS:
         record = after_death(trial, record, home)

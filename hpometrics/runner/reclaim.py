@@ -136,7 +136,7 @@ def recover(context: SweepContext) -> Iterator[str]:
 
 def _format_lost(context: SweepContext, count: int) -> str:
     """Describe in one line what remains of trials that were all lost."""
-    name = context.directory.named(context.directory.trials)
+    name = context.directory.display_path(context.directory.trials)
     fate = f"they are written again as the study has them, of their epochs {context.resolved.metric} alone"
     return f"{name} has lost all {count} trials: {fate}"
 
@@ -147,7 +147,7 @@ def _quarantine_verdict(home: RunDirectory) -> Iterator[str]:
         read_verdict(home)
     except RecordError:
         aside = quarantine(home.verdict).name
-        yield f"{home.named(home.verdict)} is damaged, kept as {aside}: it is drawn again"
+        yield f"{home.display_path(home.verdict)} is damaged, kept as {aside}: it is drawn again"
 
 
 def _numbers(context: SweepContext, trials: Mapping[int, StudyTrial]) -> list[int]:

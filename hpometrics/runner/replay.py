@@ -87,11 +87,11 @@ class TrialReplay:
         """
         failed = self.record.state is TrialState.FAILED
         repeats = self._plan.config.budget.repeats if failed else max(1, len(self.record.repeats))
-        course, runs = TrialAttempts(repeats, bounds=self._spec(0).bounds), [self.run()]
-        trial = course.after(None, runs[0])
+        attempts, runs = TrialAttempts(repeats, bounds=self._spec(0).bounds), [self.run()]
+        trial = attempts.after(None, runs[0])
         while trial.state is TrialState.RUNNING:
             runs.append(self.run(len(runs)))
-            trial = course.after(trial, runs[-1])
+            trial = attempts.after(trial, runs[-1])
         return trial, runs
 
     def _spec(self, repeat: int) -> RunSpec:

@@ -159,7 +159,7 @@ def restore_study(context: SweepContext, trials: Mapping[int, StudyTrial] | None
     aside = f"; the old one is kept as {quarantine_study(path).name}" if path is not None and exists else ""
     with _opened(context) as study:
         restore(study, records, context.plan.space, context.plan.points)
-    name = f"the study {context.plan.name}" if path is None else context.directory.named(path)
+    name = f"the study {context.plan.name}" if path is None else context.directory.display_path(path)
     return (
         f"{name} was {'damaged' if trials is None else 'not that of the trials'}, made again from them{aside}"
     )

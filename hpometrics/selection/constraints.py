@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..exceptions import ConstraintError
 
 if TYPE_CHECKING:  # reading a sweep file needs no records
-    from ..records.trial_record import Reading, TrialRecord
+    from ..records.trial_record import Reading
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _FORM = re.compile(rf"\s*(?P<name>.*?)\s*(?P<sign><=|>=)\s*(?P<bound>{_NUMBER})\s*\Z", re.DOTALL)
@@ -89,22 +89,6 @@ def violation(excesses: Iterable[float]) -> float:
 def violation_of(constraints: Iterable[Constraint], values: Mapping[str, Reading]) -> float:
     """Return by how much values exceed all bounds."""
     return violation(constraint.excess(values) for constraint in constraints)
-
-
-def apply_constraints(record: TrialRecord, constraints: Sequence[Constraint]) -> TrialRecord:
-    """Apply constraints to the picked epoch of a trial; a complete one that breaks any is infeasible."""
-    if not constraints or record.epoch is None:
-        return record
-    from ..records.trial_record import TrialState
-
-    values = record.picked_values
-    record = replace(record, constraints={str(each): each.excess(values) for each in constraints})
-    broken = [
-        violation_text for each in constraints if (violation_text := each.broken_by(values)) is not None
-    ]
-    if record.state is TrialState.COMPLETE and broken:
-        return replace(record, state=TrialState.INFEASIBLE, reason="; ".join(broken))
-    return record
 
 
 def _format_bound(bound: float) -> str:

@@ -1,9 +1,11 @@
-"""The words for which epoch counts for a run and which trial wins; all that `check` needs of selection."""
+"""The words for which epoch counts for a run and which trial wins; reading a sweep file needs no more."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import Literal, TypeAlias
+
+from ..exceptions import ConfigError
 
 
 class At(StrEnum):
@@ -18,3 +20,16 @@ Pick: TypeAlias = Literal["best", "one_se", "knee"] | int
 front (see `knee_of`), or a trial of the front by its number."""
 
 RULES = ("best", "one_se", "knee")
+
+
+def read_pick(text: str) -> Pick:
+    """Read `best`, `one_se`, `knee` or the number of a trial.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    if text.isascii() and text.isdigit():
+        return int(text)
+    if text in RULES:
+        return text  # type: ignore[return-value]  # it is one of the three
+    raise ConfigError(f"pick is best, one_se, knee or the number of a trial, got {text!r}")

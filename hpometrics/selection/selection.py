@@ -16,7 +16,7 @@ from ..records.trial_record import Reading, TrialRecord, TrialState, number_in
 from .constraints import violation
 from .one_standard_error import simplest_within_error
 from .pareto import front_trials, knee_of
-from .rules import RULES, At, Pick
+from .rules import At, Pick
 
 _FLOORS = {TrialState.COMPLETE: 0, TrialState.INFEASIBLE: 1}
 _MOST = 10
@@ -129,24 +129,6 @@ class Picker:
         return False
 
 
-def pick_epoch(values: Iterable[float], direction: Direction, at: At = At.BEST, tol: float = 0.0) -> int:
-    """Return the index of the epoch whose value counts; of equal ones (within `tol`) the earliest.
-
-    Raises:
-        NoFiniteValueError: the picked value is not finite, or there is none.
-    """
-    picker = Picker(direction, at, tol)
-    for value in values:
-        picker.add(value)
-    if picker.index is None or not math.isfinite(picker.value):
-        what = "the last" if at is At.LAST else "none"
-        verb = "is not" if at is At.LAST else "is"
-        raise NoFiniteValueError(
-            f"{what} of {picker.count} epochs {verb} a finite number to {direction.value}"
-        )
-    return picker.index
-
-
 def ranked(records: Iterable[TrialRecord], direction: Direction) -> list[TrialRecord]:
     """Sort trials best first: the complete ones by value, the infeasible by violation, the rest by number."""
 
@@ -201,19 +183,6 @@ def _check_feasible(records: Sequence[TrialRecord], direction: Direction) -> Non
 def _last_reason(records: Sequence[TrialRecord]) -> str:
     reasons = [f" (trial {record.number}: {record.reason})" for record in records if record.reason]
     return reasons[-1] if reasons else ""
-
-
-def read_pick(text: str) -> Pick:
-    """Read `best`, `one_se`, `knee` or the number of a trial.
-
-    Raises:
-        ConfigError: it is something else.
-    """
-    if text.isascii() and text.isdigit():
-        return int(text)
-    if text in RULES:
-        return text  # type: ignore[return-value]  # it is one of the three
-    raise ConfigError(f"pick is best, one_se, knee or the number of a trial, got {text!r}")
 
 
 def best_by(

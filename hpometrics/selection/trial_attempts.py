@@ -1,4 +1,4 @@
-"""Combine the repeats and retries of a trial into one record."""
+"""Combine the runs of a trial into one record: its repeats, its retries, and the bounds on their values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..exceptions import RunError
 from ..records.trial_record import Repeat, TrialRecord, TrialState, mean, numbers_of
-from .constraints import Constraint, apply_constraints
+from .constraints import Constraint
 
 
 @dataclass(frozen=True)
@@ -83,3 +83,15 @@ def _repeat(run: TrialRecord) -> Repeat:
         raise RunError(f"trial {run.number} is {run.state.value} without a value")
     values = numbers_of(run.picked_values)
     return Repeat(run.seed, run.value, run.epoch, len(run.epochs), run.seconds, run.ended_by, values)
+
+
+def apply_constraints(record: TrialRecord, constraints: Sequence[Constraint]) -> TrialRecord:
+    """Apply constraints to the picked epoch of a trial; a complete one that breaks any is infeasible."""
+    if not constraints or record.epoch is None:
+        return record
+    values = record.picked_values
+    record = replace(record, constraints={str(each): each.excess(values) for each in constraints})
+    broken = [text for each in constraints if (text := each.broken_by(values)) is not None]
+    if record.state is TrialState.COMPLETE and broken:
+        return replace(record, state=TrialState.INFEASIBLE, reason="; ".join(broken))
+    return record

@@ -14,11 +14,11 @@ MIB = 1 << 20
 
 
 def test_a_sweep_whose_disk_is_full_stops_and_goes_on_when_there_is_room(small_disk, card):
-    """The disk is named and no trial has failed; what was recorded stands."""
+    """The disk is named and no trial has failed; what was recorded is kept."""
     injured = Injured(small_disk)
     injured.harm("full disk")
     assert injured.run() == 5, injured.err()
-    assert "what is recorded stands" in injured.err()
+    assert "earlier records are kept" in injured.err()
     assert not any(record.state.finished for record in injured.records()[2:])
     injured.note_finished()
     injured.heal()

@@ -115,7 +115,7 @@ def test_a_driver_that_is_paused_goes_on(tmp_path, card, host):
 
 @HOSTS
 def test_a_disk_that_is_full_on_ray(small_disk, card, host):
-    """No trial has failed for it; what was recorded stands, and all goes on when there is room."""
+    """No trial has failed for it; what was recorded is kept, and all goes on when there is room."""
     patient = host(small_disk, trials=TRIALS)
     patient.harm("full disk", trial=1)
     code = patient.run()

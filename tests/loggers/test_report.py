@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas
 import pytest
 
-from hpometrics.loggers.report import cell, nice_report, rows_of, split_name, splits_of
+from hpometrics.loggers.table import cell, nice_report, rows_of, split_name, splits_of
 from hpometrics.metrics.additive import AverageMetric
 from hpometrics.metrics.registry.names import MetricName
 from hpometrics.metrics.reports import aggregate_named_reports

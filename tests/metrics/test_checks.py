@@ -32,7 +32,7 @@ FEATURES = ["binary", "category", "set", "number", "vector", "timeseries", "sequ
 def admit(feature, **batch) -> None:
     """Knock at the door with one batch."""
     tensors = {name: torch.as_tensor(value) for name, value in batch.items()}
-    BatchValidator().admit(Outputs(feature, **tensors))
+    BatchValidator().validate(Outputs(feature, **tensors))
 
 
 @pytest.mark.parametrize("kind", FEATURES)

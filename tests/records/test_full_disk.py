@@ -28,7 +28,7 @@ def full(monkeypatch):
     monkeypatch.setattr(os, "fsync", refuse)
 
 
-TOLD = r"cannot be written: No space left on device; \d+ bytes are free there, what is recorded stands"
+TOLD = r"cannot be written: No space left on device; \d+ bytes are free there, earlier records are kept"
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path, full):

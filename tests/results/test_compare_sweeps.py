@@ -15,7 +15,7 @@ from sample_sweeps import SEVERAL, changed
 
 from hpometrics.cli.main import main
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
-from hpometrics.selection.significance import Interval, Significance, TrialInterval
+from hpometrics.selection.intervals import Interval, Significance, TrialInterval
 
 LOSS = changed("optimize: roc_auc, track: [accuracy]", "optimize: log_loss")
 ACCURACY = changed("optimize: roc_auc, track: [accuracy]", "optimize: accuracy, track: [roc_auc]")

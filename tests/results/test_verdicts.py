@@ -17,7 +17,7 @@ from hpometrics.results.best import best_text
 from hpometrics.results.report.writing import write_report
 from hpometrics.results.run_directory import RunDirectory
 from hpometrics.results.significance import rows_lines, stored_verdict
-from hpometrics.selection.significance import Interval, Significance, TrialInterval
+from hpometrics.selection.intervals import Interval, Significance, TrialInterval
 
 ACCURACY = changed("optimize: roc_auc, track: [accuracy]", "optimize: accuracy")
 SIDES = TrialInterval(1, 2, 0.8, Interval(0.8, 0.7, 0.9)), TrialInterval(0, 1, 0.7, Interval(0.7, 0.6, 0.8))

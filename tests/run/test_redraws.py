@@ -11,8 +11,8 @@ from sklearn.metrics import matthews_corrcoef
 
 from hpometrics.exceptions import NotKeptError
 from hpometrics.metrics.features import Binary, Category, Number, Set, Text
-from hpometrics.run import Run, rescoring
-from hpometrics.run.rescoring import DRAWS, Bootstrap, Rescorer
+from hpometrics.run import Run, rescorer
+from hpometrics.run.rescorer import DRAWS, Bootstrap, Rescorer
 from hpometrics.run.statistics_store import read_statistics
 
 ROWS = 200
@@ -47,7 +47,7 @@ def test_draws_of_a_matrix_are_those_of_its_rows(tmp_path):
 
 def test_the_interval_is_that_of_rows_drawn_by_hand(tmp_path, monkeypatch):
     """The matrix alone gives the interval that scikit-learn gives on rows drawn with replacement."""
-    monkeypatch.setattr(rescoring, "DRAWS", 500)
+    monkeypatch.setattr(rescorer, "DRAWS", 500)
     given = classes(0)
     target, predicted = given["target"].numpy(), given["logits"].argmax(1).numpy()
     random = np.random.default_rng(5)
@@ -61,7 +61,7 @@ def test_the_interval_is_that_of_rows_drawn_by_hand(tmp_path, monkeypatch):
 
 def test_a_seed_gives_the_same_draws(tmp_path, monkeypatch):
     """Another one gives others."""
-    monkeypatch.setattr(rescoring, "DRAWS", 50)
+    monkeypatch.setattr(rescorer, "DRAWS", 50)
     drawn = redrawn(tmp_path, "mcc", classes(0))
     assert (drawn.values(3) == drawn.values(3)).all()
     assert (drawn.values(3) != drawn.values(4)).any()
@@ -78,7 +78,7 @@ def test_a_seed_gives_the_same_draws(tmp_path, monkeypatch):
 )
 def test_kept_rows_are_drawn_together(asked, output, given, tmp_path, monkeypatch):
     """Of two trials with the same targets; the same trial twice differs in no draw."""
-    monkeypatch.setattr(rescoring, "DRAWS", 20)
+    monkeypatch.setattr(rescorer, "DRAWS", 20)
     facts = {"output": output, "metric": asked, "statistics": "all"}
     one, other = (redrawn(tmp_path / name, asked, given, **facts) for name in ("a", "b"))
     assert one.what == "rows" and one.pairs_with(other)
@@ -94,7 +94,7 @@ def test_rows_of_other_targets_are_no_pairs(tmp_path):
 
 def test_tasks_are_drawn_each_by_itself(tmp_path, monkeypatch):
     """Their mean is of as many rows of each as there were; of a task that is all right nothing is said."""
-    monkeypatch.setattr(rescoring, "DRAWS", 50)
+    monkeypatch.setattr(rescorer, "DRAWS", 50)
     right = {"predictions": torch.arange(3), "target": torch.arange(3)}
     with Run(metric="accuracy", output=Category(3), directory=tmp_path) as run:
         run.update(task="a", **right)
@@ -147,7 +147,7 @@ def test_sums_cannot_be_drawn_again(asked, output, metric, given, message, tmp_p
 
 def test_too_many_rows_are_not_drawn(tmp_path, monkeypatch):
     """The matrix takes their place where the metric is a function of it."""
-    monkeypatch.setattr(rescoring, "MOST_VALUES", 10)
+    monkeypatch.setattr(rescorer, "MOST_VALUES", 10)
     assert redrawn(tmp_path / "a", "mcc", classes(0), statistics="all").what == "matrix"
     with pytest.raises(NotKeptError, match="more than 10 scores"):
         redrawn(tmp_path / "b", "log_loss", classes(0), statistics="all")

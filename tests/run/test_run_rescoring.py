@@ -14,7 +14,7 @@ from hpometrics.metrics.features import Binary, Category, Number, Ranking, Set
 from hpometrics.metrics.statistics.confusion import Confusion
 from hpometrics.metrics.statistics.item_counts import ItemCounts
 from hpometrics.run import Run
-from hpometrics.run.rescoring import Rescorer
+from hpometrics.run.rescorer import Rescorer
 from hpometrics.run.statistics_store import STATISTICS_FILE
 
 EPOCHS = 3
@@ -59,8 +59,8 @@ def ran(directory, draw, metric, output, **facts):
 
 def answers_of(directory, history, metric, output, **facts):
     """The value of a metric at each epoch, from what was kept."""
-    answers = Rescorer(metric, output, **facts)
-    return [record.number(answers.name) for record in answers.answered(directory, history)]
+    rescorer = Rescorer(metric, output, **facts)
+    return [record.number(rescorer.name) for record in rescorer.rescore(directory, history)]
 
 
 def hard(draw, epoch):
@@ -131,8 +131,8 @@ def test_another_threshold_is_read_of_the_rows(threshold, tmp_path):
         given = binary(epoch)
         predicted = (given["logits"].sigmoid() > threshold).long()
         assert value == pytest.approx(sklearn.f1_score(given["target"], predicted), abs=1e-12)
-    answered = Rescorer("f1", Binary(), threshold).answered(tmp_path, history)
-    assert [record.number("f1") for record in answered] == [record.number("f1") for record in history]
+    rescored = Rescorer("f1", Binary(), threshold).rescore(tmp_path, history)
+    assert [record.number("f1") for record in rescored] == [record.number("f1") for record in history]
 
 
 @pytest.mark.parametrize(
@@ -185,9 +185,9 @@ def test_tasks_are_put_together_as_in_the_run(tmp_path):
         return run.history
 
     history, (measured,) = trained(tmp_path, "accuracy"), trained(None, "mcc")
-    (answered,) = Rescorer("mcc", Category(3)).answered(tmp_path, history)
+    (rescored,) = Rescorer("mcc", Category(3)).rescore(tmp_path, history)
     for name in ("mcc", "a/mcc", "b/mcc"):
-        assert answered.number(name) == measured.number(name)
+        assert rescored.number(name) == measured.number(name)
 
 
 def test_one_of_several_outputs_is_named(tmp_path):
@@ -196,8 +196,8 @@ def test_one_of_several_outputs_is_named(tmp_path):
     with Run(metric="intent.accuracy", output=outputs, directory=tmp_path) as run:
         run.update(feature="intent", **classes(1))
         run.update(feature="spam", **binary(1))
-    (answered,) = Rescorer("spam.mcc", outputs).answered(tmp_path, run.history)
-    assert answered.number("spam.mcc") == pytest.approx(
+    (rescored,) = Rescorer("spam.mcc", outputs).rescore(tmp_path, run.history)
+    assert rescored.number("spam.mcc") == pytest.approx(
         sklearn.matthews_corrcoef(*hard(binary, 1)), abs=1e-12
     )
 
@@ -207,19 +207,19 @@ def test_the_test_split_is_answered_beside_validation(tmp_path):
     with Run(metric="accuracy", output=Category(3), directory=tmp_path) as run:
         run.update(**classes(1))
         run.update(split="test", **classes(2))
-    (answered,) = Rescorer("mcc", Category(3)).answered(tmp_path, run.history)
+    (rescored,) = Rescorer("mcc", Category(3)).rescore(tmp_path, run.history)
     for name, epoch in (("mcc", 1), ("test:mcc", 2)):
         expected = sklearn.matthews_corrcoef(*hard(classes, epoch))
-        assert answered.number(name) == pytest.approx(expected, abs=1e-12)
+        assert rescored.number(name) == pytest.approx(expected, abs=1e-12)
 
 
 def test_an_epoch_that_was_void_stays_so(tmp_path):
     """Its value is nan, with the reason of the run."""
     with Run(metric="accuracy", output=Category(3), directory=tmp_path) as run:
         run.update(logits=torch.full((1, 3), torch.nan), target=torch.tensor([0]))
-    (answered,) = Rescorer("mcc", Category(3)).answered(tmp_path, run.history)
-    assert math.isnan(answered.number("mcc"))
-    assert answered.reasons["mcc"] == run.history[0].reasons["accuracy"]
+    (rescored,) = Rescorer("mcc", Category(3)).rescore(tmp_path, run.history)
+    assert math.isnan(rescored.number("mcc"))
+    assert rescored.reasons["mcc"] == run.history[0].reasons["accuracy"]
 
 
 @pytest.mark.parametrize(
@@ -286,8 +286,8 @@ def test_a_combination_is_answered_from_its_terms(tmp_path):
         return run.history
 
     history, (measured,) = trained(tmp_path, "a.accuracy"), trained(None, "combined.mcc")
-    (answered,) = Rescorer("combined.mcc", outputs).answered(tmp_path, history)
-    assert answered.number("combined.mcc") == measured.number("combined.mcc")
+    (rescored,) = Rescorer("combined.mcc", outputs).rescore(tmp_path, history)
+    assert rescored.number("combined.mcc") == measured.number("combined.mcc")
 
 
 @pytest.mark.parametrize("shape", [[9], [1, 9], [9, 1], [1, 1, 9], [0, 3], [0, 1 << 50]], ids=str)
@@ -305,4 +305,4 @@ def test_a_shape_that_fits_no_statistic_is_a_damaged_record(tmp_path, shape):
                     tensor["bytes"] = tensor["bytes"] if 0 not in shape else ""
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     with pytest.raises((RecordError, StateError)):
-        Rescorer("mcc", Category(3)).answered(tmp_path, history)
+        Rescorer("mcc", Category(3)).rescore(tmp_path, history)

@@ -246,7 +246,7 @@ def test_the_sum_over_all_outputs_of_one_task_can_steer(metric, value):
     assert (run.spec.name, run.value, run.spec.direction) == (metric, value, MINIMIZE)
     assert (run.values["combined.loss"], run.values["b/combined.loss"]) == (3.0, 2.5)
     row = metric.partition("/")[0]
-    assert run.spec.asked.combined.formula == f"{row}/intent.loss + {row}/price.loss"
+    assert run.spec.objectives[0].combined.formula == f"{row}/intent.loss + {row}/price.loss"
 
 
 def test_a_weighted_combination_of_one_task_can_steer():

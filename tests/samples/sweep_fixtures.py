@@ -22,7 +22,7 @@ ENGINES = [Path(__file__).with_name(name) for name in ("toy_engine.py", "toy_sta
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw each interval of a verdict fifty times: a thousand take longer than most sweeps of these tests."""
     if find_spec("torch") is not None:  # no verdict without it
-        monkeypatch.setattr("hpometrics.run.rescoring.DRAWS", 50)
+        monkeypatch.setattr("hpometrics.run.rescorer.DRAWS", 50)
 
 
 @pytest.fixture

@@ -9,9 +9,10 @@ import pytest
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConstraintError, NoFeasibleTrialError, NoFiniteValueError
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
-from hpometrics.selection.constraints import Constraint, apply_constraints, violation_of
+from hpometrics.selection.constraints import Constraint, violation_of
 from hpometrics.selection.rules import At
 from hpometrics.selection.selection import Picker, pick_trial, ranked
+from hpometrics.selection.trial_attempts import apply_constraints
 
 ECE = Constraint("ece", "<=", 0.05)
 FAST = Constraint("speed", ">=", 100.0)

@@ -8,7 +8,7 @@ from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import NoFiniteValueError
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
 from hpometrics.selection.rules import At
-from hpometrics.selection.selection import Picker, best_by, pick_epoch, pick_trial, ranked
+from hpometrics.selection.selection import Picker, best_by, pick_trial, ranked
 
 NAN, INF = math.nan, math.inf
 
@@ -16,6 +16,15 @@ NAN, INF = math.nan, math.inf
 def trial(number: int, value: float | None, state: TrialState = TrialState.COMPLETE, **facts) -> TrialRecord:
     """A finished trial."""
     return TrialRecord(number, {"n": number}, state, value, 0, **facts)
+
+
+def picks(picker: Picker, values: list[float]) -> list[int | None]:
+    """The picked epoch after each value."""
+    indices = []
+    for value in values:
+        picker.add(value)
+        indices.append(picker.index)
+    return indices
 
 
 @pytest.mark.parametrize(
@@ -32,30 +41,26 @@ def trial(number: int, value: float | None, state: TrialState = TrialState.COMPL
 )
 def test_the_epoch_that_counts(values, direction, at, epoch):
     """Best or last; the earliest of equals; nan and infinity never win."""
-    assert pick_epoch(values, direction, at) == epoch
+    assert picks(Picker(direction, at), values)[-1] == epoch
 
 
 def test_a_gain_within_tol_is_none():
     """0.705 is no more than 0.01 better than 0.7, so the earlier epoch stays."""
-    assert pick_epoch([0.7, 0.705, 0.72], MAXIMIZE, tol=0.01) == 2
-    assert pick_epoch([0.7, 0.705], MAXIMIZE, tol=0.01) == 0
+    assert picks(Picker(MAXIMIZE, tol=0.01), [0.7, 0.705, 0.72]) == [0, 0, 2]
 
 
 @pytest.mark.parametrize(("values", "at"), [([], At.BEST), ([NAN, INF], At.BEST), ([0.9, NAN], At.LAST)])
-def test_no_finite_value_has_a_name(values, at):
-    """A run with nothing to pick fails by name, also when only its last epoch is nan and the last counts."""
-    with pytest.raises(NoFiniteValueError, match="a finite number to maximize"):
-        pick_epoch(values, MAXIMIZE, at)
+def test_no_finite_value_is_nan(values, at):
+    """Nothing to pick has the value nan, also when only the last epoch is nan and the last counts."""
+    picker = Picker(MAXIMIZE, at)
+    picks(picker, values)
+    assert math.isnan(picker.value)
 
 
-def test_the_picker_agrees_with_the_whole_list():
-    """Following a run epoch by epoch gives at each moment what picking from all its values gives."""
+def test_the_picked_epoch_at_each_moment():
+    """None before a finite value, then the earliest of the best so far; nan and infinity change nothing."""
     values = [NAN, 0.2, 0.1, INF, 0.4, 0.4, NAN, 0.9, -INF]
-    picker = Picker(MAXIMIZE)
-    for end, value in enumerate(values, 1):
-        picker.add(value)
-        if end > 1:
-            assert picker.index == pick_epoch(values[:end], MAXIMIZE)
+    assert picks(Picker(MAXIMIZE), values) == [None, 1, 1, 1, 4, 4, 4, 7, 7]
 
 
 def test_the_best_trial_is_complete_and_the_earliest_of_equals():

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from hpometrics.exceptions import RecordError
-from hpometrics.selection.significance import Interval, Significance, TrialInterval
+from hpometrics.selection.intervals import Interval, Significance, TrialInterval
 
 WINNER = TrialInterval(3, 5, 0.75, Interval(0.75, 0.5, 1.0))
 RUNNER_UP = TrialInterval(0, 2, 0.5, Interval(0.5, 0.25, 0.75))

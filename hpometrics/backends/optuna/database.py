@@ -154,12 +154,14 @@ class ReconnectingStorage(RDBStorage):
                 if since is None:
                     since = time.monotonic()
                     _log.warning(
-                        "the study does not answer: %s; trying again for up to %g s", _cause(error), PATIENCE
+                        "the study does not answer: %s; trying again for up to %g s",
+                        cause_of(error),
+                        PATIENCE,
                     )
                 if time.monotonic() + pause - since > PATIENCE:
                     raise DiskError(
-                        f"the study did not answer for {PATIENCE:g} s: {_cause(error)}; "
-                        "what is recorded stands"
+                        f"the study did not answer for {PATIENCE:g} s: {cause_of(error)}; "
+                        "earlier records are kept"
                     ) from error
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST)
@@ -332,7 +334,10 @@ def _is_alive(connection: Connection) -> bool:
     return True
 
 
-def _cause(error: BaseException) -> str:
+def cause_of(error: BaseException) -> str:
+    """Return on one line what has made a storage fail."""
     while error.__cause__ is not None:
         error = error.__cause__
-    return str(getattr(error, "orig", error)).strip().partition("\n")[0]
+    details = getattr(error, "details", None)  # of a remote call, whose text is a page
+    cause = details() if callable(details) else getattr(error, "orig", error)
+    return str(cause).strip().partition("\n")[0]

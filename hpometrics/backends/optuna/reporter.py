@@ -13,7 +13,7 @@ from optuna.trial import BaseTrial
 from ...direction import Direction
 from ...records.trial_record import Reading
 from ._internals import local_copy_of
-from .storage import storing
+from .storage import storage_error, storage_failures, storing
 from .study import PRUNED, check_direction, write_panel
 
 
@@ -73,7 +73,7 @@ class OptunaReporter:
         unmeasured = math.isnan(value) and self._metrics[0] not in values
         if self._silent or unmeasured or (epoch in self._reported and epoch < self._newest):
             return
-        with storing():
+        try:
             if epoch not in self._reported:
                 self.trial.report(value, epoch)
                 self._reported.add(epoch)
@@ -81,9 +81,9 @@ class OptunaReporter:
             if final or not (self._pruned == epoch or (self._prunes and self.trial.should_prune())):
                 return
             self.trial.set_user_attr(PRUNED, epoch)  # asha stops a trial only once
-            raise optuna.TrialPruned(
-                f"the pruner stopped trial {self.number} after epoch {epoch} at {value:g}"
-            )
+        except storage_failures() as err:
+            raise storage_error(err) from err
+        raise optuna.TrialPruned(f"the pruner stopped trial {self.number} after epoch {epoch} at {value:g}")
 
     def keep_picked(self, epoch: int, values: Mapping[str, Reading]) -> None:
         """Write the values of the picked epoch to the trial when its run ends.

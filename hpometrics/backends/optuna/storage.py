@@ -20,11 +20,13 @@ from filelock import FileLock
 from optuna.exceptions import ExperimentalWarning
 from optuna.storages import BaseStorage, GrpcStorageProxy, InMemoryStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, JournalStorage
+from sqlalchemy.exc import SQLAlchemyError
 
 from ..._text import printable
 from ...exceptions import ConfigError, DiskError, MissingExtraError, RecordError, missing_extra, pip_line
 from ...records.epoch_log import cut_torn_line
 from ._internals import backend_of, journal_path, storage_of
+from .database import ReconnectingStorage, cause_of, is_lost, locked
 
 DATABASES = ("postgresql", "mysql", "mariadb")
 JOURNAL = ".journal"
@@ -113,8 +115,6 @@ def exclusive(storage: BaseStorage, study: str) -> Iterator[None]:
         with _lock(f"{unquote(backend.url.removeprefix(_SQLITE))}.lock"):
             yield
     else:
-        from .database import locked  # with SQLAlchemy, which the storage has loaded
-
         with locked(backend, study):
             yield
 
@@ -140,10 +140,13 @@ class storing:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if error is not None and isinstance(error, _failures()):
-            raise DiskError(
-                f"the study cannot be read or written: {_cause(error)}; what is recorded stands"
-            ) from error
+        if error is not None and isinstance(error, storage_failures()):
+            raise storage_error(error) from error
+
+
+def storage_error(error: BaseException) -> DiskError:
+    """Return the error of a trial whose storage has failed, which does not fail the trial."""
+    return DiskError(f"the study cannot be read or written: {cause_of(error)}; earlier records are kept")
 
 
 def is_damage(error: BaseException | None) -> bool:
@@ -322,17 +325,13 @@ def _proxy(url: str) -> BaseStorage:
 
 def _database(url: str) -> BaseStorage:
     """Open a database; wait while another process creates its tables, or after the connection is dropped."""
-    from sqlalchemy.exc import SQLAlchemyError  # loaded by the driver's check
-
-    from .database import ReconnectingStorage, is_lost
-
     check_driver(url)
     for remaining in reversed(range(_TRIES)):
         try:
             return ReconnectingStorage(_as_template(url), engine_kwargs={"pool_pre_ping": True})
         except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as err:
             if remaining == 0 or not (_is_race(err) or is_lost(err)):
-                raise DiskError(f"the study cannot be reached: {_cause(err)}") from err
+                raise DiskError(f"the study cannot be reached: {cause_of(err)}") from err
             time.sleep(_PAUSE)
     raise AssertionError("the last try returns or raises")
 
@@ -342,15 +341,8 @@ def _is_race(err: BaseException) -> bool:
     return any(word in str(err).lower() for word in ("already exists", "duplicate", "unique constraint"))
 
 
-def _failures() -> tuple[type[BaseException], ...]:
+def storage_failures() -> tuple[type[BaseException], ...]:
     """Return the errors of all storages; a library that is not loaded has raised none."""
     optional = {"grpc": "RpcError", "sqlalchemy.exc": "SQLAlchemyError"}
     loaded = [getattr(sys.modules.get(module), name, None) for module, name in optional.items()]
     return optuna.exceptions.StorageInternalError, sqlite3.OperationalError, *filter(None, loaded)
-
-
-def _cause(err: BaseException) -> str:
-    while err.__cause__ is not None:
-        err = err.__cause__
-    details = getattr(err, "details", None)  # of a remote call, whose text is a page
-    return str(details() if callable(details) else err)

@@ -334,7 +334,7 @@ class TrialFileLocks:
         self._locks: dict[int, FileLock] = {}
 
     @property
-    def held(self) -> list[int]:
+    def numbers(self) -> list[int]:
         """The numbers of the trials that this process works on."""
         return list(self._locks)
 

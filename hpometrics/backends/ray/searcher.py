@@ -17,9 +17,10 @@ from ...direction import Direction
 from ...records.epoch_log import read_trial
 from ...records.recovery import Losses
 from ...records.trial_record import EpochRecord, TrialRecord, TrialState, number_in, write_trial
-from ...selection.constraints import Constraint, apply_constraints, violation_of
+from ...selection.constraints import Constraint, violation_of
 from ...selection.rules import At
 from ...selection.selection import Picker
+from ...selection.trial_attempts import apply_constraints
 from ...space.space import Space
 from ..optuna.study import has_reported, tell
 from ..optuna.trial_queue import claim, reclaim_or_claim

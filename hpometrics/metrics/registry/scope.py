@@ -31,11 +31,11 @@ class ScopedMetric:
     Args:
         name: its canonical name with split, task, feature and `tasks=`, which is the name of the value in a
             record.
-        found: the metric itself.
+        metric: the metric itself.
     """
 
     name: MetricName
-    found: FoundMetric
+    metric: FoundMetric
 
     @property
     def measured(self) -> MetricName:

@@ -15,8 +15,8 @@ from ...config.yaml_writer import dump_yaml
 from ...direction import ARROWS
 from ...exceptions import ConfigError, NoFiniteValueError
 from ...records.trial_record import TrialRecord, TrialState
+from ...selection.intervals import Significance
 from ...selection.selection import Best, best_by, ranked_by
-from ...selection.significance import Significance
 from ..best import MetricPick, picks_by_metric, record_of
 from ..leaderboard import optimal_params, optimal_values, ranked_rows, word
 from ..manifest import Resolved

@@ -183,7 +183,7 @@ def test_a_call_has_its_effect_once(storage, tmp_path, clock, name, when, times)
 def test_pauses_grow_up_to_a_limit(storage, clock, capsys):
     """Then the study counts as out of reach; the beginning is said, and not each try."""
     storage.drops[:] = ["before"] * 1000
-    text = rf"did not answer for {PATIENCE:g} s: server closed .* recorded stands"
+    text = rf"did not answer for {PATIENCE:g} s: server closed .* earlier records are kept"
     with pytest.raises(DiskError, match=text):
         storage.get_trial(1)
     assert clock.pauses[:4] == [0.1, 0.2, 0.4, 0.8] and max(clock.pauses) == 5

@@ -576,7 +576,7 @@ def test_threads_that_begin_at_once_keep_their_locks(tmp_path):
 
             with ThreadPoolExecutor(4) as pool:
                 list(pool.map(begin, range(4)))
-            assert sorted(objective._locks.held) == [0, 1, 2, 3]
+            assert sorted(objective._locks.numbers) == [0, 1, 2, 3]
     finally:
         sys.setswitchinterval(interval)
 

@@ -166,7 +166,9 @@ def test_a_proxy_that_is_gone_is_no_fault_of_a_trial():
     """What it answers is told, not the page that gRPC makes of it."""
     pytest.importorskip("grpc", reason="it comes with the extra grpc")
     storage = optuna.storages.GrpcStorageProxy(host="localhost", port=1)
-    with pytest.raises(DiskError, match=r"the study cannot be read or written: .*; what is recorded stands$"):
+    with pytest.raises(
+        DiskError, match=r"the study cannot be read or written: .*; earlier records are kept$"
+    ):
         with storing():
             storage.get_all_studies()
     storage.close()

@@ -240,4 +240,4 @@ def test_a_trial_that_cannot_be_claimed_is_held_by_nobody(storage, tmp_path, fun
 
     takes = (take_late, take_late) if function is reclaim_or_claim else (take_late,)
     assert function(study, *takes, release=locks.release) in (None, (None, False))
-    assert locks.held == []
+    assert locks.numbers == []

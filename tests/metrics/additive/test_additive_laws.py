@@ -12,7 +12,7 @@ from matrix import covering
 from sample_values import DYADIC, FLOATS, INTS, TASKS, TYPES, Perplexity, drawn
 
 import hpometrics
-from hpometrics.loggers.report import nice_report
+from hpometrics.loggers.table import nice_report
 from hpometrics.metrics.additive import Additive, AverageMetric, SumMetric, TimerMetric
 from hpometrics.metrics.reports import Metrics, aggregate_named_reports, aggregate_unnamed_reports
 

@@ -23,7 +23,7 @@ from ..metrics.registry.scope import ALL_TASKS, VALIDATION
 from ..metrics.statistics.confusion import Confusion
 from ..metrics.statistics.scores import Pooled, Scores
 from ..records.trial_record import EpochRecord
-from ..selection.significance import Interval
+from ..selection.intervals import Interval
 from .spec import RunSpec
 from .split import EpochValues, Reasons, SplitMetrics, Values
 from .statistics_store import (
@@ -82,7 +82,7 @@ class Rescorer:
         """The name of its values."""
         return self._name_of(self._spec.name)
 
-    def answered(self, directory: Path, epochs: Sequence[EpochRecord]) -> tuple[EpochRecord, ...]:
+    def rescore(self, directory: Path, epochs: Sequence[EpochRecord]) -> tuple[EpochRecord, ...]:
         """Return epochs of a trial with the value of the metric added; nan with its reason.
 
         If updates of the test split are stored too, their value is added as `test:`.
@@ -96,13 +96,13 @@ class Rescorer:
         for statistics in read_statistics(directory):
             record = requested.get((statistics.attempt, statistics.epoch))
             if record is not None:
-                rescored[record.epoch] = self._rescore(record, statistics)
+                rescored[record.epoch] = self._rescore_epoch(record, statistics)
         for record in epochs:
             if record.epoch not in rescored:
                 raise NotKeptError(f"nothing is kept of epoch {record.epoch}")
         return tuple(rescored[record.epoch] for record in epochs)
 
-    def kept_of(self, directory: Path, record: EpochRecord) -> EpochStatistics:
+    def statistics_of(self, directory: Path, record: EpochRecord) -> EpochStatistics:
         """Return the stored statistics of one epoch.
 
         Raises:
@@ -126,7 +126,7 @@ class Rescorer:
             NotKeptError: see `kept_of` and `Bootstrap`.
             RecordError: the file of statistics is damaged.
         """
-        return Bootstrap(self, self.kept_of(directory, record))
+        return Bootstrap(self, self.statistics_of(directory, record))
 
     def value(self, statistics: EpochStatistics) -> float:
         """Return the value of an epoch; nan where it is undefined."""
@@ -136,7 +136,7 @@ class Rescorer:
 
     def reads(self, part: StatisticsSnapshot) -> bool:
         """Check whether the metric is one of rows, and the rows of a part are among them."""
-        spec = self._spec.asked
+        spec = self._spec.objectives[0]
         if spec.measured is None or part.split != VALIDATION or not part.rows:
             return False
         return part.output == spec.feature and spec.task in (None, ALL_TASKS, part.task)
@@ -150,14 +150,14 @@ class Rescorer:
         """Return the output feature of the rows of a part."""
         return self._split(VALIDATION).live(part.output).output
 
-    def _rescore(self, record: EpochRecord, statistics: EpochStatistics) -> EpochRecord:
+    def _rescore_epoch(self, record: EpochRecord, statistics: EpochStatistics) -> EpochRecord:
         values, reasons = dict(record.values), dict(record.reasons)
         splits = dict.fromkeys(part.split for part in statistics.parts if part.split != VALIDATION)
         measured, why = self._measure(statistics, VALIDATION)
         for split in splits:
             with suppress(NotKeptError):  # what stands beside the value that is asked for may be missing
-                beside, of_beside = self._measure(statistics, split)
-                measured, why = {**measured, **beside}, {**why, **of_beside}
+                beside, beside_reasons = self._measure(statistics, split)
+                measured, why = {**measured, **beside}, {**why, **beside_reasons}
         values |= {self._name_of(name): value for name, value in measured.items()}
         reasons |= {self._name_of(name): reason for name, reason in why.items()}
         tasks = {part.task for part in statistics.parts if part.task is not None}
@@ -258,7 +258,7 @@ class Bootstrap:
     into a cell. Each task is drawn by itself, so that it keeps its number of rows.
 
     Args:
-        answers: measures the metric.
+        rescorer: measures the metric.
         statistics: those stored for the epoch.
 
     Raises:
@@ -268,15 +268,15 @@ class Bootstrap:
         chapters 6 and 13 (percentile intervals).
     """
 
-    def __init__(self, answers: Rescorer, statistics: EpochStatistics) -> None:
-        self._answers = answers
-        parts = [part for part in statistics.parts if answers.reads(part)]
+    def __init__(self, rescorer: Rescorer, statistics: EpochStatistics) -> None:
+        self._rescorer = rescorer
+        parts = [part for part in statistics.parts if rescorer.reads(part)]
         if not parts:
-            raise NotKeptError(f"{answers.name} is not measured of rows that are kept")
+            raise NotKeptError(f"{rescorer.name} is not measured of rows that are kept")
         self.what: What = "rows" if all(_rows_in(part) for part in parts) else "matrix"
         if self.what == "matrix":
             for part in parts:
-                _check_matrix(answers, part)
+                _check_matrix(rescorer, part)
         self._statistics = replace(statistics, parts=tuple(map(self._alone, parts)))
 
     def values(self, seed: int) -> FloatArray:
@@ -288,7 +288,7 @@ class Bootstrap:
         """
         random = np.random.default_rng(seed)
         samples = (tuple(_draw(part, random) for part in self._statistics.parts) for _ in range(DRAWS))
-        values = np.array([self._answers.value(replace(self._statistics, parts=parts)) for parts in samples])
+        values = np.array([self._rescorer.value(replace(self._statistics, parts=parts)) for parts in samples])
         if (values == values[0]).all():
             raise NotKeptError(f"every draw gives {values[0]:g}, which says nothing of other rows")
         return values
@@ -328,16 +328,16 @@ def _rows_in(part: StatisticsSnapshot) -> bool:
     return bool(states) and all(tensor.numel() <= MOST_VALUES for tensor in states[0].values())
 
 
-def _check_matrix(answers: Rescorer, part: StatisticsSnapshot) -> None:
+def _check_matrix(rescorer: Rescorer, part: StatisticsSnapshot) -> None:
     """Check that a draw of the cells is the same as a draw of rows.
 
     Raises:
         NotKeptError: it does not; the message says why.
     """
     state, large = part.statistics.get(_MATRIX), any(part.statistics.get(label) for label in _ROWS)
-    if state is None or answers.needs(part) != {_MATRIX} or answers.output_of(part).type not in _ROWWISE:
-        rows = f"the trial has more than {MOST_VALUES} scores" if large else _unkept(answers.output_of(part))
-        raise NotKeptError(f"{answers.name} is no function of a confusion matrix, and {rows}")
+    if state is None or rescorer.needs(part) != {_MATRIX} or rescorer.output_of(part).type not in _ROWWISE:
+        rows = f"the trial has more than {MOST_VALUES} scores" if large else _unkept(rescorer.output_of(part))
+        raise NotKeptError(f"{rescorer.name} is no function of a confusion matrix, and {rows}")
     if state and state["matrix"].is_floating_point():
         raise NotKeptError("a confusion matrix of weighted rows does not say how many rows there were")
 
