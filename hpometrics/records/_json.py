@@ -124,7 +124,7 @@ def whole(value: object) -> int:
         ValueError: it is something else, such as 1.7, "3" or true.
     """
     if type(value) is not int or value < 0:
-        raise ValueError("a whole number is wanted")
+        raise ValueError(f"a whole number of at least 0 was expected, got {excerpt(repr(value), 40)}")
     return value
 
 
@@ -135,12 +135,12 @@ def real(value: object) -> float:
         ValueError: it is something else, such as "0.3", true or an int that no float can hold.
     """
     if type(value) is not int and type(value) is not float:
-        raise ValueError("a number is wanted")
+        raise ValueError(f"a number was expected, got {excerpt(repr(value), 40)}")
     try:
         return float(value)
     except OverflowError:
-        raise ValueError("a number of at most 1.8e308 is wanted") from None
+        raise ValueError("a number of at most 1.8e308 was expected, got a larger one") from None
 
 
 def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not valid JSON")

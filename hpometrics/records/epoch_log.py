@@ -109,7 +109,7 @@ def read_trial(directory: Path) -> TrialRecord | None:
     except FileNotFoundError:
         return None
     except ValueError as err:
-        raise RecordError(f"{path}: is no JSON: {err}") from err
+        raise RecordError(f"{path}: is not valid JSON: {err}") from err
     check_trial_format(content, path)
     epochs = current_epochs(_read_all(directory / EPOCHS_FILE))
     try:

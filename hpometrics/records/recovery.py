@@ -1,4 +1,4 @@
-"""Move a damaged file of a record aside under a name of its own, and write anew what is known of it."""
+"""Repair the record of a trial: move a damaged file aside and write again what is known from elsewhere."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def quarantine(path: Path, why: str = "damaged") -> Path:
 def find_repair(
     directory: Path, study_trial: StudyTrial | None, metric: str, space: ParamSpace | None = None
 ) -> Repair | None:
-    """Examine the record of a trial and return what mends it; None where nothing is damaged.
+    """Return the repair that the record of a trial needs; None if nothing is damaged.
 
     The name of the directory is the number of the trial. A finished trial is restored from its study,
     and keeps every epoch that reads; the study has the metric of the others. An open trial keeps the epochs
@@ -335,7 +335,7 @@ def _read_lines(path: Path, is_ended: bool) -> tuple[list[EpochRecord | None], s
         return lines, None
     number = lines.index(None)
     start = excerpt(texts[number].decode(errors="replace"), 80)
-    return lines, f"{path}:{number + 1}: no epoch record: {start!r}"
+    return lines, f"{path}:{number + 1}: not an epoch record: {start!r}"
 
 
 def _in_order(lines: list[EpochRecord | None]) -> list[EpochRecord | None]:

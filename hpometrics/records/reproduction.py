@@ -1,4 +1,4 @@
-"""Compare a record with what came out when the trial was run again, to the last digit."""
+"""Compare the recorded values of a trial with those of a second run, to the last digit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .._imports import version_changes
 SAME, DIFFERENT = 0, 1
 
 _NO_VERSION = (
-    "no recorded version differs; what is left: the code, the data, the machine, what draws without a seed"
+    "all recorded versions are the same; the code, the data, the machine or a draw without a seed differs"
 )
 
 

@@ -261,7 +261,7 @@ class EpochRecord:
         except NewerFormatError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError) as err:
-            raise RecordError(f"no epoch record: {excerpt(line, 80)!r}") from err
+            raise RecordError(f"not an epoch record: {excerpt(line, 80)!r}") from err
 
 
 @dataclass(frozen=True)
@@ -365,7 +365,7 @@ class TrialRecord:
             facts["constraints"] = {text: math.inf if x is None else x for text, x in excesses.items()}
             return cls(**{**facts, "epochs": epochs})
         except (ValueError, KeyError, TypeError) as err:
-            raise RecordError(f"no trial record ({err}): {excerpt(content, 80)}") from err
+            raise RecordError(f"not a trial record ({err}): {excerpt(content, 80)}") from err
 
 
 def _check_fields(facts: Mapping[str, Any]) -> None:

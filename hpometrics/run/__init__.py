@@ -1,4 +1,4 @@
-"""Run, the door between measuring and searching: what one training run measures, stores and reports."""
+"""`Run`, one training run: it measures epochs, stores them and reports them to the search."""
 
 from __future__ import annotations
 

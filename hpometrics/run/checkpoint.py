@@ -1,4 +1,4 @@
-"""The checkpoints of a run: its state at the end of an epoch; the latest and the picked one are stored."""
+"""The checkpoints of a run: its state at the end of the picked and of the latest epoch."""
 
 from __future__ import annotations
 
@@ -206,10 +206,10 @@ def load_checkpoint(path: Path) -> Mapping[str, Any]:
     except RecordError:
         raise
     except Exception as err:  # damaged bytes fail in whatever way they happen to be read
-        raise RecordError(f"{path}: is no checkpoint: {err}") from err
+        raise RecordError(f"{path}: is not a checkpoint: {err}") from err
     check_format(content, path)
     if not isinstance(content, dict) or not content.keys() >= _PARTS:
-        raise RecordError(f"{path}: is no checkpoint: it must hold {', '.join(sorted(_PARTS))}")
+        raise RecordError(f"{path}: is not a checkpoint: it must hold {', '.join(sorted(_PARTS))}")
     return content
 
 

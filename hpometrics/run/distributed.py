@@ -45,7 +45,7 @@ class Decision:
 
 
 class Ranks:
-    """The default process group as it was when the run was made.
+    """The default process group as it was when the run was created.
 
     Attributes:
         leads: whether this is the first rank, which alone writes files and has a host.
@@ -103,8 +103,8 @@ class Ranks:
     def _check_group(self) -> None:
         if world_size() != self._count:
             raise RunError(
-                f"the run was made in a group of {self._count} processes, and there are {world_size()}; make "
-                "it after init_process_group, and close it before destroy_process_group"
+                f"the run was created in a group of {self._count} processes, and now there are "
+                f"{world_size()}; create it after init_process_group, close it before destroy_process_group"
             )
 
     def _collect(self, collective: Callable[[], object]) -> None:

@@ -322,7 +322,7 @@ class TargetDigest:
 
 
 def digest_of(sums: Sequence[tuple[int, int] | None]) -> str | None:
-    """Print what several processes have together; None without a row, or where one could not read.
+    """Return the digest of the rows of all processes; None without a row, or if a target is unreadable.
 
     >>> digest = TargetDigest()
     >>> digest.add(torch.tensor([1, 0, 1]))

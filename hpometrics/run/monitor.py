@@ -215,7 +215,7 @@ def _together(name: str, values: Sequence[float]) -> float:
 
 
 class Watch:
-    """Looks at an optimizer before and after each of its steps.
+    """Measures an optimizer before and after each of its steps.
 
     Args:
         model: whose gradients are measured.
@@ -270,7 +270,7 @@ class Watch:
         }
 
     def detach(self) -> None:
-        """Stop looking."""
+        """Remove the hooks from the optimizer."""
         for hook in self._hooks:
             hook.remove()
 
@@ -348,7 +348,7 @@ class Watches:
         return values, reasons
 
     def detach(self) -> None:
-        """Stop looking."""
+        """Remove the hooks from all optimizers."""
         for watch in self._watches:
             watch.detach()
 

@@ -99,7 +99,7 @@ class Rescorer:
                 rescored[record.epoch] = self._rescore_epoch(record, statistics)
         for record in epochs:
             if record.epoch not in rescored:
-                raise NotKeptError(f"nothing is kept of epoch {record.epoch}")
+                raise NotKeptError(_nothing_stored(record))
         return tuple(rescored[record.epoch] for record in epochs)
 
     def statistics_of(self, directory: Path, record: EpochRecord) -> EpochStatistics:
@@ -116,7 +116,7 @@ class Rescorer:
             if (statistics.attempt, statistics.epoch) == key
         ]
         if not matches:
-            raise NotKeptError(f"nothing is kept of epoch {record.epoch}")
+            raise NotKeptError(_nothing_stored(record))
         return matches[-1]
 
     def bootstrap(self, directory: Path, record: EpochRecord) -> Bootstrap:
@@ -177,7 +177,7 @@ class Rescorer:
             self._fill(metrics, [part for part in statistics.parts if part.split == split])
             return metrics.compute()
         except (RuntimeError, IndexError) as err:
-            text = f"what is kept of epoch {statistics.epoch} does not fit {self.name}: {err}"
+            text = f"the stored statistics of epoch {statistics.epoch} do not fit {self.name}: {err}"
             raise RecordError(f"{STATISTICS_FILE}: {text}") from err
 
     def _split(self, split: str) -> SplitMetrics:
@@ -204,7 +204,7 @@ class Rescorer:
         try:
             live.take(part.task, rows)
         except HpometricsError as err:
-            raise NotKeptError(f"{self.name} cannot be measured of the rows that are kept: {err}") from err
+            raise NotKeptError(f"{self.name} cannot be measured on the stored rows: {err}") from err
 
     def _name_of(self, name: str) -> str:
         """Return the name of a value, with the threshold if it is not the output's own."""
@@ -212,6 +212,10 @@ class Rescorer:
             return name
         parsed = MetricName.parse(name)
         return str(replace(parsed, params=(*parsed.params, (THRESHOLD, self._threshold))))
+
+
+def _nothing_stored(record: EpochRecord) -> str:
+    return f"epoch {record.epoch} has no stored statistics; results: {{statistics: small}} stores them"
 
 
 def _with_threshold(output: Outputs | None, feature: str | None, threshold: float) -> Outputs:
@@ -272,7 +276,7 @@ class Bootstrap:
         self._rescorer = rescorer
         parts = [part for part in statistics.parts if rescorer.reads(part)]
         if not parts:
-            raise NotKeptError(f"{rescorer.name} is not measured of rows that are kept")
+            raise NotKeptError(f"{rescorer.name} is not measured on stored rows")
         self.what: What = "rows" if all(_rows_in(part) for part in parts) else "matrix"
         if self.what == "matrix":
             for part in parts:
@@ -337,7 +341,7 @@ def _check_matrix(rescorer: Rescorer, part: StatisticsSnapshot) -> None:
     state, large = part.statistics.get(_MATRIX), any(part.statistics.get(label) for label in _ROWS)
     if state is None or rescorer.needs(part) != {_MATRIX} or rescorer.output_of(part).type not in _ROWWISE:
         rows = f"the trial has more than {MOST_VALUES} scores" if large else _unkept(rescorer.output_of(part))
-        raise NotKeptError(f"{rescorer.name} is no function of a confusion matrix, and {rows}")
+        raise NotKeptError(f"{rescorer.name} cannot be computed from a confusion matrix alone, and {rows}")
     if state and state["matrix"].is_floating_point():
         raise NotKeptError("a confusion matrix of weighted rows does not say how many rows there were")
 

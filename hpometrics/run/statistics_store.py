@@ -80,16 +80,14 @@ def tensor_from_json(content: Mapping[str, Any]) -> Tensor:
         dtype, shape = _TYPES[content["type"]], [whole(size) for size in content["shape"]]
         raw = base64.b64decode(content["bytes"], validate=True)
     except (KeyError, TypeError, ValueError, binascii.Error) as err:
-        raise RecordError(f"no tensor: {excerpt(content, 80)}") from err
+        raise RecordError(f"not a tensor: {excerpt(content, 80)}") from err
     if len(shape) > _MOST_AXES or math.prod(shape) * dtype.itemsize != len(raw):
         raise RecordError(
-            f"no tensor: {len(raw)} bytes are not {content['type']} of shape {excerpt(shape, 80)}"
+            f"not a tensor: {len(raw)} bytes are not {content['type']} of shape {excerpt(shape, 80)}"
         )
     if not raw:
         if math.prod(filter(None, shape)) > _MOST_OF_A_ROW:
-            raise RecordError(
-                f"no tensor: no rows of shape {excerpt(shape, 80)}, of which one would fill the memory"
-            )
+            raise RecordError(f"not a tensor: one row of shape {excerpt(shape, 80)} would fill the memory")
         return torch.empty(shape, dtype=dtype)
     return torch.frombuffer(bytearray(raw), dtype=dtype).reshape(shape)
 
@@ -139,7 +137,7 @@ class StatisticsSnapshot:
             }
             return cls(**{**content, "statistics": states, "left_out": dict(content["left_out"])})
         except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as err:
-            raise RecordError(f"no kept statistics: {excerpt(content, 80)}") from err
+            raise RecordError(f"not the statistics of a task: {excerpt(content, 80)}") from err
 
 
 @dataclass(frozen=True)
@@ -317,7 +315,7 @@ class EpochStatistics:
         except (NewerFormatError, RecordError):
             raise
         except (ValueError, KeyError, TypeError) as err:
-            raise RecordError(f"no kept epoch: {excerpt(line, 80)!r}") from err
+            raise RecordError(f"not the statistics of an epoch: {excerpt(line, 80)!r}") from err
 
 
 class StatisticsLog:

@@ -272,12 +272,11 @@ def _refuse(returned: Any, metric: str) -> NoReturn:
         what = "a generator" if isinstance(returned, Generator) else "a coroutine"
         returned.close()
         raise RunError(
-            f"train is {what}, of which nothing was carried out; "
-            "write train(params, run) without yield or async"
+            f"train is {what}, so its body did not run; write train(params, run) without yield or async"
         )
     raise RunError(
-        f"train reported no epoch and returned {excerpt(repr(returned), 80)}, which nobody reads; "
-        f"{metric} is reported by run.log(...) or measured from run.update(...)"
+        f"train reported no epoch and returned {excerpt(repr(returned), 80)}, but no returned value is used; "
+        f"report {metric} by run.log(...), or call run.update(...), which measures it"
     )
 
 

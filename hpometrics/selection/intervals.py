@@ -113,7 +113,7 @@ class Significance:
             facts["difference"] = None if content["difference"] is None else Interval(**content["difference"])
             return cls(**facts)
         except (KeyError, TypeError, AttributeError) as err:
-            raise RecordError(f"no verdict: {excerpt(content, 80)}") from err
+            raise RecordError(f"not a verdict: {excerpt(content, 80)}") from err
 
     def _picks(self) -> tuple[Any, ...]:
         sides = (self.winner, self.runner_up)

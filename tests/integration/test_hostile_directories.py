@@ -160,7 +160,7 @@ def test_a_checkpoint_holds_tensors_and_plain_data(folder):
         buffer = io.BytesIO()
         pack(Trap(), buffer)
         (folder / "epoch-0000.pt").write_bytes(buffer.getvalue())
-        with pytest.raises(RecordError, match=r"epoch-0000\.pt: is no checkpoint: "):
+        with pytest.raises(RecordError, match=r"epoch-0000\.pt: is not a checkpoint: "):
             load_checkpoint(folder / "epoch-0000.pt")
     assert not Path("sprung").exists()
 
@@ -222,18 +222,19 @@ def test_all_json_is_strict(odd):
             strict(call(*arguments).stdout)
 
 
+NOT_JSON = "trial.json: is not valid JSON"
 DAMAGE: dict[str, tuple[str, str, str]] = {
-    "deep JSON": ("trials/0000/trial.json", "[" * 100_000, "trial.json: is no JSON: it is nested too deep"),
-    "NaN": ("trials/0000/trial.json", '{"value": NaN}', "trial.json: is no JSON: NaN is no JSON"),
-    "another record": ("trials/0000/trial.json", "[]", "trial.json: no trial record ("),
+    "deep JSON": ("trials/0000/trial.json", "[" * 100_000, f"{NOT_JSON}: it is nested too deep"),
+    "NaN": ("trials/0000/trial.json", '{"value": NaN}', f"{NOT_JSON}: NaN is not valid JSON"),
+    "another record": ("trials/0000/trial.json", "[]", "trial.json: not a trial record ("),
     "number as text": ("trials/0000/trial.json", '{"number": "0"}', "number cannot be '0'"),
-    "deep epochs": ("trials/0000/epochs.jsonl", "[" * 100_000 + "\n", "epochs.jsonl:1: no epoch record"),
+    "deep epochs": ("trials/0000/epochs.jsonl", "[" * 100_000 + "\n", "epochs.jsonl:1: not an epoch record"),
     "step of 1.7": (
         "trials/0000/epochs.jsonl",
         '{"epoch": 1.7, "values": {}, "reasons": {}, "seconds": 1, "attempt": 1}\n',
-        "epochs.jsonl:1: no epoch record",
+        "epochs.jsonl:1: not an epoch record",
     ),
-    "binary": ("trials/0000/epochs.jsonl", "\0\n", "epochs.jsonl:1: no epoch record"),
+    "binary": ("trials/0000/epochs.jsonl", "\0\n", "epochs.jsonl:1: not an epoch record"),
     "empty config": ("sweep.resolved.yaml", "", "does not read back as a resolved sweep: "),
     "another config": ("sweep.resolved.yaml", "config: 3", "does not read back as a resolved sweep: "),
     "tagged config": (

@@ -25,7 +25,7 @@ def stats_of(directory: Path) -> dict[str, Any]:
     """Read the file as strict JSON."""
 
     def refuse(constant: str) -> None:
-        raise ValueError(f"{constant} is no JSON")
+        raise ValueError(f"{constant} is not valid JSON")
 
     return json.loads((directory / ".trainstats").read_text(), parse_constant=refuse)
 

@@ -50,7 +50,7 @@ def test_versions_that_differ_are_named():
     assert str(other).endswith(
         f"versions that differ: numpy 0.9 -> {here['numpy']}, gone 1.0 -> (not installed)"
     )
-    assert "no recorded version differs" in str(Replayed({"rmse": 1}, {"rmse": 2}, here))
+    assert "all recorded versions are the same" in str(Replayed({"rmse": 1}, {"rmse": 2}, here))
 
 
 def test_without_a_record_nothing_is_compared():

@@ -25,7 +25,7 @@ def test_what_is_not_strict_json_is_a_value_error(text):
 @pytest.mark.parametrize("value", [1.7, "3", True, None, -1, 3.0, [3]])
 def test_a_step_is_a_whole_number(value):
     """It is never cut to one, nor read from text."""
-    with pytest.raises(ValueError, match="a whole number is wanted"):
+    with pytest.raises(ValueError, match="a whole number of at least 0 was expected"):
         whole(value)
     assert whole(3) == 3
 
@@ -63,7 +63,7 @@ def test_a_line_of_another_kind_is_refused_with_its_place(changed, tmp_path):
     del told["digest"]
     line = sealed(json.dumps(told))
     (tmp_path / EPOCHS_FILE).write_text(f"{EPOCH}\n{line}\n")
-    with pytest.raises(RecordError, match=rf"{EPOCHS_FILE}:2: no epoch record: "):
+    with pytest.raises(RecordError, match=rf"{EPOCHS_FILE}:2: not an epoch record: "):
         read_epochs(tmp_path)
 
 
@@ -89,7 +89,7 @@ def test_a_trial_of_another_kind_is_refused_with_its_file(changed, tmp_path):
     """Whoever reads a record can rely on what its fields are."""
     told = {**TrialRecord(0, {"lr": 0.1}).to_json(), **changed}
     (tmp_path / TRIAL_FILE).write_text(json.dumps(told))
-    with pytest.raises(RecordError, match=rf"{TRIAL_FILE}: no trial record \("):
+    with pytest.raises(RecordError, match=rf"{TRIAL_FILE}: not a trial record \("):
         read_trial(tmp_path)
 
 

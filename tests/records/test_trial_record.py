@@ -17,7 +17,7 @@ from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
 
 def strict(text: str) -> object:
     """Parse JSON that has no NaN, as RFC 8259 wants it."""
-    return json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+    return json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not valid JSON"))
 
 
 def test_an_epoch_reads_back_to_the_last_digit():
@@ -46,7 +46,7 @@ def test_a_curve_reads_back_as_lists():
 def test_what_is_no_record_of_numbers_is_refused():
     """Words in the place of numbers, however deep."""
     line = EpochRecord(0, {"matrix": [[1.0]]}).to_line()
-    with pytest.raises(RecordError, match="no epoch record"):
+    with pytest.raises(RecordError, match="not an epoch record"):
         EpochRecord.from_line(line.replace("1.0", '"one"'))
 
 
@@ -141,14 +141,14 @@ def test_a_torn_last_line_is_cut_off(tmp_path, torn):
 def test_damage_in_the_middle_names_file_and_line(tmp_path):
     """What no crash of ours explains is not repaired in silence."""
     (tmp_path / "epochs.jsonl").write_text(f"{EpochRecord(0, {}).to_line()}\nrubbish\n")
-    with pytest.raises(RecordError, match=r"epochs\.jsonl:2: no epoch record: 'rubbish'"):
+    with pytest.raises(RecordError, match=r"epochs\.jsonl:2: not an epoch record: 'rubbish'"):
         EpochLog(tmp_path)
     (tmp_path / "epochs.jsonl").unlink()
     (tmp_path / "trial.json").write_text("{")
-    with pytest.raises(RecordError, match=r"trial\.json: is no JSON"):
+    with pytest.raises(RecordError, match=r"trial\.json: is not valid JSON"):
         read_trial(tmp_path)
     (tmp_path / "trial.json").write_text('{"number": 1}')
-    with pytest.raises(RecordError, match=r"trial\.json: no trial record"):
+    with pytest.raises(RecordError, match=r"trial\.json: not a trial record"):
         read_trial(tmp_path)
 
 

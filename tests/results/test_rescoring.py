@@ -75,7 +75,7 @@ def test_a_trial_that_keeps_nothing_is_left_out_by_name(swept, folder):
     """The others are compared, and the trial is told apart from a bad one."""
     swept(ACCURACY)
     (folder / "runs" / "sweep" / "trials" / "0001" / "statistics.jsonl").unlink()
-    assert "left out: trial 1: nothing is kept of epoch 0" in best("--metric", "mcc").stdout
+    assert "left out: trial 1: epoch 0 has no stored statistics" in best("--metric", "mcc").stdout
 
 
 def test_another_rule_needs_the_record_alone(home):

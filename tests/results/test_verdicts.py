@@ -77,7 +77,7 @@ def test_rows_that_are_kept_are_paired(sweep):
 def test_what_is_not_kept_has_a_reason(swept):
     """Scores grow with the rows, so that `small` keeps none."""
     result = swept(SWEEP)
-    assert "Verdict: no interval; roc_auc is no function of a confusion matrix" in result.stdout
+    assert "Verdict: no interval; roc_auc cannot be computed from a confusion matrix alone" in result.stdout
 
 
 def test_what_the_engine_reports_has_no_rows(sweep):
@@ -127,7 +127,7 @@ def test_a_damaged_file_is_named(home):
     """Rather than taken for none."""
     (home / "verdict.json").write_text("{}")
     directory = RunDirectory(home)
-    with pytest.raises(RecordError, match=r"verdict\.json: no verdict"):
+    with pytest.raises(RecordError, match=r"verdict\.json: not a verdict"):
         stored_verdict(directory, directory.records(), directory.read())
 
 

@@ -334,9 +334,9 @@ def test_a_damaged_or_foreign_file_is_refused(tmp_path):
     torch.save({"weight": torch.zeros(1)}, other)
     torch.save(Odd(), evil)
     for path in (rubbish, evil, tmp_path / "missing.pt"):
-        with pytest.raises(RecordError, match=r"is no checkpoint: "):
+        with pytest.raises(RecordError, match=r"is not a checkpoint: "):
             load_checkpoint(path)
-    with pytest.raises(RecordError, match="is no checkpoint: it must hold epoch, random, states"):
+    with pytest.raises(RecordError, match="is not a checkpoint: it must hold epoch, random, states"):
         load_checkpoint(other)
 
 

@@ -344,7 +344,7 @@ def test_all_ranks_carry_out_all_repeats(ranked):
 def test_a_run_is_made_in_its_group(ranked):
     """One that was made before knows nothing of the other ranks."""
     for each in ranked["early"]:
-        assert each["refused"].startswith("the run was made in a group of 1 processes, and there are 3")
+        assert each["refused"].startswith("the run was created in a group of 1 processes, and now")
 
 
 def dying(rank: int, folder: Path) -> None:

@@ -113,7 +113,7 @@ def test_tasks_are_drawn_each_by_itself(tmp_path, monkeypatch):
             Category(3),
             "log_loss",
             classes(0),
-            r"log_loss is no function of .* no rows; results",
+            r"log_loss cannot be computed from .* no rows; results",
         ),
         (
             "f1",
@@ -127,7 +127,7 @@ def test_tasks_are_drawn_each_by_itself(tmp_path, monkeypatch):
             Set(2),
             "hamming_loss",
             {"predictions": torch.ones(3, 2, dtype=torch.long), "target": torch.ones(3, 2, dtype=torch.long)},
-            "is no function of a confusion matrix",
+            "cannot be computed from a confusion matrix alone",
         ),
         (
             "accuracy",
@@ -167,5 +167,5 @@ def test_a_combination_is_of_several_outputs_whose_rows_are_not_told_together(tm
         for name in outputs:
             run.update(feature=name, **classes(0))
     (kept,) = read_statistics(tmp_path)
-    with pytest.raises(NotKeptError, match=r"combined\.accuracy is not measured of rows that are kept"):
+    with pytest.raises(NotKeptError, match=r"combined\.accuracy is not measured on stored rows"):
         Bootstrap(Rescorer("combined.accuracy", outputs), kept)

@@ -595,8 +595,8 @@ def test_what_train_returns_is_no_report():
     record = run_trial(lambda params, run: 0.7, {}, RunSpec(LOSS), ListReporter())
     assert (record.state, record.reason) == (
         TrialState.FAILED,
-        "RunError: train reported no epoch and returned 0.7, which nobody reads; loss is reported by "
-        "run.log(...) or measured from run.update(...)",
+        "RunError: train reported no epoch and returned 0.7, but no returned value is used; report loss by "
+        "run.log(...), or call run.update(...), which measures it",
     )
 
 
@@ -613,8 +613,8 @@ def test_a_generator_trains_nothing():
     for train, what in ((generator, "a generator"), (coroutine, "a coroutine")):
         record = run_trial(train, {}, RunSpec(LOSS), ListReporter())
         assert record.reason == (
-            f"RunError: train is {what}, of which nothing was carried out; write train(params, run) without "
-            "yield or async"
+            f"RunError: train is {what}, so its body did not run; write train(params, run) without yield or "
+            "async"
         )
 
 

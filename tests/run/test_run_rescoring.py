@@ -256,7 +256,7 @@ def test_a_threshold_needs_rows(tmp_path):
 def test_an_epoch_of_which_nothing_is_kept_is_named(tmp_path):
     """As where the sweep keeps no statistics."""
     history = ran(tmp_path, classes, "accuracy", Category(3), statistics="none")
-    with pytest.raises(NotKeptError, match="nothing is kept of epoch 0"):
+    with pytest.raises(NotKeptError, match="epoch 0 has no stored statistics"):
         answers_of(tmp_path, history, "mcc", Category(3))
 
 

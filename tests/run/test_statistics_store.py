@@ -99,7 +99,7 @@ def test_a_tensor_comes_back_to_the_last_bit(tensor):
 )
 def test_what_is_no_tensor_is_refused(told):
     """No type but plain numbers, and no more memory than there are bytes."""
-    with pytest.raises(RecordError, match="no tensor"):
+    with pytest.raises(RecordError, match="not a tensor"):
         tensor_from_json(told)
 
 
@@ -135,7 +135,7 @@ def test_a_damaged_line_is_named(tmp_path):
     """File and line."""
     train(tmp_path, 1)
     (tmp_path / STATISTICS_FILE).write_bytes(b"{}\n")
-    with pytest.raises(RecordError, match=r"statistics\.jsonl:1: no kept epoch"):
+    with pytest.raises(RecordError, match=r"statistics\.jsonl:1: not the statistics of an epoch"):
         list(read_statistics(tmp_path))
 
 

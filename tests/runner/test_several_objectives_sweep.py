@@ -248,7 +248,7 @@ def test_damage_leaves_the_front(sweep, swept, folder):
     epochs = HOME / "trials" / f"{before[0]:04d}" / "epochs.jsonl"
     epochs.write_bytes(b"{}\n" * 2)
     result = sweep(SWEEP)
-    assert result.exit_code == 0 and "no epoch record" in result.stderr
+    assert result.exit_code == 0 and "not an epoch record" in result.stderr
     assert front() == before
 
 

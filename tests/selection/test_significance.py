@@ -15,7 +15,7 @@ TOSS = Significance("accuracy", WINNER, RUNNER_UP, Interval(0.25, -0.1, 0.6), dr
 SURE = Significance("accuracy", WINNER, RUNNER_UP, Interval(0.25, 0.1, 0.4), drawn="rows", paired=True)
 ALONE = Significance("accuracy", WINNER, drawn="rows", reason="no other trial is complete")
 NONE = Significance(
-    "accuracy", TrialInterval(3, 5, 0.75), TrialInterval(0, 2, 0.5), reason="nothing is kept of epoch 5"
+    "accuracy", TrialInterval(3, 5, 0.75), TrialInterval(0, 2, 0.5), reason="epoch 5 has no stored statistics"
 )
 
 
@@ -44,7 +44,7 @@ def test_words_say_what_was_drawn():
 def test_what_is_missing_has_its_reason():
     """No second trial, or nothing that could be drawn."""
     assert ALONE.lines()[-1] == "  no difference; no other trial is complete"
-    assert NONE.lines() == ["Verdict: no interval; nothing is kept of epoch 5"]
+    assert NONE.lines() == ["Verdict: no interval; epoch 5 has no stored statistics"]
 
 
 @pytest.mark.parametrize("verdict", [TOSS, SURE, ALONE, NONE], ids=range(4))
@@ -60,7 +60,7 @@ def test_it_reads_back(verdict):
 )
 def test_what_is_no_verdict_is_refused(told):
     """A field that is missing, or that nobody knows."""
-    with pytest.raises(RecordError, match="no verdict"):
+    with pytest.raises(RecordError, match="not a verdict"):
         Significance.from_json(told)
 
 

@@ -126,7 +126,7 @@ def test_a_repeat_that_is_none_is_refused(repeat):
     """A damaged record is named, and nothing of it is taken."""
     told = after(TrialAttempts(2), run(0.5), run(0.75)).to_json()
     part = {**told["repeats"][0], **repeat} if isinstance(repeat, dict) and repeat else repeat
-    with pytest.raises(RecordError, match="no trial record"):
+    with pytest.raises(RecordError, match="not a trial record"):
         TrialRecord.from_json({**told, "repeats": [part]})
 
 
