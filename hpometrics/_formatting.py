@@ -127,3 +127,12 @@ def _compare_values(compare: Callable[[Any, Any], bool], one: Readable, other: o
     if isinstance(other, Readable):
         return compare(one.value(), other.value())
     return compare(one.value(), other) if isinstance(other, Real) else NotImplemented
+
+
+def plural(count: int, word: str) -> str:
+    """Return a count with its noun.
+
+    >>> plural(1, "worker"), plural(2, "worker")
+    ('1 worker', '2 workers')
+    """
+    return f"{count} {word}{'' if count == 1 else 's'}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from hpometrics.config.backend_section import section_models
 from hpometrics.config.json_schema import json_schema
 
 _HEAD = """# The sweep file, key by key
@@ -12,13 +13,13 @@ _HEAD = """# The sweep file, key by key
 Printed by `make index` from the model that checks a file; `hpometrics schema` gives it to editors.
 [sweeps.md](sweeps.md) says what the parts are for.
 """
+_SECTIONS = {model.__name__: place.replace(".", ": ") for place, model in section_models().items()}
 _TITLES = {
     "Engine": "engine", "FloatDimension": "space: float", "IntDimension": "space: int",
     "ChoiceDimension": "space: choice", "ValueDimension": "space: value", "Metrics": "metrics",
     "MetricMapping": "metrics: an entry", "CombineMapping": "metrics: a combination",
     "TermMapping": "metrics: a term of it", "ExampleCounts": "metrics: track_examples", "Search": "search",
-    "Backend": "backend", "OptunaBackend": "backend: optuna", "RayBackend": "backend: ray",
-    "Resources": "backend: ray: resources", "Budget": "budget", "Results": "results",
+    "Backend": "backend", **_SECTIONS, "Budget": "budget", "Results": "results",
 }  # fmt: skip
 """The parts of a file in writing order, each with its place."""
 

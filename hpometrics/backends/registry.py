@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
 
 from .plugins import PlugIn
 
@@ -53,27 +55,78 @@ RAY_SCHEDULERS: Mapping[str, PlugIn] = {
 }
 
 
+_ALL_TRIALS: Mapping[str, PlugIn] = {"none": OPTUNA_PRUNERS["none"]}
+
+
 @dataclass(frozen=True)
 class BackendEntry:
-    """The features of a backend.
+    """The facts of a backend. What is heavy is a path, `package.module:name`, and loads when it is used.
 
     Args:
+        summary: its description in the reference of the sweep file.
+        section: path of the type of its section in a sweep file, a `BackendSection` or a list of params.
+        start: path of the function that runs the trials, called with the context of the sweep and `verbose`.
         pruners: its pruners by name.
+        make_pruner: path of a function that creates a pruner of its spec and the number of epochs, to check
+            its arguments.
+        schedules: whether a scheduler of its own stops trials; the pruner of the study does not.
         needs_epochs: the pruners that need the number of epochs of a trial.
-        has_workers: whether the number of its workers can be set.
+        needs_trials: whether it needs the number of trials.
+        has_workers: whether its section has `workers`, the number of trials at the same time.
+        has_storage: whether its section has `storage`, the place of the study.
+        has_points: whether its section is the list of params to try; nothing is sampled.
     """
 
-    pruners: Mapping[str, PlugIn] = field(default_factory=dict)
+    summary: str
+    section: str
+    start: str
+    pruners: Mapping[str, PlugIn] = field(default_factory=lambda: _ALL_TRIALS)
+    make_pruner: str = "hpometrics.backends.optuna.samplers:make_pruner"
+    schedules: bool = False
     needs_epochs: tuple[str, ...] = ()
+    needs_trials: bool = False
     has_workers: bool = False
+    has_storage: bool = False
+    has_points: bool = False
 
 
-BACKENDS: Mapping[str, BackendEntry] = {
-    "optuna": BackendEntry(OPTUNA_PRUNERS, ("hyperband",), has_workers=True),
-    "ray": BackendEntry(RAY_SCHEDULERS, ("hyperband", "asha"), has_workers=True),
-    "list": BackendEntry({"none": PlugIn("")}),
+BACKENDS: dict[str, BackendEntry] = {
+    "optuna": BackendEntry(
+        "Trials in this process.",
+        section="hpometrics.config.backend_section:OptunaBackend",
+        start="hpometrics.runner.processes:run_optuna",
+        pruners=OPTUNA_PRUNERS,
+        needs_epochs=("hyperband",),
+        has_workers=True,
+        has_storage=True,
+    ),
+    "ray": BackendEntry(
+        "Trials as Ray Tune workers.",
+        section="hpometrics.config.backend_section:RayBackend",
+        start="hpometrics.runner.ray_sweep:run_on_ray",
+        pruners=RAY_SCHEDULERS,
+        make_pruner="hpometrics.backends.ray.schedulers:check_scheduler",
+        schedules=True,
+        needs_epochs=("hyperband", "asha"),
+        needs_trials=True,
+        has_workers=True,
+    ),
+    "list": BackendEntry(
+        "A list of params, tried in order. Nothing is sampled; each lies in the space, if there is one.",
+        section="hpometrics.config.backend_section:Points",
+        start="hpometrics.runner.processes:run_in_process",
+        has_points=True,
+    ),
 }
-"""The backends by their key in a sweep file."""
+"""The backends by their key in a sweep file, the default first; a line adds one."""
+
+DEFAULT = next(iter(BACKENDS))
+
+
+def load(path: str) -> Any:
+    """Import the object at a path, `package.module:name`."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
 
 
 def backends_of(pruner: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
+from ..backends.registry import BACKENDS
 from ..config.storage_url import FILES, is_shared, url_of
 from ..exceptions import ConfigError, missing_extra
 from ..results.run_directory import RunDirectory
@@ -43,8 +44,9 @@ def serve_dashboard(directory: Path, port: int, say: Callable[[str], object]) ->
 
 
 def _study_place(home: RunDirectory) -> str | Path:
-    backend = home.read().config["backend"]
-    storage = (backend.get("optuna") or {}).get("storage", "sqlite")
+    resolved = home.read()
+    section = resolved.config["backend"][resolved.backend] if BACKENDS[resolved.backend].has_storage else {}
+    storage = section.get("storage", "sqlite")
     if storage == "memory":
         raise ConfigError(f"{home.path}: the sweep kept its study in memory; see `report`")
     if is_shared(storage):

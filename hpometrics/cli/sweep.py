@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..backends.registry import BACKENDS, DEFAULT
 from ..exceptions import ConfigError
 from .completion import METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL
 from .exit_codes import CONFIG_ERROR, report_errors
@@ -19,6 +20,7 @@ from .options import FILE, show, without_garbage_collection
 if TYPE_CHECKING:
     from .check import Check  # with pydantic
 
+_SAMPLED = [name for name, entry in BACKENDS.items() if not entry.has_points]
 SET = click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a key, as in budget.trials=5."
 )
@@ -29,7 +31,7 @@ SET = click.option(
 @click.option(
     "--metric", metavar="NAME", type=METRIC, help="What it optimizes, of a binary output.  [roc_auc]"
 )
-@click.option("--backend", type=click.Choice(["optuna", "ray"]), help="Where it runs.  [optuna]")
+@click.option("--backend", type=click.Choice(_SAMPLED), help=f"Where it runs.  [{DEFAULT}]")
 @click.option("--from", "source", type=FILE, metavar="FILE", help="A W&B sweep, or a config of Ludwig.")
 def init(directory: Path, metric: str | None, backend: str | None, source: Path | None) -> None:
     """Write a sweep file to start from, its engine and the schema for editors.
@@ -49,7 +51,7 @@ def init(directory: Path, metric: str | None, backend: str | None, source: Path 
             return
         from ..runner.init import write_starter
 
-        show(write_starter(directory, metric or "roc_auc", backend or "optuna"))
+        show(write_starter(directory, metric or "roc_auc", backend or DEFAULT))
 
 
 @click.command()
@@ -111,8 +113,9 @@ def _check_posix(command: str) -> None:
 
 
 def _check_once(workers: int | None, assignments: tuple[str, ...]) -> None:
+    keys = {f"backend.{name}.workers" for name, entry in BACKENDS.items() if entry.has_workers}
     for key in (text.partition("=")[0] for text in assignments):
-        if workers is not None and key in ("backend.optuna.workers", "backend.ray.workers"):
+        if workers is not None and key in keys:
             raise click.UsageError(f"--workers and --set {key} are one setting; give it once")
 
 

@@ -8,23 +8,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from warnings import catch_warnings
 
 from .._imports import missing_report
 from .._text import did_you_mean, one_line
-from ..backends.plugins import searches_for_one
-from ..backends.registry import BACKENDS, SAMPLERS, backends_of, pruner_names
-from ..direction import Direction
+from ..backends.plugins import Table, find_class, searches_for_one
+from ..backends.registry import BACKENDS, SAMPLERS, backends_of, load, pruner_names
 from ..exceptions import ConfigError, HpometricsError, missing_extra
 from ..space.space import Space
 from .document import Document, Path
 from .fields import Plugin
 from .models import Draft
-from .storage_url import known_url
-
-if TYPE_CHECKING:
-    from ..backends.plugins import Table
 
 Notes = Iterator[tuple[Path, str]]
 """Problems, each with the path in the file that it is about."""
@@ -32,7 +27,6 @@ Notes = Iterator[tuple[Path, str]]
 PBT = "pbt"
 PRUNERS: Mapping[str, tuple[str, ...]] = {name: backends_of(name) for name in pruner_names()}
 """The backends of each pruner."""
-_STORAGE: Path = ("backend", "optuna", "storage")
 _TYPES = {
     "int": "a whole number",
     "float": "a number",
@@ -51,7 +45,7 @@ def check_support(sweep: Draft, document: Document, settle: bool = False) -> Non
         settle: whether Ray may be loaded to check options; Optuna is loaded wherever options are given.
     """
     before = len(document.problems)
-    backends = (_check_command, _check_list, _check_optuna, _check_ray)
+    backends = (_check_command, _check_points, _check_section, _check_trials)
     for check in (
         _check_sampler,
         _check_pruner,
@@ -88,9 +82,10 @@ def check_population(config: Draft, space: Space | None, document: Document) -> 
 
 
 def _check_exploits(config: Draft) -> Notes:
-    if config.backend.ray is not None and config.backend.ray.workers is not None:
+    name = config.backend.name
+    if PBT in BACKENDS[name].pruners and config.backend.section.workers is not None:
         yield (
-            ("backend", "ray", "workers"),
+            ("backend", name, "workers"),
             "the trials of pbt wait for each other, so all are at work; leave workers out: how many train at "
             "a time is a matter of resources",
         )
@@ -105,41 +100,31 @@ def _check_exploits(config: Draft) -> Notes:
 
 def _check_options(sweep: Draft, settle: bool) -> Notes:
     """Build the plug-ins that have options, because only their backend knows its options."""
-    for kind in ("sampler", "pruner"):
-        plugin: Plugin | None = getattr(sweep.search, kind)
-        on_ray = kind == "pruner" and sweep.backend.name == "ray"
-        if plugin is None or not plugin.options or (on_ray and not settle):
-            continue
-        try:
-            _build(kind, plugin, on_ray, sweep)
-        except (HpometricsError, TypeError, ValueError) as err:
-            yield ("search", kind), one_line(err)
+    backend, epochs = BACKENDS[sweep.backend.name], None if sweep.budget is None else sweep.budget.epochs
+    sampler, pruner = sweep.search.sampler, sweep.search.pruner
+    try:
+        if sampler is not None and sampler.options:
+            _check_sampler_options(sampler, sweep.search.seed)
+    except (HpometricsError, TypeError, ValueError) as err:
+        yield ("search", "sampler"), one_line(err)
+    try:
+        if pruner is not None and pruner.options and (settle or not backend.schedules):
+            _check_types("pruner", pruner, backend.pruners)
+            load(backend.make_pruner)(pruner.spec, epochs)
+    except (HpometricsError, TypeError, ValueError) as err:
+        yield ("search", "pruner"), one_line(err)
 
 
-def _build(kind: str, plugin: Plugin, on_ray: bool, sweep: Draft) -> None:
-    from ..backends.plugins import find_class
-
-    epochs = None if sweep.budget is None else sweep.budget.epochs
-    if on_ray:
-        from ..backends.ray.schedulers import make_scheduler  # loaded only for this check
-
-        _check_types(kind, plugin, BACKENDS["ray"].pruners)
-        if plugin.name == PBT:
-            return  # it needs the space, and its tuner is made before the first trial
-        make_scheduler(plugin.spec, Direction.MINIMIZE, epochs)
-        return
+def _check_sampler_options(sampler: Plugin, seed: int) -> None:
     from optuna.exceptions import ExperimentalWarning
 
-    from ..backends.optuna.samplers import make_pruner, make_sampler
+    from ..backends.optuna.samplers import make_sampler
 
-    _check_types(kind, plugin, SAMPLERS if kind == "sampler" else BACKENDS["optuna"].pruners)
-    if kind == "pruner":
-        make_pruner(plugin.spec, epochs)
-    else:
-        make_sampler(plugin.spec, sweep.search.seed)
-        sampler_class, arguments = find_class(kind, plugin.spec, SAMPLERS)
-        with catch_warnings(action="ignore", category=ExperimentalWarning):
-            sampler_class(**arguments, seed=0)  # `make_sampler` builds some only for the first trial
+    _check_types("sampler", sampler, SAMPLERS)
+    make_sampler(sampler.spec, seed)
+    sampler_class, arguments = find_class("sampler", sampler.spec, SAMPLERS)
+    with catch_warnings(action="ignore", category=ExperimentalWarning):
+        sampler_class(**arguments, seed=0)  # `make_sampler` builds some only for the first trial
 
 
 def _check_types(kind: str, plugin: Plugin, table: Table) -> None:
@@ -148,8 +133,6 @@ def _check_types(kind: str, plugin: Plugin, table: Table) -> None:
     Raises:
         ConfigError: an option has another type, or does not exist.
     """
-    from ..backends.plugins import find_class
-
     plugin_class, _ = find_class(kind, plugin.spec, table)
     declared = inspect.signature(plugin_class).parameters
     for option, value in plugin.options.items():
@@ -189,7 +172,7 @@ def _check_pruner(sweep: Draft) -> Notes:
         return
     if pruner.name not in PRUNERS:
         yield path, _format_unknown(pruner, "pruner", PRUNERS)
-    elif backend not in PRUNERS[pruner.name] and backend != "list":
+    elif backend not in PRUNERS[pruner.name] and sweep.backend.points is None:
         fitting = [name for name, backends in PRUNERS.items() if backend in backends]
         where = " and ".join(PRUNERS[pruner.name])
         yield path, f"{pruner.name} runs on {where} only; on {backend} choose {', '.join(fitting)}"
@@ -268,8 +251,8 @@ def _check_command(sweep: Draft) -> Notes:
         yield ("metrics",), "does not say what is optimized; a program has no metric of its own"
 
 
-def _check_list(sweep: Draft) -> Notes:
-    if sweep.backend.name != "list":
+def _check_points(sweep: Draft) -> Notes:
+    if sweep.backend.points is None:
         return
     for key, setting in (
         ("sampler", sweep.search.sampler),
@@ -277,29 +260,20 @@ def _check_list(sweep: Draft) -> Notes:
         ("start", sweep.search.start),
     ):
         if setting and getattr(setting, "name", "") != "none":
-            yield ("search", key), f"the list backend runs its list as it is; leave {key} out"
+            yield ("search", key), f"the {sweep.backend.name} backend runs its list as it is; leave {key} out"
 
 
-def _check_optuna(sweep: Draft) -> Notes:
-    settings = sweep.backend.optuna
-    if settings is None:
-        return
-    if settings.workers > 1 and settings.storage == "memory":
-        yield _STORAGE, "workers share a storage; memory is one process's own"
-    url = known_url(settings.storage)
-    if url is not None:
-        from ..backends.optuna.storage import check_driver
-
-        try:
-            check_driver(url)
-        except HpometricsError as err:
-            yield _STORAGE, str(err)
+def _check_section(sweep: Draft) -> Notes:
+    backend = sweep.backend
+    for path, text in () if backend.points is not None else backend.section.problems():
+        yield ("backend", backend.name, *path), text
 
 
-def _check_ray(sweep: Draft) -> Notes:
-    grid = sweep.search.sampler is not None and sweep.search.sampler.name == "grid"
-    if sweep.backend.name == "ray" and sweep.budget is not None and sweep.budget.trials is None and not grid:
-        yield ("budget",), "Ray counts its trials beforehand; give trials too"
+def _check_trials(sweep: Draft) -> Notes:
+    name, sampler, budget = sweep.backend.name, sweep.search.sampler, sweep.budget
+    is_grid = sampler is not None and sampler.name == "grid"
+    if BACKENDS[name].needs_trials and budget is not None and budget.trials is None and not is_grid:
+        yield ("budget",), f"{name.capitalize()} counts its trials beforehand; give trials too"
 
 
 def _format_unknown(plugin: Plugin, kind: str, names: Iterable[str]) -> str:

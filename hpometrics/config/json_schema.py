@@ -21,7 +21,8 @@ from ..backends.registry import SAMPLERS, pruner_names
 from ..loggers.registry import LOGGERS
 from ..metrics.registry.entry import MetricEntry
 from ..metrics.registry.index import all_entries
-from .models import Sweep
+from .backend_section import Backend, backend_texts
+from .models import Draft, Sweep
 
 _TITLE = "hpometrics sweep"
 _CLASS = {"type": "string", "pattern": ":"}  # a class of the user's own, module:Class
@@ -56,7 +57,8 @@ def field_texts(model: type[BaseModel]) -> dict[str, str]:
     for owner in reversed(model.__mro__):
         if issubclass(owner, BaseModel) and owner is not BaseModel:
             texts |= _own_texts(owner)
-    return texts
+    section, keys = backend_texts()
+    return keys if model is Backend else {**texts, "backend": section} if issubclass(model, Draft) else texts
 
 
 def _own_texts(model: type[BaseModel]) -> dict[str, str]:

@@ -7,7 +7,6 @@ description in the JSON Schema.
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -16,14 +15,12 @@ from pydantic import (
     Discriminator,
     Field,
     Tag,
-    model_serializer,
     model_validator,
 )
 
-from .._redaction import redacted
-from ..backends.registry import BACKENDS
 from ..selection.rules import RULES
 from . import secrets
+from .backend_section import BackendForm, default_backend
 from .fields import (
     Condition,
     Directory,
@@ -37,7 +34,6 @@ from .fields import (
     Part,
     PlainScalar,
     PluginForm,
-    StorageForm,
     Strict,
     Target,
     nothing_by_name,
@@ -45,7 +41,6 @@ from .fields import (
     one_key,
     wrong,
 )
-from .gpus import GpusForm
 
 KINDS = ("float", "int", "choice", "value")
 
@@ -273,110 +268,6 @@ class Search(Strict):
     """Points to try first; params that a point does not have are sampled."""
 
 
-class OptunaBackend(Strict):
-    """Trials in processes on this machine, drawn by Optuna."""
-
-    storage: StorageForm = "sqlite"
-    """`sqlite` (study.db in the run directory), `journal` (study.journal there), `memory`, or a storage that
-    machines share: `postgresql://ada:${PGPASSWORD}@host/database`, `mysql+pymysql://...`, `grpc://host:port`."""
-    workers: Annotated[int, Field(ge=1)] = 1
-    """Processes that work on trials; `hpometrics worker DIR|URL` adds one at any time."""
-    gpus: GpusForm = "auto"
-    """How several workers share the GPUs of the machine: `auto` gives each worker its own as far as there are
-    enough, `all` lets each see all of them, and a list names the GPUs to divide. CUDA_VISIBLE_DEVICES holds
-    the GPUs of a worker."""
-    heartbeat: Duration = 15.0
-    """The interval at which workers that share only the storage write a heartbeat; after four intervals
-    without one the trial of a worker goes on elsewhere."""
-
-
-def _check_custom(amounts: dict[str, float]) -> dict[str, float]:
-    for name in amounts:
-        if name.lower() in ("cpu", "gpu"):
-            raise wrong(f"{name} is none of the cluster's own; write {name.lower()} beside custom")
-    return amounts
-
-
-class Resources(Strict):
-    """The resources of one trial in a Ray cluster."""
-
-    cpu: Annotated[float, Field(gt=0)] | None = None
-    """CPU cores; `engine.threads` unless given."""
-    gpu: Annotated[float, Field(ge=0)] = 0.0
-    """GPUs."""
-    custom: Annotated[dict[str, Annotated[float, Field(gt=0)]], AfterValidator(_check_custom)] = Field(
-        default_factory=nothing_by_name
-    )
-    """Other resources of a node, by name: `{TPU: 4}`, or `{memory: 8e9}` in bytes."""
-
-    def of_trial(self, threads: int) -> dict[str, float]:
-        """Return all amounts by name; one core per thread unless `cpu` is given."""
-        return {"cpu": self.cpu or threads, "gpu": self.gpu, **self.custom}
-
-
-def _check_address(value: str) -> str:
-    if value.startswith("ray://"):
-        raise wrong(
-            f"{redacted(value)}: through Ray's client the search would run on the head node, away from the "
-            "study; run on a machine of the cluster with address: auto, or submit it: "
-            "ray job submit -- hpometrics run FILE"
-        )
-    if value != "auto" and not re.fullmatch(r"[\w.\-\[\]:]+:[0-9]{1,5}", value):
-        raise wrong(f"{redacted(value)!r} is not an address of a Ray cluster; write auto, or host:6379")
-    return value
-
-
-Address = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_check_address)]
-
-
-class RayBackend(Strict):
-    """Trials as Ray Tune workers, drawn by the same samplers."""
-
-    workers: Annotated[int, Field(ge=1)] | None = None
-    """Number of trials at the same time; as many as fit unless given."""
-    resources: Resources = Resources.model_construct()
-    """The resources of one trial."""
-    reuse_actors: bool | None = None
-    """Whether a worker trains one trial after another, until one fails in it; unless given, only where trials
-    use no GPU, because all memory of a GPU is freed only when the process ends."""
-    storage: Directory | None = None
-    """Place of Ray's own files, a path or a URI such as `s3://bucket/ray`; `ray` in the run directory
-    unless given. Every machine of a cluster must see it, and the run directory."""
-    address: Address | None = None
-    """A running cluster: `auto` finds the one of this machine, `host:6379` names its head; unless given, a
-    cluster is started on this machine."""
-
-
-class Backend(Strict):
-    """The backend that runs the trials: one of its keys."""
-
-    optuna: OptunaBackend | None = None
-    """Trials in this process."""
-    ray: RayBackend | None = None
-    """Trials as Ray Tune workers."""
-    points: Annotated[list[Params] | None, Field(alias="list", min_length=1)] = None
-    """A list of params, tried in order. Nothing is sampled; each lies in the space, if there is one."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_backend(cls, value: Any) -> Any:
-        if isinstance(value, dict):
-            one_key(value, tuple(BACKENDS), "a backend")
-        return value
-
-    @property
-    def name(self) -> str:
-        """`optuna`, `ray` or `list`."""
-        return "ray" if self.ray is not None else "optuna" if self.optuna is not None else "list"
-
-    @model_serializer
-    def _the_one_key(self) -> dict[str, Any]:
-        chosen: Any = self.ray or self.optuna
-        return {
-            self.name: self.points if chosen is None else chosen.model_dump(by_alias=True, exclude_none=True)
-        }
-
-
 class Budget(Strict):
     """The limits of the sweep; at least one of trials, time and target."""
 
@@ -425,17 +316,7 @@ def _parse_engine(value: Any) -> Any:
     return {"target": value} if isinstance(value, str) else value
 
 
-def _parse_backend(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    if value == "list":
-        raise wrong("the list backend wants its list: {list: [{lr: 0.1}, {lr: 0.01}]}")
-    return {value: {}}
-
-
 EngineForm = Annotated[Engine, BeforeValidator(_parse_engine, json_schema_input_type=Target | Engine)]
-_BackendShape = Literal["optuna", "ray"] | Backend
-BackendForm = Annotated[Backend, BeforeValidator(_parse_backend, json_schema_input_type=_BackendShape)]
 
 
 class Draft(Strict):
@@ -453,8 +334,7 @@ class Draft(Strict):
     """The metrics to optimize and to track."""
     search: Search = Search.model_construct()
     """The search strategy."""
-    backend: BackendForm = Backend.model_construct(optuna=OptunaBackend.model_construct())
-    """The backend that runs the trials: `optuna`, `ray`, or a mapping of one key."""
+    backend: BackendForm = default_backend()
     budget: Budget | None = None
     """The limits of the sweep."""
     results: Results = Results.model_construct()

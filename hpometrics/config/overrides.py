@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Iterable
 from typing import Any
 
-from ..backends.registry import BACKENDS
+from ..backends.registry import BACKENDS, DEFAULT
 from .document import Document, Mark, Path, Problem, SweepFileError, parse_value, read_document
 
 _FREE = (("space",), ("engine", "params"), ("search", "start"), ("metrics", "optimize", "combine"))
@@ -61,8 +61,8 @@ def set_workers(document: Document, workers: int) -> None:
         SweepFileError: the backend is a list, which has no workers.
     """
     section = document.data.get("backend")
-    backend = section if isinstance(section, dict) else {"optuna" if section is None else str(section): None}
-    if "list" in backend:
+    backend = section if isinstance(section, dict) else {DEFAULT if section is None else str(section): None}
+    if any(entry.has_points and name in backend for name, entry in BACKENDS.items()):
         text = "a list is tried one point after the other; leave --workers out, or sample the space"
         raise _refusal(f"--workers {workers}", ("backend",), text)
     name = next((name for name, entry in BACKENDS.items() if entry.has_workers and name in backend), None)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from .._text import one_line, slug_of
+from ..backends.registry import BACKENDS
 from ..exceptions import HpometricsError
 from ..selection.rules import At
 from ..space.space import Space
@@ -102,9 +103,10 @@ class Plan:
         """Return the sweep file with every default spelled out."""
         config = self.config.model_dump(by_alias=True, exclude_none=True)
         config["name"], config["results"]["dir"] = self.name, str(self.directory)
-        if (settings := self.config.backend.optuna) is not None:
-            config["backend"]["optuna"]["storage"] = redact_storage(settings.storage)
-        if self.config.backend.points is None:  # a list is tried as it is, by no sampler
+        backend = self.config.backend
+        if BACKENDS[backend.name].has_storage:
+            config["backend"][backend.name]["storage"] = redact_storage(backend.storage)
+        if backend.points is None:  # a list is tried as it is, by no sampler
             config["search"].setdefault("sampler", self.sampler)
             config["search"].setdefault("pruner", self.pruner)
         config["engine"]["seed"] = self.engine_seed
@@ -188,7 +190,8 @@ def _check_budget(config: Draft, document: Document) -> None:
     budget, sampler = config.budget, config.search.sampler
     if budget is None or config.backend.points or (sampler is not None and sampler.name == "grid"):
         return
-    if {("backend",), ("backend", "list"), ("search", "sampler")} & document.broken:
+    points = {("backend", name) for name, entry in BACKENDS.items() if entry.has_points}
+    if {("backend",), ("search", "sampler"), *points} & document.broken:
         return  # it may be intended as a list or a grid, which end by themselves
     if budget.trials is None and budget.time is None and budget.target is None:
         document.add(("budget",), "needs one of trials, time, target")

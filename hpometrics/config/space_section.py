@@ -29,7 +29,9 @@ def read_space(config: Draft, document: Document) -> Space | None:
     constants = {name: Value(value) for name, value in fixed.items()}
     if config.backend.points is not None and not config.space:
         points = {f"{index:04d}": point for index, point in enumerate(config.backend.points)}
-        return _try_build(document, ("backend", "list"), lambda: Space({**constants, LIST: Choice(points)}))
+        return _try_build(
+            document, ("backend", config.backend.name), lambda: Space({**constants, LIST: Choice(points)})
+        )
     dimensions = dict(_dimensions(config, document))
     _check_conditions(dimensions, document)
     _check_fixed(fixed, dimensions, document)
@@ -48,7 +50,11 @@ def first_points(config: Draft, space: Space, document: Document) -> Points:
     """
     start = [*_encode_points(("search", "start"), config.search.start, space.encode, document)]
     if config.backend.points is not None:
-        return (*_encode_points(("backend", "list"), config.backend.points, _make_encoder(space), document),)
+        return (
+            *_encode_points(
+                ("backend", config.backend.name), config.backend.points, _make_encoder(space), document
+            ),
+        )
     sampler = config.search.sampler
     if sampler is None or sampler.name != "grid":
         return (*start,)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Protocol
 from urllib.parse import quote, unquote, urlsplit
 
 from .._redaction import HIDDEN, hide, redacted, reveal
@@ -32,27 +31,6 @@ def storage_problem(value: str) -> str | None:
     if "${" in _VARIABLE.sub("", value):
         return "a variable of the environment is written ${NAME}, in capitals"
     return None
-
-
-class StorageSettings(Protocol):
-    """The settings of a backend that stores a study."""
-
-    @property
-    def storage(self) -> str:
-        """The name of a file, `memory` or a URL."""
-
-
-class BackendChoice(Protocol):
-    """The backend section of a sweep file, as far as the storage depends on it."""
-
-    @property
-    def optuna(self) -> StorageSettings | None:
-        """The settings of Optuna; None on another backend."""
-
-
-def storage_of(backend: BackendChoice) -> str:
-    """Return the storage of a sweep; Ray and lists keep the study in the run directory."""
-    return "sqlite" if backend.optuna is None else backend.optuna.storage
 
 
 def is_shared(storage: str) -> bool:

@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 from .._redaction import excerpt
 from .._text import did_you_mean, nearest, one_line
 from . import models
+from .backend_section import Backend, section_models
 from .document import MAX_PROBLEMS, Document, Path, Problem
 from .models import MODELS as DIMENSIONS, Draft, Sweep
 
@@ -37,10 +38,8 @@ _MODELS: Mapping[str, type[BaseModel]] = {
     "engine": models.Engine,
     "metrics": models.Metrics,
     "search": models.Search,
-    "backend": models.Backend,
-    "backend.optuna": models.OptunaBackend,
-    "backend.ray": models.RayBackend,
-    "backend.ray.resources": models.Resources,
+    "backend": Backend,
+    **section_models(),
     "budget": models.Budget,
     "results": models.Results,
 }

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._imports import installed_versions
 from .._text import one_line
+from ..backends.registry import BACKENDS
 from ..config.document import Document, parse_document, read_document
 from ..config.outputs import to_plain
 from ..config.yaml_writer import dump_yaml
@@ -34,7 +35,7 @@ _HEADER = "# Written by hpometrics: the sweep as it was understood, every defaul
 _COMPARED = (
     "engine.",
     "space.",
-    "backend.list",
+    *(f"backend.{name}" for name, entry in BACKENDS.items() if entry.has_points),
     "budget.epochs",
     "budget.patience",
     "budget.trial_time",
@@ -97,6 +98,11 @@ class Resolved:
         """The trained engine: `module:function`, or the command line of a program."""
         engine = self.config["engine"]
         return str(engine.get("target") or shlex.join(engine["command"]))
+
+    @property
+    def backend(self) -> str:
+        """The name of the backend."""
+        return str(next(iter(self.config["backend"])))
 
     @property
     def optimized(self) -> dict[str, Direction]:

@@ -6,14 +6,12 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .._formatting import duration
+from .._formatting import duration, plural
 from .._text import printable
-from ..config.gpus import gpu_shares
 from ..config.metric_section import Measure, suggest_value
 from ..config.outputs import format_outputs, to_plain
 from ..config.plan import Plan
 from ..config.space_section import LIST, may_cut
-from ..config.storage_url import redact_storage
 from ..config.yaml_writer import format_exact
 from ..direction import ARROWS
 from ..selection.rules import At
@@ -130,14 +128,14 @@ def _space_text(plan: Plan) -> str:
         cut = f", of which {excluded} are left out" if excluded else ""
         shuffled = plan.sampler == "grid" and may_cut(plan.config.budget, len(plan.points))
         order = f", in an order drawn by seed {plan.config.search.seed}" if shuffled else ""
-        return f"{_plural(len(plan.points), 'point')} of the {plan.sampler}{order}{cut}"
+        return f"{plural(len(plan.points), 'point')} of the {plan.sampler}{order}{cut}"
     dimensions = [d for d in plan.space.dimensions.values() if not isinstance(d, Value)]
     conditional = sum(d.when is not None for d in dimensions)
     bundles = sum(isinstance(d, Choice) and d.bundles is not None for d in dimensions)
-    counts = [_plural(len(dimensions), "dimension")]
+    counts = [plural(len(dimensions), "dimension")]
     counts += [f"{conditional} conditional"] if conditional else []
-    counts += [_plural(bundles, "bundle")] if bundles else []
-    counts += [f"{_plural(len(plan.points), 'point')} to start with"] if plan.points else []
+    counts += [plural(bundles, "bundle")] if bundles else []
+    counts += [f"{plural(len(plan.points), 'point')} to start with"] if plan.points else []
     return ", ".join(counts)
 
 
@@ -162,19 +160,10 @@ def _plugin_text(kind: str, plan: Plan) -> str:
 
 
 def _backend(plan: Plan) -> str:
-    chosen = plan.config.backend
-    if chosen.ray is not None:
-        needs, workers = chosen.ray.resources, chosen.ray.workers or "as many as fit"
-        amounts = needs.of_trial(plan.config.engine.threads or 1)
-        *most, last = (f"{amount:g} {name}" for name, amount in amounts.items())
-        return f"ray   workers {workers}, each with {', '.join(most)} and {last}"
-    if chosen.optuna is not None:
-        storage = redact_storage(chosen.optuna.storage)
-        workers = chosen.optuna.workers
-        shares = gpu_shares(chosen.optuna.gpus, workers)
-        gpus = "" if shares is None else f", which see GPU {', '.join(dict.fromkeys(shares))}"
-        return f"optuna   storage {storage}, {_plural(workers, 'worker')}{gpus}"
-    return "list   one after the other"
+    backend = plan.config.backend
+    if backend.points is not None:
+        return f"{backend.name}   one after the other"
+    return f"{backend.name}   {backend.section.facts(plan.config.engine.threads or 1)}"
 
 
 def _budget(plan: Plan, finished: int) -> Iterator[str]:
@@ -190,11 +179,11 @@ def _budget(plan: Plan, finished: int) -> Iterator[str]:
     if budget.retries:
         yield f"{budget.retries} {'retry' if budget.retries == 1 else 'retries'} per trial"
     if budget.failures is not None:
-        yield f"until {_plural(budget.failures, 'trial')} failed"
+        yield f"until {plural(budget.failures, 'trial')} failed"
     if budget.target is not None:
         yield f"until a trial reaches {budget.target:g}"
     if budget.patience is not None:
-        yield f"patience {_plural(budget.patience, 'epoch')}"
+        yield f"patience {plural(budget.patience, 'epoch')}"
 
 
 def _results(plan: Plan) -> Iterator[str]:
@@ -206,7 +195,3 @@ def _results(plan: Plan) -> Iterator[str]:
         yield f"loggers {' '.join(logger.name for logger in results.loggers)}"
     if results.report != "none":
         yield f"report.{results.report}"
-
-
-def _plural(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"

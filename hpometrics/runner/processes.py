@@ -14,13 +14,23 @@ from typing import Self
 import optuna
 
 from ..backends.optuna.trial_queue import claim, with_point
+from ..config.backend_section import OptunaBackend
 from ..config.gpus import VISIBLE, check_gpus, gpu_shares, restricted_to
-from ..config.storage_url import environment_of, is_shared, storage_of
+from ..config.storage_url import environment_of, is_shared
 from ..records.recovery import quarantine
 from .context import SweepContext
 from .leases import LeasedOwnership, LocalOwnership, WorkerOwnership
 from .reclaim import RecordCollector, claim_stale, claim_stale_or_next
 from .study import has_open_trials, is_over, opened_study, reserve_slots
+
+
+def run_optuna(context: SweepContext, verbose: bool = False) -> None:
+    """Run trials in as many processes as the sweep file says; see `run_in_process` and `run_with_workers`."""
+    settings = context.plan.config.backend.section
+    if settings.workers > 1:
+        run_with_workers(context, settings, verbose)
+    else:
+        run_in_process(context, verbose)
 
 
 def run_in_process(context: SweepContext, verbose: bool = False) -> None:
@@ -51,8 +61,8 @@ def run_in_process(context: SweepContext, verbose: bool = False) -> None:
 
 
 def _make_ownership(context: SweepContext) -> WorkerOwnership:
-    settings = context.plan.config.backend.optuna
-    if settings is None or not is_shared(storage_of(context.plan.config.backend)):
+    settings = context.plan.config.backend.section
+    if not isinstance(settings, OptunaBackend) or not is_shared(settings.storage):
         return LocalOwnership(context.directory, context.plan.trials)
     return LeasedOwnership(context.directory, context.plan.trials, settings.heartbeat)
 
@@ -94,26 +104,24 @@ def _run(trial: optuna.Trial, study: optuna.Study, context: SweepContext, owners
         raise error
 
 
-def run_with_workers(context: SweepContext, workers: int, verbose: bool = False) -> None:
+def run_with_workers(context: SweepContext, settings: OptunaBackend, verbose: bool = False) -> None:
     """Run trials in several processes until the budget is used up.
 
     Each process sees its share of the GPUs.
 
     Args:
         context: the context of the sweep.
-        workers: the number of processes, this one included.
+        settings: the number of processes, this one included, and their GPUs.
         verbose: whether to show Optuna's own log.
 
     Raises:
         ConfigError: the sweep names a GPU that the machine does not have.
         BaseException: the error that stopped a trial here, once every worker has recorded its own trial.
     """
-    settings = context.plan.config.backend.optuna
-    gpus = "all" if settings is None else settings.gpus
-    check_gpus(gpus)
-    shares = gpu_shares(gpus, workers)
+    check_gpus(settings.gpus)
+    shares = gpu_shares(settings.gpus, settings.workers)
     with nullcontext() if shares is None else restricted_to(shares[0]):
-        with Workers(context, workers - 1, verbose, shares and shares[1:]):
+        with Workers(context, settings.workers - 1, verbose, shares and shares[1:]):
             run_in_process(context, verbose)
         run_in_process(context, verbose)  # finishes the trials of workers that died
 
@@ -135,7 +143,7 @@ class Workers:
         command = [sys.executable, "-m", "hpometrics", "worker", str(context.directory.path), "--hired"]
         command += ["--verbose"] if verbose else []
         command += ["--since", str(time.time() - context.spent)]
-        environment = environment_of(storage_of(context.plan.config.backend))
+        environment = environment_of(context.plan.config.backend.storage)
         shares: Sequence[dict[str, str]] = [{VISIBLE: share} for share in gpus or ()] or [{}] * size
         self._workers = [_start_worker(command, environment | share) for share in shares]
         self._listeners = [Thread(target=self._listen, args=(one,), daemon=True) for one in self._workers]

@@ -22,7 +22,7 @@ from ..backends.ray._internals import loss_of
 from ..backends.ray.cluster import start_ray
 from ..backends.ray.objective import RayObjective
 from ..backends.ray.session import FULL, environment
-from ..config.models import RayBackend
+from ..config.backend_section import RayBackend
 from ..exceptions import ConfigError, DiskError, RunError
 from ..records._files import check_room
 from ..records.epoch_log import read_trial
@@ -126,7 +126,7 @@ def _start(context: SweepContext, verbose: bool, level: int) -> None:
         ConfigError: there is no cluster at the address.
     """
     before = signal.getsignal(signal.SIGTERM)
-    settings = context.plan.config.backend.ray or RayBackend()
+    settings: RayBackend = context.plan.config.backend.section
     try:
         if settings.address not in (None, "auto"):  # Ray would try for minutes
             host, _, port = str(settings.address).rpartition(":")
@@ -321,7 +321,7 @@ def _make_tuner(
     callback: RecordCallback,
 ) -> tune.Tuner:
     pruner = context.plan.config.search.pruner
-    settings = context.plan.config.backend.ray or RayBackend()
+    settings: RayBackend = context.plan.config.backend.section
     return objective.tuner(
         context.plan.trials or 0,
         scheduler=None if pruner is None else pruner.spec,

@@ -23,7 +23,8 @@ from ..backends.optuna.study import (
     tell,
 )
 from ..backends.optuna.trial_queue import open_trials, reclaim, reserve
-from ..config.storage_url import is_shared, redact_storage, storage_of, url_of
+from ..backends.registry import BACKENDS
+from ..config.storage_url import is_shared, redact_storage, url_of
 from ..exceptions import ConfigError, DirectionError, NewerFormatError, RecordError
 from ..records.recovery import StudyTrial
 from ..records.trial_record import TrialRecord, TrialState
@@ -66,7 +67,7 @@ def check_published(context: SweepContext, fresh: bool) -> None:
     Raises:
         ConfigError: the study is of another sweep, or exists although `fresh` starts over.
     """
-    place, name = storage_of(context.plan.config.backend), context.plan.name
+    place, name = context.plan.config.backend.storage, context.plan.name
     if not is_shared(place):
         return
     with storing():
@@ -224,8 +225,8 @@ def _agrees(trial: StudyTrial | None, record: TrialRecord) -> bool:
 def _open_study(context: SweepContext, storage: optuna.storages.BaseStorage) -> optuna.Study:
     plan, search = context.plan, context.plan.config.search
     optimized = context.resolved.optimized
-    on_ray = plan.config.backend.name == "ray"  # where a scheduler stops trials
-    pruner = None if on_ray or search.pruner is None else search.pruner.spec
+    is_scheduled = BACKENDS[plan.config.backend.name].schedules
+    pruner = None if is_scheduled or search.pruner is None else search.pruner.spec
     study = open_study(
         storage,
         plan.name,
@@ -235,7 +236,7 @@ def _open_study(context: SweepContext, storage: optuna.storages.BaseStorage) -> 
     )
     check_study(study, optimized)
     check_origin(study, list(optimized), plan.space, extend=context.extend)
-    if is_shared(storage_of(plan.config.backend)):
+    if is_shared(plan.config.backend.storage):
         publish(study, context)
     return study
 
@@ -243,11 +244,11 @@ def _open_study(context: SweepContext, storage: optuna.storages.BaseStorage) -> 
 def study_file(context: SweepContext) -> Path | None:
     """Return the study's file in the run directory; None if the study is in memory or elsewhere."""
     files = {"sqlite": context.directory.study, "journal": context.directory.journal}
-    return files.get(storage_of(context.plan.config.backend))
+    return files.get(context.plan.config.backend.storage)
 
 
 def _study_place(context: SweepContext) -> str | Path:
-    storage = storage_of(context.plan.config.backend)
+    storage = context.plan.config.backend.storage
     if storage == "memory" and context.directory.records():
         path = context.directory.label
         raise ConfigError(f"{path}: has trials that storage: memory has forgotten; --fresh starts over")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 
 from .._redaction import redacted
 from .._stdout import aside
 from .._text import printable, printable_lines
+from ..backends.registry import BACKENDS, load
 from ..config.plan import Plan
-from ..config.storage_url import is_shared, redact_storage, storage_of
+from ..config.storage_url import is_shared, redact_storage
 from ..config.yaml_writer import write_text
 from ..exceptions import ConfigError, NoFiniteValueError
 from ..records.trial_record import TrialRecord, TrialState
@@ -56,7 +56,7 @@ def run_command(plan: Plan, options: Options) -> int:
     question = question_of(plan.document)
     with aside():
         context = make_context(plan, options.extend)
-    context.leads, context.gathers = True, is_shared(storage_of(plan.config.backend))
+    context.leads, context.gathers = True, is_shared(plan.config.backend.storage)
     check_published(context, options.fresh)
     home, text = context.directory, _stored_text(context)
     with (
@@ -73,7 +73,7 @@ def run_command(plan: Plan, options: Options) -> int:
         progress.say("\n".join([*repairs, opening(home, context.resolved, earlier)]))
         try:
             with progress.live(), aside():
-                _backend(context, options.verbose)(context)
+                load(BACKENDS[plan.config.backend.name].start)(context, options.verbose)
         except KeyboardInterrupt as interrupt:
             _conclude(context, progress, quiet=True)
             progress.say(_format_interrupted(context))
@@ -91,24 +91,8 @@ def run_command(plan: Plan, options: Options) -> int:
 
 def _stored_text(context: SweepContext) -> str:
     """Return the text of the sweep file without the credentials of its storage."""
-    storage = storage_of(context.plan.config.backend)
+    storage = context.plan.config.backend.storage
     return context.plan.document.text.replace(storage, redact_storage(storage))
-
-
-def _backend(context: SweepContext, verbose: bool) -> Callable[[SweepContext], None]:
-    """Return the function that runs the trials; only `verbose` shows the backend's own log."""
-    if context.plan.config.backend.name == "ray":
-        from .ray_sweep import run_on_ray  # only the backend of the sweep is loaded
-
-        return partial(run_on_ray, verbose=verbose)
-    settings = context.plan.config.backend.optuna
-    if settings is not None and settings.workers > 1:
-        from .processes import run_with_workers
-
-        return partial(run_with_workers, workers=settings.workers, verbose=verbose)
-    from .processes import run_in_process
-
-    return partial(run_in_process, verbose=verbose)
 
 
 def _conclude(context: SweepContext, progress: Progress, quiet: bool = False, as_json: bool = False) -> int:

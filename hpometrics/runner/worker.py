@@ -149,8 +149,7 @@ def worker_command(place: str, options: WorkerOptions) -> int:
     home, assignments = _home(place, options)
     path = home.path
     plan = planned_again(home, assignments)
-    settings = plan.config.backend.optuna
-    if settings is not None and settings.storage == "memory":
+    if plan.config.backend.storage == "memory":
         raise ConfigError(f"{path}: storage memory lives in one process; use sqlite so that workers can join")
     context = make_context(plan, extend=True)  # `run`, which made the directory, has checked it
     context.arrange_grid()
@@ -176,7 +175,7 @@ def _home(place: str, options: WorkerOptions) -> tuple[RunDirectory, list[str]]:
         home = join(place, options.study, options.directory)
         return home, [
             _format_assignment("results.dir", home.path),
-            _format_assignment("backend.optuna.storage", place),
+            _format_assignment(f"backend.{home.read().backend}.storage", place),
         ]
     for flag, value in (("--study", options.study), ("--dir", options.directory)):
         if value is not None:

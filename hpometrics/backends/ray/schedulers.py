@@ -241,6 +241,17 @@ def make_scheduler(
             raise ConfigError(f"scheduler {name!r}: {err}") from err
 
 
+def check_scheduler(spec: object, epochs: int | None) -> None:
+    """Check the arguments of a scheduler; `pbt` is made with its tuner, as it needs the space.
+
+    Raises:
+        ConfigError: see `make_scheduler`.
+    """
+    name, _ = read_spec("scheduler", spec)
+    if name != "pbt":
+        make_scheduler(spec, Direction.MINIMIZE, epochs)
+
+
 def _adopted(scheduler: TrialScheduler, direction: Direction) -> TrialScheduler:
     """Return a scheduler that judges the current value of the metric in its direction.
 
