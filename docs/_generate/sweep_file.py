@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hpometrics.config.backend_section import section_models
 from hpometrics.config.json_schema import json_schema
+from hpometrics.config.models import section_models
 
 _HEAD = """# The sweep file, key by key
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..backends.registry import BACKENDS, DEFAULT
+from ..backends.registry import BACKENDS, DEFAULT, backends_of
 from ..exceptions import ConfigError
 from .completion import METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL
 from .exit_codes import CONFIG_ERROR, report_errors
@@ -20,7 +20,6 @@ from .options import FILE, show, without_garbage_collection
 if TYPE_CHECKING:
     from .check import Check  # with pydantic
 
-_SAMPLED = [name for name, entry in BACKENDS.items() if not entry.has_points]
 SET = click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a key, as in budget.trials=5."
 )
@@ -31,7 +30,7 @@ SET = click.option(
 @click.option(
     "--metric", metavar="NAME", type=METRIC, help="What it optimizes, of a binary output.  [roc_auc]"
 )
-@click.option("--backend", type=click.Choice(_SAMPLED), help=f"Where it runs.  [{DEFAULT}]")
+@click.option("--backend", type=click.Choice(backends_of("median")), help=f"Where it runs.  [{DEFAULT}]")
 @click.option("--from", "source", type=FILE, metavar="FILE", help="A W&B sweep, or a config of Ludwig.")
 def init(directory: Path, metric: str | None, backend: str | None, source: Path | None) -> None:
     """Write a sweep file to start from, its engine and the schema for editors.

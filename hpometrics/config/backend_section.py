@@ -1,27 +1,18 @@
-"""The section `backend` of a sweep file: its model, made of the sections of all backends."""
+"""The sections of the backends in a sweep file, with what `check` prints and refuses of each."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    Field,
-    create_model,
-    model_serializer,
-    model_validator,
-)
+from pydantic import AfterValidator, Field
 
 from .._formatting import plural
 from .._redaction import redacted
-from ..backends.registry import BACKENDS, DEFAULT, load
 from ..exceptions import HpometricsError
 from .document import Path
-from .fields import Directory, Duration, Params, StorageForm, Strict, nothing_by_name, one_key, wrong
+from .fields import Directory, Duration, Params, StorageForm, Strict, nothing_by_name, wrong
 from .gpus import GpusForm, gpu_shares
 from .storage_url import known_url, redact_storage
 
@@ -143,98 +134,3 @@ class RayBackend(BackendSection):
 
 Points = Annotated[list[Params], Field(min_length=1)]
 """The params to try, in order."""
-
-
-class OneBackend(Strict):
-    """The backend that runs the trials: one of its keys."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_key(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        name = one_key(value, tuple(BACKENDS), "a backend")
-        return {**value, name: _with_defaults(name)} if value[name] is None else value
-
-    @property
-    def name(self) -> str:
-        """The key of the backend."""
-        return next(name for name in BACKENDS if getattr(self, name) is not None)
-
-    @property
-    def section(self) -> Any:
-        """The settings of the backend, or its list of params."""
-        return getattr(self, self.name)
-
-    @property
-    def points(self) -> list[dict[str, Any]] | None:
-        """The list of params to try; None if params are sampled."""
-        points: list[dict[str, Any]] | None = self.section if BACKENDS[self.name].has_points else None
-        return points
-
-    @property
-    def storage(self) -> str:
-        """The storage of the study; unless the section says it, a file in the run directory."""
-        return str(self.section.storage) if BACKENDS[self.name].has_storage else "sqlite"
-
-    @model_serializer
-    def _dump(self) -> dict[str, Any]:
-        section = self.section
-        is_list = self.points is not None
-        return {self.name: section if is_list else section.model_dump(by_alias=True, exclude_none=True)}
-
-
-def _with_defaults(name: str) -> dict[str, Any]:
-    """Return the section of a backend without settings."""
-    if name in BACKENDS and BACKENDS[name].has_points:
-        raise wrong(f"the {name} backend wants its list: {{{name}: [{{lr: 0.1}}, {{lr: 0.01}}]}}")
-    return {}
-
-
-def _parse_backend(value: Any) -> Any:
-    return {value: _with_defaults(value)} if isinstance(value, str) else value
-
-
-_SECTIONS: Mapping[str, Any] = {name: load(entry.section) for name, entry in BACKENDS.items()}
-_BY_NAME = [name for name, entry in BACKENDS.items() if not entry.has_points]
-
-if TYPE_CHECKING:
-    Backend = OneBackend
-else:
-    Backend = create_model(
-        "Backend",
-        __base__=OneBackend,
-        __doc__=OneBackend.__doc__,
-        **{name: (section | None, None) for name, section in _SECTIONS.items()},
-    )
-
-_Name = Annotated[str, Field(json_schema_extra={"enum": list(_BY_NAME)})]
-BackendForm = Annotated[Backend, BeforeValidator(_parse_backend, json_schema_input_type=_Name | Backend)]
-
-
-def default_backend() -> Backend:
-    """Return the backend of a file that names none."""
-    return Backend.model_construct(**{DEFAULT: _SECTIONS[DEFAULT].model_construct()})
-
-
-def backend_texts() -> tuple[str, dict[str, str]]:
-    """Return the description of the section, and that of each of its keys."""
-    names = ", ".join(f"`{name}`" for name in _BY_NAME)
-    text = f"The backend that runs the trials: {names}, or a mapping of one key."
-    return text, {name: entry.summary for name, entry in BACKENDS.items()}
-
-
-def section_models() -> dict[str, type[BaseModel]]:
-    """Return the model of each mapping in the section, by its place in the file: `backend.ray.resources`."""
-    models: dict[str, type[BaseModel]] = {}
-    for name in _BY_NAME:
-        models |= _nested(f"backend.{name}", _SECTIONS[name])
-    return models
-
-
-def _nested(place: str, model: type[BaseModel]) -> dict[str, type[BaseModel]]:
-    models = {place: model}
-    for key, field in model.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            models |= _nested(f"{place}.{key}", field.annotation)
-    return models

@@ -21,8 +21,7 @@ from ..backends.registry import SAMPLERS, pruner_names
 from ..loggers.registry import LOGGERS
 from ..metrics.registry.entry import MetricEntry
 from ..metrics.registry.index import all_entries
-from .backend_section import Backend, backend_texts
-from .models import Draft, Sweep
+from .models import Backend, Draft, Sweep, backend_texts
 
 _TITLE = "hpometrics sweep"
 _CLASS = {"type": "string", "pattern": ":"}  # a class of the user's own, module:Class

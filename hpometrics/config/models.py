@@ -7,20 +7,23 @@ description in the JSON Schema.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
     BeforeValidator,
     Discriminator,
     Field,
     Tag,
+    create_model,
+    model_serializer,
     model_validator,
 )
 
+from ..backends.registry import BACKENDS, DEFAULT, load
 from ..selection.rules import RULES
 from . import secrets
-from .backend_section import BackendForm, default_backend
 from .fields import (
     Condition,
     Directory,
@@ -266,6 +269,102 @@ class Search(Strict):
     """Seed of the sampler and, unless `engine.seed` is given, of the trials."""
     start: list[Params] = Field(default_factory=nothing_listed)
     """Points to try first; params that a point does not have are sampled."""
+
+
+class OneBackend(Strict):
+    """The backend that runs the trials: one of its keys."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_key(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        name = one_key(value, tuple(BACKENDS), "a backend")
+        return {**value, name: _with_defaults(name)} if value[name] is None else value
+
+    @property
+    def name(self) -> str:
+        """The key of the backend."""
+        return next(name for name in BACKENDS if getattr(self, name) is not None)
+
+    @property
+    def section(self) -> Any:
+        """The settings of the backend, or its list of params."""
+        return getattr(self, self.name)
+
+    @property
+    def points(self) -> list[dict[str, Any]] | None:
+        """The list of params to try; None if params are sampled."""
+        points: list[dict[str, Any]] | None = self.section if BACKENDS[self.name].has_points else None
+        return points
+
+    @property
+    def storage(self) -> str:
+        """The storage of the study; unless the section says it, a file in the run directory."""
+        return str(self.section.storage) if BACKENDS[self.name].has_storage else "sqlite"
+
+    @model_serializer
+    def _dump(self) -> dict[str, Any]:
+        section = self.section
+        is_list = self.points is not None
+        return {self.name: section if is_list else section.model_dump(by_alias=True, exclude_none=True)}
+
+
+def _with_defaults(name: str) -> dict[str, Any]:
+    """Return the section of a backend without settings."""
+    if name in BACKENDS and BACKENDS[name].has_points:
+        raise wrong(f"the {name} backend wants its list: {{{name}: [{{lr: 0.1}}, {{lr: 0.01}}]}}")
+    return {}
+
+
+def _parse_backend(value: Any) -> Any:
+    return {value: _with_defaults(value)} if isinstance(value, str) else value
+
+
+_SECTIONS: dict[str, Any] = {name: load(entry.section) for name, entry in BACKENDS.items()}
+_BY_NAME = [name for name, entry in BACKENDS.items() if not entry.has_points]
+
+if TYPE_CHECKING:
+    Backend = OneBackend
+else:
+    Backend = create_model(
+        "Backend",
+        __base__=OneBackend,
+        __doc__=OneBackend.__doc__,
+        **{name: (section | None, None) for name, section in _SECTIONS.items()},
+    )
+
+_Name = Annotated[str, Field(json_schema_extra={"enum": list(_BY_NAME)})]
+BackendForm = Annotated[Backend, BeforeValidator(_parse_backend, json_schema_input_type=_Name | Backend)]
+
+
+def default_backend() -> Backend:
+    """Return the backend of a file that names none."""
+    return Backend.model_construct(**{DEFAULT: _SECTIONS[DEFAULT].model_construct()})
+
+
+def backend_texts() -> tuple[str, dict[str, str]]:
+    """Return the description of the section, and that of each of its keys."""
+    names = ", ".join(f"`{name}`" for name in _BY_NAME)
+    text = f"The backend that runs the trials: {names}, or a mapping of one key."
+    return text, {name: entry.summary for name, entry in BACKENDS.items()}
+
+
+def section_models() -> dict[str, type[BaseModel]]:
+    """Return the model of each mapping in the section, by its place in the file: `backend.ray.resources`."""
+    models: dict[str, type[BaseModel]] = {}
+    for name in _BY_NAME:
+        models |= _nested(f"backend.{name}", _SECTIONS[name])
+    return models
+
+
+def _nested(place: str, model: type[BaseModel]) -> dict[str, type[BaseModel]]:
+    models = {place: model}
+    for key, field in model.model_fields.items():
+        for kind in get_args(field.annotation) or (field.annotation,):
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                models |= _nested(f"{place}.{key}", kind)
+    return models
 
 
 class Budget(Strict):

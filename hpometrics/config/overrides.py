@@ -58,17 +58,20 @@ def set_workers(document: Document, workers: int) -> None:
     An unknown backend is left unchanged; the check of the document reports it.
 
     Raises:
-        SweepFileError: the backend is a list, which has no workers.
+        SweepFileError: the backend has no workers.
     """
     section = document.data.get("backend")
     backend = section if isinstance(section, dict) else {DEFAULT if section is None else str(section): None}
-    if any(entry.has_points and name in backend for name, entry in BACKENDS.items()):
+    name = next((name for name in BACKENDS if name in backend), None)
+    if name is None:
+        return
+    if BACKENDS[name].has_points:
         text = "a list is tried one point after the other; leave --workers out, or sample the space"
         raise _refusal(f"--workers {workers}", ("backend",), text)
-    name = next((name for name, entry in BACKENDS.items() if entry.has_workers and name in backend), None)
-    if name is not None:
-        short = f"backend={{{name}: {{workers: {workers}}}}}"
-        override(document, [f"backend.{name}.workers={workers}" if backend is section else short])
+    if not BACKENDS[name].has_workers:
+        raise _refusal(f"--workers {workers}", ("backend",), f"{name} has no workers; leave --workers out")
+    short = f"backend={{{name}: {{workers: {workers}}}}}"
+    override(document, [f"backend.{name}.workers={workers}" if backend is section else short])
 
 
 def _find_path(data: Any, parts: list[str], path: Path = ()) -> Path | None:

@@ -14,9 +14,8 @@ from pydantic_core import ErrorDetails
 from .._redaction import excerpt
 from .._text import did_you_mean, nearest, one_line
 from . import models
-from .backend_section import Backend, section_models
 from .document import MAX_PROBLEMS, Document, Path, Problem
-from .models import MODELS as DIMENSIONS, Draft, Sweep
+from .models import MODELS as DIMENSIONS, Backend, Draft, Sweep, section_models
 
 _EXPECTED = {
     "bool_type": "true or false",

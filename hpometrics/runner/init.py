@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from .._text import slug_of
+from ..backends.registry import DEFAULT
 from ..config.json_schema import json_schema
 from ..config.metric_section import Measure, read_measure
 from ..config.yaml_writer import flow_yaml, format_exact, write_text
@@ -22,13 +23,13 @@ _METRICS = ("roc_auc", "accuracy", "log_loss", "ece")
 _WIDTH = 33  # of the text before a comment
 
 
-def write_starter(directory: Path, metric: str = _METRICS[0], backend: str = "optuna") -> str:
+def write_starter(directory: Path, metric: str = _METRICS[0], backend: str = DEFAULT) -> str:
     """Write the files of a first sweep and return the next command; existing files are never overwritten.
 
     Args:
         directory: the folder to write to.
         metric: the metric that it optimizes, one of a binary output.
-        backend: `optuna` or `ray`; its pruner works on both.
+        backend: a backend that has its pruner.
 
     Raises:
         ConfigError: one of the files exists already, or the engine of the starter cannot feed the metric.
