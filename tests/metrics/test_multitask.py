@@ -97,9 +97,9 @@ def test_what_is_no_task_of_each_row_is_refused(task: object, told: str):
 
 def test_a_mixed_batch_like_the_one_before_is_glanced_at(monkeypatch):
     """Of the first, the whole and both parts go through every check; of the second nothing does."""
-    looks, admit = [], BatchValidator.admit
+    looks, admit = [], BatchValidator.validate
     monkeypatch.setattr(
-        BatchValidator, "admit", lambda gate, *args: looks.append(len(args[0])) or admit(gate, *args)
+        BatchValidator, "validate", lambda gate, *args: looks.append(len(args[0])) or admit(gate, *args)
     )
     panel = TaskCollection(["accuracy"], Category(2))
     batch = {"predictions": torch.tensor([0, 1, 1]), "target": torch.tensor([0, 1, 0])}

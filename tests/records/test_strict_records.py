@@ -33,7 +33,7 @@ def test_a_step_is_a_whole_number(value):
 @pytest.mark.parametrize("value", ["0.3", True, None, [0.3], 10**400])
 def test_a_value_is_a_number(value):
     """As it stands: text that looks like one is none."""
-    with pytest.raises(ValueError, match=r"a number (is|of at most 1\.8e308 is) wanted"):
+    with pytest.raises(ValueError, match=r"a number (of at most 1\.8e308 )?was expected"):
         real(value)
     assert real(3) == 3.0
 

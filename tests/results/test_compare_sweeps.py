@@ -202,7 +202,7 @@ def test_what_was_not_kept_has_its_reason(runs):
     """The verdict is open; the rest is told."""
     result = compared("a", "b", "--interval", "0.95")
     assert result.exit_code == 0, result.output
-    assert "Verdict: no interval; nothing is kept" in result.stdout
+    assert "Verdict: no interval; epoch 1 has no stored statistics" in result.stdout
 
 
 def test_sweeps_are_compared_without_torch_or_a_host(runs):

@@ -120,7 +120,7 @@ def test_tasks_are_drawn_each_by_itself(tmp_path, monkeypatch):
             Text(),
             "f1",
             {"predictions": ["a b", "c"], "target": ["a b", "d"]},
-            "confusion matrix, and the rows of text are never kept",
+            "confusion matrix alone, and the rows of text are never kept",
         ),
         (
             "f1(average=micro)",

@@ -249,7 +249,7 @@ class OpenDoor(Gap):
 
     def __init__(self):
         super().__init__()
-        self._validator.admit = lambda batch, number: None
+        self._validator.validate = lambda batch, number: None
 
 
 class RunningForward(Gap):
@@ -292,7 +292,7 @@ class LetsLabelsIn(MeanMetric):
 
     def __init__(self):
         super().__init__()
-        self._validator.admit = lambda batch, number: batch
+        self._validator.validate = lambda batch, number: batch
 
     def get_current_value(self, preds, target):
         return (preds - (target == 1).double()).abs()
