@@ -1,1 +1,1 @@
-"""Backends: what carries trials out."""
+"""The backends that run trials: Optuna, Ray Tune and a list of params."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 from .._imports import foreign, same_folder
+from .._text import did_you_mean
 from ..exceptions import ConfigError, missing_extra
 
 _ONE_OBJECTIVE = ("cmaes", "CmaEsSampler")
@@ -22,7 +22,7 @@ class PlugIn:
     """The class of a named plug-in and its arguments.
 
     Args:
-        path: `package.module:Class`; empty for none at all.
+        path: `package.module:Class`.
         words: our name of an argument -> the backend's.
         needs: packages that the backend does not install; they come with the extra `samplers`.
         hidden: arguments that are set for the user, who may not pass them.
@@ -63,8 +63,7 @@ def check_spec(what: str, spec: object, table: Table) -> None:
     if ":" in name:
         return
     if name not in table:
-        close = get_close_matches(name, table, 1)
-        hint = f"; did you mean {close[0]!r}?" if close else "."
+        hint = did_you_mean(name, table) or "."
         raise ConfigError(f"{name!r} is not a {what}{hint} Choose from {', '.join(table)}")
     for package in table[name].needs:
         if find_spec(package) is None:
@@ -86,8 +85,7 @@ def find_class(what: str, spec: object, table: Table) -> tuple[Callable[..., Any
     words = [*plug_in.words, *(word for word in theirs if word not in plug_in.words.values())]
     for word in arguments:
         if word not in words:
-            close = get_close_matches(str(word), words, 1)
-            hint = f"; did you mean {close[0]!r}?" if close else "."
+            hint = did_you_mean(word, words) or "."
             raise ConfigError(f"{what} {name!r} has no argument {word!r}{hint} It knows {', '.join(words)}")
     return cls, {plug_in.words.get(word, word): value for word, value in arguments.items()}
 
@@ -97,7 +95,7 @@ def _load(what: str, path: str) -> Callable[..., Any]:
     with foreign(f"{what} {path!r} cannot be imported"), same_folder():
         cls = getattr(import_module(module), attribute)
     if not isinstance(cls, type):
-        raise ConfigError(f"{what} {path!r} is no class, but a {type(cls).__name__}")
+        raise ConfigError(f"{what} {path!r} is not a class, but a {type(cls).__name__}")
     return cls
 
 

@@ -65,7 +65,7 @@ def test_a_class_by_path_and_an_object_are_taken_as_they_are():
         (lambda: make_pruner({"median": {"warmup": -1}}), "pruner: Number of warmup steps"),
         (lambda: make_pruner("percentile"), "pruner: .*percentile"),
         (lambda: make_pruner("optuna.pruners:None_"), "cannot be imported"),
-        (lambda: make_pruner("optuna.logging:get_verbosity"), "is no class, but a function"),
+        (lambda: make_pruner("optuna.logging:get_verbosity"), "is not a class, but a function"),
         (lambda: check_spec("pruner", "mediam", PRUNERS), "did you mean 'median'"),
     ],
 )

@@ -134,9 +134,9 @@ def test_names_of_plug_ins_are_those_of_the_hosts():
 @pytest.mark.ray
 def test_names_of_schedulers_are_those_of_ray():
     """The same for Ray."""
-    from hpometrics.backends.ray.schedulers import SCHEDULERS
+    from hpometrics.backends.ray.schedulers import RAY_SCHEDULERS
 
-    assert {name for name, backends in PRUNERS.items() if "ray" in backends} == set(SCHEDULERS)
+    assert {name for name, backends in PRUNERS.items() if "ray" in backends} == set(RAY_SCHEDULERS)
 
 
 @pytest.mark.parametrize(

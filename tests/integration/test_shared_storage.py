@@ -399,7 +399,7 @@ def test_a_password_is_written_nowhere(folder, database):
     [
         (
             "redis://h",
-            "redis:// is no storage that machines can share; write postgresql://host/database",
+            "redis:// is not a storage that machines can share; write postgresql://host/database",
         ),
         ("sqlite:///x.db", "'sqlite:///x.db' is not a storage; write sqlite, journal, memory, or a URL"),
         ("disk", "'disk' is not a storage; write sqlite, journal, memory, or a URL"),

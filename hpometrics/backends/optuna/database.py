@@ -113,8 +113,8 @@ class ReconnectingStorage(RDBStorage):
     All that Optuna writes may be written twice, except a new trial and the end of one. A new trial has a
     mark, and the end of one is read, before they are written again. Whether this call or another process has
     started a trial cannot be distinguished: the trial counts as not started, and is resumed as one whose
-    worker died. A section that has lost the lock of the study with its connection is repeated
-    (`repeats_turn`).
+    worker died. A section in which a call fails because the lock of the study was lost with its
+    connection is repeated (`repeats_turn`); `locked` says which losses pass unnoticed.
 
     Raises:
         DiskError: in any call, the database did not answer for that long.
@@ -267,7 +267,11 @@ for _name in REPEATED:
 
 @contextmanager
 def locked(storage: RDBStorage, study: str) -> Iterator[None]:
-    """Lock a study in a database; the next call of this thread raises if the lock was lost.
+    """Lock a study in a database.
+
+    A lock ends with its connection. Only a call of this thread that itself fails for a lost connection then
+    looks for the lock and raises `TurnLostError`. A call on a new connection, which the pool makes where the
+    old one is dead (`pool_pre_ping`), succeeds without the lock: another process may hold it meanwhile.
 
     The lock belongs to a connection, and another one waits for it, even in the same thread. So a thread that
     has locked the study already continues under that lock.

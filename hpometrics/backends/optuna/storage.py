@@ -213,7 +213,7 @@ def check_driver(url: str) -> None:
     except ImportError as err:
         raise _missing_driver(kind, err.name or str(err)) from None
     raise ConfigError(
-        f"{kind}:// is no storage that machines can share; write postgresql://host/database, "
+        f"{kind}:// is not a storage that machines can share; write postgresql://host/database, "
         "mysql+pymysql://host/database or grpc://host:port"
     )
 
@@ -253,7 +253,7 @@ def _prepare(path: Path) -> None:
         except sqlite3.OperationalError:
             raise  # it is busy, or cannot be written to
         except sqlite3.DatabaseError as err:
-            raise RecordError(f"{path}: is no study, or damaged: {err}") from err
+            raise RecordError(f"{path}: is not a study, or it is damaged: {err}") from err
     if foreign is not None:
         raise RecordError(f"{path}: has the {printable(foreign)}, and Optuna makes none")
 
@@ -306,7 +306,7 @@ def _journal(path: Path) -> BaseStorage:
     try:
         return JournalStorage(JournalFileBackend(str(path), lock_obj=JournalLock(path)))
     except (ValueError, KeyError, AssertionError) as err:
-        raise RecordError(f"{path}: is no journal of a study, or damaged: {err}") from err
+        raise RecordError(f"{path}: is not the journal of a study, or it is damaged: {err}") from err
 
 
 def _proxy(url: str) -> BaseStorage:

@@ -29,8 +29,6 @@ from ._internals import endure, epochs_of, goes_on, metric_and_mode, stops_for_g
 from .pbt import Population
 from .session import EPOCH, VALUE
 
-SCHEDULERS = RAY_SCHEDULERS
-
 
 class _Search(NamedTuple):
     """The facts of a search that a scheduler needs, and the name of the scheduler."""
@@ -209,7 +207,7 @@ def make_scheduler(
     """Create a scheduler that judges the current value in the metric's direction; a new one for every fit.
 
     Args:
-        spec: a name (see `SCHEDULERS`), `{name: {argument: value}}`, `module:Class`, an object (it is
+        spec: a name (see `RAY_SCHEDULERS`), `{name: {argument: value}}`, `module:Class`, an object (it is
             copied) or None for no scheduling.
         direction: the direction of the metric.
         epochs: the most epochs a run can have; halving needs them.
@@ -229,7 +227,7 @@ def make_scheduler(
     if isinstance(spec, TrialScheduler):
         return _without_pauses(_adopted(deepcopy(spec), direction))
     name, _ = read_spec("scheduler", "none" if spec is None else spec)
-    scheduler_class, arguments = find_class("scheduler", "none" if spec is None else spec, SCHEDULERS)
+    scheduler_class, arguments = find_class("scheduler", "none" if spec is None else spec, RAY_SCHEDULERS)
     if name in _COMPLETED:
         arguments = _COMPLETED[name](arguments, _Search(name, epochs, space, seed))
     with foreign(f"scheduler {name!r} cannot be made"):

@@ -160,7 +160,9 @@ def test_a_file_that_is_no_study_is_named(tmp_path):
     """It is left as it is."""
     path = tmp_path / "study.db"
     path.write_text("garbage\n" * 99)
-    with pytest.raises(RecordError, match=r"study\.db: is no study, or damaged: file is not a database"):
+    with pytest.raises(
+        RecordError, match=r"study\.db: is not a study, or it is damaged: file is not a database"
+    ):
         open_storage(path)
     assert path.read_text() == "garbage\n" * 99
 

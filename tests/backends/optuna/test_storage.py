@@ -72,7 +72,7 @@ def test_a_journal_that_is_damaged_says_so(tmp_path):
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([lines[0], b"{}x\n", *lines[1:]]))
     assert not is_sound(path)
-    with pytest.raises(RecordError, match=r"study\.journal: is no journal of a study, or damaged"):
+    with pytest.raises(RecordError, match=r"study\.journal: is not the journal of a study, or it is damaged"):
         open_storage(path)
 
 

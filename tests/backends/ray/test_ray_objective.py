@@ -28,7 +28,7 @@ from hpometrics.backends.optuna.study import study_records
 from hpometrics.backends.optuna.trial_queue import claim, reserve
 from hpometrics.backends.ray.objective import RayObjective
 from hpometrics.backends.ray.reporter import StoppedByTune, TuneReporter
-from hpometrics.backends.ray.schedulers import SCHEDULERS, Unpaused, make_scheduler
+from hpometrics.backends.ray.schedulers import RAY_SCHEDULERS, Unpaused, make_scheduler
 from hpometrics.backends.ray.searcher import StudySearcher
 from hpometrics.backends.ray.trainable import make_trainable
 from hpometrics.direction import MAXIMIZE, MINIMIZE
@@ -353,7 +353,7 @@ def test_halving_needs_the_number_of_epochs(name):
     with pytest.raises(ConfigError, match="give epochs="):
         make_scheduler(name, MINIMIZE)
     assert make_scheduler(name, MINIMIZE, 9).metric == "value"
-    assert name in SCHEDULERS
+    assert name in RAY_SCHEDULERS
 
 
 def searcher(total: int = 3) -> StudySearcher:
