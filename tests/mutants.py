@@ -43,7 +43,7 @@ AREAS = {
     "selection": Area(
         ("selection/*.py", "backends/plugins.py"),
         (
-            *("tests/selection", "tests/backends/test_plugins.py", "tests/results/test_verdicts.py"),
+            *("tests/selection", "tests/backends/test_plugins.py", "tests/results/test_verdict.py"),
             "tests/runner/test_several_objectives_sweep.py",
         ),
     ),

@@ -11,8 +11,8 @@ from ..config.plan import Plan, read_plan
 from ..engines.command import Options, run_evaluation
 from ..run.spec import RunSpec
 from ..runner.context import spec_facts
-from ..runner.engine import check_space, import_engine, settle
-from ..runner.engine_params import StagedEngine
+from ..runner.imported_engine import check_space, import_engine, settle
+from ..runner.staged_engine import StagedEngine
 
 
 def eval_file(file: Path, options: Options) -> None:

@@ -183,12 +183,12 @@ def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | N
         with aside() as stdout:
             printers = _printers(stdout, as_json)
             if file is None:
-                from ..runner.replay import replay_trial  # with torch
+                from ..runner.trial_replay import replay_trial  # with torch
 
                 sys.exit(replay_trial(path, trial, seeds or 1, *printers))
             best = BestReplay.read(file)
             if evaluation is None and best.stated is not None:
-                from ..runner.engine_params import rebuild_evaluation  # with torch
+                from ..runner.staged_engine import rebuild_evaluation  # with torch
 
                 sys.exit(best.run(*rebuild_evaluation(best.stated), *printers))
             sys.exit(best.run(*best.named(evaluation), *printers))

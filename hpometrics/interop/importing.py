@@ -8,9 +8,9 @@ from ..config.document import parse_document, read_document
 from ..config.plan import make_plan
 from ..exceptions import ConfigError
 from ..runner.init import write_first
-from .ludwig import read_ludwig
+from .ludwig_config import read_ludwig
 from .notes import ConvertedSweep, Notes
-from .wandb import read_wandb
+from .wandb_sweep import read_wandb
 
 SWEEP = "sweep.yaml"
 

@@ -34,7 +34,7 @@ from .leaderboard import (
 from .manifest import Resolved
 from .rescoring import MetricRequest, rescore
 from .run_directory import RunDirectory
-from .significance import draw_verdict, rows_lines, stored_verdict, verdict_lines
+from .verdict import draw_verdict, rows_lines, stored_verdict, verdict_lines
 
 _HOW = "pick one: hpometrics best {directory} --pick knee|TRIAL"
 

@@ -22,8 +22,8 @@ from .export import best_facts, values_shown
 from .leaderboard import where
 from .manifest import Resolved
 from .run_directory import RunDirectory
-from .significance import LEVEL, Source, draw_between, stored_verdict
 from .status import count_trials, counts
+from .verdict import LEVEL, Source, draw_between, stored_verdict
 
 _HOW = "whether that is a coin toss: --interval 0.95 draws it of what was kept"
 

@@ -18,7 +18,7 @@ from ..records.trial_record import TrialRecord, to_json
 from ..run.artifacts import read_user_table
 from .manifest import Resolved
 from .run_directory import RunDirectory
-from .significance import rows_lines
+from .verdict import rows_lines
 
 _WIDE = 200  # a row is one line, whatever the terminal
 _THIRDS = ("low", "middle", "high")  # how popular what users like is

@@ -19,7 +19,7 @@ from .export import best_facts
 from .leaderboard import optimal, params_line, result_table, word
 from .manifest import Resolved
 from .run_directory import RunDirectory
-from .significance import rows_lines, stored_verdict, verdict_lines
+from .verdict import rows_lines, stored_verdict, verdict_lines
 
 
 def status_text(directory: Path) -> tuple[str, bool]:

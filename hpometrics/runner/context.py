@@ -24,10 +24,10 @@ from ..run.metric_spec import Reported
 from ..run.spec import RunSpec, engine_facts
 from ..run.trials import Trials
 from .command_engine import Program
-from .engine import ImportedEngine, check_space, import_engine, settle
+from .imported_engine import ImportedEngine, check_space, import_engine, settle
 
 if TYPE_CHECKING:
-    from .engine import SweepEngine
+    from .imported_engine import SweepEngine
 
 _OURS = ("metric", "direction", "track", "constraints", "at")
 _MAX_BYTES = 1 << 20

@@ -22,7 +22,7 @@ from ..run.reporter import ListReporter, derive_seed
 from ..run.spec import RunSpec
 from ..run.trial import attempt
 from .context import spec_facts
-from .engine import check_space, import_engine, settle
+from .imported_engine import check_space, import_engine, settle
 from .sample import sample
 
 _PACKAGE = str(FilePath(__file__).parent.parent)

@@ -16,7 +16,7 @@ from ..records.epoch_log import read_trial
 from ..records.recovery import MOST_DEATHS, Deaths, Repair, StudyTrial, find_repair, format_deaths, quarantine
 from ..records.trial_record import TrialRecord, TrialState, write_trial
 from ..results.run_directory import RunDirectory
-from ..results.significance import read_verdict
+from ..results.verdict import read_verdict
 from ..run.trial import machine
 from ..run.trials import epochs_in
 from .context import SweepContext

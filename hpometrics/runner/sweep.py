@@ -21,12 +21,12 @@ from ..results.best import record_of
 from ..results.export import best_facts, best_yaml, trials_csv
 from ..results.leaderboard import format_evaluated
 from ..results.report.writing import write_report
-from ..results.significance import conclude, stored_verdict
 from ..results.status import opening, results_text, status_json
+from ..results.verdict import conclude, stored_verdict
 from ..selection.selection import best_by
 from .command_engine import Program
 from .context import SweepContext, make_context
-from .engine import PlainEngine
+from .imported_engine import PlainEngine
 from .live import Progress
 from .reclaim import recover
 from .signals import exit_code, raising_interrupts

@@ -8,7 +8,7 @@ from hpometrics.results.run_directory import RunDirectory
 from hpometrics.run.artifacts import read_examples
 from hpometrics.run.spec import engine
 from hpometrics.runner.context import spec_facts
-from hpometrics.runner.engine import ImportedEngine
+from hpometrics.runner.imported_engine import ImportedEngine
 
 LOSS = changed("optimize: roc_auc", "optimize: log_loss")
 

@@ -271,10 +271,10 @@ def finished(request, tmp_path_factory) -> tuple[Path, set[str]]:
 def test_a_sweep_of_a_function_loads_no_evaluation_of_engine_params(finished):
     """Engines of stages alone are evaluated."""
     _, seen = finished
-    assert {"hpometrics.runner.engine", "plain_engine"} <= seen
+    assert {"hpometrics.runner.imported_engine", "plain_engine"} <= seen
     assert {"optuna", "torch"} <= packages(seen)
     assert not {
-        name for name in seen if name.startswith(("hpometrics.engines", "hpometrics.runner.engine_params"))
+        name for name in seen if name.startswith(("hpometrics.engines", "hpometrics.runner.staged_engine"))
     }
 
 

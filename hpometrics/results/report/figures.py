@@ -24,7 +24,7 @@ from ...records.trial_record import TrialRecord, TrialState
 from ...selection.selection import ranked_by
 from ..leaderboard import word
 from ..manifest import Resolved
-from .study import space_of, study_of, study_of_several
+from .optuna_study import space_of, study_of, study_of_several
 
 _CLEAR, _GRID = "rgba(0, 0, 0, 0)", "rgba(128, 128, 128, 0.25)"
 _TICKS = 6

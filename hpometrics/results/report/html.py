@@ -10,7 +10,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from ..._pages import page
-from .facts import Report
+from .content import Report
 from .figures import figures_of
 
 _FOLDER = "results/report"

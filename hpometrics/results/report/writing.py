@@ -11,7 +11,7 @@ from ...config.yaml_writer import write_text
 from ...exceptions import ConfigError
 from ..leaderboard import optimal
 from ..run_directory import RunDirectory
-from .facts import Report
+from .content import Report
 
 
 def markdown_of(report: Report) -> str:

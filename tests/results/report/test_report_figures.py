@@ -10,7 +10,7 @@ from sample_sweeps import SWEEP, changed, plan_of
 from hpometrics.records.trial_record import EpochRecord, TrialState
 from hpometrics.results.manifest import resolve
 from hpometrics.results.report.figures import curves_figure, figures_of
-from hpometrics.results.report.study import space_of, study_of
+from hpometrics.results.report.optuna_study import space_of, study_of
 
 RESOLVED = resolve(plan_of(SWEEP))
 

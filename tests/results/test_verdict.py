@@ -16,7 +16,7 @@ from hpometrics.exceptions import RecordError
 from hpometrics.results.best import best_text
 from hpometrics.results.report.writing import write_report
 from hpometrics.results.run_directory import RunDirectory
-from hpometrics.results.significance import rows_lines, stored_verdict
+from hpometrics.results.verdict import rows_lines, stored_verdict
 from hpometrics.selection.intervals import Interval, Significance, TrialInterval
 
 ACCURACY = changed("optimize: roc_auc, track: [accuracy]", "optimize: accuracy")

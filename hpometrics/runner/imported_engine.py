@@ -24,7 +24,7 @@ from ..run.trials import check_search
 from .command_engine import Program
 
 if TYPE_CHECKING:
-    from .engine_params import StagedEngine  # with the evaluation of engine params, which few sweeps have
+    from .staged_engine import StagedEngine  # with the evaluation of engine params, which few sweeps have
 
 Train = Callable[..., Any]
 
@@ -46,7 +46,7 @@ def _staged_class(target: object) -> type[StagedEngine] | None:
     """Return the class for an engine of stages; None for another object."""
     if "hpometrics.engines.engine" not in sys.modules:  # the object would have loaded its base class
         return None
-    from .engine_params import StagedEngine, is_staged  # with the evaluation of engine params
+    from .staged_engine import StagedEngine, is_staged  # with the evaluation of engine params
 
     return StagedEngine if is_staged(target) else None
 

@@ -21,7 +21,7 @@ from ..best import MetricPick, picks_by_metric, record_of
 from ..leaderboard import optimal_params, optimal_values, ranked_rows, word
 from ..manifest import Resolved
 from ..run_directory import RunDirectory
-from ..significance import stored_verdict, verdict_lines
+from ..verdict import stored_verdict, verdict_lines
 
 _ORIGINS = {
     "registry": "The direction is the metric's own, as the registry has it.",

@@ -6,7 +6,7 @@ from sample_sweeps import changed
 
 from hpometrics.exceptions import ConfigError
 from hpometrics.records.trial_record import TrialState
-from hpometrics.results.report.facts import Report
+from hpometrics.results.report.content import Report
 from hpometrics.results.report.writing import write_report
 
 
@@ -39,7 +39,7 @@ def test_every_state_with_its_reasons(tmp_path):
 
 def test_a_long_list_of_trials_is_cut(tmp_path, monkeypatch):
     """The table has the best ones, and page and text say so in one sentence; of fewer they say nothing."""
-    monkeypatch.setattr("hpometrics.results.report.facts._MOST_ROWS", 4)
+    monkeypatch.setattr("hpometrics.results.report.content._MOST_ROWS", 4)
     report = Report.of(written(tmp_path / "all", many(4)))
     assert (len(report.table) - 1, report.extent) == (4, "")
     home = written(tmp_path / "more", many(1203))
@@ -53,7 +53,7 @@ def test_a_long_list_of_trials_is_cut(tmp_path, monkeypatch):
 
 def test_reasons_of_failed_trials_are_cut(tmp_path, monkeypatch):
     """Each trial may have a reason of its own."""
-    monkeypatch.setattr("hpometrics.results.report.facts._MOST_REASONS", 2)
+    monkeypatch.setattr("hpometrics.results.report.content._MOST_REASONS", 2)
     records = [trial(number, [], TrialState.FAILED, reason=f"ValueError: {number}") for number in range(5)]
     (state,) = Report.of(written(tmp_path, records)).states
     assert (state.count, state.reasons) == (5, [("ValueError: 0", "0"), ("ValueError: 1", "1")])

@@ -23,7 +23,7 @@ from ..run.trial import attempt
 from ..selection.selection import best_by
 from ..selection.trial_attempts import TrialAttempts
 from .context import spec_facts
-from .engine import import_engine, settle
+from .imported_engine import import_engine, settle
 from .worker import planned_again
 
 Tell = Callable[[str], object]
