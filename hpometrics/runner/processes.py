@@ -107,11 +107,11 @@ def _run(trial: optuna.Trial, study: optuna.Study, context: SweepContext, owners
 def run_with_workers(context: SweepContext, settings: OptunaBackend, verbose: bool = False) -> None:
     """Run trials in several processes until the budget is used up.
 
-    Each process sees its share of the GPUs.
+    Each process sees its share of the GPUs, the same one if fewer processes start because few trials remain.
 
     Args:
         context: the context of the sweep.
-        settings: the number of processes, this one included, and their GPUs.
+        settings: the largest number of processes, this one included, and their GPUs.
         verbose: whether to show Optuna's own log.
 
     Raises:
@@ -120,10 +120,23 @@ def run_with_workers(context: SweepContext, settings: OptunaBackend, verbose: bo
     """
     check_gpus(settings.gpus)
     shares = gpu_shares(settings.gpus, settings.workers)
+    processes = min(settings.workers, _count_remaining(context))
     with nullcontext() if shares is None else restricted_to(shares[0]):
-        with Workers(context, settings.workers - 1, verbose, shares and shares[1:]):
-            run_in_process(context, verbose)
+        if processes > 1:
+            with Workers(context, processes - 1, verbose, shares and shares[1:processes]):
+                run_in_process(context, verbose)
         run_in_process(context, verbose)  # finishes the trials of workers that died
+
+
+def _count_remaining(context: SweepContext) -> int:
+    """Return how many trials remain by the records of this run directory; `sys.maxsize` without a limit."""
+    total = context.plan.trials
+    if context.over:
+        return 0
+    if total is None:
+        return sys.maxsize
+    records = context.directory.records()
+    return total - sum(record.state.finished and record.number < total for record in records)
 
 
 class Workers:

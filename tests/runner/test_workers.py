@@ -199,6 +199,42 @@ def test_a_worker_cannot_join_a_study_in_memory(sweep):
     assert "runs/sweep: storage memory lives in one process" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("trials", "gpus"), [(4, []), (5, []), (6, ["1"]), (7, ["1", "2"]), (9, ["1", "2", "3"])]
+)
+def test_no_more_processes_start_than_trials_remain(sweep, swept, monkeypatch, trials, gpus):
+    """Four trials are finished: of four processes one is the run itself, and each keeps its own GPU."""
+    assert swept(SWEEP).exit_code == 0
+    started = []
+
+    def start(command, environment):
+        started.append(environment["CUDA_VISIBLE_DEVICES"])
+        return Popen([sys.executable, "-c", ""], stdout=PIPE, text=True)
+
+    monkeypatch.setattr(processes, "_start_worker", start)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
+    result = sweep(changed("trials: 4", f"trials: {trials}"), "--workers", "4", "--extend")
+    assert result.exit_code == 0, result.output
+    assert started == gpus
+    assert len(RunDirectory("runs/sweep").records()) == trials
+
+
+def test_all_workers_start_where_only_time_ends_the_sweep(sweep, monkeypatch):
+    """The number of trials that remain is unknown; once the target is reached, none remains."""
+    started = []
+
+    def start(command, environment):
+        started.append(command)
+        return Popen([sys.executable, "-c", ""], stdout=PIPE, text=True)
+
+    monkeypatch.setattr(processes, "_start_worker", start)
+    text = changed("trials: 4", "time: 1h, target: 0.1")
+    assert sweep(text, "--workers", "3").exit_code == 0
+    assert len(started) == 2
+    assert sweep(text, "--workers", "3", "--extend").exit_code == 0
+    assert len(started) == 2
+
+
 @pytest.mark.parametrize("workers", [1, 4])
 def test_check_says_how_many_work(sweep, workers):
     """One worker, four workers."""
