@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from pathlib import Path
 from subprocess import PIPE, Popen
 
 import pytest
@@ -216,7 +217,7 @@ def test_no_more_processes_start_than_trials_remain(sweep, swept, monkeypatch, t
     result = sweep(changed("trials: 4", f"trials: {trials}"), "--workers", "4", "--extend")
     assert result.exit_code == 0, result.output
     assert started == gpus
-    assert len(RunDirectory("runs/sweep").records()) == trials
+    assert len(RunDirectory(Path("runs/sweep")).records()) == trials
 
 
 def test_all_workers_start_where_only_time_ends_the_sweep(sweep, monkeypatch):
