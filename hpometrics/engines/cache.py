@@ -7,23 +7,20 @@ import sys
 import threading
 import warnings
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cached_property, partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..exceptions import EngineError, EngineParamsError
 from ..run.reporter import derive_seed
-from .engine import Engine, Fold, Stage
-from .engine_params import EngineParams
+from .engine import STAGES, Engine
+from .engine_params import EngineParams, StageKeys
 from .stages import EvaluatedFold, Stages
-
-T = TypeVar("T")
-
-STAGES = ("data_source", "preparator", "algorithms", "serving")
 
 
 @contextmanager
@@ -68,11 +65,21 @@ def _forked(torch: Any) -> AbstractContextManager[Any]:
     return torch.random.fork_rng(devices=devices, device_type=device.type)  # type: ignore[no-any-return]
 
 
-class Prefix(NamedTuple):
-    """One output of one stage: the stage, and the keys of all that it depends on."""
+@dataclass(frozen=True)
+class Prefix:
+    """One output of one stage; two are equal if all that they are made from is.
+
+    Args:
+        stage: the stage.
+        key: the structural key of the stage.
+        sources: the outputs that it is made from, in the order of the arguments in `Stages`.
+        params: the stage itself, its name and params.
+    """
 
     stage: str
-    keys: Hashable
+    key: Hashable
+    sources: tuple[Prefix, ...] = ()
+    params: Any = field(default=None, compare=False)
 
 
 class Prefixes(NamedTuple):
@@ -84,51 +91,30 @@ class Prefixes(NamedTuple):
     serving: Prefix
 
     @classmethod
-    def of(cls, engine_params: EngineParams) -> Prefixes:
+    def of(cls, engine_params: EngineParams, shared: bool = True) -> Prefixes:
         """Return the outputs that engine params need.
+
+        Args:
+            engine_params: the candidate.
+            shared: whether equal candidates have equal outputs; otherwise the params need no structure.
 
         Raises:
             EngineParamsError: a value of the params has nothing but its identity.
         """
-        source, preparator, algorithms, serving = engine_params.key
-        return cls(
-            Prefix(STAGES[0], source),
-            Prefix(STAGES[1], (source, preparator)),
-            tuple(Prefix(STAGES[2], (source, preparator, one)) for one in algorithms),
-            Prefix(STAGES[3], (source, preparator, algorithms, serving)),
+        count = len(engine_params.algorithms)
+        keys = engine_params.key if shared else StageKeys(None, None, tuple(range(count)), None)
+        source = Prefix("data_source", keys.data_source, (), engine_params.data_source)
+        preparator = Prefix("preparator", keys.preparator, (source,), engine_params.preparator)
+        algorithms = tuple(
+            Prefix("algorithms", key, (preparator, source), stage)
+            for key, stage in zip(keys.algorithms, engine_params.algorithms, strict=True)
         )
-
-    @classmethod
-    def without_keys(cls, engine_params: EngineParams) -> Prefixes:
-        """Return the stages alone, for params that may have no structure."""
-        one = (Prefix(STAGES[2], None),) * len(engine_params.algorithms)
-        return cls(Prefix(STAGES[0], None), Prefix(STAGES[1], None), one, Prefix(STAGES[3], None))
+        serving = Prefix("serving", keys.serving, (source, *algorithms), engine_params.serving)
+        return cls(source, preparator, algorithms, serving)
 
     def all(self) -> Iterator[Prefix]:
         """Yield each output, in the order of the stages."""
         yield from (self.data_source, self.preparator, *self.algorithms, self.serving)
-
-    def needs(self) -> Iterator[tuple[Prefix, Prefix]]:
-        """Yield each output with one that is made from it."""
-        yield self.data_source, self.preparator
-        for algorithm in self.algorithms:
-            yield self.data_source, algorithm
-            yield self.preparator, algorithm
-            yield algorithm, self.serving
-        yield self.data_source, self.serving
-
-
-class EvictionPolicy(Protocol):
-    """Decides which outputs are kept; its caller has locked it."""
-
-    def request(self, prefix: Prefix) -> None:
-        """Record that an output is requested."""
-
-    def add(self, prefix: Prefix) -> list[Prefix]:
-        """Record that an output exists; return those to evict, perhaps itself."""
-
-    def finish(self, prefixes: Prefixes) -> list[Prefix]:
-        """Record that a candidate has its folds or has failed; return the outputs to evict."""
 
 
 class PlannedEviction:
@@ -141,19 +127,18 @@ class PlannedEviction:
     def __init__(self, candidates: Iterable[Prefixes]) -> None:
         self._remaining: Counter[Prefix] = Counter()
         self._users: dict[Prefix, set[Prefix]] = {}
-        self._sources: dict[Prefix, set[Prefix]] = {}
         for prefixes in candidates:
             self._remaining[prefixes.serving] += 1
-            for source, user in prefixes.needs():
-                self._users.setdefault(source, set()).add(user)
-                self._sources.setdefault(user, set()).add(source)
+            for user in prefixes.all():
+                for source in user.sources:
+                    self._users.setdefault(source, set()).add(user)
 
     def request(self, prefix: Prefix) -> None:
         """Ignore the request: the candidates are known."""
 
     def add(self, prefix: Prefix) -> list[Prefix]:
         """Evict what was needed for this output alone, and the output itself if no candidate needs it."""
-        alone = not self._users.get(prefix) and self._remaining[prefix] <= 1
+        alone = prefix not in self._users and self._remaining[prefix] <= 1
         return [*self._release(prefix), *([prefix] if alone else [])]
 
     def finish(self, prefixes: Prefixes) -> list[Prefix]:
@@ -167,9 +152,10 @@ class PlannedEviction:
     def _release(self, user: Prefix) -> list[Prefix]:
         """Remove a user from its sources; return the sources without users, and theirs in turn."""
         evicted = []
-        for source in self._sources.pop(user, ()):
-            self._users[source].discard(user)
-            if not self._users[source]:
+        for source in user.sources:
+            users = self._users.get(source, set())
+            users.discard(user)
+            if source in self._users and not users:
                 del self._users[source]
                 evicted += [source, *self._release(source)]
         return evicted
@@ -204,7 +190,7 @@ class SingleFlight:
     If making it fails, all that wait get the error, nothing is stored, and the next request tries again.
     """
 
-    def __init__(self, policy: EvictionPolicy) -> None:
+    def __init__(self, policy: PlannedEviction | LRUEviction) -> None:
         self._policy = policy
         self._lock = threading.Lock()
         self._flights: dict[Prefix, Future[Any]] = {}
@@ -329,74 +315,35 @@ class PrefixCache:
         Raises:
             EngineError: a stage returns what the next cannot take; and whatever a stage raises.
         """
-        prefixes = (
-            Prefixes.of(engine_params) if self._outputs is not None else Prefixes.without_keys(engine_params)
-        )
+        prefixes = Prefixes.of(engine_params, shared=self._outputs is not None)
         with self._lock:
             self._requests.update(prefix.stage for prefix in prefixes.all())
-        candidate = _CandidateRun(engine_params, prefixes, self._stages, self._output)
-        return candidate.serve() if self._outputs is None else self._serve(candidate, self._outputs)
-
-    def _serve(self, candidate: _CandidateRun, outputs: SingleFlight) -> list[EvaluatedFold]:
-        """Return the folds of a candidate, as a copy if they are kept for another with the same params."""
+        if self._outputs is None:
+            return self._output(prefixes.serving, {})  # type: ignore[no-any-return]
         last = False
         try:
-            folds = candidate.serve()
+            folds: list[EvaluatedFold] = self._output(prefixes.serving, {})
         finally:
-            last = outputs.finish(candidate.prefixes)
-        return folds if last else self._stages.isolation.hand_out(folds, "serving")
+            last = self._outputs.finish(prefixes)
+        return folds if last else self._stages.hand_out(folds, "serving")  # kept for an equal candidate
 
-    def _output(self, prefix: Prefix, needs: Callable[[], tuple[Any, ...]], make: Callable[..., T]) -> T:
-        execute = partial(self._execute, prefix.stage, needs, make)
-        return execute() if self._outputs is None else self._outputs.get(prefix, execute)
+    def _output(self, prefix: Prefix, requested: dict[Prefix, Any]) -> Any:
+        """Return an output: one that this candidate has requested, one that is stored, or a new one."""
+        if prefix not in requested:
+            execute = partial(self._execute, prefix, requested)
+            requested[prefix] = execute() if self._outputs is None else self._outputs.get(prefix, execute)
+        return requested[prefix]
 
-    def _execute(self, stage: str, needs: Callable[[], tuple[Any, ...]], make: Callable[..., T]) -> T:
-        inputs = needs()  # earlier stages count, draw and fail for themselves
+    def _execute(self, prefix: Prefix, requested: dict[Prefix, Any]) -> Any:
+        inputs = [self._output(source, requested) for source in prefix.sources]  # they count for themselves
         with self._lock:
-            self._executed[stage] += 1
-        seed = None if self._seed is None else derive_seed(self._seed, STAGES.index(stage))
+            self._executed[prefix.stage] += 1
+        seed = None if self._seed is None else derive_seed(self._seed, STAGES.index(prefix.stage))
         with seeded_streams(seed):
-            return make(*inputs)
+            return self._stages.execute[prefix.stage](prefix.params, *inputs)
 
 
-class _CandidateRun:
-    """One candidate's run through the stages: each stage requests the outputs that it needs."""
-
-    def __init__(
-        self, engine_params: EngineParams, prefixes: Prefixes, stages: Stages, output: Callable[..., Any]
-    ) -> None:
-        self.prefixes = prefixes
-        self._params, self._stages, self._output = engine_params, stages, output
-
-    def serve(self) -> list[EvaluatedFold]:
-        serve = partial(self._stages.serve, self._params.serving)
-        served: list[EvaluatedFold] = self._output(self.prefixes.serving, self._to_serve, serve)
-        return served
-
-    @cached_property
-    def _folds(self) -> list[Fold]:
-        read = partial(self._stages.read, self._params.data_source)
-        folds: list[Fold] = self._output(self.prefixes.data_source, tuple, read)
-        return folds
-
-    @cached_property
-    def _prepared(self) -> list[Any]:
-        prepare = partial(self._stages.prepare, self._params.preparator)
-        prepared: list[Any] = self._output(self.prefixes.preparator, lambda: (self._folds,), prepare)
-        return prepared
-
-    def _to_serve(self) -> tuple[list[Fold], list[list[Sequence[Any]]]]:
-        both = zip(self.prefixes.algorithms, self._params.algorithms, strict=True)
-        predictions = [self._predicted(prefix, algorithm) for prefix, algorithm in both]
-        return self._folds, predictions
-
-    def _predicted(self, prefix: Prefix, algorithm: Stage) -> list[Sequence[Any]]:
-        predict = partial(self._stages.predict, algorithm)
-        by_fold: list[Sequence[Any]] = self._output(prefix, lambda: (self._prepared, self._folds), predict)
-        return by_fold
-
-
-def _make_policy(candidates: Iterable[EngineParams] | None, keep: int) -> EvictionPolicy:
+def _make_policy(candidates: Iterable[EngineParams] | None, keep: int) -> PlannedEviction | LRUEviction:
     if candidates is None:
         return LRUEviction(keep)
     return PlannedEviction(_prefixes_of(index, candidate) for index, candidate in enumerate(candidates))

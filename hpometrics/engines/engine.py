@@ -13,6 +13,8 @@ from ..exceptions import EngineError, EngineParamsError
 Classes = Mapping[str, Callable[[dict[str, Any]], Any]]
 _NONE: Classes = MappingProxyType({})
 
+STAGES = ("data_source", "preparator", "algorithms", "serving")
+
 
 class Params(dict[str, Any]):
     """The params of one stage, all dicts in it read-only; a copy of them is an ordinary dict.

@@ -10,11 +10,10 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 from ..exceptions import EngineParamsError
-from .engine import Stage, is_named, stage_of
+from .engine import STAGES, Stage, is_named, stage_of
 from .json_layout import arranged, compact, plain, spread, stages_of, variant
 from .keys import structural_key
 
-STAGES = ("data_source", "preparator", "algorithms", "serving")
 SINGLE = ("data_source", "preparator", "serving")
 
 

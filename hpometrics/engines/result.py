@@ -12,8 +12,7 @@ from typing import Any, Self
 from .._ludwig import ReadableObjective
 from .._pages import page
 from ..direction import Direction
-from .cache import STAGES
-from .engine import Stage
+from .engine import STAGES, Stage
 from .engine_params import EngineParams
 from .json_layout import plain
 from .metrics import Number, Score, finite

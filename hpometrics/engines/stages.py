@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,43 +11,7 @@ import numpy as np
 
 from .._redaction import excerpt
 from ..exceptions import EngineError
-from .engine import Engine, Fold, Pairs, Stage, named_stage
-
-SHAREABLE = ("data_source", "preparator", "algorithms", "serving")
-
-
-class Isolation:
-    """Hands out the outputs of stages; no receiver can change what another one receives.
-
-    A copy is a `copy.deepcopy`: the speed of memory for arrays and tensors, about a microsecond per object in
-    lists of Python objects. Receivers are trusted not to write to the output of the stages in `shares`, which
-    is handed out as it is; a NumPy array in it, however deep in tuples, lists and dicts, is a read-only view.
-
-    Raises:
-        EngineError: `shares` names something else.
-    """
-
-    def __init__(self, shares: Iterable[str]) -> None:
-        self.shares = frozenset(shares)
-        if isinstance(shares, str) or not self.shares <= set(SHAREABLE):
-            raise EngineError(f"shares names stages, any of {SHAREABLE}, got {shares!r}")
-
-    def hand_out(self, output: Any, stage: str) -> Any:
-        """Return the output of a stage for one receiver.
-
-        Raises:
-            EngineError: it is not shared and cannot be copied.
-        """
-        if stage in self.shares:
-            return read_only(output)
-        try:
-            return deepcopy(output)
-        except Exception as err:
-            raise EngineError(
-                f"the output of {stage} cannot be copied for those who read it "
-                f"({type(err).__name__}: {err}); return plain data, or declare shares = ({stage!r},) on the "
-                "engine if these only read it"
-            ) from err
+from .engine import STAGES, Engine, Fold, Pairs, Stage, named_stage
 
 
 def read_only(value: Any) -> Any:
@@ -80,11 +44,42 @@ class Stages:
     """An engine's stages as functions of a stage's name and params and of the outputs of earlier stages.
 
     Each fold gets an instance of its own of a named class; what an instance stores of a fold stays there.
+    No stage can change what another one receives: it gets a copy, by `copy.deepcopy`, which takes the speed
+    of memory for arrays and tensors and about a microsecond per object in lists of Python objects. Receivers
+    are trusted not to write to the output of the stages in `shares`, which is handed out as it is; a NumPy
+    array in it, however deep in tuples, lists and dicts, is a read-only view.
+
+    Attributes:
+        execute: the function of each stage; its arguments are the stage and the outputs that it is made from.
+
+    Raises:
+        EngineError: the engine's `shares` names something else than stages.
     """
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.isolation = Isolation(engine.shares)
+        self._shares = frozenset(engine.shares)
+        if isinstance(engine.shares, str) or not self._shares <= set(STAGES):
+            raise EngineError(f"shares names stages, any of {STAGES}, got {engine.shares!r}")
+        functions = (self.read, self.prepare, self.predict, self.serve)
+        self.execute: dict[str, Callable[..., Any]] = dict(zip(STAGES, functions, strict=True))
+
+    def hand_out(self, output: Any, stage: str) -> Any:
+        """Return the output of a stage for one receiver.
+
+        Raises:
+            EngineError: it is not shared and cannot be copied.
+        """
+        if stage in self._shares:
+            return read_only(output)
+        try:
+            return deepcopy(output)
+        except Exception as err:
+            raise EngineError(
+                f"the output of {stage} cannot be copied for those who read it "
+                f"({type(err).__name__}: {err}); return plain data, or declare shares = ({stage!r},) on the "
+                "engine if these only read it"
+            ) from err
 
     def read(self, stage: Stage) -> list[Fold]:
         """Read the folds.
@@ -114,8 +109,8 @@ class Stages:
         """
         predictions = []
         for index, (fold, training) in enumerate(zip(folds, prepared, strict=True)):
-            data = self.isolation.hand_out(training, "preparator" if self._prepares else "data_source")
-            queries = self.isolation.hand_out(_queries(fold.pairs), "data_source")
+            data = self.hand_out(training, "preparator" if self._prepares else "data_source")
+            queries = self.hand_out(_queries(fold.pairs), "data_source")
             predicted = self._train_and_predict(stage, data, queries)
             predictions.append(
                 _check_count(predicted, len(fold.pairs), f"algorithm {stage.name!r}, fold {index}")
@@ -123,7 +118,7 @@ class Stages:
         return predictions
 
     def serve(
-        self, stage: Stage, folds: Sequence[Fold], predictions: Sequence[Sequence[Sequence[Any]]]
+        self, stage: Stage, folds: Sequence[Fold], *predictions: Sequence[Sequence[Any]]
     ) -> list[EvaluatedFold]:
         """Serve each query from the predictions of all algorithms."""
         return [self._serve(stage, *of_fold) for of_fold in zip(folds, *predictions, strict=True)]
@@ -133,7 +128,7 @@ class Stages:
         return bool(self.engine.preparators) or type(self.engine).prepare is not Engine.prepare
 
     def _prepare(self, stage: Stage, fold: Fold) -> Any:
-        training = self.isolation.hand_out(fold.training, "data_source")
+        training = self.hand_out(fold.training, "data_source")
         preparator = named_stage(self.engine, "preparators", *stage)
         if preparator is None:
             return self.engine.prepare(training, deepcopy(stage.params))
@@ -146,15 +141,15 @@ class Stages:
         return algorithm.predict(algorithm.train(data), queries)
 
     def _serve(self, stage: Stage, fold: Fold, *predictions: Sequence[Any]) -> EvaluatedFold:
-        pairs = self.isolation.hand_out(fold.pairs, "data_source")
-        columns = [self.isolation.hand_out(column, "algorithms") for column in predictions]
+        pairs = self.hand_out(fold.pairs, "data_source")
+        columns = [self.hand_out(column, "algorithms") for column in predictions]
         serving = named_stage(self.engine, "servings", *stage)
         serve = serving.serve if serving else partial(self.engine.serve, params=deepcopy(stage.params))
         results = [
             (query, serve(query, predicted), actual)
             for (query, actual), *predicted in zip(pairs, *columns, strict=True)
         ]
-        return EvaluatedFold(self.isolation.hand_out(fold.info, "data_source"), results)
+        return EvaluatedFold(self.hand_out(fold.info, "data_source"), results)
 
 
 def _as_fold(fold: Any, index: int) -> Fold:

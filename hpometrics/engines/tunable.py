@@ -19,9 +19,9 @@ from ..run.metric_spec import Reported
 from ..run.run import Run
 from ..run.spec import RunSpec, engine
 from ..selection.selection import Best
-from .cache import PrefixCache, Prefixes
-from .engine import Engine, check_named
-from .engine_params import STAGES, EngineParams, split_path, stages_named_in
+from .cache import PrefixCache
+from .engine import STAGES, Engine, check_named
+from .engine_params import EngineParams, split_path, stages_named_in
 from .evaluator import MetricEvaluator, location
 from .metrics import TupleMetric, direction_of, finite
 from .records import BEST_FILE, NO_ORIGINS, Origins, Provenance, variant, write_json
@@ -123,7 +123,7 @@ class TunableEvaluation:
         self._names = value_names(self._panel.all)
         self._keep, self._id = keep, uuid.uuid4().hex
         if base is not None and evaluator.cache:
-            Prefixes.of(base)  # raises for a value without a structure
+            _ = base.key  # raises for a value without a structure
         self.cache = PrefixCache(evaluation.engine, cache=evaluator.cache, keep=keep, seed=evaluator.seed)
         first, *others = [Reported(name, direction) for name, direction in self._recorded()]
         engine(metric=first, track=tuple(others), epochs=1)(self)
