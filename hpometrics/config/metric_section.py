@@ -25,8 +25,10 @@ from ..metrics.registry.scope import (
     COMBINED,
     ScopedMetric,
     Types,
+    constraint_problem,
     direction_problem,
     group_of,
+    is_per_class,
     members,
     resolve_in_scope,
     steering_problem,
@@ -266,12 +268,8 @@ def _check_direction(name: str, own: Direction, requested: Direction | None) -> 
 
 
 def _check_steers(name: MetricName) -> None:
-    if problem := steering_problem(name, name.split, _is_per_class(name)):
+    if problem := steering_problem(name, name.split, is_per_class(name)):
         raise MeasureError(problem)
-
-
-def _is_per_class(name: MetricName) -> bool:
-    return dict(name.params).get("average") == "none"
 
 
 def _check_clear(metric: FoundMetric) -> None:
@@ -311,12 +309,8 @@ def read_bound(text: str, types: Types | None, settle: bool = False) -> Bound:
     """
     constraint = Constraint.parse(text)
     name = MetricName.parse(constraint.name)
-    if group_of(name, types) is not None:
-        raise MeasureError(f"{name} is a group of metrics; bound one of them")
-    if problem := steering_problem(name, name.split, per_class=False):
+    if problem := constraint_problem(name, types):
         raise MeasureError(problem)
-    if _is_per_class(name):
-        raise MeasureError(f"{name} has one value per class; bound one of them, as in {name.metric}(class=0)")
     measure = _resolve_bounded(name, types, settle)
     return Bound(replace(constraint, name=measure.name), measure)
 

@@ -19,8 +19,10 @@ from ..metrics.registry.scope import (
     COMBINED,
     VALIDATION,
     Types,
+    constraint_problem,
     direction_problem,
     group_of,
+    is_per_class,
     members,
     resolve_in_scope,
     steering_problem,
@@ -159,13 +161,9 @@ def resolve_constraints(
         if str(name) in reported:
             yield replace(constraint, name=str(name)), MetricSpec(str(name), None)
             continue
-        if group_of(name, types) is not None:
-            raise ConstraintError(f"{constraint}: {name} is a group of metrics; bound one of them")
+        if problem := constraint_problem(name, types):
+            raise ConstraintError(f"{constraint}: {problem}")
         spec = _of_name(name, types, MINIMIZE)
-        if spec.split != VALIDATION:
-            raise ConstraintError(f"{constraint}: only validation values steer a search")
-        if _has_many_values(spec):
-            raise ConstraintError(f"{constraint}: {spec.name} has one value per class")
         yield replace(constraint, name=spec.name), spec
 
 
@@ -247,8 +245,9 @@ def _only(features: Features, metric: str) -> str | None:
 
 def _has_many_values(spec: MetricSpec) -> bool:
     measured = spec.measured
-    average = dict(measured.params).get("average") if isinstance(measured, MetricName) else None
-    return "none" in (average, getattr(measured, "average", None))
+    if isinstance(measured, MetricName):
+        return is_per_class(measured)
+    return getattr(measured, "average", None) == "none"
 
 
 def _read_mapping(metric: Mapping[str, Any], direction: Any) -> tuple[Any, Any]:

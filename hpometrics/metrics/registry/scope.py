@@ -179,11 +179,30 @@ def steering_problem(name: object, split: str | None, per_class: bool) -> str | 
     if split not in (None, VALIDATION):
         return f"only validation values steer a search; {name} can be tracked"
     if per_class:
-        return (
-            f"{name} has one value per class, and a search optimizes one number; choose average=micro, macro "
-            "or weighted, and track this one"
-        )
+        return f"{per_class_problem(name, 'a search optimizes')}, and track this one"
     return None
+
+
+def constraint_problem(name: MetricName, types: Types | None) -> str | None:
+    """Return why a constraint cannot bound a value; None if it can."""
+    if group_of(name, types) is not None:
+        return f"{name} is a group of metrics; bound one of them"
+    problem = steering_problem(name, name.split, per_class=False)
+    if problem is None and is_per_class(name):
+        return f"{name} has one value per class; bound one of them, as in {name.metric}(class=0)"
+    return problem
+
+
+def is_per_class(name: MetricName) -> bool:
+    """Return whether a name means one value per class."""
+    return dict(name.params).get("average") == "none"
+
+
+def per_class_problem(name: object, purpose: str) -> str:
+    """Return why a metric with one value per class does not serve a purpose, such as `a score is`."""
+    return (
+        f"{name} has one value per class, and {purpose} one number; choose average=micro, macro or weighted"
+    )
 
 
 def direction_problem(
