@@ -47,22 +47,22 @@ class Scorer:
 
     def __init__(
         self,
-        panel: MetricCollection,
+        collection: MetricCollection,
         response_method: Method | None = None,
         labels: Sequence[Any] | None = None,
     ) -> None:
-        (self.name,) = panel.names
-        direction = panel.direction_of(self.name)
+        (self.name,) = collection.names
+        direction = collection.direction_of(self.name)
         if direction is None:
             raise DirectionError(
                 f"{self.name} has no direction, so it cannot decide which estimator is better"
             )
-        self._panel, self._labels = panel, labels
+        self._collection, self._labels = collection, labels
         self._sign = 1.0 if direction is MAXIMIZE else -1.0
-        self._method = response_method or _METHOD_OF[panel[self.name].inputs]
+        self._method = response_method or _METHOD_OF[collection[self.name].inputs]
 
     def __repr__(self) -> str:
-        return f"as_scorer({self.name!r}, output={str(self._panel.output)!r})"
+        return f"as_scorer({self.name!r}, output={str(self._collection.output)!r})"
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the value of a fitted estimator on rows; nan where the metric is undefined.
@@ -73,10 +73,10 @@ class Scorer:
         """
         if not hasattr(estimator, self._method):
             raise MetricInputError(self._missing_method(estimator))
-        panel = self._panel.fresh()
-        outputs = _EstimatorOutputs(estimator, panel.output, self._labels)
-        panel.update(**outputs.compute(X, y, [self._method]), sample_weight=sample_weight)
-        return self._sign * float(panel.compute()[self.name])
+        collection = self._collection.fresh()
+        outputs = _EstimatorOutputs(estimator, collection.output, self._labels)
+        collection.update(**outputs.compute(X, y, [self._method]), sample_weight=sample_weight)
+        return self._sign * float(collection.compute()[self.name])
 
     def _missing_method(self, estimator: Any) -> str:
         """Return the message for an estimator without the method."""

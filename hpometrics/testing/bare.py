@@ -83,12 +83,12 @@ class Bare:
         """Return the value of a batch and add it to the state."""
         caught = _Forward(self._inner)
         self._feed(caught, batch)
-        return self._one_of(caught.value)
+        return self._select_component(caught.value)
 
     def compute(self) -> Tensor:
         """Return the value, or nan if there is none."""
         try:
-            value = self._one_of(self._inner.compute())
+            value = self._select_component(self._inner.compute())
         except _REFUSALS as err:
             self.undefined_reason = f"{type(err).__name__}: {err}"
             return torch.tensor(torch.nan)
@@ -117,9 +117,9 @@ class Bare:
         except (KeyError, *_REFUSALS) as err:  # a KeyError: the batch lacks what it reads
             raise MetricInputError(str(err)) from err
 
-    def _one_of(self, result: Any) -> Tensor:
+    def _select_component(self, result: Any) -> Tensor:
         reference = class_of(self._row)(**self._params)
-        return reference._one_of(result)
+        return reference._select_component(result)
 
 
 class _Forward:

@@ -106,7 +106,7 @@ class Reference(Metric):
             return self.undefined(reason)
         try:
             with _quiet() as caught:
-                value = self._one_of(self._restored_inner().compute())
+                value = self._select_component(self._restored_inner().compute())
         except MetricInputError:
             raise
         except _REFUSALS as err:
@@ -262,7 +262,7 @@ class Reference(Metric):
             return None
         return self.row.void(unpack(self.statistic(Kept, "rows").tensors), self.params)
 
-    def _one_of(self, result: Any) -> Tensor:
+    def _select_component(self, result: Any) -> Tensor:
         """Return the component of a result that is its value.
 
         Raises:
