@@ -175,7 +175,7 @@ def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | N
     """
     with report_errors():
         from .._stdout import aside
-        from ..engines.replay import BestReplay, best_file
+        from ..engines.best_replay import BestReplay, best_file
 
         file = best_file(path)
         if evaluation is not None if file is None else (trial, seeds) != (None, None):
@@ -187,11 +187,11 @@ def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | N
 
                 sys.exit(replay_trial(path, trial, seeds or 1, *printers))
             best = BestReplay.read(file)
-            if evaluation is None and best.stated is not None:
+            if evaluation is None and best.sweep_description is not None:
                 from ..runner.staged_engine import rebuild_evaluation  # with torch
 
-                sys.exit(best.run(*rebuild_evaluation(best.stated), *printers))
-            sys.exit(best.run(*best.named(evaluation), *printers))
+                sys.exit(best.run(*rebuild_evaluation(best.sweep_description), *printers))
+            sys.exit(best.run(*best.load_evaluation(evaluation), *printers))
 
 
 def _printers(stdout: TextIO, as_json: bool) -> tuple[Printer, FactsPrinter | None]:

@@ -5,7 +5,11 @@ from .engine_params import EngineParams as EngineParams, params_list as params_l
 from .evaluation import Evaluation as Evaluation
 from .evaluator import MetricEvaluator as MetricEvaluator
 from .folds import fold_columns as fold_columns, fold_rows as fold_rows, split as split
-from .metrics import (
+from .records import EvaluationInstance as EvaluationInstance, Origins as Origins
+from .registered_metrics import registered as registered
+from .result import MetricEvaluatorResult as MetricEvaluatorResult, MetricScores as MetricScores
+from .stages import EvaluatedFold as EvaluatedFold
+from .tuple_metrics import (
     AverageMetric as AverageMetric,
     CalculatedMetric as CalculatedMetric,
     MapReduceMetric as MapReduceMetric,
@@ -17,7 +21,3 @@ from .metrics import (
     TupleMetric as TupleMetric,
     ZeroMetric as ZeroMetric,
 )
-from .records import EvaluationInstance as EvaluationInstance, Origins as Origins
-from .registered_metrics import registered as registered
-from .result import MetricEvaluatorResult as MetricEvaluatorResult, MetricScores as MetricScores
-from .stages import EvaluatedFold as EvaluatedFold

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
 
+from .._text import did_you_mean
 from ..exceptions import EngineError, EngineParamsError
 
 Classes = Mapping[str, Callable[[dict[str, Any]], Any]]
@@ -214,10 +214,11 @@ def check_named(engine: Engine, kind: str, name: str) -> None:
                 f"Name the choice in {kind} = {{{name!r}: ...}}"
             )
     elif name not in classes:
-        close = get_close_matches(name, classes, 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
         choices = ", ".join(map(repr, classes))
-        raise EngineError(f"{type(engine).__qualname__}.{kind} has no {name!r}; there are {choices}{hint}")
+        raise EngineError(
+            f"{type(engine).__qualname__}.{kind} has no {name!r}; there are {choices}"
+            f"{did_you_mean(name, classes)}"
+        )
 
 
 def _each_row(rows: Any) -> Iterable[Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
+from .._text import did_you_mean
 from ..exceptions import EngineParamsError
 from .engine import STAGES, Stage, is_named, stage_of
 from .json_layout import arranged, compact, plain, spread, stages_of, variant
@@ -34,7 +34,7 @@ def set_value(stages: dict[str, Any], path: str, value: Any) -> None:
     elif isinstance(place, dict):
         place[last] = value
     else:
-        raise EngineParamsError(f"{path}: what {last!r} should be set in is no dict or list but {place!r}")
+        raise EngineParamsError(f"{path}: {last!r} can be set in a dict or a list, got {place!r}")
 
 
 def check_exists(stages: Mapping[str, Any], path: str) -> None:
@@ -88,8 +88,7 @@ def split_path(path: str) -> tuple[str, list[str]]:
     """
     stage, *parts = path.split(".")
     if stage not in STAGES:
-        close = get_close_matches(stage, STAGES, 1)
-        hint = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(STAGES)}"
+        hint = did_you_mean(stage, STAGES) or f"; there are {', '.join(STAGES)}"
         raise EngineParamsError(f"{path}: engine params have no stage {stage!r}{hint}")
     return stage, parts
 

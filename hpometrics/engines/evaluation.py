@@ -63,13 +63,13 @@ class Evaluation:
         )
 
     @classmethod
-    def of(cls, found: Any) -> Evaluation:
+    def of(cls, source: Any) -> Evaluation:
         """Return an evaluation, from itself or from its class.
 
         Raises:
             EngineError: it is something else.
         """
-        evaluation = found() if isinstance(found, type) and issubclass(found, Evaluation) else found
+        evaluation = source() if isinstance(source, type) and issubclass(source, Evaluation) else source
         if not isinstance(evaluation, Evaluation):
             raise EngineError(
                 f"an evaluation is Evaluation(engine, metric) or a class of it, got {evaluation!r}"
@@ -129,7 +129,7 @@ class Evaluation:
             keep: how many outputs of each stage are kept for later trials.
 
         Raises:
-            MetricNameError, EngineParamsError: see `Varied`.
+            MetricNameError, EngineParamsError: see `TunableEvaluation`.
         """
         from .tunable import TunableEvaluation
 

@@ -17,7 +17,6 @@ from ..space.dimensions import is_whole
 from .cache import PrefixCache
 from .engine import Engine
 from .engine_params import EngineParams, params_list
-from .metrics import Folds, Score, TupleMetric, direction_of
 from .records import (
     BEST_FILE,
     NO_ORIGINS,
@@ -29,6 +28,7 @@ from .records import (
     write_results,
 )
 from .result import Failure, MetricEvaluatorResult, MetricScores, evaluated, scores_to_json
+from .tuple_metrics import Folds, Score, TupleMetric, direction_of
 
 
 class Panel:

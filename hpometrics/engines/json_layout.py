@@ -127,7 +127,7 @@ def _parse_layout(described: Mapping[str, Any] | str) -> Mapping[str, Any]:
             layout = json.loads(described)
         except json.JSONDecodeError as err:
             raise EngineParamsError(
-                f"engine params are no JSON: {err}; got {excerpt(described, 80)!r}"
+                f"engine params must be JSON: {err}; got {excerpt(described, 80)!r}"
             ) from err
     if not isinstance(layout, Mapping):
         raise EngineParamsError(
@@ -140,7 +140,7 @@ def _check_keys(layout: Mapping[str, Any], expected: set[str]) -> None:
     for key in layout:
         if key not in expected:
             raise EngineParamsError(
-                f"{key}: no stage of engine params; there are {', '.join(sorted(expected))}"
+                f"{key}: not a stage of engine params; there are {', '.join(sorted(expected))}"
             )
 
 

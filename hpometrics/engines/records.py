@@ -19,8 +19,8 @@ from ..records._files import atomic_write, make_private, read_whole
 from ..records._json import FORMAT, FORMAT_KEY, check_format, read_json
 from ..space.dimensions import is_whole
 from .engine_params import EngineParams
-from .metrics import Number, finite
 from .result import MetricEvaluatorResult
+from .tuple_metrics import Number, finite
 
 BEST_FILE = "best.json"
 RESULTS_FILE = "evaluator_results"
@@ -239,8 +239,12 @@ class EvaluationInstance:
         }
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Self:
+    def from_json(cls, content: Mapping[str, Any], place: str = "instance") -> Self:
         """Parse what `to_json` returned.
+
+        Args:
+            content: the JSON.
+            place: its place, as an error names it.
 
         Raises:
             RecordError: it is something else.
@@ -258,7 +262,9 @@ class EvaluationInstance:
                 content["evaluatorResults"],
             )
         except (KeyError, TypeError, ValueError) as err:
-            raise RecordError(f"no record of an evaluation ({err!r}): {excerpt(content, 80)}") from err
+            raise RecordError(
+                f"{place}: not the record of an evaluation ({err!r}): {excerpt(content, 80)}"
+            ) from err
 
     def write(self, directory: Path) -> None:
         """Write `instance.json`, as a whole or not at all."""
@@ -276,9 +282,6 @@ class EvaluationInstance:
         try:
             content = read_json(read_whole(path))
         except (OSError, ValueError) as err:
-            raise RecordError(f"{path} is no record of an evaluation: {err}") from err
+            raise RecordError(f"{path}: not the record of an evaluation: {err}") from err
         check_format(content, path)
-        try:
-            return cls.from_json(content)
-        except RecordError as err:
-            raise RecordError(f"{path} is no record of an evaluation: {err}") from err
+        return cls.from_json(content, str(path))

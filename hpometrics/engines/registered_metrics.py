@@ -32,9 +32,9 @@ from ..metrics.features import (
     parse_feature,
 )
 from ..metrics.registry.names import MetricName, Scalar
-from ..metrics.registry.scope import VALIDATION
+from ..metrics.registry.scope import VALIDATION, per_class_problem
 from ..run.metric_spec import MetricSpec, resolve_metric, resolve_tracked
-from .metrics import Folds, Score, TupleMetric, Tuples
+from .tuple_metrics import Folds, Score, TupleMetric, Tuples
 
 Column = Callable[[Any, Any, Any], Any]
 
@@ -77,10 +77,10 @@ class TupleReader:
         collections = []
         for _, tuples in folds:
             fresh = [member.alone() for member in members]
-            panel = MetricCollection(fresh, self.output, non_finite="propagate")
+            collection = MetricCollection(fresh, self.output, non_finite="propagate")
             if batch := self.batch(tuples):
-                panel.update(**batch)
-            collections.append(panel)
+                collection.update(**batch)
+            collections.append(collection)
         return _scores([member.name for member in members], collections)
 
     def _inputs_of(self, predicted: Sequence[Any]) -> InputType:
@@ -123,10 +123,7 @@ class RegisteredMetric(TupleMetric):
         self.title = title
         self.reader = reader
         if getattr(self.prototype, "average", None) == "none":
-            raise MetricNameError(
-                f"{spec.name} has one value per class, and a score is one number; choose average=micro, "
-                "macro or weighted"
-            )
+            raise MetricNameError(per_class_problem(spec.name, "a score is"))
 
     @property
     def header(self) -> str:
@@ -142,9 +139,9 @@ class RegisteredMetric(TupleMetric):
         """Return the tuples as a list: they are measured as one batch."""
         return list(tuples)
 
-    def conclude(self, kept: Sequence[Any]) -> Score:
+    def conclude(self, parts: Sequence[Any]) -> Score:
         """Measure the tuples of one fold or of several."""
-        return self.measure([(None, [row for fold in kept for row in fold])])
+        return self.measure([(None, [row for fold in parts for row in fold])])
 
     def measure(self, folds: Folds) -> Score:
         """Measure all folds as one, and each by itself."""
@@ -210,22 +207,22 @@ def others_registered(metric: Any, output: Output) -> Iterator[RegisteredMetric]
 
 
 def _scores(names: Sequence[str], collections: Sequence[MetricCollection]) -> list[Score]:
-    alone = [_read_scores(names, panel) for panel in collections]
+    alone = [_read_scores(names, collection) for collection in collections]
     if len(alone) == 1:
         pooled = alone[0]
     elif collections:
         whole = collections[0].fresh()
-        for panel in collections:
-            whole.merge(panel)
+        for collection in collections:
+            whole.merge(collection)
         pooled = _read_scores(names, whole)
     else:
         pooled = [Score.undefined("there are no tuples")] * len(names)
     return [score.with_folds(folds) for score, *folds in zip(pooled, *alone, strict=True)]
 
 
-def _read_scores(names: Sequence[str], panel: MetricCollection) -> list[Score]:
-    values = panel.compute(synchronize=False)
-    return [_score(name, values[name], panel.reasons.get(name)) for name in names]
+def _read_scores(names: Sequence[str], collection: MetricCollection) -> list[Score]:
+    values = collection.compute(synchronize=False)
+    return [_score(name, values[name], collection.reasons.get(name)) for name in names]
 
 
 def _score(name: str, value: torch.Tensor, reason: str | None) -> Score:

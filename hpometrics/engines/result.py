@@ -15,7 +15,7 @@ from ..direction import Direction
 from .engine import STAGES, Stage
 from .engine_params import EngineParams
 from .json_layout import plain
-from .metrics import Number, Score, finite
+from .tuple_metrics import Number, Score, finite
 
 
 def differences(candidates: Sequence[EngineParams]) -> list[str]:

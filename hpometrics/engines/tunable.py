@@ -23,9 +23,9 @@ from .cache import PrefixCache
 from .engine import STAGES, Engine, check_named
 from .engine_params import EngineParams, split_path, stages_named_in
 from .evaluator import MetricEvaluator, location
-from .metrics import TupleMetric, direction_of, finite
 from .records import BEST_FILE, NO_ORIGINS, Origins, Provenance, variant, write_json
 from .registered_metrics import value_names, values_of, with_folds
+from .tuple_metrics import TupleMetric, direction_of, finite
 
 _CLASSES = dict(zip(STAGES, ("data_sources", "preparators", "algorithms", "servings"), strict=True))
 

@@ -18,10 +18,10 @@ from ..direction import Direction
 from ..engines.engine import Engine
 from ..engines.evaluation import Evaluation
 from ..engines.evaluator import MetricEvaluator
-from ..engines.metrics import TupleMetric, direction_of
 from ..engines.records import Origins
 from ..engines.registered_metrics import RegisteredMetric, registered
 from ..engines.tunable import TunableEvaluation
+from ..engines.tuple_metrics import TupleMetric, direction_of
 from ..exceptions import ConfigError, RecordError
 from ..metrics.features import OutputFeature, parse_feature
 from ..metrics.metric import Metric
@@ -101,7 +101,7 @@ class StagedEngine:
         self.train(params, run)
 
     def check_search(self, spec: RunSpec, params: Mapping[str, Sequence[Any]]) -> None:
-        """Check for errors that would fail every trial; see `Varied.check_search`."""
+        """Check for errors that would fail every trial; see `TunableEvaluation.check_search`."""
         self.train.check_search(spec, params)
 
     @property

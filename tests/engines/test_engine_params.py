@@ -117,9 +117,9 @@ def test_what_has_no_form_in_json_is_refused_unless_told_how():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("{", "engine params are no JSON"),
+        ("{", "engine params must be JSON"),
         ("[]", "a mapping of stages, got list"),
-        ({"dataSource": {}}, "dataSource: no stage of engine params; there are algorithmParamsList"),
+        ({"dataSource": {}}, "dataSource: not a stage of engine params; there are algorithmParamsList"),
         ({"dataSourceParams": {"a": 1}}, "dataSourceParams: one name with its params"),
         ({"algorithmParamsList": {"naive": {}}}, "algorithmParamsList: a list of algorithms"),
         ({"algorithmParamsList": [{"a": {}, "b": {}}]}, r"algorithmParamsList\[0\]: one name"),
@@ -219,7 +219,7 @@ def test_one_value_is_put_where_its_path_leads(path, expected):
         ("algorithms.tree.depth", "no algorithms are named 'tree'; there are 'a', 'a', 'b'"),
         ("algorithms.a.x", "2 algorithms are named 'a'"),
         ("algorithms.b.deep.x", "there is no 'deep' in {'y': 1}"),
-        ("algorithms.b.y.z", "what 'z' should be set in is no dict or list but 1"),
+        ("algorithms.b.y.z", "'z' can be set in a dict or a list, got 1"),
         ("serving", "a stage is called by a text, as in serving: naive; got 1"),
         ("algorithms.0", "names a stage and none of its params"),
     ],

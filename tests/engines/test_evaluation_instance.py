@@ -32,5 +32,5 @@ def test_what_is_no_record_is_refused(tmp_path, text):
     """With the file's name."""
     if text is not None:
         (tmp_path / "instance.json").write_text(text)
-    with pytest.raises(RecordError, match="no record of an evaluation"):
+    with pytest.raises(RecordError, match=r"instance\.json: not the record of an evaluation"):
         EvaluationInstance.read(tmp_path)

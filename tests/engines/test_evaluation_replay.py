@@ -156,13 +156,13 @@ def test_a_file_of_predictionio_is_evaluated(replay, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "best.json: is no JSON"),
-        ("[]", "best.json: is no best.json, but a list"),
+        ("{", "best.json: a best.json is JSON: "),
+        ("[]", "best.json: a best.json is a mapping, got a list"),
         (
             '{"algorithms": [{"params": {}}], "evaluation": {"class": "a:b"}}',
             "does not say what was evaluated",
         ),
-        ('{"algorithm": []}', "no stage of engine params"),
+        ('{"algorithm": []}', "algorithm: not a stage of engine params"),
     ],
 )
 def test_what_is_no_best_json_is_refused(text, message, replay, tmp_path):

@@ -126,7 +126,7 @@ def test_a_number_may_be_of_any_library(one):
 @pytest.mark.parametrize("value", ["1.0", [1.0], object(), np.ones(2), 1j])
 def test_what_is_no_number_is_refused(value):
     """A text that looks like a number is none either."""
-    with pytest.raises(MetricInputError, match="ValuedAverageMetric: calculate is to give a number, got"):
+    with pytest.raises(MetricInputError, match="ValuedAverageMetric: calculate must give a number, got"):
         valued(AverageMetric).score(folds([value]))
 
 

@@ -107,7 +107,7 @@ def as_number(value: Any, source: Callable[[], str]) -> Number:
             except (TypeError, ValueError, RuntimeError):
                 continue
     raise MetricInputError(
-        f"{source()} is to give a number, got {excerpt(value, 60)!r} ({type(value).__name__})"
+        f"{source()} must give a number, got {excerpt(value, 60)!r} ({type(value).__name__})"
     )
 
 
@@ -153,7 +153,7 @@ class TupleMetric(ReadableObjective, ABC):
         """Return what `conclude` needs of one fold."""
 
     @abstractmethod
-    def conclude(self, kept: Sequence[Any]) -> Score:
+    def conclude(self, parts: Sequence[Any]) -> Score:
         """Return the score of one fold or of several, from what `gather` returned for each."""
 
     def measure(self, folds: Folds) -> Score:
@@ -216,9 +216,9 @@ class MapReduceMetric(TupleMetric):
         """Return the contributions of one fold merged into one; None if there is none."""
         return self._reduced(self.map(*row) for row in tuples)
 
-    def conclude(self, kept: Sequence[Any]) -> Score:
+    def conclude(self, parts: Sequence[Any]) -> Score:
         """Finish the merged contributions of the folds; nan if no tuple counted."""
-        total = self._reduced(kept)
+        total = self._reduced(parts)
         if total is None:
             return Score.undefined("no tuple counted")
         return Score.of(as_number(self.finish(total), lambda: f"{self.header}: finish"))
@@ -263,9 +263,9 @@ class CalculatedMetric(TupleMetric):
         """Return the number of each tuple."""
         return [self._check_number(self.calculate(*row)) for row in tuples]
 
-    def conclude(self, kept: Sequence[Sequence[Number | None]]) -> Score:
+    def conclude(self, parts: Sequence[Sequence[Number | None]]) -> Score:
         """Return the score of all folds together; nan if no tuple counted or a number is not finite."""
-        every = [value for fold in kept for value in fold]
+        every = [value for fold in parts for value in fold]
         values = [value for value in every if value is not None]
         if not values:
             return Score.undefined(
@@ -364,7 +364,7 @@ class ZeroMetric(TupleMetric):
     def gather(self, tuples: Tuples) -> None:
         """Return nothing."""
 
-    def conclude(self, kept: Sequence[None]) -> Score:
+    def conclude(self, parts: Sequence[None]) -> Score:
         """Return 0 for any folds."""
         return Score(0.0)
 

@@ -16,9 +16,9 @@ from .command import import_evaluation
 from .engine_params import EngineParams
 from .evaluation import Evaluation
 from .evaluator import Tell
-from .metrics import Number, finite
 from .records import BEST_FILE, INSTANCE_FILE, Provenance
 from .result import Failure
+from .tuple_metrics import Number, finite
 
 _OF_A_SWEEP = "sweep.resolved.yaml"
 """A file in the directory of every sweep, which is replayed by its trials."""
@@ -62,11 +62,11 @@ class BestReplay:
         return cls(path, EngineParams.from_json(content), provenance)
 
     @property
-    def stated(self) -> Mapping[str, Any] | None:
+    def sweep_description(self) -> Mapping[str, Any] | None:
         """The evaluation as a sweep file describes it, if it was one of a sweep file."""
         return None if self.provenance is None else self.provenance.stated
 
-    def named(self, target: str | None) -> tuple[str, Evaluation]:
+    def load_evaluation(self, target: str | None) -> tuple[str, Evaluation]:
         """Import an evaluation: `package.module:Name`; None: the one that the file names.
 
         Raises:
@@ -76,7 +76,7 @@ class BestReplay:
         name = target or (self.provenance.evaluation if self.provenance else "")
         if not name:
             raise RecordError(f"{self.path}: does not say by which evaluation; {self._remedy}")
-        beside = Path(str((self.stated or {}).get("file", "."))).parent
+        beside = Path(str((self.sweep_description or {}).get("file", "."))).parent
         return name, import_evaluation(name, [str(beside)])
 
     def run(
@@ -146,7 +146,7 @@ def _read_best(path: Path) -> Mapping[str, Any]:
     try:
         content = read_json(read_whole(path))
     except ValueError as err:
-        raise RecordError(f"{path}: is no JSON: {err}") from err
+        raise RecordError(f"{path}: a best.json is JSON: {err}") from err
     if not isinstance(content, Mapping):
-        raise RecordError(f"{path}: is no best.json, but a {type(content).__name__}")
+        raise RecordError(f"{path}: a best.json is a mapping, got a {type(content).__name__}")
     return content
