@@ -23,12 +23,11 @@ from .records import (
     EvaluationInstance,
     Origins,
     Provenance,
-    variant,
-    write_json,
+    write_best,
     write_results,
 )
 from .result import Failure, MetricEvaluatorResult, MetricScores, evaluated, scores_to_json
-from .tuple_metrics import Folds, Score, TupleMetric, direction_of
+from .tuple_metrics import Folds, Score, TupleMetric, direction_of, finite
 
 
 class Panel:
@@ -46,10 +45,13 @@ class Panel:
     """
 
     def __init__(self, metric: Any, other_metrics: Iterable[Any] = (), output: Any = None) -> None:
-        self.metric = _primary_metric(metric, output)
+        (self.metric,) = _tuple_metrics(metric, output, optimized=True)
         self.direction = _direction_of(self.metric)
         by_header = {self.metric.header: self.metric}
-        for other in (other for group in other_metrics for other in _other_metrics(group, output)):
+        for other in (
+            one for group in other_metrics for one in _tuple_metrics(group, output, optimized=False)
+        ):
+            direction_of(other)  # raises where it states none
             if by_header.setdefault(other.header, other) != other:
                 raise MetricNameError(
                     f"two different metrics are called {other.header!r}; give one of them another title"
@@ -93,29 +95,19 @@ class Panel:
             return [Score.undefined(str(Failure.of(err)))]
 
 
-def _primary_metric(metric: Any, output: Any) -> TupleMetric:
-    instance = _instance(metric)
+def _tuple_metrics(metric: Any, output: Any, optimized: bool) -> Iterable[TupleMetric]:
+    """Return the metric itself, or the metrics of tuples that a name of the registry means."""
+    instance = metric() if isinstance(metric, type) and issubclass(metric, TupleMetric) else metric
     if isinstance(instance, TupleMetric):
-        return instance
-    _check_output(instance, output)
-    from .registered_metrics import registered  # it loads torch, which metrics of tuples do without
-
-    return registered(instance, output=output)
-
-
-def _other_metrics(metric: Any, output: Any) -> list[TupleMetric]:
-    instance = _instance(metric)
-    if isinstance(instance, TupleMetric):
-        direction_of(instance)
         return [instance]
-    _check_output(instance, output)
-    from .registered_metrics import others_registered
+    if output is None:
+        raise MetricNameError(
+            f"{instance!r} is measured by the registry, which must know what the engine predicts: give "
+            "output=, as in MetricEvaluator('f1(average=macro)', output=Category(3))"
+        )
+    from .registered_metrics import others_registered, registered  # with torch, unlike metrics of tuples
 
-    return list(others_registered(instance, output))
-
-
-def _instance(metric: Any) -> Any:
-    return metric() if isinstance(metric, type) and issubclass(metric, TupleMetric) else metric
+    return [registered(instance, output=output)] if optimized else others_registered(instance, output)
 
 
 def _direction_of(metric: TupleMetric) -> Direction:
@@ -126,14 +118,6 @@ def _direction_of(metric: TupleMetric) -> Direction:
             "other_metrics, or state MAXIMIZE or MINIMIZE"
         )
     return direction
-
-
-def _check_output(metric: Any, output: Any) -> None:
-    if output is None:
-        raise MetricNameError(
-            f"{metric!r} is measured by the registry, which must know what the engine predicts: give "
-            "output=, as in MetricEvaluator('f1(average=macro)', output=Category(3))"
-        )
 
 
 Tell = Callable[[str], object]
@@ -219,12 +203,15 @@ class MetricEvaluator:
         Raises:
             EngineError: `workers` is not a number of workers.
         """
+        changes = {
+            "directory": None if directory is None else Path(directory),
+            "cache": cache,
+            "seed": seed,
+            "workers": None if workers is None else _check_workers(workers),
+            "tell": tell,
+        }
         evaluator = copy(self)
-        evaluator.directory = self.directory if directory is None else Path(directory)
-        evaluator.cache = self.cache if cache is None else cache
-        evaluator.seed = self.seed if seed is None else seed
-        evaluator.workers = self.workers if workers is None else _check_workers(workers)
-        evaluator.tell = self.tell if tell is None else tell
+        vars(evaluator).update({name: value for name, value in changes.items() if value is not None})
         return evaluator
 
     def evaluate(
@@ -325,9 +312,15 @@ class MetricEvaluator:
     def _write(self, result: MetricEvaluatorResult, origins: Origins, instance: EvaluationInstance) -> None:
         if self.directory is None:
             return
-        best = variant(result.best_engine_params, instance.evaluation_class, origins.engine, instance.start)
-        provenance = Provenance.of(result, origins.evaluation, self.seed, origins.stated)
-        write_json(self.directory / BEST_FILE, {**best, "evaluation": provenance.to_json()})
+        scores = zip(result.headers, result.best_scores.all, strict=True)
+        provenance = Provenance(
+            origins.evaluation,
+            result.direction.value,
+            {header: finite(score.value) for header, score in scores},
+            self.seed,
+            stated=origins.stated,
+        )
+        write_best(self.directory, result.best_engine_params, origins, provenance, instance.start)
         write_results(self.directory, result)
 
     def _record(self, instance: EvaluationInstance) -> EvaluationInstance:

@@ -20,7 +20,7 @@ from ..records._json import FORMAT, FORMAT_KEY, check_format, read_json
 from ..space.dimensions import is_whole
 from .engine_params import EngineParams
 from .result import MetricEvaluatorResult
-from .tuple_metrics import Number, finite
+from .tuple_metrics import Number
 
 BEST_FILE = "best.json"
 RESULTS_FILE = "evaluator_results"
@@ -69,24 +69,6 @@ class Provenance:
     versions: Mapping[str, str] = field(default_factory=installed_versions)
     stated: Mapping[str, Any] | None = None
 
-    @classmethod
-    def of(
-        cls,
-        result: MetricEvaluatorResult,
-        evaluation: str,
-        seed: int | None,
-        stated: Mapping[str, Any] | None = None,
-    ) -> Self:
-        """Return the origin of a result."""
-        scores = zip(result.headers, result.best_scores.all, strict=True)
-        return cls(
-            evaluation,
-            result.direction.value,
-            {header: finite(score.value) for header, score in scores},
-            seed,
-            stated=stated,
-        )
-
     def to_json(self) -> dict[str, Any]:
         """Return strict JSON."""
         return {
@@ -130,25 +112,32 @@ class Provenance:
             ) from err
 
 
-def variant(params: EngineParams, evaluation: str, engine: str, start: datetime) -> dict[str, Any]:
-    """Return engine params in the layout of PredictionIO's `engine.json`; `EngineParams.from_json` parses it.
+def write_best(
+    directory: Path, params: EngineParams, origins: Origins, provenance: Provenance, start: datetime
+) -> Path:
+    """Write engine params as `best.json`, in the layout of PredictionIO's `engine.json`; return its path.
 
     Args:
-        params: the engine params.
-        evaluation: the class of the evaluation, `package.module:Name`.
-        engine: the class of the engine.
+        directory: the directory of the file.
+        params: the engine params; `EngineParams.from_json` parses them.
+        origins: the names of engine and evaluation.
+        provenance: the origin of the engine params.
         start: the start of the evaluation, which makes the id unique.
 
     Raises:
         EngineParamsError: a value has no form in JSON.
     """
-    name = evaluation.replace(":", ".").rpartition(".")[2]
-    return {
+    name = (origins.evaluation or origins.engine).replace(":", ".").rpartition(".")[2]
+    path = directory / BEST_FILE
+    content = {
         "id": f"{name} {start.isoformat(timespec='seconds')}",
         "description": "",
-        "engineFactory": engine,
+        "engineFactory": origins.engine,
         **params.to_variant(),
+        "evaluation": provenance.to_json(),
     }
+    write_json(path, content)
+    return path
 
 
 def write_results(directory: Path, result: MetricEvaluatorResult) -> None:

@@ -23,7 +23,7 @@ from .cache import PrefixCache
 from .engine import STAGES, Engine, check_named
 from .engine_params import EngineParams, split_path, stages_named_in
 from .evaluator import MetricEvaluator, location
-from .records import BEST_FILE, NO_ORIGINS, Origins, Provenance, variant, write_json
+from .records import NO_ORIGINS, Origins, Provenance, write_best
 from .registered_metrics import value_names, values_of, with_folds
 from .tuple_metrics import TupleMetric, direction_of, finite
 
@@ -163,24 +163,27 @@ class TunableEvaluation:
         Raises:
             EngineParamsError: a value has no form in JSON.
         """
-        factory = origins.engine or location(type(self.evaluation.engine))
-        evaluation = origins.evaluation or self.evaluation.origin
-        layout = variant(self.engine_params(best.params), evaluation or factory, factory, datetime.now(UTC))
-        path = Path(directory) / BEST_FILE
-        provenance = replace(self._provenance(best, evaluation), stated=origins.stated)
-        write_json(path, {**layout, "evaluation": provenance.to_json()})
-        return path
+        origins = replace(
+            origins,
+            engine=origins.engine or location(type(self.evaluation.engine)),
+            evaluation=origins.evaluation or self.evaluation.origin,
+        )
+        numbers = numbers_of(best.values)
+        provenance = Provenance(
+            origins.evaluation,
+            best.direction.value,
+            {metric.header: finite(numbers.get(str(name), math.nan)) for name, metric in self.measured},
+            self.evaluation.evaluator.seed,
+            stated=origins.stated,
+        )
+        params = self.engine_params(best.params)
+        return write_best(Path(directory), params, origins, provenance, datetime.now(UTC))
 
     def _recorded(self) -> Iterator[tuple[str, Direction | None]]:
         """Yield every name that a trial's record may have, with its direction; a deviation has none."""
         for name, metric in self.measured:
             direction = direction_of(metric)
             yield from zip(with_folds(name), (direction, direction, None), strict=False)
-
-    def _provenance(self, best: Best, evaluation: str) -> Provenance:
-        numbers = numbers_of(best.values)
-        scores = {metric.header: finite(numbers.get(str(name), math.nan)) for name, metric in self.measured}
-        return Provenance(evaluation, best.direction.value, scores, self.evaluation.evaluator.seed)
 
     def check_search(self, spec: RunSpec, params: Mapping[str, Sequence[Any]]) -> None:
         """Refuse what would fail in every trial.
