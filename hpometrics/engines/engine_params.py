@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple, Self
 from .._text import did_you_mean
 from ..exceptions import EngineParamsError
 from .engine import STAGES, Stage, is_named, stage_of
-from .json_layout import arranged, compact, plain, spread, stages_of, variant
+from .json_layout import layout_of, plain, spread, stages_of, variant
 from .keys import structural_key
 
 SINGLE = ("data_source", "preparator", "serving")
@@ -69,7 +70,11 @@ def stages_named_in(values: Mapping[str, Any]) -> dict[str, Any]:
         names = list(dict.fromkeys(_names(values, stage)))
         if stage in values:
             chosen = _check_name(values[stage], stage)
-            _check_chosen(chosen, names, stage)
+            if others := [name for name in names if name != chosen]:
+                raise EngineParamsError(
+                    f"{stage}.{others[0]}: has params, but {stage} is {chosen!r} here; let these exist only "
+                    f"when={{{stage!r}: {others[0]!r}}}"
+                )
             names = [chosen]
         if len(names) > 1 and stage != "algorithms":
             raise EngineParamsError(
@@ -113,15 +118,6 @@ def _names(values: Mapping[str, Any], stage: str) -> Iterator[str]:
         of, parts = split_path(path)
         if of == stage and len(parts) > 1 and f"{stage}.{parts[0]}" not in values:
             yield parts[0]
-
-
-def _check_chosen(chosen: str, names: Iterable[str], stage: str) -> None:
-    for name in names:
-        if name != chosen:
-            raise EngineParamsError(
-                f"{stage}.{name}: has params, but {stage} is {chosen!r} here; let these exist only "
-                f"when={{{stage!r}: {name!r}}}"
-            )
 
 
 def _heads(stages: Any, stage: str) -> Iterator[tuple[str, Any]]:
@@ -277,7 +273,7 @@ class EngineParams:
             EngineParamsError: a path leads nowhere.
         """
         stages = self._thawed()
-        for path in _outer_first(values):
+        for path in sorted(values, key=lambda path: path.count(".")):  # a name, a dict before what is in it
             set_value(stages, path, deepcopy(values[path]))  # what is set in it stays out of the caller's
         return self.copy(**stages)
 
@@ -336,7 +332,7 @@ class EngineParams:
             {stage.name: plain(stage.params, f"algorithms[{i}].params", default)}
             for i, stage in enumerate(self.algorithms)
         ]
-        return arranged(algorithms=algorithms, **described)
+        return layout_of({**described, "algorithms": algorithms})
 
     def to_variant(self, default: Callable[[Any], Any] | None = None) -> dict[str, Any]:
         """Return all stages as in an `engine.json`: each with its `name` and `params`."""
@@ -352,7 +348,7 @@ class EngineParams:
         return cls(**stages_of(described))
 
     def __str__(self) -> str:
-        return compact(self.to_json(default=repr))
+        return json.dumps(self.to_json(default=repr), ensure_ascii=False, separators=(",", ":"))
 
     def pretty(self) -> str:
         """Return the JSON over several lines, as PredictionIO prints it."""
@@ -395,25 +391,17 @@ def params_list(source: Any) -> list[EngineParams]:
             f"a list of engine params is an iterable, a function that gives one or an object with "
             f"engine_params_list, got {type(entries).__name__}: {entries!r}"
         )
-    candidates = list(_check_entries(entries))
-    if not candidates:
-        raise EngineParamsError("the list of engine params is empty, so there is nothing to evaluate")
-    return candidates
-
-
-def _check_entries(entries: Iterable[Any]) -> Iterator[EngineParams]:
+    candidates: list[EngineParams] = []
     for i, entry in enumerate(entries):
         if not isinstance(entry, EngineParams):
             raise EngineParamsError(
                 f"entry {i} of the list of engine params is a {type(entry).__name__}, not EngineParams: "
                 f"{entry!r}; EngineParams.from_json reads the JSON of one"
             )
-        yield entry
-
-
-def _outer_first(paths: Iterable[str]) -> list[str]:
-    """Sort paths: names of stages before their params, a dict before the values in it."""
-    return sorted(paths, key=lambda path: path.count("."))
+        candidates.append(entry)
+    if not candidates:
+        raise EngineParamsError("the list of engine params is empty, so there is nothing to evaluate")
+    return candidates
 
 
 def _stage_key(stage: Stage, path: str) -> Hashable:

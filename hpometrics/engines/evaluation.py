@@ -54,12 +54,12 @@ class Evaluation:
     ) -> None:
         if output is not None:
             self.output = output
-        engine_source, judged = self._engine_and_metrics(engine, metric, tuple(other_metrics))
+        engine_source, primary, *others = self._engine_and_metrics(engine, metric, tuple(other_metrics))
         self.engine = engine_of(engine_source)
         self.evaluator = (
-            judged
-            if isinstance(judged, MetricEvaluator)
-            else MetricEvaluator(judged[0], judged[1], output=self.output)
+            primary
+            if isinstance(primary, MetricEvaluator)
+            else MetricEvaluator(primary, *others, output=self.output)
         )
 
     @classmethod
@@ -142,8 +142,8 @@ class Evaluation:
         is_importable = cls is not Evaluation and cls.__module__ != "__main__" and "<" not in cls.__qualname__
         return location(cls) if is_importable else ""
 
-    def _engine_and_metrics(self, engine: Any, metric: Any, others: tuple[Any, ...]) -> tuple[Any, Any]:
-        """Return the engine, and its evaluator or its metric with the others.
+    def _engine_and_metrics(self, engine: Any, metric: Any, others: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the engine and its evaluator, or the engine, its metric and the others.
 
         Raises:
             EngineError: they are missing, or are defined in two ways.
@@ -157,6 +157,6 @@ class Evaluation:
                 f"{' and '.join(forms) or 'no way'}; state both in one: Evaluation(engine, metric), or a "
                 f"class with {', '.join(_FORMS)}"
             )
-        ((name, (engine_source, judged, *rest)),) = forms.items()
-        evaluator = name == "engine_evaluator" or isinstance(judged, MetricEvaluator)
-        return engine_source, judged if evaluator else (judged, *(rest or [()]))
+        chosen: tuple[Any, ...]
+        (chosen,) = forms.values()
+        return chosen

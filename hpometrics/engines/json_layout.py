@@ -17,9 +17,18 @@ from ..exceptions import EngineParamsError
 Described = dict[str, Any]
 Default = Callable[[Any], Any] | None
 
-_KEYS = {"data_source": "dataSourceParams", "preparator": "preparatorParams", "serving": "servingParams"}
-_VARIANT_KEYS = {"data_source": "datasource", "preparator": "preparator", "serving": "serving"}
-_ALGORITHMS, _VARIANT_ALGORITHMS = "algorithmParamsList", "algorithms"
+_KEYS = {
+    "data_source": "dataSourceParams",
+    "preparator": "preparatorParams",
+    "algorithms": "algorithmParamsList",
+    "serving": "servingParams",
+}
+_VARIANT_KEYS = {
+    "data_source": "datasource",
+    "preparator": "preparator",
+    "algorithms": "algorithms",
+    "serving": "serving",
+}
 _MORE_OF_A_VARIANT = {"id", "description", "engineFactory", "evaluation", "sparkConf"}
 
 
@@ -52,25 +61,15 @@ def plain(value: Any, path: str, default: Default) -> Any:
     return default(value)
 
 
-def arranged(data_source: Any, preparator: Any, algorithms: Any, serving: Any) -> Described:
+def layout_of(described: Mapping[str, Any]) -> Described:
     """Return four described stages under PredictionIO's names, in its order."""
-    return {
-        _KEYS["data_source"]: data_source,
-        _KEYS["preparator"]: preparator,
-        _ALGORITHMS: algorithms,
-        _KEYS["serving"]: serving,
-    }
+    return {key: described[stage] for stage, key in _KEYS.items()}
 
 
-def variant(described: Mapping[str, Any]) -> Described:
+def variant(layout: Mapping[str, Any]) -> Described:
     """Convert the layout of an evaluation to that of an `engine.json`."""
-    single = {stage: _to_variant_stage(described[key], key) for stage, key in _KEYS.items()}
-    return {
-        "datasource": single["data_source"],
-        "preparator": single["preparator"],
-        "algorithms": [_to_variant_stage(one, _ALGORITHMS) for one in described[_ALGORITHMS]],
-        "serving": single["serving"],
-    }
+    stages = {stage: _each(layout[key], key, _to_variant_stage) for stage, key in _KEYS.items()}
+    return {key: stages[stage] for stage, key in _VARIANT_KEYS.items()}
 
 
 def stages_of(described: Mapping[str, Any] | str) -> Described:
@@ -80,28 +79,22 @@ def stages_of(described: Mapping[str, Any] | str) -> Described:
         EngineParamsError: it is neither; the message names the place.
     """
     layout = _parse_layout(described)
-    if _VARIANT_KEYS["data_source"] in layout or _VARIANT_ALGORITHMS in layout:
-        keys, list_key, more, parse = (
-            _VARIANT_KEYS,
-            _VARIANT_ALGORITHMS,
-            _MORE_OF_A_VARIANT,
-            _parse_variant_stage,
-        )
+    if _VARIANT_KEYS["data_source"] in layout or _VARIANT_KEYS["algorithms"] in layout:
+        _check_keys(layout, {*_VARIANT_KEYS.values(), *_MORE_OF_A_VARIANT})
+        keys, parse = _VARIANT_KEYS, _parse_variant_stage
     else:
-        keys, list_key, more, parse = _KEYS, _ALGORITHMS, set(), _parse_stage
-    _check_keys(layout, {*keys.values(), list_key, *more})
-    stages: Described = {stage: parse(layout[key], key) for stage, key in keys.items() if key in layout}
-    if list_key in layout:
-        entries = layout[list_key]
-        if not isinstance(entries, Sequence) or isinstance(entries, str):
-            raise EngineParamsError(f"{list_key}: a list of algorithms, got {entries!r}")
-        stages["algorithms"] = [parse(entry, f"{list_key}[{i}]") for i, entry in enumerate(entries)]
-    return stages
+        _check_keys(layout, set(_KEYS.values()))
+        keys, parse = _KEYS, _parse_stage
+    return {stage: _each(layout[key], key, parse) for stage, key in keys.items() if key in layout}
 
 
-def compact(described: Described) -> str:
-    """Format JSON on one line without spaces."""
-    return json.dumps(described, ensure_ascii=False, separators=(",", ":"))
+def _each(entry: Any, key: str, convert: Callable[[Any, str], Any]) -> Any:
+    """Convert one stage, or each algorithm of a list."""
+    if key not in (_KEYS["algorithms"], _VARIANT_KEYS["algorithms"]):
+        return convert(entry, key)
+    if not isinstance(entry, Sequence) or isinstance(entry, str):
+        raise EngineParamsError(f"{key}: a list of algorithms, got {entry!r}")
+    return [convert(one, f"{key}[{i}]") for i, one in enumerate(entry)]
 
 
 def spread(value: Any, indent: int = 0) -> str:

@@ -15,7 +15,7 @@ import sys
 import types
 import uuid
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -110,7 +110,7 @@ def _object_key(value: Any, path: str) -> Hashable:
     if torch is not None and isinstance(value, torch.Tensor):
         return kind, str(value.device), value.requires_grad, _tensor_key(value, torch)
     if dataclasses.is_dataclass(value) or _is_estimator(kind):
-        return kind, frozenset((name, _key(part, f"{path}.{name}")) for name, part in _parts(value))
+        return kind, frozenset((name, _key(part, f"{path}.{name}")) for name, part in _parts(value).items())
     if _compares_by_value(kind):
         return kind, value
     raise EngineParamsError(
@@ -152,12 +152,9 @@ def _tensor_key(value: Any, torch: Any) -> Hashable:
     return str(value.dtype), tuple(value.shape), hashlib.sha256(flat.tobytes()).digest()
 
 
-def _compares_by_value(kind: type) -> bool:
+def _compares_by_value(kind: Any) -> bool:
     """Return whether a class defines `__eq__` and also `__hash__`, which Python sets to None otherwise."""
-    facts = {name: getattr(kind, name) for name in ("__eq__", "__hash__")}
-    return facts["__hash__"] is not None and all(
-        fact is not getattr(object, name) for name, fact in facts.items()
-    )
+    return kind.__eq__ is not object.__eq__ and kind.__hash__ not in (None, object.__hash__)
 
 
 def _is_estimator(kind: type) -> bool:
@@ -166,9 +163,8 @@ def _is_estimator(kind: type) -> bool:
     )
 
 
-def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield all attributes of a dataclass or an estimator, what a fitted one has learned included."""
+def _parts(value: Any) -> dict[str, Any]:
+    """Return all attributes of a dataclass or an estimator, what a fitted one has learned included."""
     if dataclasses.is_dataclass(value):
-        yield from ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
-    else:
-        yield from vars(value).items()
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return dict(vars(value))

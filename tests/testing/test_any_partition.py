@@ -7,8 +7,7 @@ from hypothesis import given, settings, strategies as st
 from matrix import EXHAUSTIVE, entries
 
 from hpometrics.testing import cut, size_of, subjects_of
-from hpometrics.testing.laws.verdict import require_same
-from hpometrics.testing.subjects import Subject, fed, is_here, value_of
+from hpometrics.testing.subjects import Subject, fed, is_here, require_same, value_of
 
 SUBJECTS = [subject for entry in entries() if is_here(entry) for subject in subjects_of(entry)]
 DATA = st.tuples(st.integers(1, 40), st.sampled_from([0.0, 0.3, 1.0]), st.integers(0, 2**16))

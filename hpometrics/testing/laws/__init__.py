@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..subjects import Subject
+from ..subjects import LawBroken, Subject
 from .edges import check_ignored, check_labels, check_policy, check_shapes, check_single
 from .inputs import (
     check_buffer,
@@ -40,7 +40,6 @@ from .state import (
     check_state_dict,
     check_streams,
 )
-from .verdict import LawBroken
 
 __all__ = [
     "LAWS",

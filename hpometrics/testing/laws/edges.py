@@ -13,9 +13,8 @@ from ...metrics._validation import NonFinite
 from ...metrics.features import BINARY, CATEGORY, MASK, SEQUENCE, SET
 from ...metrics.metric import Metric
 from ...metrics.sample_data import Batch, rows_of, size_of
-from ..subjects import Subject, fed, value_of
-from .forms import MODEL_OUTPUTS, with_value
-from .verdict import LawBroken, require_same, require_undefined
+from ..subjects import LawBroken, Subject, fed, require_same, require_undefined, value_of
+from .inputs import MODEL_OUTPUTS, with_value
 
 _IGNORED = {BINARY: 7, CATEGORY: -1, SET: -1, SEQUENCE: -100, MASK: 255}
 """Features whose targets are labels, each with a label that an output may ignore."""

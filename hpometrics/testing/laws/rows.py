@@ -15,8 +15,7 @@ from ...metrics._validation import batch_of
 from ...metrics.batch import Outputs
 from ...metrics.features import BINARY, CATEGORY, NUMBER, SET, TIMESERIES, VECTOR, Category
 from ...metrics.sample_data import Batch, cut, rows_of, size_of
-from ..subjects import Subject, value_of
-from .verdict import LawBroken, require_same
+from ..subjects import LawBroken, Subject, require_same, value_of
 
 NOISE = (0.0, 0.3, 0.9)
 WEIGHT_SCALES = (2.0**-40, 2.0**-10, 2.0**332)

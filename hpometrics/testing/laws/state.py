@@ -20,8 +20,7 @@ from ...metrics.metric import Metric
 from ...metrics.registry.index import all_entries
 from ...metrics.registry.names import MetricName
 from ...metrics.sample_data import Batch, Draw, cut, rows_of
-from ..subjects import Subject, fed, subjects_of, value_of
-from .verdict import LawBroken, require_same, require_undefined
+from ..subjects import LawBroken, Subject, fed, require_same, require_undefined, subjects_of, value_of
 
 
 def check_merge(subject: Subject) -> None:
