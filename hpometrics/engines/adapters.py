@@ -70,13 +70,13 @@ def as_engine(
             "preparator= makes transformers for estimator=; otherwise prepare the data in the function"
         )
     source = partial(_read_folds, data, {"folds": folds, "stratified": stratified}, groups)
-    if estimator is not None:
-        return _AdaptedEngine(
-            source, _each(estimator, partial(_Estimator, method)), _each(preparator, _Transformer)
-        )
-    if train is not None:
-        return _AdaptedEngine(source, _each(train, partial(_TrainFunction, predict or _call)))
-    return _AdaptedEngine(source, _each(function, _Function))
+    adapters: dict[str, Callable[..., Any]] = {
+        "estimator": partial(_Estimator, method),
+        "train": partial(_TrainFunction, predict or _call),
+        "function": _Function,
+    }
+    algorithms = _each(makers[kinds[0]], adapters[kinds[0]])
+    return _AdaptedEngine(source, algorithms, _each(preparator, _Transformer))
 
 
 class _AdaptedEngine(Engine):
@@ -84,11 +84,11 @@ class _AdaptedEngine(Engine):
         self,
         source: Callable[[Mapping[str, Any]], Iterable[Fold]],
         algorithms: Mapping[str, Any],
-        preparators: Mapping[str, Any] | None = None,
+        preparators: Mapping[str, Any],
     ) -> None:
         self._source = source
         self.algorithms = algorithms
-        self.preparators = preparators or {}
+        self.preparators = preparators
 
     def read_eval(self, params: Mapping[str, Any]) -> Iterable[Fold]:
         return self._source(params)

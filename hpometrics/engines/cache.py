@@ -320,7 +320,6 @@ class PrefixCache:
             self._requests.update(prefix.stage for prefix in prefixes.all())
         if self._outputs is None:
             return self._output(prefixes.serving, {})  # type: ignore[no-any-return]
-        last = False
         try:
             folds: list[EvaluatedFold] = self._output(prefixes.serving, {})
         finally:

@@ -295,10 +295,9 @@ def _name_of(metric: TupleMetric) -> MetricName:
     params = tuple((name, _scalar(value)) for name, value in metric.parameters.items())
     name = MetricName(titled or type(metric).__name__.lstrip("_"), params)
     try:
-        read = MetricName.parse(str(name))
+        return MetricName.parse(str(name))
     except MetricNameError as err:
         raise MetricNameError(f"{metric.header}: its value needs a name for the record; {err}") from None
-    return read
 
 
 def _scalar(value: Any) -> Scalar:
