@@ -146,7 +146,7 @@ def import_target(target: str, kind: Kind, folders: Iterable[str] = ()) -> Any:
             message lists the names of the module.
     """
     if not is_target(target):
-        raise ConfigError(f"{target!r} is no target; write package.module:Name")
+        raise ConfigError(f"{target!r} is not a target; write package.module:Name")
     sys.path[:0] = [folder for folder in folders if folder not in sys.path]
     name, _, attribute = target.partition(":")
     module = _module(name)

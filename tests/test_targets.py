@@ -34,7 +34,7 @@ def test_a_target_is_imported_from_the_folders_given(folder):
         ("targets_of_mine:trian", "targets_of_mine has no 'trian'; did you mean 'train'"),
         ("targets_of_mine:xyz", "targets_of_mine has no 'xyz'; it has train$"),
         ("targets_of_mine:SIZE", "targets_of_mine:SIZE is a int, no function; it has train$"),
-        ("targets_of_mine", "'targets_of_mine' is no target; write package.module:Name"),
+        ("targets_of_mine", "'targets_of_mine' is not a target; write package.module:Name"),
         ("no_such_module:train", "importing no_such_module failed: ModuleNotFoundError"),
     ],
 )

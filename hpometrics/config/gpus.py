@@ -26,7 +26,7 @@ def _check_form(value: Any) -> Any:
     for one in value:
         number = isinstance(one, int) and not isinstance(one, bool) and one >= 0
         if not number and not (isinstance(one, str) and one.startswith(("GPU-", "MIG-")) and "," not in one):
-            raise wrong(f"{one!r} names no GPU; write its number, or its id as nvidia-smi -L prints it")
+            raise wrong(f"{one!r} is not a GPU; write its number, or its id as nvidia-smi -L prints it")
     if len(set(map(str, value))) < len(value):
         raise wrong(f"{value} names a GPU twice; workers share one where they are more than the GPUs")
     return value

@@ -146,7 +146,7 @@ def test_a_target_is_no_bare_name(tmp_path, monkeypatch):
     """The module comes first."""
     result = CliRunner().invoke(main, ["eval", "PrecisionEvaluation"])
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "'PrecisionEvaluation' is no target; write package.module:Name" in result.stderr
+    assert "'PrecisionEvaluation' is not a target; write package.module:Name" in result.stderr
 
 
 def test_nothing_finite_is_exit_code_3(evaluate, tmp_path):
@@ -191,4 +191,6 @@ def test_an_interrupted_evaluation_is_recorded(evaluate, tmp_path):
 def test_a_sweep_file_that_is_missing_is_no_target():
     """The message is that of `run`."""
     result = CliRunner().invoke(main, ["eval", "missing.yaml"])
-    assert result.exit_code == 2 and "missing.yaml" in result.stderr and "is no target" not in result.stderr
+    assert (
+        result.exit_code == 2 and "missing.yaml" in result.stderr and "is not a target" not in result.stderr
+    )

@@ -100,9 +100,9 @@ def test_a_list_keeps_to_what_the_environment_leaves(machine, monkeypatch, visib
     [
         ("4", "wants auto, all, or a list of GPUs such as"),
         ("[]", "wants auto, all, or a list of GPUs such as"),
-        ("[-1]", "-1 names no GPU"),
-        ("[true]", "True names no GPU"),
-        ("['0,1']", "'0,1' names no GPU"),
+        ("[-1]", "-1 is not a GPU"),
+        ("[true]", "True is not a GPU"),
+        ("['0,1']", "'0,1' is not a GPU"),
         ("[0, 1, 0]", "names a GPU twice"),
     ],
 )
