@@ -98,7 +98,7 @@ class Trials:
                 write_trial(home, trial)
             if trial.state is not TrialState.RUNNING:
                 break
-        if host is not None and trial.state in (TrialState.COMPLETE, TrialState.INFEASIBLE):
+        if host is not None and trial.state.trained:
             host.release(last_report(trial, self.spec.name))
         self._compare_rows(trial)
         return trial, error

@@ -54,7 +54,7 @@ class TrialAttempts:
         )
         if run.state is TrialState.FAILED:
             return self._after_failure(base, run)
-        if run.state not in (TrialState.COMPLETE, TrialState.INFEASIBLE):
+        if not run.state.trained:
             return replace(base, state=run.state, reason=run.reason)
         return base if self.repeats == 1 and not repeats else self._after_repeat(base, run)
 

@@ -261,7 +261,7 @@ def _piece_key(digest: str, index: int) -> str:
 def tell(study: optuna.Study, trial: Trial, record: TrialRecord) -> None:
     """Finish a trial in the state of its record; an interrupted one stays running, to be reclaimed."""
     write_result(trial, record)
-    if record.state in (TrialState.COMPLETE, TrialState.INFEASIBLE):
+    if record.state.trained:
         _finish(study, trial, OptunaState.COMPLETE, _values_to_tell(study, record))
     elif record.state is TrialState.PRUNED:
         _finish(study, trial, OptunaState.PRUNED)

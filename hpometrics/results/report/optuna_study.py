@@ -46,13 +46,17 @@ def study_of(
             outside of it, as an earlier space allowed, is left out.
         infeasible: whether to include trials that break a constraint, as complete ones that break it.
     """
-    states = (TrialState.COMPLETE, TrialState.INFEASIBLE) if infeasible else (TrialState.COMPLETE,)
-    return _study(records, {resolved.metric: resolved.direction}, resolved.name, space, states)
+    included = [record for record in records if record.state.trained] if infeasible else _complete(records)
+    return _study(records, {resolved.metric: resolved.direction}, resolved.name, space, included)
 
 
 def study_of_several(records: Sequence[TrialRecord], resolved: Resolved) -> optuna.Study:
     """Return a study of all objectives, without params."""
-    return _study(records, resolved.optimized, resolved.name, None, (TrialState.COMPLETE,))
+    return _study(records, resolved.optimized, resolved.name, None, _complete(records))
+
+
+def _complete(records: Sequence[TrialRecord]) -> list[TrialRecord]:
+    return [record for record in records if record.state is TrialState.COMPLETE]
 
 
 def _study(
@@ -60,15 +64,14 @@ def _study(
     optimized: Mapping[str, Direction],
     name: str,
     space: Space | None,
-    states: Sequence[TrialState],
+    included: Sequence[TrialRecord],
 ) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     directions: Any = [direction.value for direction in optimized.values()]
     study = optuna.create_study(directions=directions, study_name=name)
-    by_number = {record.number: record for record in records}
-    numbers = range(max(by_number, default=-1) + 1)
-    included = {number: record for number, record in by_number.items() if record.state in states}
-    study.add_trials([_trial(included.get(number), list(optimized), space) for number in numbers])
+    numbers = range(max((record.number for record in records), default=-1) + 1)
+    by_number = {record.number: record for record in included}
+    study.add_trials([_trial(by_number.get(number), list(optimized), space) for number in numbers])
     return study
 
 
