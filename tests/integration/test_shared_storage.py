@@ -442,5 +442,5 @@ def test_a_worker_names_what_it_looks_for(folder):
     result = CliRunner().invoke(main, ["worker", "runs/sweep", "--study", "x"])
     assert result.exit_code == 2 and "use --study with a URL" in result.stderr
     result = CliRunner().invoke(main, ["worker", "redis://ada:secret@h"])
-    assert result.exit_code == 2 and "redis:// is no storage" in result.stderr
+    assert result.exit_code == 2 and "redis:// is not a storage" in result.stderr
     assert "secret" not in result.stderr
