@@ -198,6 +198,29 @@ class EpochCloser:
         """The seconds that the run has taken so far, before a restart included."""
         return self._seconds_before + time.perf_counter() - self._created
 
+    def begin(self, verb: str) -> None:
+        """Open an epoch, unless the last one is over.
+
+        Raises:
+            RunError: the last epoch is over; `verb` names the method of the run that was called.
+        """
+        self.check_not_over(verb)
+        self.state = RunState.OPEN
+
+    def check_not_over(self, verb: str) -> None:
+        """Check that an epoch is open or may follow; one that a break left open still counts.
+
+        Raises:
+            RunError: the last epoch is over.
+        """
+        if self.in_loop or self.state is RunState.OPEN or self.stopped is not None:
+            return
+        if self.state is RunState.ENDED or self.total is not None:
+            raise RunError(
+                f"run.{verb}(...) comes after the last epoch, whose values are reported already; "
+                "put it into the loop, `for epoch in run.epochs(n):`"
+            )
+
     def loop(self, total: int) -> Generator[int]:
         """Yield the number of each epoch that is left of `total`, and close it when its body ends."""
         self._epoch_began = time.perf_counter()

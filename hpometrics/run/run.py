@@ -238,7 +238,7 @@ class Run:
                 "a run reads an output by the keyword that says what it is, as in run.update(logits=..., "
                 f"target=...); got {len(positional)} without one"
             )
-        self._begin("update")
+        self._closer.begin("update")
         self._meter.update(split, tensors, examples)
 
     @property
@@ -285,10 +285,10 @@ class Run:
             RunError: a value is not a number, its name was logged in this epoch already or is one the run
                 measures itself, or the last epoch is over.
         """
-        self._check_not_over("log")
+        self._closer.check_not_over("log")
         self._meter.check_names(*values)
         self._logged.log(values)
-        self._closer.state = RunState.OPEN
+        self._closer.begin("log")
 
     def undefined(self, **reasons: str) -> None:
         """Record that values of this epoch are undefined and why: each is nan with its reason.
@@ -299,10 +299,10 @@ class Run:
             RunError: a reason is not a text, the name was logged in this epoch already or is one the run
                 measures itself, or the last epoch is over.
         """
-        self._check_not_over("undefined")
+        self._closer.check_not_over("undefined")
         self._meter.check_names(*reasons)
         self._logged.undefined(reasons)
-        self._closer.state = RunState.OPEN
+        self._closer.begin("undefined")
 
     @property
     def global_metrics(self) -> Metrics:
@@ -333,7 +333,7 @@ class Run:
             MetricInputError, MetricNameError, AdditionError: see `Metrics.add`.
         """
         self._meter.check_names(name)
-        self._begin("record_local")
+        self._closer.begin("record_local")
         self._logged.record_local(split, name, values, task)
 
     def record_global(self, name: str, value: Additive, *, split: str = VALIDATION) -> None:
@@ -344,7 +344,7 @@ class Run:
             MetricInputError, MetricNameError, AdditionError: see `Metrics.add`.
         """
         self._meter.check_names(name)
-        self._begin("record_global")
+        self._closer.begin("record_global")
         self._logged.recorded(split).global_metrics.add(name, value)
 
     def teach(self, teacher: Any, *, task: str | None = None) -> None:
@@ -381,7 +381,7 @@ class Run:
         Raises:
             RunError: the task has no teacher, or it records a name that is taken.
         """
-        self._begin("evaluate_response")
+        self._closer.begin("evaluate_response")
         metrics = self._logged.recorded(split).of(task)
         self._logged.teachers.evaluate(task, teacher_action, labels, model_response, metrics)
 
@@ -463,23 +463,3 @@ class Run:
             self._closer.end_loggers(complete=self.stopped is None)
         finally:
             self._closer.release()
-
-    def _begin(self, verb: str) -> None:
-        """Open an epoch, unless the last one is over; `verb` is the method of the run that was called."""
-        self._check_not_over(verb)
-        self._closer.state = RunState.OPEN
-
-    def _check_not_over(self, verb: str) -> None:
-        """Check that an epoch is open or may follow; one that a break left open still counts.
-
-        Raises:
-            RunError: the last epoch is over.
-        """
-        closer = self._closer
-        if closer.in_loop or closer.state is RunState.OPEN or closer.stopped is not None:
-            return
-        if closer.state is RunState.ENDED or closer.total is not None:
-            raise RunError(
-                f"run.{verb}(...) comes after the last epoch, whose values are reported already; "
-                "put it into the loop, `for epoch in run.epochs(n):`"
-            )
