@@ -52,7 +52,7 @@ class SweepContext:
         earlier: the seconds that earlier invocations spent.
         reached: whether a trial has reached the target.
         failed: the number of failed trials, those of earlier invocations included.
-        finished: the number of finished trials in this invocation.
+        finished: the number of finished trials, those of earlier invocations included.
     """
 
     plan: Plan

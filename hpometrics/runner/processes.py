@@ -129,14 +129,11 @@ def run_with_workers(context: SweepContext, settings: OptunaBackend, verbose: bo
 
 
 def _count_remaining(context: SweepContext) -> int:
-    """Return how many trials remain by the records of this run directory; `sys.maxsize` without a limit."""
+    """Return how many trials remain, as far as this process knows; `sys.maxsize` without a limit."""
     total = context.plan.trials
     if context.over:
         return 0
-    if total is None:
-        return sys.maxsize
-    records = context.directory.records()
-    return total - sum(record.state.finished and record.number < total for record in records)
+    return sys.maxsize if total is None else total - context.finished
 
 
 class Workers:

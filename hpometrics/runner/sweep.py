@@ -68,6 +68,7 @@ def run_command(plan: Plan, options: Options) -> int:
         progress = Progress(context.resolved, earlier, options.quiet, home)
         context.tell, context.say = progress.tell, progress.say
         context.earlier = sum(record.seconds for record in earlier)
+        context.finished = sum(record.state.finished for record in earlier)
         context.reached = any(context.reaches(record) for record in earlier)
         context.failed = sum(record.state is TrialState.FAILED for record in earlier)
         progress.say("\n".join([*repairs, opening(home, context.resolved, earlier)]))
@@ -75,11 +76,12 @@ def run_command(plan: Plan, options: Options) -> int:
             with progress.live(), aside():
                 load(BACKENDS[plan.config.backend.name].start)(context, options.verbose)
         except KeyboardInterrupt as interrupt:
-            _conclude(context, progress, quiet=True)
-            progress.say(_format_interrupted(context))
+            records = home.records()
+            _conclude(context, records, progress, quiet=True)
+            progress.say(_format_interrupted(context, records))
             return exit_code(interrupt)
-        code = _conclude(context, progress, as_json=options.as_json)
         records = home.records()
+        code = _conclude(context, records, progress, as_json=options.as_json)
         failed = [record for record in records if record.state is TrialState.FAILED]
         if context.fails(len(failed)):
             progress.say(_format_failures(failed))
@@ -95,10 +97,15 @@ def _stored_text(context: SweepContext) -> str:
     return context.plan.document.text.replace(storage, redact_storage(storage))
 
 
-def _conclude(context: SweepContext, progress: Progress, quiet: bool = False, as_json: bool = False) -> int:
+def _conclude(
+    context: SweepContext,
+    records: Sequence[TrialRecord],
+    progress: Progress,
+    quiet: bool = False,
+    as_json: bool = False,
+) -> int:
     """Write and print the results of the sweep, and return the exit code."""
     home, resolved = context.directory, context.resolved
-    records = home.records()
     write_text(home.table, trials_csv(records, resolved))
     try:
         best = best_by(records, resolved.optimized, resolved.pick)
@@ -160,8 +167,8 @@ def _format_failures(failed: Sequence[TrialRecord]) -> str:
     return "\n".join([head, *lines])
 
 
-def _format_interrupted(context: SweepContext) -> str:
-    count, total = sum(record.state.finished for record in context.directory.records()), context.plan.trials
+def _format_interrupted(context: SweepContext, records: Sequence[TrialRecord]) -> str:
+    count, total = sum(record.state.finished for record in records), context.plan.trials
     settings = [part for text in context.plan.document.assignments for part in ("--set", text)]
     again = shlex.join(["hpometrics", "run", str(context.plan.file), *settings])
     text = f"interrupted: {count}{f' of {total}' if total else ''} trials are done. Go on with:\n  {again}"
