@@ -8,6 +8,7 @@ import math
 import stat
 import zipfile
 import zlib
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -40,16 +41,16 @@ class PredictionsError(HpometricsError, ValueError):
     """A file of predictions cannot be measured; the message names file, row and column."""
 
 
-class Table:
+class Table(ABC):
     """A file as named columns. The caller decides which are texts and which numbers, not their content."""
 
     def __init__(self, path: Path, memory: float = MEMORY) -> None:
         self.path, self._memory = path, memory
         self.columns = tuple(self._read_head())
 
+    @abstractmethod
     def chunks(self, texts: Collection[str], numbers: Collection[str]) -> Iterator[Chunk]:
         """Read columns, some rows at a time: texts as objects, numbers as float64 (empty: nan)."""
-        raise NotImplementedError
 
     def read_output(self) -> str | None:
         """Return the output of the model, if the file states it."""
@@ -63,8 +64,9 @@ class Table:
         """Return an error that names the file, or the place of a row in it."""
         return PredictionsError(f"{self.path if row is None else self.place(row)}: {problem}")
 
+    @abstractmethod
     def _read_head(self) -> Iterable[str]:
-        raise NotImplementedError
+        """Return the names of the columns."""
 
     def _check_memory(self, what: str, size: int) -> None:
         """Raise if columns of a size in bytes take too much memory."""

@@ -11,7 +11,6 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +137,7 @@ def _choose(words: Iterable[str], predictions: Predictions) -> tuple[list[Metric
         UnknownMetricError, MetricNameError: a metric does not exist for the output.
     """
     table, output = predictions.table, predictions.output
-    names: dict[MetricName, bool] = {}
+    names: dict[MetricName, None] = {}
     left_out = []
     for word in words:
         group = "words" if word == "default" and output.type == TEXT else word
@@ -147,18 +146,11 @@ def _choose(words: Iterable[str], predictions: Predictions) -> tuple[list[Metric
             metric = find_metric(str(member), output.type)
             obstacle, remedy = _obstacle(metric, predictions)
             if not obstacle:
-                names[metric.name] = is_group and names.get(metric.name, True)
+                names[metric.name] = None
             elif is_group:
                 left_out.append(f"{metric.name} ({obstacle})")
             else:
                 raise table.error(f"{metric.name} {obstacle}{remedy}")
-    if output.type == TEXT:  # some of its metrics read strings, others token ids
-        grouped = [name for name, is_grouped in names.items() if is_grouped]
-        for _, _, tensors in islice(predictions.batches(), 1):
-            readable = MetricCollection([], output).readable(grouped, **tensors)
-            refused = {*map(str, grouped)} - {str(metric.name) for metric in readable}
-            left_out += [f"{name} (reads token ids)" for name in names if str(name) in refused]
-            names = {name: True for name in names if str(name) not in refused}
     if not names:
         why = (
             f"none of the metrics can be measured: {'; '.join(left_out)}."
@@ -173,9 +165,15 @@ def _choose(words: Iterable[str], predictions: Predictions) -> tuple[list[Metric
 def _obstacle(metric: FoundMetric, predictions: Predictions) -> tuple[str, str]:
     """Return why the file cannot serve a metric, and a remedy; both are empty if it can."""
     outputs = frozenset(InputType(keyword) for keyword in predictions.roles if keyword != "target")
+    entry = metric.entries[0]
+    needs = [extra for extra in entry.needs if extra not in predictions.table.columns]
     if not derivable(metric.inputs, outputs, predictions.output):
+        needs.insert(0, metric.inputs)
+    elif predictions.output.type == TEXT and "texts" not in entry.extras:
+        return "reads token ids", ", and the file has texts; the metrics of the group 'words' read texts"
+    if needs:
         columns = excerpt(", ".join(predictions.table.columns), 500)
-        return f"reads {metric.inputs}", f", and there is no column for that; its columns are {columns}"
+        return f"reads {', '.join(needs)}", f", and there is no column for that; its columns are {columns}"
     weight = predictions.others.get(WEIGHT)
     if weight is not None and not get_metric(metric.name, predictions.output).takes_weights:
         return "cannot weigh rows", (

@@ -543,11 +543,29 @@ def test_texts_are_measured_by_what_reads_texts(tmp_path):
     found = measured.values["all"].keys()
     assert {"accuracy", "bleu_4", "wer"} <= found
     assert "token_accuracy" not in found
-    assert any(told.startswith("token_accuracy (") for told in measured.left_out)
-    with pytest.raises(PredictionsError, match="predictions cannot be had from texts"):
+    assert "token_accuracy (reads token ids)" in measured.left_out
+    with pytest.raises(PredictionsError, match="token_accuracy reads token ids, and the file has texts"):
         values(path, "text", ("token_accuracy",))
+    with pytest.raises(
+        PredictionsError, match="jga reads slots, gold_slots, and there is no column for that"
+    ):
+        values(path, "text", ("jga",))
     with pytest.raises(PredictionsError, match=r"none of .* measured: .*--feature text` lists all \d+"):
         values(path, "text", ("sequence",))
+
+
+def test_one_label_in_words_with_columns_of_two_classes(tmp_path):
+    """Its number is 0 and the second column is that of class 1, which no row has."""
+    columns = {"target": ["no", "no"], "probability_0": [0.9, 0.2], "probability_1": [0.1, 0.8]}
+    measured = measure_file(write(tmp_path / "x.csv", columns), "binary", ("accuracy",))
+    assert measured.labels == ("no",) and measured.values["all"]["accuracy"] == 0.5
+
+
+def test_blank_lines_are_not_rows(tmp_path):
+    """Neither before the head nor between rows."""
+    path = tmp_path / "x.csv"
+    path.write_text("\n\ntarget,prediction\n1,1\n\n0,1\n")
+    assert values(path, "binary", ("accuracy",))["accuracy"] == 0.5
 
 
 def test_all_metrics_of_a_file(drawn, tmp_path):
