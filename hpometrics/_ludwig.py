@@ -1,4 +1,4 @@
-"""Ludwig's names for the direction of a metric, accepted wherever ours are."""
+"""Ludwig's names for the facts of a metric, accepted wherever ours are."""
 
 from __future__ import annotations
 

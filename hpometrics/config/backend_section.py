@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -17,16 +18,16 @@ from .gpus import GpusForm, gpu_shares
 from .storage_url import known_url, redact_storage
 
 
-class BackendSection(Strict):
+class BackendSection(Strict, ABC):
     """The settings of a backend."""
 
+    @abstractmethod
     def facts(self, threads: int) -> str:
         """Return the settings as `check` prints them.
 
         Args:
             threads: the threads of a trial.
         """
-        raise NotImplementedError(f"{type(self).__name__} must say how it runs trials")
 
     def problems(self) -> Iterator[tuple[Path, str]]:
         """Yield the settings that cannot be used here, each with its path in the section."""

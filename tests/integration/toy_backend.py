@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from hpometrics.config.backend_section import BackendSection
+from hpometrics.config.fields import Strict
 
 if TYPE_CHECKING:
     from hpometrics.runner.context import SweepContext
 
 
-class Trace(BackendSection):
+class Trace(Strict):
     """The file that gets a line for each round."""
 
     file: str
