@@ -45,7 +45,7 @@ class LastBatch:
     names: set[str] = field(default_factory=set)
 
     def add(self, name: str, count: int) -> None:
-        """Add the name of so many values.
+        """Record that a name has a number of values for this batch.
 
         Raises:
             RunError: there are not as many as rows, or the name was recorded for this batch.

@@ -193,14 +193,14 @@ class Predictions:
         values = chunk[column]
         if values.ndim > 1:  # an array of an npz file
             return values.astype(np.int64)
-        for row, (tokens, wanted) in enumerate(zip(values, chunk[target], strict=True)):
+        for row, (tokens, targets) in enumerate(zip(values, chunk[target], strict=True)):
             if not (isinstance(tokens, list) and all(isinstance(token, int) for token in tokens)):
                 problem = (
                     f"column {column!r} holds {excerpt(tokens, 40)}, which is not a list of token numbers"
                 )
                 raise self.table.error(problem, first + row)
-            if len(tokens) != len(wanted):
-                counts = f"{len(wanted)} in {target!r}, {len(tokens)} in {column!r}"
+            if len(tokens) != len(targets):
+                counts = f"{len(targets)} in {target!r}, {len(tokens)} in {column!r}"
                 raise self.table.error(f"the numbers of tokens differ: {counts}", first + row)
         padded = np.full((len(values), max(map(len, values), default=0)), self.ignored, dtype=np.int64)
         for row, tokens in enumerate(values):
