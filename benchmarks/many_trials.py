@@ -3,7 +3,7 @@
 A trial takes one epoch and trains nothing, so that all of the time is the search's. Printed for each tenth of
 the trials: the wall time between the ends of one trial and the next, of all workers together.
 
-    python benchmarks/many_trials.py [--trials 2000] [--workers 2] [--storage URL] [--sampler random]
+    python benchmarks/many_trials.py [--trials 2000] [--workers 2] [--storage postgresql] [--sampler random]
 
 With `--made`, two trials run and the others are written as these are, in records and study.db. Printed is the
 CPU time of each command that reads or resumes so many.
@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -36,6 +36,9 @@ from hpometrics.backends.optuna.study import RESULT, write_result
 from hpometrics.records.epoch_log import EpochLog
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, write_trial
 from hpometrics.results.run_directory import RunDirectory
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from servers import SERVERS
 
 ENGINE = """\
 from hpometrics import Number, engine
@@ -65,6 +68,21 @@ def seconds_of(arguments: list[str], folder: Path) -> float:
     if ran.returncode:
         raise SystemExit(f"{arguments} ended with {ran.returncode}: {(ran.stdout + ran.stderr)[-2000:]}")
     return time.perf_counter() - start
+
+
+@contextmanager
+def storage_of(name: str) -> Iterator[str]:
+    """The URL of an empty database on a server of its own, if a kind of server is named."""
+    if name not in SERVERS:
+        yield name
+        return
+    if missing := SERVERS[name].missing():
+        raise SystemExit(f"--storage {name} needs {missing}")
+    server = SERVERS[name]()
+    try:
+        yield server.new_database()
+    finally:
+        server.end()
 
 
 def ends(storage: str, home: RunDirectory) -> list[float]:
@@ -181,11 +199,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--trials", type=int, default=2000)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--storage", default="sqlite", help="sqlite, or the URL of an empty database")
+    parser.add_argument(
+        "--storage",
+        default="sqlite",
+        help="sqlite, postgresql or mysql on a server of its own, or the URL of an empty database",
+    )
     parser.add_argument("--sampler", default="random")
     parser.add_argument("--made", action="store_true", help="write the trials instead of running them")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, storage_of(options.storage) as options.storage:
         folder = Path(name)
         (folder / "nothing_to_train.py").write_text(ENGINE)
         facts = {**vars(options), "storage": json.dumps(options.storage)}
