@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-all test-exhaustive test-lowest test-lowest-core test-newest test-python works-with metric check \
-	lint types laws bench many-trials clusters faults mutants index release
+	lint types laws bench bench-metric bench-compare many-trials clusters faults mutants index release
 
 # An editable install in the compat mode is a path, which mypy and pyright find; setuptools' default is a hook.
 # With each change of the requirements the environment is brought up to date. pip compiles on one core, so compileall
@@ -134,6 +134,15 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/diagnostics.py
 	$(BIN)/python benchmarks/prefix_cache.py
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/scoreboard.py
+
+# The rows of one metric, as in `make bench-metric NAME=ndcg`.
+bench-metric: $(VENV)/.installed
+	$(BIN)/python benchmarks/scoreboard.py --memory --metric '$(NAME)'
+
+# Whether a row takes more than at another version, as in `make bench-compare REF=main`; ONLY=kendall for some rows.
+bench-compare: $(VENV)/.installed
+	$(BIN)/python benchmarks/scoreboard.py --compare '$(REF)' --only '$(ONLY)'
 
 # 10,000 trials by 8 workers on a PostgreSQL server of its own, then each command on 100,000 trials.
 many-trials: $(VENV)/.installed
@@ -142,7 +151,7 @@ many-trials: $(VENV)/.installed
 
 # The table of docs/clusters.md, row by row: what is lost when a part dies.
 clusters: $(VENV)/.installed
-	$(BIN)/python -m pytest -n 0 -v -m '' $$(sed -n 's/.* | `\(.*::.*\)` |$$/tests\/\1/p' docs/clusters.md)
+	$(BIN)/python -m pytest -n 0 -v -m '' --faults -k 'not Bare' $$(sed -n 's/.* | `\(.*::.*\)` |$$/tests\/\1/p' docs/clusters.md)
 
 # Try every fault many times, on bare hosts too, and print the scorecard.
 faults: $(VENV)/.installed

@@ -1,0 +1,73 @@
+"""The table of benchmarks: every row's values agree at a small size, and a figure says what is missed."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
+from rows.references import reference_rows
+from rows.row import Figure, Quiet, Row, figure_of
+from scoreboard import ROWS, chosen_rows, line_of
+
+from hpometrics.metrics.registry.index import all_entries
+
+ELSEWHERE = ("import, first metric", "import, OptunaObjective", "map")
+"""Rows of fresh processes, which have no values; faster-coco-eval, which needs torchvision."""
+
+
+def few(size: int) -> int:
+    """A hundredth of an amount, but 64 where there are so many."""
+    return max(size // 100, min(size, 64))
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", [name for name in ROWS if name not in ELSEWHERE])
+def test_ours_and_the_peer_agree(name):
+    """What is timed gives the same values."""
+    with Quiet():
+        assert figure_of(ROWS[name], few, turns=1).ours > 0
+
+
+def work(value: float) -> Row:
+    """A row that takes no time and gives two values."""
+    return Row(
+        "w", "a list", "a peer", 2.0, ("mse",), lambda size: (lambda: [1.0, value], lambda: [1.0, 2.0])
+    )
+
+
+def test_values_that_differ_end_the_row():
+    """A time is no figure where the values are apart."""
+    assert figure_of(work(2.0), few, turns=1).row.name == "w"
+    with pytest.raises(SystemExit, match=r"w: \[1\. 3\.\] here, \[1\. 2\.\] by a peer"):
+        figure_of(work(3.0), few, turns=1)
+
+
+def test_a_figure_beyond_its_bar_is_missed():
+    """By its ratio, and by its memory where that is bounded."""
+    row = work(2.0)
+    assert [Figure(row, 1, 1, value).missed for value in (1.9, 2.1)] == [False, True]
+    bounded = replace(row, memory=10)
+    assert [Figure(bounded, 1, 1, 1.0, memory).missed for memory in (9.0, 11.0)] == [False, True]
+    assert line_of(Figure(row, 0.002, 0.001, 2.1)).endswith("| 2.0 | 1.0 | 2.10 **missed** | 2 |  |")
+
+
+def test_every_metric_of_a_row_is_in_the_registry():
+    """`--metric` finds rows by the registered name."""
+    known = {entry.name for entry in all_entries()}
+    assert {metric for row in ROWS.values() for metric in row.metrics} <= known
+    assert {row.name for row in chosen_rows(None, "kendall")} == {"kendall"}
+
+
+def test_a_metric_without_a_row_is_timed_beside_its_oracle():
+    """By the registered name; one without an oracle has none."""
+    rows = chosen_rows(None, "mcc")
+    assert [row.name for row in rows] == ["mcc of binary", "mcc of category"]
+    with Quiet():
+        assert figure_of(rows[0], few, turns=1).theirs > 0
+    assert reference_rows("no_such_metric") == []
+    with pytest.raises(SystemExit, match="no row for 'no_such_metric'"):
+        chosen_rows(None, "no_such_metric")
