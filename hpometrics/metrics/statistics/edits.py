@@ -1,7 +1,7 @@
 """Edit distances, longest common subsequences and alignments of sequences.
 
-For strings and tokens a whole column of the dynamic programming table is one Python integer; for padded token
-ids all rows of a batch advance together, on any device.
+Rapidfuzz compares strings and lists of tokens; of padded token ids all rows of a batch advance together,
+on any device.
 """
 
 from __future__ import annotations
@@ -12,48 +12,44 @@ from itertools import accumulate
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from rapidfuzz.distance import LCSseq, Levenshtein
+from rapidfuzz.process import cpdist
 from torch import Tensor
 
 Costs = NDArray[np.float64]
+_NONE = np.empty(0, dtype=np.int64)
 _RUN = 32  # consecutive deletions up to which array operations are faster than a loop over numbers
 
 
 def edit_distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
     """Compute the least number of insertions, deletions and substitutions that turn one into the other.
 
-    Source: Myers 1999, Journal of the ACM 46(3); Hyyrö 2003 for the distance of whole strings.
+    Source: Levenshtein 1966, Soviet Physics Doklady 10(8).
 
     >>> edit_distance("kitten", "sitting")
     3
     """
-    if not first or not second:
-        return len(first) + len(second)
-    positions, full, last = _position_bits(first), (1 << len(first)) - 1, 1 << (len(first) - 1)
-    more, less, distance = full, 0, len(first)  # where the table goes up or down from row to row
-    for token in second:
-        equal = positions.get(token, 0)
-        diagonal = (((equal & more) + more) ^ more) | equal
-        up, down = (less | ~(diagonal | more)) & full, more & diagonal
-        distance += bool(up & last) - bool(down & last)
-        up, down, either = (up << 1) | 1, down << 1, equal | less
-        more, less = (down | ~(either | up)) & full, up & either & full
-    return distance
+    return Levenshtein.distance(first, second)
+
+
+def edit_distances(
+    first: Sequence[Sequence[Hashable]], second: Sequence[Sequence[Hashable]]
+) -> NDArray[np.int64]:
+    """Compute the edit distance of each pair, (pairs,).
+
+    >>> edit_distances(["kitten", "cat"], ["sitting", "cat"]).tolist()
+    [3, 0]
+    """
+    return cpdist(first, second, scorer=Levenshtein.distance, dtype=np.int64) if len(first) else _NONE
 
 
 def common_length(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
     """Compute the length of the longest common subsequence.
 
-    Source: Hyyrö 2004, Australasian Workshop on Combinatorial Algorithms.
-
     >>> common_length("nematode", "empty")
     3
     """
-    positions, full = _position_bits(first), (1 << len(first)) - 1
-    free = full
-    for token in second:
-        used = free & positions.get(token, 0)
-        free = ((free + used) | (free - used)) & full
-    return len(first) - free.bit_count()
+    return LCSseq.similarity(first, second)
 
 
 def extended_edits(
@@ -104,16 +100,6 @@ def _delete(costs: Costs, deletion: float, step: Costs) -> None:
             return
         np.minimum(costs[1:], step, out=costs[1:])
     costs[:] = list(accumulate(costs.tolist(), lambda before, cost: min(before + deletion, cost)))
-
-
-def _position_bits(tokens: Sequence[Hashable]) -> dict[Hashable, int]:
-    """Return the positions of each token as the bits of an integer."""
-    bits: dict[Hashable, int] = {}
-    bit = 1
-    for token in tokens:
-        bits[token] = bits.get(token, 0) | bit
-        bit <<= 1
-    return bits
 
 
 def align(

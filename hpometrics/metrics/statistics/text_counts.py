@@ -46,8 +46,8 @@ _DASH_AFTER_DIGIT = re.compile(r"([0-9])(-)")
 class Words(NamedTuple):
     """The tokens of each prediction, and of each reference of each row, of a batch."""
 
-    predictions: list[list[str]]
-    references: list[list[list[str]]]
+    predictions: Sequence[Sequence[str]]
+    references: Sequence[Sequence[Sequence[str]]]
 
 
 def words(batch: Outputs, name: str, tokenizer: Tokenizer) -> Words:

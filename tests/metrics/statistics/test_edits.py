@@ -12,7 +12,13 @@ from torchmetrics.functional.text.eed import _eed_function, _preprocess_en
 from hpometrics.metrics.features import Text
 from hpometrics.metrics.registry.names import MetricName
 from hpometrics.metrics.registry.register import get_metric
-from hpometrics.metrics.statistics.edits import align, common_length, edit_distance, extended_edits
+from hpometrics.metrics.statistics.edits import (
+    align,
+    common_length,
+    edit_distance,
+    edit_distances,
+    extended_edits,
+)
 
 
 def table(first: str, second: str) -> tuple[int, int]:
@@ -29,11 +35,14 @@ def table(first: str, second: str) -> tuple[int, int]:
 
 @pytest.mark.parametrize("longest", [3, 12, 150])
 def test_by_tables(longest):
-    """Bits in one integer, tensors of padded rows, and the table agree, on texts longer than a word too."""
+    """Pairs one by one and together, tensors of padded rows, and the table agree, on long texts too."""
     rng = random.Random(longest)
     pairs = [["".join(rng.choices("abcd", k=rng.randrange(longest))) for _ in range(2)] for _ in range(60)]
     expected = [table(*pair) for pair in pairs]
     assert [(edit_distance(*pair), common_length(*pair)) for pair in pairs] == expected
+    assert edit_distances(*zip(*pairs, strict=True)).tolist() == [edits for edits, _ in expected]
+    words = [[[c * 2 for c in text] for text in side] for side in zip(*pairs, strict=True)]
+    assert edit_distances(*words).tolist() == [edits for edits, _ in expected]
     sides = [[torch.tensor([ord(c) for c in pair[side]]).long() for pair in pairs] for side in (0, 1)]
     padded = [torch.nn.utils.rnn.pad_sequence(side, batch_first=True) for side in sides]
     lengths = [torch.tensor([len(row) for row in side]) for side in sides]

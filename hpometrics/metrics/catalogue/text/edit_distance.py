@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, repeat
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ....direction import MAXIMIZE, MINIMIZE
@@ -16,7 +18,7 @@ from ...batch import Outputs
 from ...features import PREDICTIONS, TEXT, OutputFeature
 from ...metric import Metric
 from ...registry.register import register_metric
-from ...statistics.edits import align, edit_distance, extended_edits
+from ...statistics.edits import align, edit_distance, edit_distances, extended_edits
 from ...statistics.statistic import Statistic
 from ...statistics.text_counts import Words, words
 from ...statistics.totals import RowTotals
@@ -26,13 +28,30 @@ Unit = Literal["word", "character"]
 
 
 def _tokens(batch: Outputs, unit: Unit) -> Words:
-    return words(batch, f"raw {unit}s", str.split if unit == "word" else list)
+    """Return the words of the texts, or the texts themselves, whose elements are characters."""
+    return words(batch, "raw words", str.split) if unit == "word" else Words(batch.texts, batch.references)
 
 
-def nearest(text: Sequence[str], references: Iterable[Sequence[str]]) -> tuple[int, int]:
-    """Return the edits to the reference with the fewest edits per token, and its length."""
-    pairs = [(edit_distance(text, reference), len(reference)) for reference in references]
-    return min(pairs, key=lambda pair: (pair[0] / max(pair[1], 1), pair[1]))
+def reference_edits(texts: Words) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return edits to each reference and its length, (references, 2), and where each row begins, (rows,)."""
+    left, right = texts.predictions, list(chain.from_iterable(texts.references))
+    starts = np.arange(len(left))
+    if len(right) > len(left):
+        counts = np.fromiter(map(len, texts.references), np.int64, len(left))
+        starts = np.cumsum(counts) - counts
+        left = list(chain.from_iterable(map(repeat, left, counts)))
+    lengths = np.fromiter(map(len, right), np.int64, len(right))
+    return np.stack([edit_distances(left, right), lengths], axis=1), starts
+
+
+def nearest(texts: Words) -> NDArray[np.int64]:
+    """Return the edits to the reference with the fewest edits per token, and its length, (rows, 2)."""
+    pairs, starts = reference_edits(texts)
+    if len(starts) == len(pairs):
+        return pairs
+    rows = np.searchsorted(starts, np.arange(len(pairs)), side="right")
+    order = np.lexsort((pairs[:, 1], pairs[:, 0] / np.maximum(pairs[:, 1], 1), rows))
+    return pairs[order[starts]]
 
 
 class EditCounts(RowTotals):
@@ -43,8 +62,7 @@ class EditCounts(RowTotals):
 
     def columns(self, batch: Outputs) -> Tensor:
         """Return the counts of each row."""
-        texts = _tokens(batch, self.params["unit"])
-        return per_row(np.array(list(map(nearest, texts.predictions, texts.references))), batch)
+        return per_row(nearest(_tokens(batch, self.params["unit"])), batch)
 
 
 class AlignedCounts(RowTotals):
@@ -61,7 +79,7 @@ class AlignedCounts(RowTotals):
         return per_row(torch.stack([edits, hits, first_lengths, second_lengths], 1).numpy(), batch)
 
 
-def _nearest_words(text: list[str], references: list[list[str]]) -> list[str]:
+def _nearest_words(text: Sequence[str], references: Sequence[Sequence[str]]) -> Sequence[str]:
     if len(references) == 1:
         return references[0]
     return min(references, key=lambda right: (edit_distance(text, right) / max(len(right), 1), len(right)))
@@ -181,8 +199,8 @@ class EditDistance(TextMetric):
 
     def measure(self, batch: Outputs) -> Tensor:
         """Return the distance of each text."""
-        pairs = zip(batch.texts, batch.references, strict=True)
-        return per_row(np.array([min(edit_distance(text, r) for r in right) for text, right in pairs]), batch)
+        pairs, starts = reference_edits(Words(batch.texts, batch.references))
+        return per_row(np.minimum.reduceat(pairs[:, 0], starts), batch)
 
 
 @register_metric("mer", [TEXT])
