@@ -1,9 +1,10 @@
 """The best k of each row, equal to those of a stable full sort but without sorting whole rows.
 
-On the CPU this takes two steps: the k-th largest of the maxima of disjoint groups of columns bounds the k-th
-score from below, so that the few scores from that bound on contain the list and everything tied with its last
-position; these alone are sorted, by one integer key of score and position. Equal scores keep the order of
-their columns, whatever the batch and the number of threads. On a device `torch.topk` is used.
+On the CPU this takes two steps. The first bounds the k-th score of each row from below: by the k-th score
+itself in a narrow row, in a wide one by the k-th largest of the maxima of disjoint groups of columns. The
+few scores from the bound on contain the list and everything tied with its last position; the second step
+sorts these alone, by one integer key of score and position. Equal scores keep the order of their columns,
+whatever the batch and the number of threads. On a device `torch.topk` is used.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from torch import Tensor
 from .._device import on_host
 
 _GROUP = 16  # the fewest columns in a group; from 6 to 16 the time is the same
-_LONG = 8  # a row with more candidates than this multiple of k is sorted on its own
+_LONG = 8  # a row with more candidates than this multiple of k has its list selected before it is sorted
+_CHUNK = 1 << 20  # keys among which lists are selected at a time
 _LOWEST = np.finfo(np.float32).min
 _LAST = (0x7F800000 << 32) | 0xFFFFFFFF  # the key of -inf in column -1, which comes after all others
 Floats = npt.NDArray[np.float32]
@@ -67,6 +69,9 @@ def _pad(values: Tensor, columns: Tensor, k: int) -> tuple[Tensor, Tensor]:
 def _by_bounds(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     numbers: Floats = scores.numpy()
     rows, width = numbers.shape
+    if k == 1:
+        columns = numbers.argmax(1)[:, None] if rows else np.empty((0, 1), np.int64)
+        return _mark_ends(scores.gather(1, torch.from_numpy(columns)) + 0.0, torch.from_numpy(columns))
     flat = _candidates(numbers, _bounds(scores, k))
     first = np.arange(rows + 1) * width
     counts = np.diff(flat.searchsorted(first))
@@ -80,15 +85,16 @@ def _bounds(scores: Tensor, k: int) -> Floats:
     """Return a lower bound of the k-th score of each row, above -inf."""
     rows, width = scores.shape
     groups = width // _GROUP
-    if groups <= k:
+    if not width:
         return np.full(rows, _LOWEST)
-    height = width // groups  # so that fewer columns remain than there are groups
-    whole = groups * height
-    maxima = scores[:, :whole].view(rows, height, groups).amax(1)
-    if (rest := width - whole) > 0:
-        torch.maximum(maxima[:, :rest], scores[:, whole:], out=maxima[:, :rest])
-    maxima_by_group: Floats = maxima.numpy()
-    return np.maximum(np.partition(maxima_by_group, groups - k, axis=1)[:, groups - k], _LOWEST)
+    if groups > k:
+        height = width // groups  # so that fewer columns remain than there are groups
+        whole = groups * height
+        maxima = scores[:, :whole].view(rows, height, groups).amax(1)
+        if (rest := width - whole) > 0:
+            torch.maximum(maxima[:, :rest], scores[:, whole:], out=maxima[:, :rest])
+        scores, width = maxima, groups
+    return np.maximum(np.partition(scores.numpy(), width - k, axis=1)[:, width - k], _LOWEST)
 
 
 def _candidates(numbers: Floats, bounds: Floats) -> Integers:
@@ -136,16 +142,24 @@ def _smallest(keys: Integers, counts: Integers, k: int) -> Integers:
         return _sorted_together(keys, counts, k)
     best = np.full((len(counts), k), _LAST)
     best[few] = _sorted_together(keys[np.repeat(few, counts)], counts[few], k)
-    ends = counts.cumsum()
-    for row in np.flatnonzero(~few):  # many scores are equal
-        own = keys[ends[row] - counts[row] : ends[row]]
-        best[row] = np.sort(np.partition(own, k - 1)[:k])
+    ends, many = counts.cumsum(), np.flatnonzero(~few)  # rows with many equal scores
+    height = max(1, _CHUNK // int(counts.max()))
+    for start in range(0, len(many), height):
+        rows = many[start : start + height]
+        own = np.concatenate([keys[ends[row] - counts[row] : ends[row]] for row in rows])
+        best[rows] = np.sort(np.partition(_as_table(own, counts[rows], k), k - 1, axis=1)[:, :k], axis=1)
     return best
 
 
 def _sorted_together(keys: Integers, counts: Integers, k: int) -> Integers:
     """Sort rows of few keys as one matrix."""
-    table = np.full((len(counts), max(counts.max(initial=0), k)), _LAST)
-    table[np.arange(table.shape[1]) < counts[:, None]] = keys
+    table = _as_table(keys, counts, k)
     table.sort(axis=1)
     return table[:, :k]
+
+
+def _as_table(keys: Integers, counts: Integers, k: int) -> Integers:
+    """Return the keys of each row in a row of its own, of at least k columns, filled up with the last key."""
+    table = np.full((len(counts), max(counts.max(initial=0), k)), _LAST)
+    table[np.arange(table.shape[1]) < counts[:, None]] = keys
+    return table
