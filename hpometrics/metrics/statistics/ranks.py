@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from .._device import on_host
 from ..batch import Outputs
 from .statistic import Reduction, Statistic, refuse_other_width, tally
+
+_BLOCK = 32
+"""Rows whose pairs are compared one by one; from 16 to 64 the time is the same."""
 
 
 def _codes(values: Tensor) -> Tensor:
@@ -144,6 +149,8 @@ class Pairs:
         >>> Pairs.of(torch.tensor([1, 2, 3]), torch.tensor([1, 3, 2]), torch.ones(3)).discordant
         1.0
         """
+        if on_host(x) and bool((weight == 1).all()):
+            return cls.of_rows(x.numpy(), y.numpy())
         x, y, weight = _codes(x), _codes(y), weight.double()
         width = int(y.max()) + 1
         both = x * width + y
@@ -153,6 +160,81 @@ class Pairs:
         total = float(weight.sum().square())
         concordant = (total - same_x - same_y + same) / 2 - discordant
         return cls(concordant, discordant, total, same_x, same_y, min(int(x.max()) + 1, width))
+
+    @classmethod
+    def of_rows(cls, x: NDArray[Any], y: NDArray[Any]) -> Pairs:
+        """Count the pairs of (N,) values without weights.
+
+        >>> Pairs.of_rows(np.array([1, 2, 3]), np.array([1, 3, 2])).discordant
+        1.0
+        """
+        order = _stable_order(y)
+        is_new = _is_new(y[order])
+        same_y, codes = _pairs_of_equals(is_new), np.cumsum(is_new, dtype=np.int32)
+        x = x[order]
+        order = _stable_order(x)  # of equal x the lower y comes first
+        is_new_x, codes = _is_new(x[order]), codes[order]
+        same_x, same = _pairs_of_equals(is_new_x), _pairs_of_equals(is_new_x | _is_new(codes))
+        total, discordant = float(len(x) ** 2), float(_count_inversions(codes))
+        concordant = (total - same_x - same_y + same) / 2 - discordant
+        groups = min(int(np.count_nonzero(is_new_x)), int(codes.max()))
+        return cls(concordant, discordant, total, same_x, same_y, groups)
+
+
+def _stable_order(values: NDArray[Any]) -> NDArray[np.integer[Any]]:
+    """Return the indices that sort values, of equal values the earlier first.
+
+    Where float32 holds all values, one integer key of value and index is sorted, several times as fast.
+    """
+    if values.dtype.kind != "f":
+        return np.argsort(values, kind="stable")
+    with np.errstate(over="ignore"):
+        narrow = values.astype(np.float32) + 0.0  # both zeros become 0.0
+    if not np.array_equal(narrow, values):
+        return np.argsort(values, kind="stable")
+    bits = narrow.view(np.int32)
+    keys = (bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))).astype(np.int64)
+    keys <<= 32
+    keys |= np.arange(len(keys))
+    keys.sort()
+    return keys.astype(np.uint32)
+
+
+def _is_new(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which values differ from the one before; the first does."""
+    is_new = np.ones(len(values), dtype=np.bool_)
+    np.not_equal(values[1:], values[:-1], out=is_new[1:])
+    return is_new
+
+
+def _pairs_of_equals(is_new: NDArray[np.bool_]) -> float:
+    """Sum the squared lengths of the runs that begin where values are new."""
+    lengths = np.diff(np.flatnonzero(is_new), append=len(is_new))
+    return float((lengths * lengths).sum())
+
+
+def _count_inversions(codes: NDArray[np.int32]) -> int:
+    """Count the pairs whose earlier row has the higher code, by merging sorted blocks of doubled length.
+
+    In a merged pair of blocks of B codes the j-th code of the right block has p - j codes of the left one
+    before it, if it is at place p; the other B - p + j are higher.
+    """
+    block = _BLOCK
+    blocks = 1 << max(0, -(-len(codes) // block) - 1).bit_length()
+    table = np.full((blocks, block), np.iinfo(np.int32).max, np.int32)
+    table.reshape(-1)[: len(codes)] = codes
+    total = sum(
+        int(np.count_nonzero(table[:, i : i + 1] > table[:, i + 1 :]))
+        for i in range(min(block, len(codes)) - 1)
+    )
+    table.sort(axis=1)
+    while len(table) > 1:
+        table = table.reshape(-1, 2 * block)
+        places = np.flatnonzero(table.argsort(axis=1, kind="stable") >= block) & (2 * block - 1)
+        total += len(table) * (block * block + block * (block - 1) // 2) - int(places.sum())
+        table.sort(axis=1, kind="stable")
+        block *= 2
+    return total
 
 
 def mean_ranks(values: Tensor, weight: Tensor) -> Tensor:

@@ -6,10 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError, StateError
+from .._device import on_host
 from ..batch import Outputs
 from ..features import CATEGORY, LOGITS
 from .errors import WHOLE, check_width, columns, difference
@@ -375,18 +377,29 @@ def quantile(values: Tensor, weight: Tensor, alpha: float) -> Tensor:
     >>> quantile(torch.tensor([[1.0], [3.0], [4.0], [9.0]]), torch.ones(4), 0.5).item()
     3.5
     """
-    ordered, order = values.sort(0)
-    below = weight[order].double().cumsum(0)
-    mass = alpha * below[-1:]
-    slack = 1e-12 * below[-1:]
-    last = len(values) - 1
-    place = (below < mass - slack).sum(0, keepdim=True).clamp(max=last)
-    lower = ordered.gather(0, place)
-    is_boundary = below.gather(0, place) <= mass + slack
-    upper = ordered.gather(0, (place + 1).clamp(max=last))
+    lower, upper, is_boundary = _around(values, weight, alpha)
     middle = (lower + upper) / 2
     middle = torch.where(middle.isinf(), lower / 2 + upper / 2, middle)
-    return torch.where(is_boundary, middle, lower).squeeze(0)
+    return torch.where(is_boundary, middle, lower)
+
+
+def _around(values: Tensor, weight: Tensor, alpha: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the least values up to which the share lies, (D,), the next ones, and whether it ends there."""
+    last = len(values) - 1
+    if on_host(values) and bool((weight == 1).all()):
+        mass, slack = alpha * len(values), 1e-12 * len(values)
+        place = min(max(math.ceil(mass - slack) - 1, 0), last)
+        following = min(place + 1, last)
+        ordered = np.partition(values.t().contiguous().numpy(), [place, following])
+        lower, upper = (torch.from_numpy(ordered[:, at].copy()) for at in (place, following))
+        return lower, upper, torch.tensor(place + 1 <= mass + slack)
+    ordered_values, order = values.sort(0)
+    below = weight[order].double().cumsum(0)
+    mass_of, slack_of = alpha * below[-1:], 1e-12 * below[-1:]
+    places = (below < mass_of - slack_of).sum(0, keepdim=True).clamp(max=last)
+    is_boundary = below.gather(0, places) <= mass_of + slack_of
+    lower, upper = (ordered_values.gather(0, at.clamp(max=last)) for at in (places, places + 1))
+    return lower.squeeze(0), upper.squeeze(0), is_boundary.squeeze(0)
 
 
 def _values(batch: Outputs) -> Tensor:

@@ -87,3 +87,12 @@ def test_the_median_is_the_usual_one(rows):
     """The middle one, or the middle between the two middle ones."""
     values = torch.randn(rows, 2, generator=torch.Generator().manual_seed(rows), dtype=torch.float64)
     np.testing.assert_allclose(quantile(values, torch.ones(rows), 0.5), np.median(values, axis=0))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 10, 101])
+@pytest.mark.parametrize("alpha", [0.0, 0.1, 0.25, 1 / 3, 0.5, 0.9, 1.0])
+def test_quantiles_without_weights_are_those_of_equal_weights(alpha, rows):
+    """Selected, not sorted: the same values to the last bit."""
+    values = torch.randn(rows, 3, generator=torch.Generator().manual_seed(rows)).round(decimals=1).double()
+    expected = quantile(values, torch.full((rows,), 2.0), alpha)
+    assert torch.equal(quantile(values, torch.ones(rows), alpha), expected)
