@@ -11,12 +11,16 @@ from torch.nn import functional
 
 from ....direction import MAXIMIZE, MINIMIZE
 from ....exceptions import MetricInputError, MetricNameError
+from ..._derive import widen
 from ..._device import on_host
 from ...batch import Outputs, as_tensor
 from ...features import LOGITS, PREDICTIONS, PROBABILITIES, SEQUENCE, TEXT, OutputFeature
 from ...metric import MeanMetric
 from ...registry.register import register_metric
 from .._data import Batch, normal, uniform
+
+_AT_ONCE, _AT_ONCE_ON_DEVICE = 1 << 21, 1 << 26
+"""Logits whose log-probabilities are computed at a time."""
 
 
 def right_tokens(batch: Outputs) -> Tensor:
@@ -26,12 +30,32 @@ def right_tokens(batch: Outputs) -> Tensor:
 
 def token_losses(batch: Outputs) -> Tensor:
     """Return the block of -log p of each token, in nats, (N, T); arbitrary at positions that do not count."""
-    return batch.block("token_losses", _token_losses)
+    return _losses(batch)[0]
 
 
-def _token_losses(batch: Outputs) -> Tensor:
-    true = batch.index.masked_fill(~batch.counted, 0).unsqueeze(-1)
-    return -batch.log_probabilities.gather(-1, true).squeeze(-1)
+def next_token_losses(batch: Outputs) -> Tensor:
+    """Return -log p of the token after each position but the last, in nats, (N, T - 1)."""
+    return _losses(batch)[1][:, :-1]
+
+
+def _losses(batch: Outputs) -> Tensor:
+    """Return the block of -log p of the token at each position and of the token after it, (2, N, T).
+
+    A few positions at a time, so that no log-probability of the whole vocabulary is stored for all of them.
+    """
+    return batch.block("token_losses", _losses_by_position)
+
+
+def _losses_by_position(batch: Outputs) -> Tensor:
+    true = batch.index.masked_fill(~batch.counted, 0)
+    pairs = torch.stack([true, true.roll(-1, 1)], -1)
+    if LOGITS not in batch.given:
+        return -batch.log_probabilities.gather(-1, pairs).movedim(-1, 0)
+    logits = batch.given[LOGITS].flatten(0, 1)
+    at_once = max(1, (_AT_ONCE if on_host(logits) else _AT_ONCE_ON_DEVICE) // logits.shape[1])
+    parts = zip(*(torch.split(tensor, at_once) for tensor in (logits, pairs.flatten(0, 1))), strict=True)
+    losses = torch.cat([widen(part).log_softmax(-1).gather(-1, labels) for part, labels in parts])
+    return -losses.view(*true.shape, 2).movedim(-1, 0)
 
 
 @register_metric("token_accuracy", [SEQUENCE, TEXT], aliases=["token_acc"])
@@ -220,7 +244,7 @@ class NextTokenLoss(MeanMetric):
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
         """Return the negative log-likelihood of each next token, and which of them count."""
-        return batch.block("next_token_losses", _next_token_losses)
+        return next_token_losses(batch), batch.counted[:, 1:]
 
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
@@ -230,12 +254,6 @@ class NextTokenLoss(MeanMetric):
         answer = torch.where(torch.rand(rows, 6, generator=random) < noise, guess, target).roll(-1, 1)
         logits = 0.5 * torch.randn(rows, 6, tokens, generator=random, dtype=torch.float64)
         return {"logits": logits + 8 * torch.nn.functional.one_hot(answer, tokens), "target": target}
-
-
-def _next_token_losses(batch: Outputs) -> tuple[Tensor, Tensor]:
-    mask = batch.counted[:, 1:]
-    true = batch.index[:, 1:].masked_fill(~mask, 0).unsqueeze(-1)
-    return -batch.log_probabilities[:, :-1].gather(-1, true).squeeze(-1), mask
 
 
 @register_metric("next_token_log_loss", [SEQUENCE, TEXT], aliases=["next_token_softmax_cross_entropy"])

@@ -194,3 +194,23 @@ def test_likelihoods_are_gathered_once(monkeypatch):
     panel = MetricCollection(["log_loss", "bits_per_token", "perplexity"], output=Sequence())
     panel.update(logits=logits, target=target)
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("at_once", [1, 20, 10_000])
+def test_losses_do_not_depend_on_the_positions_at_a_time(at_once, dtype, monkeypatch):
+    """They are those of the log-softmax of the whole batch, of both kinds, together and alone."""
+    monkeypatch.setattr("hpometrics.metrics.catalogue.text.sequence._AT_ONCE", at_once)
+    logits, target = draw()
+    logits = logits.to(dtype)
+    logs = (logits.float() if dtype is torch.bfloat16 else logits).log_softmax(-1).double()
+    counts = target != PAD
+    own = -logs.gather(-1, target.clamp(min=0).unsqueeze(-1)).squeeze(-1)[counts]
+    later = -logs[:, :-1].gather(-1, target[:, 1:].clamp(min=0).unsqueeze(-1)).squeeze(-1)[counts[:, 1:]]
+    both = MetricCollection(["log_loss", "next_token_log_loss"], output=Sequence())
+    both.update(logits=logits, target=target)
+    alone = get_metric("next_token_log_loss", Sequence())
+    alone.update(logits=logits, target=target)
+    assert both.compute()["log_loss"].item() == pytest.approx(own.mean().item(), rel=1e-14)
+    assert both.compute()["next_token_log_loss"].item() == pytest.approx(later.mean().item(), rel=1e-14)
+    assert alone.compute().item() == both.compute()["next_token_log_loss"].item()
