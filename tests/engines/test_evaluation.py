@@ -12,7 +12,7 @@ from sample_evaluations import (
     guesses,
 )
 
-from hpometrics import EngineError
+from hpometrics import EngineError, RecordError
 from hpometrics.evaluation import Evaluation, EvaluationInstance, MetricEvaluator, Origins
 
 
@@ -44,6 +44,7 @@ def test_an_evaluator_may_be_given_whole():
 
 def test_a_metric_by_name():
     """The class says what the engine predicts."""
+    pytest.importorskip("torch")  # which the registry needs, and no other evaluation of this file
     assert GuessEvaluation().evaluate(guesses(0.0, 4.0), tell=silent).best_index == 1
     assert (
         Evaluation(Guess, "rmse", ["mae"], output="number").evaluate(guesses(1.0), tell=silent).best_index
@@ -89,3 +90,33 @@ def test_engine_and_metric_are_stated_once(make, message):
     """Neither not at all, nor by half, nor twice."""
     with pytest.raises(EngineError, match=message):
         make()
+
+
+def test_an_instance_goes_from_init_to_its_end():
+    """The id and the start stay, each state is a record of its own."""
+    first = EvaluationInstance("m:E", "m:L", "nightly")
+    last = first.started().completed({"oneLiner": "Best Params Index: 0 Score: 1.0"})
+    assert [one.status for one in (first, first.started(), last)] == ["INIT", "EVALUATING", "EVALCOMPLETED"]
+    assert (last.id, last.start) == (first.id, first.start) and last.end >= last.start
+    assert len(first.id) == 22 and first.id != EvaluationInstance().id
+
+
+def test_an_instance_is_written_and_read(tmp_path):
+    """Under PredictionIO's names, whole or not at all; a failure has its reason."""
+    failed = EvaluationInstance("m:E").started().failed("ValueError: x", {"engineParamsScores": []})
+    failed.write(tmp_path / "made")
+    assert EvaluationInstance.read(tmp_path / "made") == failed
+    assert [path.name for path in (tmp_path / "made").iterdir()] == ["instance.json"]
+    assert set(failed.to_json()) == {
+        "id", "status", "startTime", "endTime", "evaluationClass", "engineParamsGeneratorClass", "batch",
+        "reason", "evaluatorResults",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", '{"id": 3}', '{"status": "EVALDONE"}'])
+def test_what_is_no_record_is_refused(tmp_path, text):
+    """With the file's name."""
+    if text is not None:
+        (tmp_path / "instance.json").write_text(text)
+    with pytest.raises(RecordError, match=r"instance\.json: not the record of an evaluation"):
+        EvaluationInstance.read(tmp_path)
