@@ -29,23 +29,25 @@ NAN, INF = torch.nan, torch.inf
 FEATURES = ["binary", "category", "set", "number", "vector", "timeseries", "sequence", "text"]
 
 
-def admit(feature, **batch) -> None:
-    """Knock at the door with one batch."""
+def admit(feature, **batch) -> int:
+    """The number of rows of a batch that count."""
     tensors = {name: torch.as_tensor(value) for name, value in batch.items()}
-    BatchValidator().validate(Outputs(feature, **tensors))
+    counting = BatchValidator().validate(Outputs(feature, **tensors))
+    return 0 if counting is None else len(counting)
 
 
 @pytest.mark.parametrize("kind", FEATURES)
 @pytest.mark.parametrize("noise", [0.0, 0.9])
 def test_what_a_feature_is_comes_in(kind, noise):
-    """Batches of the right shape pass: logits, what is derived from them, one row, and none at all."""
+    """Every row counts: of logits, of what is derived from them, of batches with one row and with none."""
     feature = OUTPUTS.get(kind) or parse_feature(kind)
-    admit(parse_feature(kind), **draw(parse_feature(kind), 10, noise))
-    for batch in cut(draw(feature, 30, noise), [29, 1, 0]):
-        admit(feature, **batch)
+    assert admit(parse_feature(kind), **draw(parse_feature(kind), 10, noise)) == 10
+    sizes = [29, 1, 0]
+    for size, batch in zip(sizes, cut(draw(feature, 30, noise), sizes), strict=True):
+        assert admit(feature, **batch) == size
         outputs = Outputs(feature, **batch)
         for form in InputType if "logits" in batch else ():
-            admit(feature, **{form.value: outputs[form]}, target=batch["target"])
+            assert admit(feature, **{form.value: outputs[form]}, target=batch["target"]) == size
 
 
 @pytest.mark.parametrize(
@@ -105,8 +107,8 @@ def test_no_target_with_nan_or_infinity_comes_in(kind, value):
 def test_large_values_are_finite():
     """A sum that overflows is no proof of infinity."""
     large = torch.full((4,), 1e308, dtype=torch.float64)
-    admit(Number(), predictions=large, target=-large)
-    admit(Number(), predictions=torch.full((4,), 65000.0).half(), target=torch.zeros(4))
+    assert admit(Number(), predictions=large, target=-large) == 4
+    assert admit(Number(), predictions=torch.full((4,), 65000.0).half(), target=torch.zeros(4)) == 4
 
 
 @pytest.mark.parametrize(
@@ -137,7 +139,8 @@ def test_probabilities_are_probabilities(feature, probabilities, message):
 def test_a_real_softmax_passes_in_any_precision(dtype, classes):
     """Row sums are off by rounding only; that is no reason to refuse them."""
     logits = torch.randn(50, classes, generator=torch.Generator().manual_seed(0))
-    admit(Category(), probabilities=logits.softmax(1).to(dtype), target=torch.zeros(50, dtype=torch.long))
+    target = torch.zeros(50, dtype=torch.long)
+    assert admit(Category(), probabilities=logits.softmax(1).to(dtype), target=target) == 50
 
 
 @pytest.mark.parametrize(
@@ -166,13 +169,13 @@ def test_labels_are_labels(feature, batch, message):
 @pytest.mark.parametrize("target", [[True, False], [1.0, 0.0]])
 def test_labels_may_be_bool_or_whole_floats(target):
     """What says 0 or 1 exactly is a label."""
-    admit(Binary(), logits=[0.5, 1.0], target=target)
+    assert admit(Binary(), logits=[0.5, 1.0], target=target) == 2
 
 
 def test_the_ignored_position_is_no_label():
     """-100 (or what the feature says) passes where -1 does not; predictions may be anything a class is."""
-    admit(Sequence(), logits=[[[0.1, 0.2]] * 2], target=[[1, -100]])
-    admit(Sequence(ignore_index=9), predictions=[[1, 1]], target=[[1, 9]])
+    assert admit(Sequence(), logits=[[[0.1, 0.2]] * 2], target=[[1, -100]]) == 1
+    assert admit(Sequence(ignore_index=9), predictions=[[1, 1]], target=[[1, 9]]) == 1
     with pytest.raises(MetricInputError, match=r"0\.\.1"):
         admit(Sequence(ignore_index=9), logits=[[[0.1, 0.2]] * 2], target=[[1, -100]])
 
