@@ -30,7 +30,6 @@ from .exceptions import (
     NoFiniteValueError as NoFiniteValueError,
     NonFiniteError as NonFiniteError,
     NotKeptError as NotKeptError,
-    NotYetError as NotYetError,
     RankError as RankError,
     RecordError as RecordError,
     RegistrationError as RegistrationError,

@@ -119,10 +119,6 @@ class ConfigError(HpometricsError, ValueError):
     """A sweep file has errors; the message lists all of them, one per line."""
 
 
-class NotYetError(HpometricsError, ValueError):
-    """A setting is in the schema and not yet supported by this version."""
-
-
 class MissingExtraError(HpometricsError, ImportError):
     """A feature needs a package that is not installed; the message has the pip line."""
 
