@@ -62,21 +62,22 @@ class CsvLogger:
             self._write_anew(run.history)
             return
         with writing(self.path), self.path.open("a", encoding="utf8", newline="") as file:
-            file.write(_lines([self._row(run.history[-1])]))
+            file.write(csv_text([self._row(run.history[-1])]))
 
     def end(self, run: Standing) -> None:
         """Do nothing: the file is complete."""
 
     def _write_anew(self, history: Sequence[EpochRecord]) -> None:
         with atomic_write(self.path, sync=False) as file:
-            file.write(_lines([[*_FACTS, *self._names], *map(self._row, history)]).encode())
+            file.write(csv_text([[*_FACTS, *self._names], *map(self._row, history)]).encode())
 
     def _row(self, record: EpochRecord) -> list[object]:
         numbers = numbers_of(record.values)
         return [record.epoch, round(record.seconds, 6), *(numbers.get(name) for name in self._names)]
 
 
-def _lines(rows: Iterable[Iterable[object]]) -> str:
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Return rows as the text of a CSV file, each value as `cell` formats it."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([cell(value) for value in row] for row in rows)
     return text.getvalue()

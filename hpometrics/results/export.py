@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import os
 import pathlib
@@ -12,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._formatting import shape_of
-from .._redaction import HIDDEN
-from ..config.secrets import is_secret, mask_secrets
+from ..config.secrets import mask_secrets
 from ..config.yaml_writer import dump_yaml
 from ..direction import Direction
-from ..loggers.csv import cell
+from ..loggers.csv import csv_text
 from ..records._json import FORMAT, FORMAT_KEY
 from ..records.trial_record import Reading, TrialRecord
 from ..selection.constraints import Constraint
@@ -82,13 +79,10 @@ def trials_csv(records: Sequence[TrialRecord], resolved: Resolved) -> str:
     """Return a line per trial: params as `params.name`, the values of its picked epoch as `values.name`."""
     params = list(resolved.ordered({name: None for record in records for name in record.params}))
     values = list(values_shown(records, resolved))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     facts = "trial state value deviation repeats epoch epochs seconds seed reason".split()
     heads = [*(f"params.{name}" for name in params), *(f"values.{name}" for name in values)]
-    writer.writerow([*facts, *map(cell, heads)])
-    for record in records:
-        row = [
+    rows = [
+        [
             record.number,
             record.state.value,
             record.value,
@@ -99,21 +93,17 @@ def trials_csv(records: Sequence[TrialRecord], resolved: Resolved) -> str:
             round(record.seconds, 3),
             record.seed,
             record.reason,
-            *(record.params.get(name) for name in params),
+            *(mask_secrets(record.params.get(name)) for name in params),
             *(_scalar(record.picked_values.get(name)) for name in values),
         ]
-        writer.writerow([_cell(value) for value in row])
-    return text.getvalue()
+        for record in records
+    ]
+    return csv_text([[*facts, *heads], *rows])
 
 
 def _scalar(value: Reading | None) -> float | str | None:
     """Return a number as it is, and the shape of an array, which only `epochs.jsonl` holds."""
     return shape_of(value) if isinstance(value, list) else value
-
-
-def _cell(value: Any) -> Any:
-    """Return a value as a table holds it, secrets hidden."""
-    return HIDDEN if is_secret(value) else cell(mask_secrets(value))
 
 
 def best_facts(

@@ -121,11 +121,8 @@ class Predictions:
     def _values(self, keyword: str, chunk: Chunk, first: int) -> Any:
         if not self._is_text(keyword):
             return self._numbers(keyword, chunk, first)
-        if self.output.type == TEXT:
-            return self._strings(keyword, chunk, first)
-        if self.output.type == SEQUENCE:
-            return self._tokens(keyword, chunk, first)
-        return self._class_numbers(keyword, chunk, first)
+        read = {TEXT: self._strings, SEQUENCE: self._tokens}.get(self.output.type, self._class_numbers)
+        return read(keyword, chunk, first)
 
     def _numbers(self, keyword: str, chunk: Chunk, first: int) -> np.ndarray:
         """Return the columns of a keyword side by side; a binary output has one, that of class 1."""
@@ -276,7 +273,9 @@ class Predictions:
                 self._check_two(suffixes)
             return tuple(sorted(suffixes)) if is_binary else suffixes
         every = self._read_words()
-        words = sorted(word for word in every if word and not self._is_ignored(word))
+        words = sorted(
+            word for word in every if word and (self.ignored is None or _number(word) != self.ignored)
+        )
         if not is_numbered and suffixes != ("1",):  # the one column of a binary output is that of class 1
             others = [word for word in words if word not in suffixes]
             self._check_two([*others, *suffixes])
@@ -315,9 +314,6 @@ class Predictions:
                 words.update(self._distinct(column, chunk, first)[0])
             first += len(chunk[columns[0]])
         return words
-
-    def _is_ignored(self, word: str) -> bool:
-        return self.ignored is not None and _number(word) == self.ignored
 
     def _check_two(self, words: Sequence[str]) -> None:
         if len(words) > 2:

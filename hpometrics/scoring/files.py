@@ -48,9 +48,14 @@ class Table(ABC):
         self.path, self._memory = path, memory
         self.columns = tuple(self._read_head())
 
-    @abstractmethod
     def chunks(self, texts: Collection[str], numbers: Collection[str]) -> Iterator[Chunk]:
         """Read columns, some rows at a time: texts as objects, numbers as float64 (empty: nan)."""
+        first = 0
+        for columns in self._read(texts, numbers):
+            chunk = {name: _objects(columns[name]) for name in texts}
+            chunk |= {name: self._numbers(columns[name], name, first) for name in numbers}
+            yield chunk
+            first += len(next(iter(chunk.values())))
 
     def read_output(self) -> str | None:
         """Return the output of the model, if the file states it."""
@@ -68,6 +73,10 @@ class Table(ABC):
     def _read_head(self) -> Iterable[str]:
         """Return the names of the columns."""
 
+    @abstractmethod
+    def _read(self, texts: Collection[str], numbers: Collection[str]) -> Iterator[Any]:
+        """Read some rows at a time: by column an Arrow array, an array or a list."""
+
     def _check_memory(self, what: str, size: int) -> None:
         """Raise if columns of a size in bytes take too much memory."""
         if size > self._memory * 2**30:
@@ -76,24 +85,13 @@ class Table(ABC):
                 f"right, raise the limit: --memory {math.ceil(size / 2**30)}"
             )
 
-    def _from_arrow(self, batches: Iterable[Any], texts: Collection[str]) -> Iterator[Chunk]:
-        first = 0
-        for batch in batches:
-            chunk = {}
-            for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                if name in texts:
-                    chunk[name] = _objects(column.to_pylist())
-                elif pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
-                    chunk[name] = column.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
-                else:
-                    chunk[name] = self._numbers(column.to_pylist(), name, first)
-            yield chunk
-            first += batch.num_rows
-
-    def _numbers(self, cells: list[Any], name: str, first: int) -> np.ndarray:
+    def _numbers(self, column: Any, name: str, first: int) -> np.ndarray:
         """Return cells as numbers, lists of them side by side; raise for the first that does not fit."""
+        kinds = pa.types.is_floating, pa.types.is_integer
+        is_arrow = isinstance(column, pa.Array) and not any(is_kind(column.type) for is_kind in kinds)
+        cells = column.to_pylist() if is_arrow else column
         try:
-            return np.array(cells, dtype=np.float64)
+            return np.asarray(cells, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
             shapes = [_shape(cell) for cell in cells]
         row = next((i for i, shape in enumerate(shapes) if shape is None or shape != shapes[0]), 0)
@@ -108,23 +106,6 @@ class Table(ABC):
 class Delimited(Table):
     """A CSV or TSV file with a head line."""
 
-    def chunks(self, texts: Collection[str], numbers: Collection[str]) -> Iterator[Chunk]:
-        """Read blocks of some megabytes."""
-        types = {**dict.fromkeys(texts, pa.string()), **dict.fromkeys(numbers, pa.float64())}
-        options = arrow_csv.ConvertOptions(column_types=types, include_columns=list(types))
-        try:
-            with arrow_csv.open_csv(
-                self.path,
-                read_options=arrow_csv.ReadOptions(block_size=BLOCK),
-                parse_options=arrow_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
-                convert_options=options,
-            ) as blocks:
-                yield from self._from_arrow(blocks, texts)
-        except pa.ArrowInvalid as err:
-            raise self._find_culprit(numbers, options.null_values) or self.error(
-                f"cannot be read: {err}"
-            ) from None
-
     def place(self, row: int) -> str:
         """Return the line on which a row ends; blank lines are not rows."""
         line, _ = next(islice(self._rows(), row + 1, None))
@@ -137,20 +118,35 @@ class Delimited(Table):
     def _read_head(self) -> Iterable[str]:
         return next(self._rows(), (1, []))[1]
 
-    def _find_culprit(self, numbers: Collection[str], empty: Collection[str]) -> PredictionsError | None:
-        """Return the error for the first row of another length, or cell that is not a number."""
+    def _read(self, texts: Collection[str], numbers: Collection[str]) -> Iterator[Any]:
+        """Read blocks of some megabytes."""
+        types = {**dict.fromkeys(texts, pa.string()), **dict.fromkeys(numbers, pa.float64())}
+        options = arrow_csv.ConvertOptions(column_types=types, include_columns=list(types))
+        try:
+            with arrow_csv.open_csv(
+                self.path,
+                read_options=arrow_csv.ReadOptions(block_size=BLOCK),
+                parse_options=arrow_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+                convert_options=options,
+            ) as blocks:
+                yield from blocks
+        except pa.ArrowInvalid as err:
+            self._check_cells(numbers, options.null_values)
+            raise self.error(f"cannot be read: {err}") from None
+
+    def _check_cells(self, numbers: Collection[str], empty: Collection[str]) -> None:
+        """Raise for the first row of another length than the head, or cell that is not a number."""
         for line, row in islice(self._rows(), 1, None):
             where = f"{self.path}:{line}"
             if len(row) != len(self.columns):
-                return PredictionsError(
+                raise PredictionsError(
                     f"{where}: the head has {len(self.columns)} columns, the row {len(row)}"
                 )
             for name, cell in zip(self.columns, row, strict=True):
                 if name in numbers and cell not in empty and _shape(cell) is None:
-                    return PredictionsError(
+                    raise PredictionsError(
                         f"{where}: column {name!r} holds {excerpt(cell, 60)!r}, which is not a number"
                     )
-        return None
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
         """Read the head and the rows cell by cell, each with the line on which it ends."""
@@ -170,21 +166,6 @@ class Delimited(Table):
 class JsonLines(Table):
     """A file with a JSON object per line; a value may be a list, such as the probabilities of a row."""
 
-    def chunks(self, texts: Collection[str], numbers: Collection[str]) -> Iterator[Chunk]:
-        """Read some thousand lines at a time."""
-        rows, first = (row for _, row in self._rows()), 0
-        while some := list(islice(rows, ROWS)):
-            for name in (*texts, *numbers):
-                odd = next((i for i, row in enumerate(some) if name not in row), None)
-                if odd is not None:
-                    keys = excerpt(", ".join(some[odd]), 500)
-                    raise self.error(f"the row has no {name!r}; it has {keys}", first + odd)
-            yield {
-                **{name: _objects([row[name] for row in some]) for name in texts},
-                **{name: self._numbers([row[name] for row in some], name, first) for name in numbers},
-            }
-            first += len(some)
-
     def place(self, row: int) -> str:
         """Return the line of a row; blank lines are not rows."""
         line, _ = next(islice(self._rows(), row, None))
@@ -192,6 +173,17 @@ class JsonLines(Table):
 
     def _read_head(self) -> Iterable[str]:
         return next(self._rows(), (1, {}))[1]
+
+    def _read(self, texts: Collection[str], numbers: Collection[str]) -> Iterator[Any]:
+        """Read some thousand lines at a time."""
+        names, rows = dict.fromkeys((*texts, *numbers)), self._rows()
+        while some := list(islice(rows, ROWS)):
+            for line, row in some:
+                if not row.keys() >= names.keys():
+                    missing = next(name for name in names if name not in row)
+                    keys = excerpt(", ".join(row), 500)
+                    raise PredictionsError(f"{self.path}:{line}: the row has no {missing!r}; it has {keys}")
+            yield {name: [row[name] for _, row in some] for name in names}
 
     def _rows(self) -> Iterator[tuple[int, dict[str, Any]]]:
         for line, text in enumerate(_lines(self.path), 1):
@@ -211,7 +203,7 @@ class JsonLines(Table):
 class Parquet(Table):
     """A Parquet file; a column may hold lists, such as the probabilities of a row."""
 
-    def chunks(self, texts: Collection[str], numbers: Collection[str]) -> Iterator[Chunk]:
+    def _read(self, texts: Collection[str], numbers: Collection[str]) -> Iterator[Any]:
         """Read some thousand rows at a time, of row groups that fit in memory when they are unpacked."""
         names = {*texts, *numbers}
         try:
@@ -222,7 +214,7 @@ class Parquet(Table):
                     used = (part for part in parts if part.path_in_schema.split(".")[0] in names)
                     size = sum(part.total_uncompressed_size for part in used)
                     self._check_memory(f"the columns of row group {number}", size)
-                yield from self._from_arrow(file.iter_batches(ROWS, columns=[*names]), texts)
+                yield from file.iter_batches(ROWS, columns=[*names])
         except (pa.ArrowException, OSError) as err:
             raise self.error(f"is damaged: {err}") from None
 
@@ -236,8 +228,8 @@ class Parquet(Table):
 class Npz(Table):
     """A NumPy archive with an array per column; only the requested ones are read, each as a whole."""
 
-    def chunks(self, texts: Collection[str], numbers: Collection[str]) -> Iterator[Chunk]:
-        """Return all rows at once."""
+    def _read(self, texts: Collection[str], numbers: Collection[str]) -> Iterator[Any]:
+        """Read all rows at once."""
         shapes = {name: self._heads[name][0] for name in (*texts, *numbers)}
         if () in shapes.values():
             single = next(name for name, shape in shapes.items() if not shape)
@@ -245,19 +237,16 @@ class Npz(Table):
         if len({shape[0] for shape in shapes.values()}) > 1:
             lengths = ", ".join(f"{name} {shape[0]}" for name, shape in shapes.items())
             raise self.error(f"the arrays have different numbers of rows: {lengths}")
-        arrays = self._read(shapes)
+        arrays = self._arrays(shapes)
         odd = next((name for name in numbers if arrays[name].dtype.kind not in "biuf"), None)
         if odd is not None:
             raise self.error(f"array {odd!r} of {arrays[odd].dtype} holds values that are not numbers")
-        yield {
-            name: array.astype(object if name in texts else np.float64, copy=False)
-            for name, array in arrays.items()
-        }
+        yield arrays
 
     def read_output(self) -> str | None:
         """Return the text in the array `output`, if there is one."""
         is_text = "output" in self._heads and self._heads["output"][0] == ()
-        return str(self._read(["output"])["output"]) if is_text else None
+        return str(self._arrays(["output"])["output"]) if is_text else None
 
     def _read_head(self) -> Iterable[str]:
         if not zipfile.is_zipfile(self.path):
@@ -281,7 +270,7 @@ class Npz(Table):
             raise self.error(f"{name!r} is not an array of plain numbers or texts; save it as one")
         return shape, dtype
 
-    def _read(self, names: Iterable[str]) -> dict[str, np.ndarray]:
+    def _arrays(self, names: Iterable[str]) -> dict[str, np.ndarray]:
         """Read arrays to their end, where checksums are verified, if their headers show that they fit."""
         heads = {name: self._heads[name] for name in names}
         shapes = ", ".join(f"{name} {shape} of {dtype}" for name, (shape, dtype) in heads.items())
@@ -369,8 +358,10 @@ def _shape(cell: Any) -> tuple[int, ...] | None:
         return None
 
 
-def _objects(cells: list[Any]) -> np.ndarray:
+def _objects(column: Any) -> np.ndarray:
     """Return an array of the cells as they are: a list stays one value."""
-    array = np.empty(len(cells), dtype=object)
-    array[:] = cells
+    if isinstance(column, np.ndarray):
+        return column.astype(object)
+    array = np.empty(len(column), dtype=object)
+    array[:] = column.to_pylist() if isinstance(column, pa.Array) else column
     return array

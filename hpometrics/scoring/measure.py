@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import re
@@ -22,7 +20,7 @@ from .._redaction import excerpt
 from .._text import printable
 from ..direction import ARROWS, Direction
 from ..exceptions import MetricInputError
-from ..loggers.csv import cell
+from ..loggers.csv import csv_text
 from ..metrics._derive import derivable
 from ..metrics.collection import MetricCollection
 from ..metrics.features import LOGITS, PROBABILITIES, TEXT, Category, InputType, parse_feature
@@ -346,12 +344,17 @@ def _json(measured: Measured) -> str:
 
 
 def _csv(measured: Measured) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("task", "rows", "metric", "objective", "value", "reason"))
-    for task, values in measured.values.items():
-        for name, number in values.items():
-            value = "" if math.isnan(number) else repr(number)
-            direction, reason = measured.directions[name] or "", measured.reasons[task].get(name, "")
-            writer.writerow((cell(task), measured.rows[task], cell(name), direction, value, reason))
-    return text.getvalue().rstrip("\n")
+    head = ("task", "rows", "metric", "objective", "value", "reason")
+    rows = [
+        (
+            task,
+            measured.rows[task],
+            name,
+            measured.directions[name],
+            None if math.isnan(number) else number,
+            measured.reasons[task].get(name),
+        )
+        for task, values in measured.values.items()
+        for name, number in values.items()
+    ]
+    return csv_text([head, *rows]).rstrip("\n")
