@@ -301,7 +301,7 @@ def trials(directory: Path, sort: str, states: tuple[str, ...], form: str | None
 def report(directory: Path, output: Path | None, form: str) -> None:
     """Write a run directory's report: one page, offline, or one text; from its record."""
     with report_errors():
-        from ..results.report.writing import write_report
+        from ..results.report.content import write_report
 
         show(f"saved {write_report(directory, form, output)}")
 

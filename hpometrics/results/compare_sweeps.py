@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,68 +12,18 @@ from .._text import printable
 from ..config.secrets import is_secret, label_secrets
 from ..config.yaml_writer import format_exact
 from ..direction import ARROWS, Direction
-from ..exceptions import ConfigError, NoFiniteValueError
+from ..exceptions import ConfigError
 from ..records.trial_record import TrialRecord
-from ..selection.intervals import Interval, Significance, TrialInterval
-from ..selection.selection import Best, best_by
+from ..selection.intervals import Significance, TrialInterval
 from .best import record_of
-from .export import best_facts, values_shown
+from .export import values_shown
 from .leaderboard import where
 from .manifest import Resolved
 from .run_directory import RunDirectory
-from .status import count_trials, counts
-from .verdict import LEVEL, Source, draw_between, stored_verdict
+from .status import SweepResult, counts
+from .verdict import LEVEL, Source, draw_between
 
 _HOW = "whether that is a coin toss: --interval 0.95 draws it of what was kept"
-
-
-@dataclass(frozen=True)
-class SweepResult:
-    """One of the compared sweeps.
-
-    Args:
-        directory: its run directory.
-        resolved: the resolved sweep.
-        records: its trials.
-        best: its pick, if there is one.
-        reason: the reason why there is none.
-        verdict: the stored verdict on its own pick.
-    """
-
-    directory: Path
-    resolved: Resolved
-    records: Sequence[TrialRecord]
-    best: Best | None
-    reason: str | None = None
-    verdict: Significance | None = None
-
-    @property
-    def place(self) -> str:
-        """Its path, as it may be printed."""
-        return printable(str(self.directory))
-
-    @property
-    def value(self) -> float:
-        """Its best value; nan if there is no best."""
-        return math.nan if self.best is None else self.best.value
-
-    @property
-    def interval(self) -> Interval | None:
-        """The interval of its pick, if it was drawn and the pick is the winner."""
-        side = None if self.verdict is None else self.verdict.winner
-        same = side and self.best and (side.trial, side.epoch) == (self.best.trial, self.best.epoch)
-        return side.interval if side is not None and same else None
-
-    def facts(self) -> dict[str, Any]:
-        """Return the result as plain JSON, as `status --json` does."""
-        counted_trials = count_trials(self.records, self.resolved, self.directory)
-        if self.best is None:
-            return {**counted_trials, "best": None, "reason": self.reason}
-        record = record_of(self.best, self.records)
-        return {
-            **counted_trials,
-            "best": best_facts(self.best, record, self.resolved, self.directory, self.verdict),
-        }
 
 
 @dataclass(frozen=True)
@@ -175,18 +124,13 @@ def compare_sweeps(directories: Sequence[Path], level: float | None = None) -> S
 
 
 def _read(directory: Path) -> SweepResult:
-    home = RunDirectory(directory)
-    resolved, records = home.read(), home.records()
-    if resolved.others:
+    result = SweepResult.read(directory)
+    if result.resolved.others:
         raise ConfigError(
-            f"{directory}: several objectives were optimized, {' and '.join(resolved.optimized)}, and no "
-            f"trial of their front is the best; hpometrics best {directory} names the front"
+            f"{directory}: several objectives were optimized, {' and '.join(result.resolved.optimized)}, and "
+            f"no trial of their front is the best; hpometrics best {directory} names the front"
         )
-    try:
-        best = best_by(records, resolved.optimized, resolved.pick)
-    except NoFiniteValueError as err:
-        return SweepResult(directory, resolved, records, None, str(err))
-    return SweepResult(directory, resolved, records, best, verdict=stored_verdict(home, records, resolved))
+    return result
 
 
 def _check_same(first: SweepResult, other: SweepResult) -> None:

@@ -3,23 +3,90 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from .._formatting import duration, number, spread
+from .._text import printable
 from ..exceptions import ConfigError, NoFiniteValueError
 from ..records.epoch_log import EPOCHS_FILE
 from ..records.trial_record import TRIAL_FILE, TrialRecord, TrialState
+from ..selection.intervals import Interval, Significance
 from ..selection.pareto import front_trials
-from ..selection.selection import best_by, picked_trial
+from ..selection.selection import Best, best_by, picked_trial
 from .best import front_facts, front_line, front_text, record_of
 from .export import best_facts
 from .leaderboard import optimal, params_line, result_table, word
 from .manifest import Resolved
 from .run_directory import RunDirectory
 from .verdict import rows_lines, stored_verdict, verdict_lines
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """The trials of a sweep, and the best of them.
+
+    Args:
+        directory: its run directory.
+        resolved: the resolved sweep.
+        records: its trials.
+        best: its pick, if there is one.
+        reason: the reason why there is none.
+        verdict: the stored verdict on its own pick; None for several objectives.
+    """
+
+    directory: Path
+    resolved: Resolved
+    records: Sequence[TrialRecord]
+    best: Best | None
+    reason: str | None = None
+    verdict: Significance | None = None
+
+    @classmethod
+    def read(cls, directory: Path) -> Self:
+        """Read a run directory.
+
+        Raises:
+            ConfigError: the directory is not a run directory.
+            RecordError: one of its files is damaged.
+        """
+        home = RunDirectory(directory)
+        resolved, records = home.read(), home.records()
+        try:
+            best = best_by(records, resolved.optimized, resolved.pick)
+        except (NoFiniteValueError, ConfigError) as err:
+            return cls(directory, resolved, records, None, str(err))
+        return cls(directory, resolved, records, best, verdict=stored_verdict(home, records, resolved))
+
+    @property
+    def place(self) -> str:
+        """Its path, as it may be printed."""
+        return printable(str(self.directory))
+
+    @property
+    def value(self) -> float:
+        """Its best value; nan if there is no best."""
+        return math.nan if self.best is None else self.best.value
+
+    @property
+    def interval(self) -> Interval | None:
+        """The interval of its pick, if it was drawn and the pick is the winner."""
+        side = None if self.verdict is None else self.verdict.winner
+        same = side and self.best and (side.trial, side.epoch) == (self.best.trial, self.best.epoch)
+        return side.interval if side is not None and same else None
+
+    def facts(self) -> dict[str, Any]:
+        """Return the counts of the trials and the best as plain JSON; `best` is as in `best.yaml`."""
+        counted_trials = count_trials(self.records, self.resolved, self.directory)
+        if self.best is None:
+            return {**counted_trials, "best": None, "reason": self.reason}
+        record = record_of(self.best, self.records)
+        best = best_facts(self.best, record, self.resolved, self.directory, self.verdict)
+        return {**counted_trials, "best": best}
 
 
 def status_text(directory: Path) -> tuple[str, bool]:
@@ -45,18 +112,12 @@ def status_facts(directory: Path) -> dict[str, Any]:
     Raises:
         ConfigError, RecordError: see `status_text`.
     """
-    home = RunDirectory(directory)
-    resolved, records = home.read(), home.records()
-    open_now = [_open_facts(home, record) for record in records if not record.state.finished]
-    facts: dict[str, Any] = {**count_trials(records, resolved, directory), "open": open_now}
-    try:
-        if resolved.others:
-            facts |= front_facts(records, resolved)
-        best = best_by(records, resolved.optimized, resolved.pick)
-    except (NoFiniteValueError, ConfigError) as err:
-        return {**facts, "best": None, "reason": str(err)}
-    verdict = stored_verdict(home, records, resolved)
-    return {**facts, "best": best_facts(best, record_of(best, records), resolved, directory, verdict)}
+    result, home = SweepResult.read(directory), RunDirectory(directory)
+    open_now = [_open_facts(home, record) for record in result.records if not record.state.finished]
+    facts = {**result.facts(), "open": open_now}
+    if front_trials(result.records, result.resolved.optimized) and result.resolved.others:
+        facts |= front_facts(result.records, result.resolved)
+    return facts
 
 
 def opening(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord]) -> str:

@@ -20,7 +20,7 @@ from ..records.trial_record import TrialRecord, TrialState
 from ..results.best import record_of
 from ..results.export import best_facts, best_yaml, trials_csv
 from ..results.leaderboard import format_evaluated
-from ..results.report.writing import write_report
+from ..results.report.content import write_report
 from ..results.status import opening, results_text, status_json
 from ..results.verdict import conclude, stored_verdict
 from ..selection.selection import best_by

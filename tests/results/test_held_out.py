@@ -17,7 +17,7 @@ from hpometrics.results.best import best_text
 from hpometrics.results.export import held_out, trials_csv
 from hpometrics.results.leaderboard import optimal, result_table, trials_text
 from hpometrics.results.manifest import resolve
-from hpometrics.results.report.writing import write_report
+from hpometrics.results.report.content import write_report
 from hpometrics.results.run_directory import RunDirectory
 from hpometrics.selection.selection import best_by
 

@@ -14,7 +14,7 @@ from hpometrics.cli.main import main
 from hpometrics.config.document import read_document
 from hpometrics.exceptions import RecordError
 from hpometrics.results.best import best_text
-from hpometrics.results.report.writing import write_report
+from hpometrics.results.report.content import write_report
 from hpometrics.results.run_directory import RunDirectory
 from hpometrics.results.verdict import rows_lines, stored_verdict
 from hpometrics.selection.intervals import Interval, Significance, TrialInterval

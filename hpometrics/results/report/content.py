@@ -1,27 +1,26 @@
-"""The facts of a report in any format, read from a run directory; neither torch nor a backend is loaded."""
+"""The report of a run directory: its facts in words and tables, written as Markdown or HTML."""
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
-from ..._formatting import column, duration, number
+from ..._formatting import aligned, column, duration, number
+from ..._imports import missing_report
 from ..._text import printable
-from ...config.yaml_writer import dump_yaml
+from ...config.yaml_writer import dump_yaml, write_text
 from ...direction import ARROWS
-from ...exceptions import ConfigError, NoFiniteValueError
+from ...exceptions import ConfigError
 from ...records.trial_record import TrialRecord, TrialState
-from ...selection.intervals import Significance
-from ...selection.selection import Best, best_by, ranked_by
+from ...selection.selection import ranked_by
 from ..best import MetricPick, picks_by_metric, record_of
-from ..leaderboard import optimal_params, optimal_values, ranked_rows, word
-from ..manifest import Resolved
+from ..leaderboard import optimal, optimal_params, optimal_values, ranked_rows, word
 from ..run_directory import RunDirectory
-from ..verdict import stored_verdict, verdict_lines
+from ..status import SweepResult
+from ..verdict import verdict_lines
 
 _ORIGINS = {
     "registry": "The direction is the metric's own, as the registry has it.",
@@ -54,40 +53,8 @@ class State:
 
 
 @dataclass(frozen=True)
-class Report:
-    """The facts of a report.
-
-    Args:
-        directory: the run directory.
-        resolved: the resolved sweep.
-        records: its trials, by number.
-        best: the best of them; None if none is complete.
-        no_best: the reason why there is none.
-        verdict: the verdict on the best; None for several objectives.
-    """
-
-    directory: Path
-    resolved: Resolved
-    records: Sequence[TrialRecord]
-    best: Best | None
-    no_best: str = ""
-    verdict: Significance | None = None
-
-    @classmethod
-    def of(cls, directory: Path) -> Self:
-        """Read a run directory.
-
-        Raises:
-            ConfigError: the directory is not a run directory.
-            RecordError: one of its files is damaged.
-        """
-        home = RunDirectory(directory)
-        resolved, records = home.read(), home.records()
-        try:
-            best = best_by(records, resolved.optimized, resolved.pick)
-        except (NoFiniteValueError, ConfigError) as err:
-            return cls(directory, resolved, records, None, str(err))
-        return cls(directory, resolved, records, best, verdict=stored_verdict(home, records, resolved))
+class Report(SweepResult):
+    """The result of a sweep in the words and tables of a report."""
 
     @property
     def summary(self) -> str:
@@ -128,7 +95,7 @@ class Report:
     def origin(self) -> str:
         """The best trial, and the place of its model."""
         if self.best is None:
-            return self.no_best
+            return str(self.reason)
         model, seed = self.best.checkpoint, record_of(self.best, self.records).seed
         model_text = "" if model is None else f"; its model is {os.path.relpath(model, self.directory)}"
         rule = ", the knee of the Pareto front" if self.resolved.pick == "knee" else ""
@@ -217,3 +184,66 @@ def _reasons(records: Sequence[TrialRecord]) -> list[tuple[str, str]]:
 def _list_numbers(numbers: Sequence[int]) -> str:
     more = len(numbers) - _NUMBERS
     return ", ".join(map(str, numbers[:_NUMBERS])) + (f" and {more} more" if more > 0 else "")
+
+
+def markdown_of(report: Report) -> str:
+    """Return Markdown whose tables are code blocks, as the terminal shows them."""
+    return "\n".join(_lines(report)) + "\n"
+
+
+def _lines(report: Report) -> Iterator[str]:
+    yield f"# {report.resolved.name}\n\n{report.summary}. {report.direction}\n"
+    yield f"## Optimal engine params\n\n{report.origin}\n"
+    if report.best is not None:
+        yield _block("\n".join([optimal(report.best, report.records, report.resolved), *report.sureness]))
+    yield "## Trials\n"
+    if report.extent:
+        yield f"{report.extent}\n"
+    yield _block(aligned(report.table))
+    if report.picks:
+        yield "## What each metric would have picked\n\nOf the same trials; epochs count from 0.\n"
+        yield _block(aligned(report.picks))
+    yield "## How trials ended\n"
+    for state in report.states:
+        yield f"- {state.word} {state.count}: {state.meaning}"
+        yield from (f"  - `{reason}`: {trials}" for reason, trials in state.reasons)
+    yield "\n## Again\n"
+    yield _block("\n".join(f"{command}  # {what}" for command, what in report.commands))
+    yield "The sweep file, with every default spelled out:\n"
+    yield _block(report.config)
+    yield "Versions:\n"
+    yield _block(aligned([["package", "version"], *map(list, report.resolved.versions.items())], "<"))
+
+
+def _block(text: str) -> str:
+    """Return a block of code by indentation: no text in it can end it, as it could end a fence."""
+    return "\n".join(f"    {line}".rstrip() for line in text.splitlines()) + "\n"
+
+
+def write_report(directory: Path, kind: str = "html", to: Path | None = None) -> Path:
+    """Write the report of a run directory from its record, and return its path.
+
+    Args:
+        directory: the run directory.
+        kind: `html` or `md`.
+        to: the file; by default, `report.html` or `report.md` in the directory.
+
+    Raises:
+        ConfigError: the directory is not a run directory, or the file cannot be written at that place.
+        RecordError: one of its files is damaged.
+        MissingExtraError: plotly is not installed.
+    """
+    missing = missing_report(kind)
+    if missing is not None:
+        raise missing
+    report, file = Report.read(directory), to or RunDirectory(directory).report(kind)
+    if file.is_dir() or not file.parent.is_dir():
+        raise ConfigError(f"{file}: is a folder, or in none; name a file in a folder that is there")
+    if kind == "md":
+        write_text(file, markdown_of(report))
+    else:
+        from .figures import figures_of, html_of  # with plotly and Optuna
+
+        best = None if report.best is None else report.best.trial
+        write_text(file, html_of(report, figures_of(report.records, report.resolved, best)))
+    return file

@@ -1,11 +1,14 @@
-"""The figures of the report: Optuna's own, for the trials of the record."""
+"""The figures of the report, which are Optuna's own, and its HTML page with them: one offline file."""
 
 from __future__ import annotations
 
 import json
 import math
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from importlib.resources import files
 from itertools import combinations
 from typing import Any
 from warnings import catch_warnings
@@ -13,11 +16,14 @@ from warnings import catch_warnings
 import numpy as np
 import optuna
 import plotly.graph_objects as go
+from markupsafe import Markup
 from optuna import visualization
 from optuna.distributions import CategoricalDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.importance import PedAnovaImportanceEvaluator
+from plotly.offline import get_plotlyjs
 
+from ..._pages import page
 from ...backends.optuna.samplers import is_infeasible
 from ...direction import Direction
 from ...records.trial_record import TrialRecord, TrialState
@@ -432,4 +438,26 @@ def _contour(study: optuna.Study, pair: list[str], metric: str) -> dict[str, Any
 def _nothing_text(study: optuna.Study) -> str:
     return (
         "No trial is complete." if not _complete(study) else "Too few params vary among the complete trials."
+    )
+
+
+def html_of(report: object, figures: Sequence[Figure]) -> str:
+    """Return the page of a report. Its tables hold all facts without JavaScript; the figures need it."""
+    plotly, script = get_plotlyjs(), files(__package__).joinpath("report.js").read_text("utf8")
+    return page(
+        "results/report",
+        "report.html",
+        report=report,
+        figures=figures,
+        scripts=[Markup(plotly), Markup(script)],
+        policy=_policy(plotly, script),
+    )
+
+
+def _policy(*scripts: str) -> str:
+    """Allow these scripts and no others, no network, and the images that plotly makes of a figure."""
+    hashes = " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in scripts)
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
     )

@@ -10,7 +10,7 @@ import pytest
 from sample_records import FOUR, many, written
 from sample_sweeps import changed
 
-from hpometrics.results.report.writing import write_report
+from hpometrics.results.report.content import write_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium to open the report in")

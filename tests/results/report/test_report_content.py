@@ -6,13 +6,12 @@ from sample_sweeps import changed
 
 from hpometrics.exceptions import ConfigError
 from hpometrics.records.trial_record import TrialState
-from hpometrics.results.report.content import Report
-from hpometrics.results.report.writing import write_report
+from hpometrics.results.report.content import Report, write_report
 
 
 def test_the_optimum_and_where_its_direction_came_from(tmp_path):
     """The best trial of the record, its params and values; the registry has the direction."""
-    report = Report.of(written(tmp_path))
+    report = Report.read(written(tmp_path))
     assert report.summary == "4 engine params evaluated (ok 2, pruned 1, failed 1), 12.0s of training"
     assert report.origin == "trial 1, epoch 2, seed 1"
     assert report.params[1:] == [("depth", "3", "size=large"), ("width", "32", "size=large")]
@@ -25,14 +24,14 @@ def test_a_direction_that_the_file_states_is_said_to_be_its_own(tmp_path):
     text = changed("optimize: roc_auc, track: [accuracy]", "optimize: {metric: cost, direction: minimize}")
     assert (
         "minimize: cost. The direction is stated in the sweep file"
-        in Report.of(written(tmp_path, (), text)).direction
+        in Report.read(written(tmp_path, (), text)).direction
     )
 
 
 def test_every_state_with_its_reasons(tmp_path):
     """In the order of the states; a reason is its first line, with the trials that have it."""
     again = trial(4, [], TrialState.FAILED, reason="ValueError: <b>no</b>")
-    states = Report.of(written(tmp_path, [*FOUR, again])).states
+    states = Report.read(written(tmp_path, [*FOUR, again])).states
     assert [(state.word, state.count) for state in states] == [("ok", 2), ("pruned", 1), ("failed", 2)]
     assert states[-1].reasons == [("ValueError: <b>no</b>", "3, 4")]
 
@@ -40,10 +39,10 @@ def test_every_state_with_its_reasons(tmp_path):
 def test_a_long_list_of_trials_is_cut(tmp_path, monkeypatch):
     """The table has the best ones, and page and text say so in one sentence; of fewer they say nothing."""
     monkeypatch.setattr("hpometrics.results.report.content._MOST_ROWS", 4)
-    report = Report.of(written(tmp_path / "all", many(4)))
+    report = Report.read(written(tmp_path / "all", many(4)))
     assert (len(report.table) - 1, report.extent) == (4, "")
     home = written(tmp_path / "more", many(1203))
-    report = Report.of(home)
+    report = Report.read(home)
     assert [row[0] for row in report.table] == ["rank", "1", "2", "3", "4"]
     assert report.extent == "The table shows the best 4 of 1,203 trials; trials.csv has all."
     for kind in ("html", "md"):
@@ -55,13 +54,13 @@ def test_reasons_of_failed_trials_are_cut(tmp_path, monkeypatch):
     """Each trial may have a reason of its own."""
     monkeypatch.setattr("hpometrics.results.report.content._MOST_REASONS", 2)
     records = [trial(number, [], TrialState.FAILED, reason=f"ValueError: {number}") for number in range(5)]
-    (state,) = Report.of(written(tmp_path, records)).states
+    (state,) = Report.read(written(tmp_path, records)).states
     assert (state.count, state.reasons) == (5, [("ValueError: 0", "0"), ("ValueError: 1", "1")])
 
 
 def test_a_sweep_without_a_complete_trial_has_a_report(tmp_path):
     """It says why there is no optimum."""
-    report = Report.of(written(tmp_path, FOUR[2:]))
+    report = Report.read(written(tmp_path, FOUR[2:]))
     assert report.best is None and report.origin.startswith("no trial is complete, so there is no best: ")
     assert report.params == report.values == []
 

@@ -15,7 +15,7 @@ from hpometrics import _imports
 from hpometrics.cli.main import main
 from hpometrics.exceptions import MissingExtraError
 from hpometrics.records.trial_record import TrialState
-from hpometrics.results.report.writing import write_report
+from hpometrics.results.report.content import write_report
 
 HTML = f"{SWEEP}results: {{report: html}}\n"
 
