@@ -326,6 +326,6 @@ def dashboard(directory: Path, port: int) -> None:
 def epochs(directory: Path, trial: int, epoch: int | None, every: bool, split: str | None) -> None:
     """Print the values of a trial of a run directory, a row per task, from its record."""
     with report_errors():
-        from ..results.epochs import epochs_text
+        from ..results.status import epochs_text
 
         show(epochs_text(directory, trial, epoch, every=every, split=split, width=terminal_width()))

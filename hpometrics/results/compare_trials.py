@@ -81,8 +81,8 @@ def compare_trials(
     """
     home = RunDirectory(directory)
     resolved = home.read()
-    records = {record.number: record for record in home.records()}
-    first, second = (_table(home, records, trial, resolved) for trial in (a, b))
+    records = [home.trial_record(trial) for trial in (a, b)]
+    first, second = (_table(home, record, resolved) for record in records)
     names = _chosen(first, second, metrics, (a, b))
     if by is None:
         comparisons = compare_all(first, second, names)
@@ -95,11 +95,10 @@ def compare_trials(
     sentences = [
         _sentence(", ".join(what), one, _objective(one.metric, resolved), (a, b)) for what, one in rows
     ]
-    other_rows = rows_lines([records[a], records[b]])
-    missing_objectives = [] if metrics else _objectives_left_out(resolved, names, (records[a], records[b]))
+    missing_objectives = [] if metrics else _objectives_left_out(resolved, names, records)
     heads = ("metric",) if by is None else ("metric", by)
     return TrialComparison(
-        (a, b), heads, tuple(rows), tuple(sentences), (*other_rows, *missing_objectives, *exclusions)
+        (a, b), heads, tuple(rows), tuple(sentences), (*rows_lines(records), *missing_objectives, *exclusions)
     )
 
 
@@ -111,16 +110,11 @@ def _facts(heads: Sequence[str], row: Row, sentence: str) -> dict[str, Any]:
     return {**numbers, **dict(zip(heads, what, strict=True)), "said": sentence}
 
 
-def _table(home: RunDirectory, records: Mapping[int, TrialRecord], trial: int, resolved: Resolved) -> PerUser:
-    if trial not in records:
-        raise ConfigError(
-            f"{home.path}: has no trial {trial}; there are {', '.join(map(str, records)) or 'none'}"
-        )
-    record = records[trial]
-    table = read_user_table(home.trial(trial), record.epoch)
+def _table(home: RunDirectory, record: TrialRecord, resolved: Resolved) -> PerUser:
+    table = read_user_table(home.trial(record.number), record.epoch)
     if table is None:
         raise ConfigError(
-            f"{home.path}: trial {trial} ({record.state.value}) keeps no values by user. "
+            f"{home.path}: trial {record.number} ({record.state.value}) keeps no values by user. "
             f"{_per_user_hint(resolved)}"
         )
     return table
@@ -184,7 +178,7 @@ def _sentence(what: str, one: Comparison, direction: Direction | None, trials: t
 
 
 def _objectives_left_out(
-    resolved: Resolved, names: Sequence[str], records: tuple[TrialRecord, TrialRecord]
+    resolved: Resolved, names: Sequence[str], records: Sequence[TrialRecord]
 ) -> list[str]:
     """Return the objectives without values by user, with the values of both trials as a whole."""
     optimized = resolved.optimized

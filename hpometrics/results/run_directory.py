@@ -107,8 +107,7 @@ class RunDirectory:
         Raises:
             RecordError: a file of a trial is damaged, or a symbolic link.
         """
-        numbered_records = ((int(path.name), read_trial(path)) for path in self.trial_directories())
-        return [replace(record, number=number) for number, record in numbered_records if record is not None]
+        return [record for record in map(self.record, self.numbers()) if record is not None]
 
     def record(self, number: int) -> TrialRecord | None:
         """Read the record of a trial; None if it has none.
@@ -118,7 +117,21 @@ class RunDirectory:
         """
         check_no_link(self.trials)
         trial = self.trial(number)
-        return read_trial(trial) if is_own_directory(trial) else None
+        record = read_trial(trial) if is_own_directory(trial) else None
+        return None if record is None else replace(record, number=number)
+
+    def trial_record(self, number: int) -> TrialRecord:
+        """Read the record of a trial that has one.
+
+        Raises:
+            ConfigError: it has none; the message has the numbers of those that have.
+            RecordError: see `record`.
+        """
+        record = self.record(number)
+        if record is None:
+            numbers = ", ".join(str(record.number) for record in self.records())
+            raise ConfigError(f"{self.path}: has no trial {number}; there are {numbers or 'none'}")
+        return record
 
     def read(self) -> Resolved:
         """Read the resolved sweep of the directory.

@@ -1,4 +1,4 @@
-"""The progress and the results of a sweep, from its record alone; neither torch nor a backend is loaded."""
+"""The progress and the results of a sweep and the epochs of a trial, from their record, without torch."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import json
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self
 
-from .._formatting import duration, number, spread
+from .._formatting import duration, number, plural, spread
 from .._text import printable
 from ..exceptions import ConfigError, NoFiniteValueError
+from ..loggers.table import epoch_text, split_name
 from ..records.epoch_log import EPOCHS_FILE
-from ..records.trial_record import TRIAL_FILE, TrialRecord, TrialState
+from ..records.trial_record import TRIAL_FILE, EpochRecord, TrialRecord, TrialState
 from ..selection.intervals import Interval, Significance
 from ..selection.pareto import front_trials
 from ..selection.selection import Best, best_by, picked_trial
@@ -217,7 +219,7 @@ def _open_trials(
     """Return a line for each trial that has not ended; a long silence means that its process died."""
     for record in records:
         if not record.state.finished:
-            epochs = f"{len(record.epochs)} epochs" if len(record.epochs) != 1 else "1 epoch"
+            epochs = plural(len(record.epochs), "epoch")
             if record.repeats:
                 epochs = f"{len(record.repeats)} of {resolved.config['budget']['repeats']} repeats"
             heard = f"last heard of {duration(_silence(home.trial(record.number)))} ago"
@@ -230,3 +232,67 @@ def _silence(trial: Path) -> float:
     homes = (trial, *trial.glob("repeats/*"))
     files = [file for home in homes for name in (TRIAL_FILE, EPOCHS_FILE) if (file := home / name).exists()]
     return max(0.0, time.time() - max(file.stat().st_mtime for file in files))
+
+
+def epochs_text(
+    directory: Path,
+    trial: int,
+    epoch: int | None = None,
+    *,
+    every: bool = False,
+    split: str | None = None,
+    width: int | None = None,
+) -> str:
+    """Return the values of a trial: the table of its picked epoch, of another one, or of all.
+
+    Args:
+        directory: the run directory.
+        trial: the number of the trial.
+        epoch: the epoch, counted from 0; by default, the picked one, or the last while none is picked.
+        every: whether to show all epochs.
+        split: the only split to show.
+        width: see `nice_report`.
+
+    Raises:
+        ConfigError: there is no such trial, no such epoch, or no value of that split.
+        RecordError: one of the trial's files is damaged.
+    """
+    record, where = RunDirectory(directory).trial_record(trial), f"{directory}: trial {trial}"
+    if not record.epochs:
+        raise ConfigError(f"{where} ({record.state.value}) has no epoch yet")
+    chosen = None if every else _chosen(record, epoch, where)
+    lines = [f"trial {trial}  {word(record.state)}  {_picked(record)}"]
+    seconds = accumulate(one.seconds for one in record.epochs)
+    for one, so_far in zip(record.epochs, seconds, strict=True):
+        epoch_record = _of_split(one, split)
+        if epoch_record.values and chosen in (None, one.epoch):
+            lines += [epoch_text(epoch_record, so_far, width), *_reasons(epoch_record)]
+    if len(lines) == 1:
+        raise ConfigError(f"{where} has no {split} values{'' if every else f' in epoch {chosen}'}")
+    return "\n".join(lines)
+
+
+def _chosen(record: TrialRecord, epoch: int | None, where: str) -> int:
+    last = record.epochs[-1].epoch
+    if epoch is None:
+        return last if record.epoch is None else record.epoch
+    if epoch not in [one.epoch for one in record.epochs]:
+        raise ConfigError(f"{where} has no epoch {epoch}; there are 0 to {last}")
+    return epoch
+
+
+def _of_split(record: EpochRecord, split: str | None) -> EpochRecord:
+    values = {name: value for name, value in record.values.items() if split in (None, split_name(name)[0])}
+    return replace(record, values=values)
+
+
+def _picked(record: TrialRecord) -> str:
+    picked = "none picked yet" if record.epoch is None else f"picked is epoch {record.epoch}"
+    return f"{plural(len(record.epochs), 'epoch')}, {picked}"
+
+
+def _reasons(record: EpochRecord) -> Iterator[str]:
+    """Return the reasons of nan values."""
+    for name, reason in record.reasons.items():
+        if name in record.values:
+            yield printable(f"   {name} is nan: {reason}")

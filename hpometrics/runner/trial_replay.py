@@ -189,13 +189,9 @@ def _spread_facts(metric: str, records: Sequence[TrialRecord]) -> dict[str, Any]
 
 
 def _record(home: RunDirectory, resolved: Resolved, number: int | None) -> TrialRecord:
-    records = home.records()
     if number is None:
-        number = best_by(records, resolved.optimized, resolved.pick).trial
-    record = next((record for record in records if record.number == number), None)
-    if record is None:
-        numbers = ", ".join(str(record.number) for record in records)
-        raise ConfigError(f"{home.path}: has no trial {number}; there are {numbers or 'none'}")
+        number = best_by(home.records(), resolved.optimized, resolved.pick).trial
+    record = home.trial_record(number)
     if record.exploits:
         last = record.exploits[-1]
         raise ConfigError(
