@@ -175,7 +175,7 @@ def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | N
     """
     with report_errors():
         from .._stdout import aside
-        from ..engines.best_replay import BestReplay, best_file
+        from ..engines.command import BestReplay, best_file
 
         file = best_file(path)
         if evaluation is not None if file is None else (trial, seeds) != (None, None):
