@@ -233,12 +233,8 @@ class EngineParams:
         Raises:
             EngineParamsError: a value has nothing but its identity; the message has its path.
         """
-        return StageKeys(
-            _stage_key(self.data_source, "data_source"),
-            _stage_key(self.preparator, "preparator"),
-            tuple(_stage_key(stage, f"algorithms[{i}]") for i, stage in enumerate(self.algorithms)),
-            _stage_key(self.serving, "serving"),
-        )
+        keys = self._each(lambda stage, path: (stage.name, structural_key(stage.params, f"{path}.params")))
+        return StageKeys(**{**keys, "algorithms": tuple(keys["algorithms"])})
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "key"}  # it may hold code
@@ -309,11 +305,13 @@ class EngineParams:
 
     def _thawed(self) -> dict[str, Any]:
         """Return the stages with mutable copies of their params."""
-        single = {name: getattr(self, name) for name in SINGLE}
-        return {
-            "algorithms": [Stage(stage.name, deepcopy(stage.params)) for stage in self.algorithms],
-            **{name: Stage(stage.name, deepcopy(stage.params)) for name, stage in single.items()},
-        }
+        return self._each(lambda stage, path: Stage(stage.name, deepcopy(stage.params)))
+
+    def _each(self, convert: Callable[[Stage, str], Any]) -> dict[str, Any]:
+        """Return what a function makes of each stage and its path; of the algorithms a list."""
+        single = {name: convert(getattr(self, name), name) for name in SINGLE}
+        algorithms = [convert(stage, f"algorithms[{i}]") for i, stage in enumerate(self.algorithms)]
+        return {**single, "algorithms": algorithms}
 
     def to_json(self, default: Callable[[Any], Any] | None = None) -> dict[str, Any]:
         """Return all stages in PredictionIO's layout, in plain JSON.
@@ -324,15 +322,9 @@ class EngineParams:
         Raises:
             EngineParamsError: a value has none and there is no `default`; the message has its path.
         """
-        described = {
-            name: {getattr(self, name).name: plain(getattr(self, name).params, f"{name}.params", default)}
-            for name in SINGLE
-        }
-        algorithms = [
-            {stage.name: plain(stage.params, f"algorithms[{i}].params", default)}
-            for i, stage in enumerate(self.algorithms)
-        ]
-        return layout_of({**described, "algorithms": algorithms})
+        return layout_of(
+            self._each(lambda stage, path: {stage.name: plain(stage.params, f"{path}.params", default)})
+        )
 
     def to_variant(self, default: Callable[[Any], Any] | None = None) -> dict[str, Any]:
         """Return all stages as in an `engine.json`: each with its `name` and `params`."""
@@ -355,9 +347,8 @@ class EngineParams:
         return spread(self.to_json(default=repr))
 
     def __repr__(self) -> str:
-        stages = ", ".join(f"{name}={_format_stage(getattr(self, name))}" for name in SINGLE[:2])
-        algorithms = ", ".join(map(_format_stage, self.algorithms))
-        return f"EngineParams({stages}, algorithms=[{algorithms}], serving={_format_stage(self.serving)})"
+        stages = self._each(lambda stage, path: (stage.name, dict(stage.params)))
+        return f"EngineParams({', '.join(f'{stage}={stages[stage]!r}' for stage in STAGES)})"
 
 
 class StageKeys(NamedTuple):
@@ -402,11 +393,3 @@ def params_list(source: Any) -> list[EngineParams]:
     if not candidates:
         raise EngineParamsError("the list of engine params is empty, so there is nothing to evaluate")
     return candidates
-
-
-def _stage_key(stage: Stage, path: str) -> Hashable:
-    return stage.name, structural_key(stage.params, f"{path}.params")
-
-
-def _format_stage(stage: Stage) -> str:
-    return repr((stage.name, dict(stage.params)))
