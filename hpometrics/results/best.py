@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .._formatting import number
+from .._formatting import aligned, number
 from ..config.yaml_writer import dump_yaml
 from ..direction import ARROWS, Direction
 from ..exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
@@ -25,11 +25,11 @@ from .export import best_facts, best_yaml, least_facts
 from .leaderboard import (
     arguments,
     format_evaluated,
-    leaders_arguments,
-    leaders_facts,
-    leaders_text,
+    leaders,
     optimal,
     params_line,
+    ranked_rows,
+    where,
 )
 from .manifest import Resolved
 from .rescoring import MetricRequest, rescore
@@ -107,12 +107,22 @@ def _one(chosen: Chosen, resolved: Resolved, directory: Path, form: str) -> str:
 
 
 def _many(chosen: Chosen, resolved: Resolved, directory: Path, form: str, count: int) -> str:
+    """Return the best trials; as facts, those that break a constraint have what they break."""
+    records, resolved_by = chosen.records, chosen.resolved
+    first = leaders(records, resolved_by, count)
     if form == "text":
-        table = leaders_text(chosen.best, chosen.records, chosen.resolved, count)
-        return "\n".join([table, *rows_lines(chosen.records), *_optimum_lines(chosen, resolved)])
+        table = aligned(ranked_rows(first, resolved_by))
+        lines = [format_evaluated(records), table, f"picked: {where(chosen.best, resolved_by)}"]
+        return "\n".join([*lines, *rows_lines(records), *_optimum_lines(chosen, resolved)])
     if form == "args":
-        return leaders_arguments(chosen.records, chosen.resolved, count)
-    facts = leaders_facts(chosen.records, chosen.resolved, count, directory)
+        feasible = [record for record in first if record.state is TrialState.COMPLETE]
+        return "\n".join(arguments(resolved_by.ordered(record.params)) for record in feasible)
+    facts = [
+        best_facts(Best.of(record, resolved_by.optimized), record, resolved_by, directory)
+        if record.state is TrialState.COMPLETE
+        else least_facts(record, resolved_by, record.reason or "")
+        for record in first
+    ]
     return _format_document(facts, form)
 
 
@@ -395,10 +405,10 @@ def _optimum_lines(chosen: Chosen, resolved: Resolved) -> Iterator[str]:
         return
     value, loss = optimized_at(best, resolved, optimum)
     yield "Optimized was:"
-    where = f"{number(optimum.value)} (trial {optimum.trial}, epoch {optimum.epoch})"
+    best_then = f"{number(optimum.value)} (trial {optimum.trial}, epoch {optimum.epoch})"
     same = (best.trial, best.epoch) == (optimum.trial, optimum.epoch)
     given_up = "the same pick" if same else f"here {number(value)}, which gives up {number(loss)}"
-    yield f"  {resolved.metric} at {resolved.at}: {where}; {given_up}"
+    yield f"  {resolved.metric} at {resolved.at}: {best_then}; {given_up}"
     if (repeats := resolved.config["budget"].get("repeats", 1)) > 1:
         yield f"each trial is told by the first of its {repeats} repeats"
     for trial, reason in chosen.lacking.items():

@@ -19,7 +19,7 @@ from ..exceptions import ConfigError
 from ..records.trial_record import TrialRecord, TrialState, to_json
 from ..selection.pareto import front_trials
 from ..selection.selection import Best, ranked_by
-from .export import best_facts, held_out, least_facts, trials_csv, values_shown
+from .export import held_out, trials_csv, values_shown
 from .manifest import Resolved
 from .run_directory import RunDirectory
 
@@ -166,34 +166,6 @@ def leaders(records: Sequence[TrialRecord], resolved: Resolved, count: int) -> l
     order = ranked_by(records, resolved.optimized)
     ranks = [r for r in order if r.state.trained and r.value is not None and math.isfinite(r.value)]
     return ranks[:count]
-
-
-def leaders_text(best: Best, records: Sequence[TrialRecord], resolved: Resolved, count: int) -> str:
-    """Return the best trials as a table, and the pick among them."""
-    rows = aligned(ranked_rows(leaders(records, resolved, count), resolved))
-    return "\n".join([format_evaluated(records), rows, f"picked: {where(best, resolved)}"])
-
-
-def leaders_facts(
-    records: Sequence[TrialRecord], resolved: Resolved, count: int, home: Path
-) -> list[dict[str, Any]]:
-    """Return the best trials as plain JSON: feasible ones in full, others with the constraints they break."""
-    return [
-        best_facts(Best.of(record, resolved.optimized), record, resolved, home)
-        if record.state is TrialState.COMPLETE
-        else least_facts(record, resolved, record.reason or "")
-        for record in leaders(records, resolved, count)
-    ]
-
-
-def leaders_arguments(records: Sequence[TrialRecord], resolved: Resolved, count: int) -> str:
-    """Return the params of each feasible one on a line, see `arguments`.
-
-    Raises:
-        ConfigError: see `arguments`.
-    """
-    feasible = (r for r in leaders(records, resolved, count) if r.state is TrialState.COMPLETE)
-    return "\n".join(arguments(resolved.ordered(record.params)) for record in feasible)
 
 
 def arguments(params: Mapping[str, Any]) -> str:

@@ -42,6 +42,11 @@ _COMPARED = (
     "budget.repeats",
 )
 _FATAL = ("name", "metric", "direction", "others", "formula", "constraints", "at")
+_KINDS = {
+    **dict.fromkeys(("name", "metric", "space", "at"), str),
+    **dict.fromkeys(("track", "seeds", "versions", "config", "formulas", "others", "sources"), dict),
+}
+"""The types of values on which readers rely."""
 _KEYS = {"direction": "objective", "direction_from": "objective_from"}
 """The keys of `sweep.resolved.yaml` that differ from the names of their fields."""
 
@@ -287,20 +292,17 @@ def _check_kinds(content: Mapping[str, Any]) -> None:
     """Raise if a value is of another type than `to_yaml` writes, as far as readers rely on it."""
     if content["objective_from"] not in _ORIGINS:
         raise ValueError(f"objective_from is one of {', '.join(_ORIGINS)}, got {content['objective_from']!r}")
-    for key in ("name", "metric", "space", "at"):
-        if not isinstance(content[key], str):
-            raise TypeError(f"{key} is not text")
-    for key in ("track", "seeds", "versions", "config", "formulas", "others", "sources"):
-        if not isinstance(content.get(key, {}), Mapping):
-            raise TypeError(f"{key} is not a mapping")
-    if not {"target", "command"} & content["config"]["engine"].keys():
+    for key, kind in _KINDS.items():
+        if not isinstance(content.get(key, kind()), kind):
+            raise TypeError(f"{key} is not a {kind.__name__}")
+    config = content["config"]
+    if not {"target", "command"} & config["engine"].keys():
         raise KeyError("config.engine.target")
-    for key in ("engine", "space", "metrics", "budget"):
-        if not isinstance(content["config"][key], Mapping):
+    parts = {key: config[key] for key in ("engine", "space", "metrics", "budget")}
+    for key, part in {**parts, "engine.params": config["engine"].get("params")}.items():
+        if not isinstance(part, Mapping):
             raise TypeError(f"config.{key} is not a mapping")
-    if not isinstance(content["config"]["engine"].get("params"), Mapping):
-        raise TypeError("config.engine.params is not a mapping")
-    if not isinstance(content["config"]["budget"].get("repeats", 1), int):
+    if not isinstance(config["budget"].get("repeats", 1), int):
         raise TypeError("config.budget.repeats is not a number")
     names = (content[key] for key in ("name", "metric", "at"))
     for name in (*names, *(name for key in ("track", "formulas", "others") for name in content.get(key, ()))):

@@ -97,7 +97,8 @@ def parse_request(resolved: Resolved, metric: str) -> MetricRequest:
         raise ConfigError(f"{metric}: a metric that is asked for after the fact is one of the registry")
     try:
         name, threshold = _without_threshold(MetricName.parse(metric))
-        measure = read_measure(str(name), _types(resolved), steers=True)
+        types = types_of(outputs_in(resolved), settled=True) or {}
+        measure = read_measure(str(name), types, steers=True)
     except HpometricsError as err:
         raise ConfigError(f"--metric {metric}: {one_line(err)}") from err
     direction = _direction(metric, directions.get(measure.name) or measure.direction)
@@ -142,10 +143,6 @@ def outputs_in(resolved: Resolved) -> OutputFeature | dict[str, OutputFeature] |
     if isinstance(resolved.output, Mapping):
         return {name: parse_feature(text) for name, text in resolved.output.items()}
     return None if resolved.output is None else parse_feature(resolved.output)
-
-
-def _types(resolved: Resolved) -> Mapping[str | None, str | None]:
-    return types_of(outputs_in(resolved), settled=True) or {}
 
 
 def _has(record: TrialRecord, name: str) -> bool:

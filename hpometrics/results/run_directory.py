@@ -263,7 +263,10 @@ class RunDirectory:
         results = (self.table, self.best, self.verdict, self.engine_params, *reports)
         beside = (self.study.with_name(f"{self.study.name}-{end}") for end in ("wal", "shm", "journal"))
         names = (self.study.name, self.journal.name, f"{self.journal.name}.slots", ".home")
-        locks = (*(self.path / f"{name}.lock" for name in names), *filter(_is_numbered, self.locks.glob("*")))
+        locks = (
+            *(self.path / f"{name}.lock" for name in names),
+            *(path for path in self.locks.glob("*") if path.name.isdecimal()),
+        )
         facts = (self.path / ".home", self.sweep_file, self.resolved, self.study, self.journal, self.stamp)
         files = (*beside, *locks, *facts, *results)
         parts = (
@@ -324,14 +327,6 @@ def changed_sources(before: Mapping[str, str], now: Mapping[str, str]) -> list[s
     return [name for name, digest in names.items() if earlier.get(name, digest) != digest]
 
 
-def other_engine(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the files of two engines if they differ; the file of a moved engine no longer exists."""
-    first, second = next(iter(before), None), next(iter(now), None)
-    if first is None or second is None or first == second or not Path(first).exists():
-        return None
-    return first, second
-
-
 def _beside(path: str, sources: Mapping[str, str]) -> str:
     """Return the path of a file relative to the folder of the engine's own file."""
     home = Path(next(iter(sources))).parent
@@ -339,13 +334,14 @@ def _beside(path: str, sources: Mapping[str, str]) -> str:
 
 
 def _other_engine(before: Resolved, now: Resolved) -> list[Change]:
-    """Compare the files of two engines of the same name; a copied run directory has both."""
-    files = other_engine(before.sources, now.sources)
-    return [] if files is None or before.home != now.home else [Change("engine.file", *files, fatal=False)]
+    """Compare the files of two engines of the same name; a copied run directory has both.
 
-
-def _is_numbered(path: pathlib.Path) -> bool:
-    return path.name.isdecimal()
+    The file of a moved engine no longer exists, so they are one.
+    """
+    first, second = next(iter(before.sources), None), next(iter(now.sources), None)
+    if first is None or second is None or first == second or not Path(first).exists():
+        return []
+    return [Change("engine.file", first, second, fatal=False)] if before.home == now.home else []
 
 
 def _file_lock(path: pathlib.Path, *, blocking: bool = False) -> BaseFileLock:

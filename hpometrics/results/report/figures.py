@@ -30,7 +30,7 @@ from ...records.trial_record import TrialRecord, TrialState
 from ...selection.selection import ranked_by
 from ..leaderboard import word
 from ..manifest import Resolved
-from .optuna_study import space_of, study_of, study_of_several
+from .optuna_study import space_of, study_of
 
 _CLEAR, _GRID = "rgba(0, 0, 0, 0)", "rgba(128, 128, 128, 0.25)"
 _TICKS = 6
@@ -296,7 +296,7 @@ def _evaluator() -> PedAnovaImportanceEvaluator:
 def _front(records: Sequence[TrialRecord], resolved: Resolved) -> Figure:
     """Draw the front of two or three objectives; the figures after it are of the first alone."""
     title, names = "Pareto front", list(resolved.optimized)
-    study = study_of_several(records, resolved)
+    study = study_of(records, resolved, several=True)
     if not _complete(study):
         return Figure("front", title, "No trial is complete.")
     if len(names) > _DRAWN_TOGETHER:

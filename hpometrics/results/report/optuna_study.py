@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import optuna
@@ -15,7 +15,6 @@ from ...config.document import Document
 from ...config.space_section import LIST, read_space
 from ...config.validate import read_config
 from ...config.yaml_writer import format_exact
-from ...direction import Direction
 from ...exceptions import SpaceError
 from ...records.trial_record import TrialRecord, TrialState
 from ...space.space import Space
@@ -35,9 +34,14 @@ def space_of(resolved: Resolved) -> Space | None:
 
 
 def study_of(
-    records: Sequence[TrialRecord], resolved: Resolved, space: Space | None = None, infeasible: bool = False
+    records: Sequence[TrialRecord],
+    resolved: Resolved,
+    space: Space | None = None,
+    *,
+    infeasible: bool = False,
+    several: bool = False,
 ) -> optuna.Study:
-    """Return a study of the first objective whose complete trials have the numbers and values of the record.
+    """Return a study whose complete trials have the numbers and values of the record.
 
     Args:
         records: the trials of the sweep.
@@ -45,33 +49,19 @@ def study_of(
         space: the space of the params, which the trials then have too; a complete trial whose params lie
             outside of it, as an earlier space allowed, is left out.
         infeasible: whether to include trials that break a constraint, as complete ones that break it.
+        several: whether the study is of all objectives; otherwise of the first.
     """
-    included = [record for record in records if record.state.trained] if infeasible else _complete(records)
-    return _study(records, {resolved.metric: resolved.direction}, resolved.name, space, included)
-
-
-def study_of_several(records: Sequence[TrialRecord], resolved: Resolved) -> optuna.Study:
-    """Return a study of all objectives, without params."""
-    return _study(records, resolved.optimized, resolved.name, None, _complete(records))
-
-
-def _complete(records: Sequence[TrialRecord]) -> list[TrialRecord]:
-    return [record for record in records if record.state is TrialState.COMPLETE]
-
-
-def _study(
-    records: Sequence[TrialRecord],
-    optimized: Mapping[str, Direction],
-    name: str,
-    space: Space | None,
-    included: Sequence[TrialRecord],
-) -> optuna.Study:
+    optimized = resolved.optimized if several else {resolved.metric: resolved.direction}
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     directions: Any = [direction.value for direction in optimized.values()]
-    study = optuna.create_study(directions=directions, study_name=name)
+    study = optuna.create_study(directions=directions, study_name=resolved.name)
+    included = {
+        record.number: record
+        for record in records
+        if record.state is TrialState.COMPLETE or (infeasible and record.state.trained)
+    }
     numbers = range(max((record.number for record in records), default=-1) + 1)
-    by_number = {record.number: record for record in included}
-    study.add_trials([_trial(by_number.get(number), list(optimized), space) for number in numbers])
+    study.add_trials([_trial(included.get(number), list(optimized), space) for number in numbers])
     return study
 
 
