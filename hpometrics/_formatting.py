@@ -136,3 +136,13 @@ def plural(count: int, word: str) -> str:
     ('1 worker', '2 workers')
     """
     return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def first_of(values: Sequence[object], most: int) -> str:
+    """Return the first of many values, and how many follow.
+
+    >>> first_of([1, 2], 3), first_of(range(9), 3)
+    ('1, 2', '0, 1, 2 and 6 more')
+    """
+    more = f" and {len(values) - most} more" if len(values) > most else ""
+    return f"{', '.join(map(str, values[:most]))}{more}"

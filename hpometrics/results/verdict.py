@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from .._formatting import first_of
 from ..config.yaml_writer import write_text
 from ..exceptions import MetricNameError, NewerFormatError, NotKeptError, RecordError, UnknownMetricError
 from ..records._files import read_whole
@@ -63,16 +64,12 @@ def rows_lines(records: Sequence[TrialRecord]) -> list[str]:
         "Rows: trials were measured on different validation rows, so that their values differ by more than "
         "their params; give every trial the same rows"
     )
-    return [
-        head,
-        *(f"  {rows}: {_list_trials(numbers)}" for rows, numbers in [*groups.items()][:_LISTED]),
-    ] + ([f"  and {len(groups) - _LISTED} others"] if len(groups) > _LISTED else [])
-
-
-def _list_trials(numbers: Sequence[int]) -> str:
-    names = ", ".join(map(str, numbers[:_LISTED]))
-    more = f" and {len(numbers) - _LISTED} more" if len(numbers) > _LISTED else ""
-    return f"trial{'s' * (len(numbers) > 1)} {names}{more}"
+    lines = [
+        f"  {rows}: trial{'s' * (len(numbers) > 1)} {first_of(numbers, _LISTED)}"
+        for rows, numbers in [*groups.items()][:_LISTED]
+    ]
+    more = [f"  and {len(groups) - _LISTED} others"] if len(groups) > _LISTED else []
+    return [head, *lines, *more]
 
 
 def stored_verdict(

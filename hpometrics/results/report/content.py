@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..._formatting import aligned, column, duration, number
+from ..._formatting import aligned, column, duration, first_of, number
 from ..._imports import missing_report
 from ..._text import printable
 from ...config.yaml_writer import dump_yaml, write_text
@@ -177,13 +177,9 @@ def _reasons(records: Sequence[TrialRecord]) -> list[tuple[str, str]]:
         if record.reason:
             trials_by_reason[printable(record.reason.partition("\n")[0])].append(record.number)
     return [
-        (reason, _list_numbers(numbers)) for reason, numbers in list(trials_by_reason.items())[:_MOST_REASONS]
+        (reason, first_of(numbers, _NUMBERS))
+        for reason, numbers in list(trials_by_reason.items())[:_MOST_REASONS]
     ]
-
-
-def _list_numbers(numbers: Sequence[int]) -> str:
-    more = len(numbers) - _NUMBERS
-    return ", ".join(map(str, numbers[:_NUMBERS])) + (f" and {more} more" if more > 0 else "")
 
 
 def markdown_of(report: Report) -> str:
