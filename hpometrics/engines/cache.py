@@ -18,9 +18,8 @@ import numpy as np
 
 from ..exceptions import EngineError, EngineParamsError
 from ..run.reporter import derive_seed
-from .engine import STAGES, Engine
+from .engine import STAGES, Engine, EvaluatedFold, Stages
 from .engine_params import EngineParams, StageKeys
-from .stages import EvaluatedFold, Stages
 
 
 @contextmanager
