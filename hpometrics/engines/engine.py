@@ -332,7 +332,9 @@ class Stages:
         predictions = []
         for index, (fold, training) in enumerate(zip(folds, prepared, strict=True)):
             data = self.hand_out(training, "preparator" if self._prepares else "data_source")
-            queries = self.hand_out(_queries(fold.pairs), "data_source")
+            pairs = fold.pairs
+            rows = pairs.queries if isinstance(pairs, Pairs) else [query for query, _ in pairs]
+            queries = self.hand_out(rows, "data_source")
             predicted = self._train_and_predict(stage, data, queries)
             predictions.append(
                 _check_count(predicted, len(fold.pairs), f"algorithm {stage.name!r}, fold {index}")
@@ -395,10 +397,6 @@ def _as_pair(pair: Any, index: int) -> tuple[Any, Any]:
     raise EngineError(
         f"fold {index}: a query comes with its actual result, (query, actual); got {excerpt(repr(pair), 80)}"
     )
-
-
-def _queries(pairs: Sequence[tuple[Any, Any]]) -> Sequence[Any]:
-    return pairs.queries if isinstance(pairs, Pairs) else [query for query, _ in pairs]
 
 
 def _check_count(predicted: Sequence[Any], expected: int, where: str) -> Sequence[Any]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .._formatting import number
+from .._formatting import aligned, number
+from .._text import printable
 from ..direction import Direction
 from ..exceptions import ConfigError
 from ..metrics.features import RANKING, parse_feature
@@ -20,7 +21,6 @@ from .manifest import Resolved
 from .run_directory import RunDirectory
 from .verdict import rows_lines
 
-_WIDE = 200  # a row is one line, whatever the terminal
 _THIRDS = ("low", "middle", "high")  # how popular what users like is
 _CHANCE = 0.05  # p-values from here on are those of a coin toss
 _HOW = "the output of the engine, Ranking(per_user=True), or the sweep file, output: ranking(per_user=true)"
@@ -224,23 +224,10 @@ def _left_out_of_strata(
     return lines
 
 
-def _format_table(rows: Sequence[Row], first: tuple[str, ...], trials: tuple[int, int]) -> str:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    heads = (f"trial {trials[0]}", f"trial {trials[1]}", "difference", "95% interval", "p", "effect", "users")
-    for head in first:
-        table.add_column(head, no_wrap=True)
-    for head in heads:
-        table.add_column(head, justify="right", no_wrap=True)
-    for what, one in rows:
-        table.add_row(*(cell.replace("[", r"\[") for cell in what), *_cells(one))
-    console = Console(width=_WIDE, color_system=None, highlight=False)
-    with console.capture() as capture:
-        console.print(table)
-    return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip("\n")
+def _format_table(rows: Sequence[Row], heads: tuple[str, ...], trials: tuple[int, int]) -> str:
+    numbers = ("difference", "95% interval", "p", "effect", "users")
+    head = [*heads, *(f"trial {trial}" for trial in trials), *numbers]
+    return aligned([head, *([*map(printable, what), *_cells(one)] for what, one in rows)])
 
 
 def _cells(one: Comparison) -> list[str]:

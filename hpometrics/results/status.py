@@ -115,7 +115,17 @@ def status_facts(directory: Path) -> dict[str, Any]:
         ConfigError, RecordError: see `status_text`.
     """
     result, home = SweepResult.read(directory), RunDirectory(directory)
-    open_now = [_open_facts(home, record) for record in result.records if not record.state.finished]
+    open_now = [
+        {
+            "trial": record.number,
+            "state": record.state.value,
+            "epochs": len(record.epochs),
+            "silent": _silence(home.trial(record.number)),
+            "params": dict(record.params),
+        }
+        for record in result.records
+        if not record.state.finished
+    ]
     facts = {**result.facts(), "open": open_now}
     if front_trials(result.records, result.resolved.optimized) and result.resolved.others:
         facts |= front_facts(result.records, result.resolved)
@@ -169,16 +179,6 @@ def count_trials(records: Sequence[TrialRecord], resolved: Resolved, directory: 
         "done": sum(record.state.finished for record in records),
         "states": {state.value: sum(record.state is state for record in records) for state in TrialState},
         "seconds": sum(record.seconds for record in records),
-    }
-
-
-def _open_facts(home: RunDirectory, record: TrialRecord) -> dict[str, Any]:
-    return {
-        "trial": record.number,
-        "state": record.state.value,
-        "epochs": len(record.epochs),
-        "silent": _silence(home.trial(record.number)),
-        "params": dict(record.params),
     }
 
 
