@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 from .._text import did_you_mean
 from ..exceptions import EngineParamsError
 from .engine import STAGES, Stage, is_named, stage_of
-from .json_layout import layout_of, plain, spread, stages_of, variant
+from .json_layout import layout_of, plain, spread, stages_of, variant_of
 from .keys import structural_key
 
 SINGLE = ("data_source", "preparator", "serving")
@@ -328,7 +328,11 @@ class EngineParams:
 
     def to_variant(self, default: Callable[[Any], Any] | None = None) -> dict[str, Any]:
         """Return all stages as in an `engine.json`: each with its `name` and `params`."""
-        return variant(self.to_json(default))
+
+        def describe(stage: Stage, path: str) -> dict[str, Any]:
+            return {"name": stage.name, "params": plain(stage.params, f"{path}.params", default)}
+
+        return variant_of(self._each(describe))
 
     @classmethod
     def from_json(cls, described: Mapping[str, Any] | str) -> Self:

@@ -66,10 +66,9 @@ def layout_of(described: Mapping[str, Any]) -> Described:
     return {key: described[stage] for stage, key in _KEYS.items()}
 
 
-def variant(layout: Mapping[str, Any]) -> Described:
-    """Convert the layout of an evaluation to that of an `engine.json`."""
-    stages = {stage: _each(layout[key], key, _to_variant_stage) for stage, key in _KEYS.items()}
-    return {key: stages[stage] for stage, key in _VARIANT_KEYS.items()}
+def variant_of(described: Mapping[str, Any]) -> Described:
+    """Return four described stages under the names of an `engine.json`, in its order."""
+    return {key: described[stage] for stage, key in _VARIANT_KEYS.items()}
 
 
 def stages_of(described: Mapping[str, Any] | str) -> Described:
@@ -153,8 +152,3 @@ def _parse_variant_stage(entry: Any, path: str) -> tuple[str, Mapping[str, Any]]
     if isinstance(entry, Mapping) and entry.keys() <= {"name", "params"}:
         return entry.get("name", ""), entry.get("params", {})
     raise EngineParamsError(f'{path}: {{"name": ..., "params": {{...}}}}, got {entry!r}')
-
-
-def _to_variant_stage(entry: Any, path: str) -> Described:
-    name, params = _parse_stage(entry, path)
-    return {"name": name, "params": params}
