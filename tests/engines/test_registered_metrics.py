@@ -188,6 +188,6 @@ def test_groups_are_other_metrics():
 
 
 def test_lists_of_a_ranking_are_scores():
-    """Of a row with three items the relevant one is second, 1 / log2(3); lists are not the numbers of items."""
+    """Of a row with three items the relevant one is second, 1 / log2(3); lists are no item numbers."""
     tuples = [("q", [0.9, 0.5, 0.1], [0, 1, 0])]
     assert registered("ndcg@3", output="ranking").score([(0, tuples)]) == pytest.approx(1 / math.log2(3))
