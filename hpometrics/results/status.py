@@ -83,12 +83,20 @@ class SweepResult:
 
     def facts(self) -> dict[str, Any]:
         """Return the counts of the trials and the best as plain JSON; `best` is as in `best.yaml`."""
-        counted_trials = count_trials(self.records, self.resolved, self.directory)
+        states = [record.state for record in self.records]
+        facts = {
+            "name": self.resolved.name,
+            "directory": str(self.directory),
+            "trials": self.resolved.trials,
+            "done": sum(state.finished for state in states),
+            "states": {state.value: states.count(state) for state in TrialState},
+            "seconds": sum(record.seconds for record in self.records),
+        }
         if self.best is None:
-            return {**counted_trials, "best": None, "reason": self.reason}
+            return {**facts, "best": None, "reason": self.reason}
         record = record_of(self.best, self.records)
         best = best_facts(self.best, record, self.resolved, self.directory, self.verdict)
-        return {**counted_trials, "best": best}
+        return {**facts, "best": best}
 
 
 def status_text(directory: Path) -> tuple[str, bool]:
@@ -168,18 +176,6 @@ def results_text(home: RunDirectory, resolved: Resolved, records: Sequence[Trial
 def status_json(directory: Path) -> str:
     """Return the status as JSON text."""
     return json.dumps(status_facts(directory), indent=1, allow_nan=False)
-
-
-def count_trials(records: Sequence[TrialRecord], resolved: Resolved, directory: Path) -> dict[str, Any]:
-    """Return the sweep and the counts of its trials, as plain JSON."""
-    return {
-        "name": resolved.name,
-        "directory": str(directory),
-        "trials": resolved.trials,
-        "done": sum(record.state.finished for record in records),
-        "states": {state.value: sum(record.state is state for record in records) for state in TrialState},
-        "seconds": sum(record.seconds for record in records),
-    }
 
 
 def counts(records: Sequence[TrialRecord], resolved: Resolved) -> str:
