@@ -21,6 +21,7 @@ from ..metrics.features import (
     TEXT,
     TIMESERIES,
     VECTOR,
+    Category,
     OutputFeature,
 )
 from ..metrics.registry.lookup import suggestion
@@ -239,11 +240,11 @@ class Predictions:
         return [_text(cell) for cell in places], where
 
     def with_labels(self) -> Predictions:
-        """Return the predictions with the names of their classes: those of columns, else those in the cells.
+        """Return the predictions with the names and the number of their classes.
 
-        Columns numbered from 0 are in the order of the class numbers; those numbered from 1 are named by
-        label. Cells that hold whole numbers from 0 are class numbers. Other labels are numbered in their
-        sorted order.
+        The names are those of columns, else those in the cells. Columns numbered from 0 are in the order of
+        the class numbers; those numbered from 1 are named by label. Cells that hold whole numbers from 0 are
+        class numbers. Other labels are numbered in their sorted order.
 
         Raises:
             PredictionsError: the columns of probabilities and the labels in the cells do not fit.
@@ -256,7 +257,10 @@ class Predictions:
                 f"the label {labels[self.ignored]!r} has the number {self.ignored}, which is that of rows "
                 "that do not count; give those another one, such as ignore_index=-1"
             )
-        return replace(self, labels=labels)
+        output = self.output
+        if isinstance(output, Category) and output.num_classes is None and labels:
+            output = replace(output, num_classes=len(labels))
+        return replace(self, labels=labels, output=output)
 
     def _read_labels(self) -> tuple[str, ...]:
         is_binary = self.output.type == BINARY

@@ -23,7 +23,7 @@ from ..exceptions import MetricInputError
 from ..loggers.csv import csv_text
 from ..metrics._derive import derivable
 from ..metrics.collection import MetricCollection
-from ..metrics.features import LOGITS, PROBABILITIES, TEXT, Category, InputType, parse_feature
+from ..metrics.features import LOGITS, PROBABILITIES, TEXT, InputType, parse_feature
 from ..metrics.registry.groups import expand, group_named
 from ..metrics.registry.index import metric_names
 from ..metrics.registry.lookup import FoundMetric, find_metric
@@ -99,9 +99,6 @@ def measure_file(
     extras -= {"texts", "references"}  # they are columns of roles
     others = predictions.others | {column: column for column in table.columns if column in extras}
     predictions = replace(predictions, others=others).with_labels()
-    if isinstance(feature, Category) and feature.num_classes is None and predictions.labels:
-        feature = replace(feature, num_classes=len(predictions.labels))
-        predictions = replace(predictions, output=feature)
     collections, read = _update_collections(predictions, MetricCollection(names, predictions.output))
     directions, values, reasons = _compute(collections, predictions.labels)
     used = {column for role in all_roles.values() for column in role.values()}

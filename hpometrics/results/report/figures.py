@@ -88,8 +88,8 @@ def drawing(figure: Any, height: int = 380) -> dict[str, Any]:
         plot_bgcolor=_CLEAR,
         font={"family": "system-ui, sans-serif", "size": 13},
         legend={"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0},
+        modebar={"bgcolor": _CLEAR, "color": _GRID, "activecolor": _GRID},
     )
-    figure.update_layout(modebar={"bgcolor": _CLEAR, "color": _GRID, "activecolor": _GRID})
     axis = {"gridcolor": _GRID, "zerolinecolor": _GRID, "automargin": True, "title_font_size": 13}
     figure.update_xaxes(nticks=_TICKS, exponentformat="e", **axis)
     figure.update_yaxes(nticks=_TICKS, exponentformat="e", **axis)
@@ -329,13 +329,10 @@ def _importance_figure(
 ) -> Figure:
     title, count = "Importances", len(_complete(study))
     if count < _ENOUGH:
-        reason = (
-            f"Not shown: {count} trials are complete, and importances of fewer than {_ENOUGH} say little."
-        )
-        return Figure("importances", title, reason)
+        few = f"{count} trials are complete, and importances of fewer than {_ENOUGH} say little."
+        return Figure("importances", title, f"Not shown: {few}")
     if not weights:
-        reason = "Not shown: fewer than two params vary in all complete trials."
-        return Figure("importances", title, reason)
+        return Figure("importances", title, "Not shown: fewer than two params vary in all complete trials.")
     figure = visualization.plot_param_importances(
         study, evaluator=_evaluator(), params=list(weights), target_name=metric
     )
