@@ -133,9 +133,7 @@ def _several_objectives(
     records = records if at is None else repick_epochs(records, resolved)
     if resolved.is_picked:
         best = _best(records, resolved, resolved.pick)
-        if form == "text":
-            return "\n".join([optimal(best, records, resolved), *verdict_lines(None, records)])
-        return _format_facts(best_facts(best, record_of(best, records), resolved, home.path), form)
+        return _one(Chosen(best, records, resolved, None), resolved, home.path, form)
     _best(records, resolved, "knee")  # there is a front
     if form == "args":
         raise ConfigError("several objectives were optimized; --pick knee|TRIAL says whose params")
