@@ -50,7 +50,7 @@ class Check:
             SweepFileError: anything is wrong with the file.
         """
         plan, sampled, probed = self._run()
-        lines = overview(plan, _count_finished(plan))
+        lines = list(overview(plan, _count_finished(plan)))
         lines += [] if sampled is None else _sample_lines(sampled, plan)
         lines += [] if probed is None else _probe_lines(probed)
         width = max(len(head) for head, _ in lines)

@@ -37,11 +37,6 @@ _DEFAULTS = {
 }
 
 
-def overview(plan: Plan, finished: int = 0) -> list[tuple[str, str]]:
-    """Return the plan line by line, each a word and its text; `finished` trials have ended before."""
-    return list(_lines(plan, finished))
-
-
 def plan_facts(plan: Plan, finished: int = 0) -> dict[str, Any]:
     """Return the plan as plain JSON; `finished` trials have ended before."""
     return {
@@ -65,7 +60,8 @@ def _measure_facts(measure: Measure) -> dict[str, Any]:
     return {**facts, "objective": measure.direction and measure.direction.value}
 
 
-def _lines(plan: Plan, finished: int) -> Iterator[tuple[str, str]]:
+def overview(plan: Plan, finished: int = 0) -> Iterator[tuple[str, str]]:
+    """Yield the plan line by line, each a word and its text; `finished` trials have ended before."""
     config, best = plan.config, plan.optimize
     output = "as the engine says" if plan.output is None else format_outputs(plan.output)
     threads = f"   threads {config.engine.threads}" if config.engine.threads else ""

@@ -182,12 +182,8 @@ def _reasons(records: Sequence[TrialRecord]) -> list[tuple[str, str]]:
     ]
 
 
-def markdown_of(report: Report) -> str:
-    """Return Markdown whose tables are code blocks, as the terminal shows them."""
-    return "\n".join(_lines(report)) + "\n"
-
-
-def _lines(report: Report) -> Iterator[str]:
+def _markdown(report: Report) -> Iterator[str]:
+    """Yield lines of Markdown whose tables are code blocks, as the terminal shows them."""
     yield f"# {report.resolved.name}\n\n{report.summary}. {report.direction}\n"
     yield f"## Optimal engine params\n\n{report.origin}\n"
     if report.best is not None:
@@ -236,7 +232,7 @@ def write_report(directory: Path, kind: str = "html", to: Path | None = None) ->
     if file.is_dir() or not file.parent.is_dir():
         raise ConfigError(f"{file}: is a folder, or in none; name a file in a folder that is there")
     if kind == "md":
-        write_text(file, markdown_of(report))
+        write_text(file, "\n".join([*_markdown(report), ""]))
     else:
         from .figures import figures_of, html_of  # with plotly and Optuna
 
