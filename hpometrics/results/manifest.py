@@ -294,7 +294,7 @@ def _check_kinds(content: Mapping[str, Any]) -> None:
         raise ValueError(f"objective_from is one of {', '.join(_ORIGINS)}, got {content['objective_from']!r}")
     for key, kind in _KINDS.items():
         if not isinstance(content.get(key, kind()), kind):
-            raise TypeError(f"{key} is not a {kind.__name__}")
+            raise TypeError(f"{key} is not {'text' if kind is str else 'a mapping'}")
     config = content["config"]
     if not {"target", "command"} & config["engine"].keys():
         raise KeyError("config.engine.target")
