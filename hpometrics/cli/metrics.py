@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from .completion import FAMILY, FEATURE, METRIC_OR_GROUP, METRICS
-from .exit_codes import report_errors
-from .options import AS_JSON, FILE, output_format, show, terminal_width
+from .console import report_errors, show, terminal_width
+from .options import AS_JSON, FAMILY, FEATURE, FILE, METRIC_OR_GROUP, METRICS, output_format
 
 
 @click.command()

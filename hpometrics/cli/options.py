@@ -1,20 +1,81 @@
-"""Options that several commands share, and the output of text."""
+"""Options and types of arguments that several commands share, with the names that a shell completes."""
 
 from __future__ import annotations
 
-import atexit
-import gc
-import shutil
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TextIO
 
 import click
+from click.shell_completion import CompletionItem
 
-from .._text import printable_lines
+NameProvider = Callable[[], Mapping[str, str]]
+"""A function that returns names, each with its meaning."""
 
+
+class RunDirectory(click.Path):
+    """The path of a run directory, for which the shell offers directories."""
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the request that the shell complete a directory."""
+        return [CompletionItem(incomplete, type="dir")]
+
+
+class NameType(click.types.StringParamType):
+    """A text for which a shell offers names; the command accepts other texts too and checks them itself.
+
+    Args:
+        names: returns the names to offer.
+        several: whether the text is a list of names with commas between them.
+    """
+
+    def __init__(self, names: NameProvider, several: bool = False) -> None:
+        self._names, self._several = names, several
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the names that start with the text; in a list, the last one is completed."""
+        before, comma, prefix = incomplete.rpartition(",") if self._several else ("", "", incomplete)
+        meanings = sorted(self._names().items())
+        return [
+            CompletionItem(f"{before}{comma}{name}", help=meaning)
+            for name, meaning in meanings
+            if name.startswith(prefix)
+        ]
+
+
+def _metrics() -> dict[str, str]:
+    """Return the metrics of the index and their aliases; those of other packages would load torch."""
+    from ..metrics.registry.index import index, index_aliases
+
+    aliases = {alias: f"means {meaning}" for (alias, _), meaning in index_aliases().items()}
+    return aliases | {name: entry.summary for (name, _), entry in index().items()}
+
+
+def _families() -> dict[str, str]:
+    from ..metrics.registry.index import index
+
+    return {family: "family" for entry in index().values() for family in entry.families}
+
+
+def _lists() -> dict[str, str]:
+    groups = {"default": "a short choice for the output", "all": "all that need nothing further"}
+    return groups | _families() | _metrics()
+
+
+def _features() -> dict[str, str]:
+    from ..metrics.features import FEATURES
+
+    return dict.fromkeys(FEATURES, "output feature")
+
+
+RUN_DIRECTORY = RunDirectory(path_type=Path)
+RUN_DIRECTORY_OR_URL = RunDirectory(path_type=str)
+METRIC, METRICS = NameType(_metrics), NameType(_lists, several=True)
+METRIC_OR_GROUP = NameType(_lists)
+FAMILY, FEATURE = NameType(_families), NameType(_features)
 FILE = click.Path(path_type=Path)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 INTERVAL = click.option(
@@ -35,31 +96,3 @@ def output_format(form: str | None, as_json: bool, default: str = "text") -> str
     if as_json and form not in (None, "json"):
         raise click.UsageError(f"--json and -f {form} are two forms; name one")
     return "json" if as_json else form or default
-
-
-def terminal_width() -> int | None:
-    """Return the width of the terminal; None if the output goes elsewhere and is not wrapped."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-
-
-def show(text: str, *, file: TextIO | None = None, err: bool = False) -> None:
-    """Print lines with the control characters escaped, since files may hold any names."""
-    click.echo(printable_lines(text), file=file, err=err)
-
-
-@contextmanager
-def without_garbage_collection() -> Iterator[None]:
-    """Disable the garbage collector within the block, and at the end of the process.
-
-    Nearly all objects of such a command are modules and models, which live to its end: collecting over and
-    over takes a tenth of its time and frees nothing. Do not use it for a command that runs a user's engine.
-    """
-    atexit.unregister(gc.freeze)
-    atexit.register(gc.freeze)  # frozen objects are not examined at exit either
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()

@@ -11,9 +11,8 @@ from typing import Any, TextIO
 
 import click
 
-from .completion import METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL
-from .exit_codes import NOTHING_FINITE, report_errors
-from .options import AS_JSON, FILE, INTERVAL, output_format, show, terminal_width
+from .console import NOTHING_FINITE, report_errors, show, terminal_width
+from .options import AS_JSON, FILE, INTERVAL, METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL, output_format
 
 Printer = Callable[[str], object]
 FactsPrinter = Callable[[dict[str, Any]], object]

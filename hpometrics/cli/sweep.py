@@ -13,9 +13,8 @@ import click
 
 from ..backends.registry import BACKENDS, DEFAULT, backends_of
 from ..exceptions import ConfigError
-from .completion import METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL
-from .exit_codes import CONFIG_ERROR, report_errors
-from .options import FILE, show, without_garbage_collection
+from .console import CONFIG_ERROR, report_errors, show, without_garbage_collection
+from .options import FILE, METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL
 
 if TYPE_CHECKING:
     from .check import Check  # with pydantic

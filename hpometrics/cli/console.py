@@ -1,20 +1,35 @@
-"""The exit codes of the commands, and the errors that lead to them."""
+"""Output of a command on the terminal: its text, and its errors with their exit codes."""
 
 from __future__ import annotations
 
+import atexit
+import gc
+import shutil
 import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TextIO
+
+import click
 
 from .._redaction import redacted
-from .._text import unencodable
+from .._text import printable_lines, unencodable
 from ..exceptions import DiskError, HpometricsError, NoFiniteValueError
 from ..records._files import is_of_disk
 from ..runner.signals import exit_code
-from .options import show
 
 CONFIG_ERROR, NOTHING_FINITE, DISK_ERROR = 2, 3, 5
+
+
+def terminal_width() -> int | None:
+    """Return the width of the terminal; None if the output goes elsewhere and is not wrapped."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def show(text: str, *, file: TextIO | None = None, err: bool = False) -> None:
+    """Print lines with the control characters escaped, since files may hold any names."""
+    click.echo(printable_lines(text), file=file, err=err)
 
 
 @contextmanager
@@ -45,3 +60,21 @@ def _code(err: HpometricsError) -> int:
     if isinstance(err, DiskError):
         return DISK_ERROR
     return NOTHING_FINITE if isinstance(err, NoFiniteValueError) else CONFIG_ERROR
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Disable the garbage collector within the block, and at the end of the process.
+
+    Nearly all objects of such a command are modules and models, which live to its end: collecting over and
+    over takes a tenth of its time and frees nothing. Do not use it for a command that runs a user's engine.
+    """
+    atexit.unregister(gc.freeze)
+    atexit.register(gc.freeze)  # frozen objects are not examined at exit either
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
