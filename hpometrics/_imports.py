@@ -1,4 +1,4 @@
-"""Import names lazily, import user code by `package.module:Name`, and read versions of packages."""
+"""Import names lazily, import and run user code by `package.module:Name`, and read versions of packages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -15,6 +15,7 @@ from types import FunctionType, ModuleType
 from typing import (
     Any,
     NamedTuple,  # dataclasses take longer to import than the package
+    TextIO,
 )
 
 from ._text import did_you_mean, one_line
@@ -192,6 +193,40 @@ def same_folder() -> Iterator[None]:
     finally:
         with suppress(OSError):  # the code deleted it; no path of a sweep begins there
             os.chdir(before)
+
+
+@contextmanager
+def aside() -> Iterator[TextIO]:
+    """Redirect stdout to stderr, also for compiled code and for started programs.
+
+    Yields:
+        The original stdout, for lines of results.
+    """
+    stdout = sys.stdout
+    stdout.flush()
+    try:
+        descriptor, errors = stdout.fileno(), sys.stderr.fileno()
+    except OSError:  # streams of a test or a notebook are not files
+        with redirect_stdout(sys.stderr):
+            yield stdout
+        return
+    saved = os.dup(descriptor)
+    os.dup2(errors, descriptor)
+    try:
+        with redirect_stdout(sys.stderr), _written_to(saved, stdout) as results:
+            yield results
+    finally:
+        stdout.flush()  # output of a log that held stdout before
+        os.dup2(saved, descriptor)
+        os.close(saved)
+
+
+@contextmanager
+def _written_to(descriptor: int, like: TextIO) -> Iterator[TextIO]:
+    with open(
+        descriptor, "w", buffering=1, encoding=like.encoding, errors=like.errors, closefd=False
+    ) as file:
+        yield file
 
 
 def _module(name: str) -> ModuleType:

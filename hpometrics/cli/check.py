@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._formatting import duration, number
-from .._stdout import aside
+from .._imports import aside
 from .._text import printable
 from ..config.document import ProbeError, Problem, SweepFileError, show_path
 from ..config.plan import Plan, read_plan

@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from typing import TextIO
 
 import click
@@ -20,6 +21,13 @@ from ..records._files import is_of_disk
 from ..runner.signals import exit_code
 
 CONFIG_ERROR, NOTHING_FINITE, DISK_ERROR = 2, 3, 5
+
+
+def print_everything() -> None:
+    """Make stdout and stderr escape characters that their encoding lacks instead of raising."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # notebooks and tests have streams of their own
+            stream.reconfigure(errors="backslashreplace")
 
 
 def terminal_width() -> int | None:

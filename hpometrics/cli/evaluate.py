@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from .._stdout import aside
+from .._imports import aside
 from ..config.document import Path as Place, Problem, SweepFileError
 from ..config.plan import Plan, read_plan
 from ..engines.command import Options, run_evaluation

@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 from .. import __version__
-from .._stdout import print_everything
 from .._text import printable_lines
 from . import metrics, results, sweep
+from .console import print_everything
 
 
 class GroupedCommands(click.Group):

@@ -173,7 +173,7 @@ def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | N
     recorded seed. Exit code 0: the recorded score came out, to the last digit; 1: it did not.
     """
     with report_errors():
-        from .._stdout import aside
+        from .._imports import aside
         from ..engines.command import BestReplay, best_file
 
         file = best_file(path)

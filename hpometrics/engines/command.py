@@ -11,8 +11,7 @@ from typing import Any, Self, TextIO
 
 import click
 
-from .._imports import Kind, as_target, import_target
-from .._stdout import aside
+from .._imports import Kind, as_target, aside, import_target
 from .._text import printable_lines
 from ..exceptions import RecordError
 from ..records._files import read_whole

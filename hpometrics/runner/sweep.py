@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from .._imports import aside
 from .._redaction import redacted
-from .._stdout import aside
 from .._text import printable, printable_lines
 from ..backends.registry import BACKENDS, load
 from ..config.plan import Plan

@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from hpometrics._stdout import aside
+from hpometrics._imports import aside
 
 LOUD = """
 import logging, os, subprocess, sys
-from hpometrics._stdout import aside
+from hpometrics._imports import aside
 log = logging.StreamHandler(sys.stdout)
 print("before")
 with aside() as stdout:

@@ -8,7 +8,7 @@ import pytest
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
 from hpometrics.config import gpus
-from hpometrics.config.gpus import VISIBLE, check_gpus, gpu_shares, restricted_to
+from hpometrics.config.backend_section import VISIBLE, check_gpus, gpu_shares, restricted_to
 from hpometrics.exceptions import ConfigError
 from hpometrics.results.run_directory import RunDirectory
 from hpometrics.results.summary import overview
