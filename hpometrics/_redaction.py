@@ -1,4 +1,7 @@
-"""Replace passwords and secrets by `***` in messages, files and logs.
+"""Replace passwords and secrets by `***` in messages, files and logs, and read secret params.
+
+A secret param is `{secret: HUB_TOKEN}`, read from the environment where a trial runs. Files hold the name of
+the variable and printed text holds `***`; only the training function receives the value.
 
 A text may hold a secret in any form in which Python or a writer of this package encodes it. The text is
 therefore decoded from each of these forms, and the result again: the repr of a request may hold JSON, and
@@ -13,13 +16,14 @@ import re
 import sys
 from binascii import a2b_base64
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .exceptions import ConfigError
 
 HIDDEN = "***"
+SECRET = "secret"
 
 _LEAST = 4  # characters of a hidden secret: hiding shorter ones would turn whole texts into stars
 _DEPTH = 2  # nested forms
@@ -27,6 +31,7 @@ _READ = 2**16  # characters of a text that are searched before its start is cut 
 _USER = re.compile(r"(?<=://)[^\s/?#'\"]+(?=@)")
 _QUERY = re.compile(r"(?<=[?&])(\w+=)[^\s&#'\"]+")
 _KEY = re.compile("password|passwd|pwd|secret|token|key", re.IGNORECASE)
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,127}")
 _revealed: set[str] = set()  # the secrets that this process knows
 
 
@@ -228,3 +233,54 @@ _FORMS = tuple(
         (r"H{8,}", _from_hex),
     )
 )
+
+
+def is_secret(value: object) -> bool:
+    """Return whether the value of a param stands for a secret.
+
+    >>> is_secret({"secret": "HUB_TOKEN"}), is_secret({"secret": "hf_abc"}), is_secret("HUB_TOKEN")
+    (True, False, False)
+    """
+    name = value.get(SECRET) if isinstance(value, Mapping) and len(value) == 1 else None
+    return isinstance(name, str) and _VARIABLE.fullmatch(name) is not None
+
+
+def secret_objection(value: Any) -> str | None:
+    """Return the problem of the secrets in a value; None if there is none."""
+    if isinstance(value, Mapping):
+        if SECRET in value and not is_secret(value):
+            return "wants {secret: NAME}, the name in capitals of an environment variable; never the secret"
+        value = list(value.values())
+    inner = value if isinstance(value, list) else ()
+    return next((text for text in map(secret_objection, inner) if text is not None), None)
+
+
+def reveal_secrets(value: Any) -> Any:
+    """Return a value with its secrets read from the environment.
+
+    Raises:
+        ConfigError: a variable, which the message names, is missing.
+    """
+    return _replace_secrets(value, reveal)
+
+
+def mask_secrets(value: Any) -> Any:
+    """Return a value with its secrets as `***`, fit for printing."""
+    return _replace_secrets(value, lambda name: HIDDEN)
+
+
+def label_secrets(value: Any) -> Any:
+    """Return a value with its secrets as `***` and the name of the variable, which files hold too.
+
+    >>> label_secrets([{"secret": "HUB_TOKEN"}, 3])
+    ['*** (HUB_TOKEN)', 3]
+    """
+    return _replace_secrets(value, lambda name: f"{HIDDEN} ({name})")
+
+
+def _replace_secrets(value: Any, format_name: Callable[[str], str]) -> Any:
+    if is_secret(value):
+        return format_name(value[SECRET])
+    if isinstance(value, Mapping):
+        return {name: _replace_secrets(inner, format_name) for name, inner in value.items()}
+    return [_replace_secrets(inner, format_name) for inner in value] if isinstance(value, list) else value

@@ -16,7 +16,8 @@ from .._text import did_you_mean, one_line
 from ..backends.plugins import Table, find_class, searches_for_one
 from ..backends.registry import BACKENDS, SAMPLERS, backends_of, load, pruner_names
 from ..exceptions import ConfigError, HpometricsError, missing_extra
-from ..space.space import Space
+from ..loggers.registry import LOGGERS, check_options, missing_package
+from ..space.space import Space, mutable
 from .document import Document, Path
 from .fields import Plugin
 from .models import Draft
@@ -73,8 +74,6 @@ def check_population(config: Draft, space: Space | None, document: Document) -> 
         document.add(path, text)
     if space is None:
         return
-    from ..space.space import mutable  # few sweep files need it
-
     try:
         mutable(space, pruner.options.get("mutate"))
     except ConfigError as err:
@@ -219,20 +218,16 @@ def _check_objectives(sweep: Draft) -> Notes:
 
 
 def _check_loggers(sweep: Draft) -> Notes:
-    if not sweep.results.loggers:
-        return
-    from ..loggers import registry  # few sweep files need it
-
     for index, logger in enumerate(sweep.results.loggers):
         path = ("results", "loggers", index)
-        if logger.name not in registry.LOGGERS:
-            yield path, _format_unknown(logger, "logger", registry.LOGGERS)
+        if logger.name not in LOGGERS:
+            yield path, _format_unknown(logger, "logger", LOGGERS)
             continue
         try:
-            registry.check_options(logger.name, logger.options)
+            check_options(logger.name, logger.options)
         except ConfigError as err:
             yield path, str(err)
-        if missing := registry.missing_package(logger.name):
+        if missing := missing_package(logger.name):
             yield path, str(missing)
 
 

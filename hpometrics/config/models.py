@@ -21,9 +21,9 @@ from pydantic import (
     model_validator,
 )
 
+from .._redaction import secret_objection
 from ..backends.registry import BACKENDS, DEFAULT, load
 from ..selection.rules import RULES
-from . import secrets
 from .fields import (
     Condition,
     Directory,
@@ -145,7 +145,7 @@ SpaceForm = dict[ParamName, DimensionForm]
 
 def _check_fixed(params: dict[str, Any]) -> dict[str, Any]:
     for name, value in params.items():
-        if text := secrets.objection(value):
+        if text := secret_objection(value):
             raise wrong(f"{name} {text}")
     return params
 

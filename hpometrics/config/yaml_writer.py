@@ -9,10 +9,9 @@ from typing import Any
 
 import yaml
 
-from .._redaction import HIDDEN
+from .._redaction import HIDDEN, is_secret, mask_secrets
 from ..records._files import atomic_write
 from .document import is_text
-from .secrets import is_secret, mask_secrets
 
 
 class _Dumper(yaml.SafeDumper):

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from .._formatting import aligned, column, number, spread
+from .._redaction import is_secret, label_secrets
 from .._text import printable
-from ..config.secrets import is_secret, label_secrets
 from ..config.yaml_writer import format_exact
 from ..direction import ARROWS, Direction
 from ..exceptions import ConfigError

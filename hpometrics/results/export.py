@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._formatting import shape_of
-from ..config.secrets import mask_secrets
+from .._redaction import mask_secrets
 from ..config.yaml_writer import dump_yaml
 from ..direction import Direction
 from ..loggers.csv import csv_text

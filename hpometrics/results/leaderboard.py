@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from .._formatting import aligned, column, duration, number, spread
+from .._redaction import SECRET, is_secret
 from .._text import did_you_mean, printable
-from ..config.secrets import SECRET, is_secret
 from ..config.yaml_writer import format_exact, format_short
 from ..direction import ARROWS, Direction
 from ..exceptions import ConfigError

@@ -11,11 +11,11 @@ from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
 from .._imports import Kind, import_target, same_folder
+from .._redaction import reveal_secrets
 from .._text import one_line
 from ..config.document import Problem, SweepFileError
 from ..config.outputs import Outputs
 from ..config.plan import Plan, make_plan
-from ..config.secrets import reveal_secrets
 from ..exceptions import ConfigError, HpometricsError
 from ..metrics.features import Output, OutputFeature, parse_feature
 from ..metrics.registry.scope import check_output_name
