@@ -40,16 +40,14 @@ def init(directory: Path, metric: str | None, backend: str | None, source: Path 
     not be converted are listed with their lines, on stdout and at the head of the file.
     """
     with report_errors():
+        from ..interop.init import write_imported, write_starter
+
         if source is not None:
             if metric is not None or backend is not None:
                 raise click.UsageError("--from has a metric and a backend of its own")
-            from ..interop.importing import write_imported
-
             show(write_imported(source, directory))
-            return
-        from ..runner.init import write_starter
-
-        show(write_starter(directory, metric or "roc_auc", backend or DEFAULT))
+        else:
+            show(write_starter(directory, metric or "roc_auc", backend or DEFAULT))
 
 
 @click.command()

@@ -1,1 +1,1 @@
-"""Audit searches of other tools, and convert their sweep files."""
+"""Write the first files of a sweep, convert sweep files of other tools, and audit their searches."""

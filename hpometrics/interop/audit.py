@@ -21,7 +21,7 @@ from ..config.storage_url import FILES
 from ..direction import Direction
 from ..exceptions import ConfigError
 from ..records.trial_record import TrialState
-from .importing import read_foreign
+from .init import read_foreign
 from .ray_results import is_experiment, read_results
 from .search import Audited, Finding, ForeignTrial, Search
 

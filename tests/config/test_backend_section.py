@@ -7,7 +7,7 @@ import os
 import pytest
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
-from hpometrics.config import gpus
+from hpometrics.config import backend_section
 from hpometrics.config.backend_section import VISIBLE, check_gpus, gpu_shares, restricted_to
 from hpometrics.exceptions import ConfigError
 from hpometrics.results.run_directory import RunDirectory
@@ -22,7 +22,7 @@ def machine(monkeypatch):
 
     def have(count: int) -> None:
         monkeypatch.delenv(VISIBLE, raising=False)
-        monkeypatch.setattr(gpus, "_count_gpus", lambda: count)
+        monkeypatch.setattr(backend_section, "_count_gpus", lambda: count)
 
     return have
 

@@ -11,10 +11,10 @@ from matrix import EXHAUSTIVE, covering, traits
 
 from hpometrics.cli.main import main
 from hpometrics.config.plan import read_plan
+from hpometrics.interop.init import write_starter
 from hpometrics.metrics.features import BINARY
 from hpometrics.metrics.registry.index import index
 from hpometrics.results.run_directory import RunDirectory
-from hpometrics.runner.init import write_starter
 
 STEERING = [
     entry
@@ -114,7 +114,7 @@ def test_unless_it_is_asked_otherwise_the_starter_is_the_shipped_one(folder):
     """To the letter; the defaults may be said too."""
     call("init", "first")
     call("init", "second", "--metric", "roc_auc", "--backend", "optuna")
-    shipped = files("hpometrics.runner.starter").joinpath("sweep.yaml").read_text()
+    shipped = files("hpometrics.interop.starter").joinpath("sweep.yaml").read_text()
     for name in ("first", "second"):
         assert (folder / name / "sweep.yaml").read_text().replace(f"name: {name}\n\n", "") == shipped
 

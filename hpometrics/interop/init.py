@@ -1,4 +1,4 @@
-"""The `init` command: the first files of a sweep, namely its file, its engine and the schema for editors."""
+"""The `init` command: the first files of a sweep, from the starter or from a sweep file of another tool."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from pathlib import Path
 
 from .._text import slug_of
 from ..backends.registry import DEFAULT
+from ..config.document import parse_document, read_document
 from ..config.json_schema import json_schema
 from ..config.metric_section import Measure, read_measure
+from ..config.plan import make_plan
 from ..config.yaml_writer import flow_yaml, format_exact, write_text
 from ..exceptions import ConfigError
 from ..metrics.features import BINARY
 from ..metrics.registry.lookup import find_metric
 from ..metrics.registry.names import MetricName
+from .ludwig_config import read_ludwig
+from .notes import ConvertedSweep, Notes
+from .wandb_sweep import read_wandb
 
 _SWEEP, _ENGINE, _SCHEMA = "sweep.yaml", "training.py", "sweep.schema.json"
 _METRICS = ("roc_auc", "accuracy", "log_loss", "ece")
@@ -36,10 +41,10 @@ def write_starter(directory: Path, metric: str = _METRICS[0], backend: str = DEF
         MetricNameError, UnknownMetricError, MeasureError: see `find_metric` and `read_measure`.
     """
     measure = _resolve_metric(metric)
-    starter = files("hpometrics.runner.starter")
+    starter = files("hpometrics.interop.starter")
     texts = {name: starter.joinpath(name).read_text(encoding="utf8") for name in (_SWEEP, _ENGINE)}
     texts[_SWEEP] = "\n".join(_fill_line(line, measure, backend) for line in texts[_SWEEP].split("\n"))
-    return f"{write_first(directory, texts)}\nnext: hpometrics run {directory / _SWEEP}"
+    return f"{_write_first(directory, texts)}\nnext: hpometrics run {directory / _SWEEP}"
 
 
 def _resolve_metric(name: str) -> Measure:
@@ -67,6 +72,41 @@ def _fill_line(line: str, measure: Measure, backend: str) -> str:
     return f"{f'{key}: {values[key]}':<{_WIDTH}} {comment}".rstrip()
 
 
+def read_foreign(file: Path) -> ConvertedSweep:
+    """Read a sweep file of W&B, or a Ludwig config with a `hyperopt:` section.
+
+    Raises:
+        SweepFileError: the file cannot be read, or is not well formed.
+        ConfigError: the file is neither of the two.
+    """
+    document = read_document(file)
+    if "hyperopt" in document.data:
+        conversion = read_ludwig(Notes(document))
+    elif "parameters" in document.data:
+        conversion = read_wandb(Notes(document))
+    else:
+        raise ConfigError(
+            f"{file}: is neither a sweep of W&B, which has parameters:, nor a Ludwig config with hyperopt:"
+        )
+    make_plan(parse_document(conversion.text(), f"{file} as a sweep"))
+    return conversion
+
+
+def write_imported(file: Path, directory: Path) -> str:
+    """Write the converted sweep and return a text with the settings that could not be converted.
+
+    Raises:
+        ConfigError: the sweep file exists already; see also `read_foreign`.
+    """
+    conversion = read_foreign(file)
+    saved = _write_first(directory, {_SWEEP: conversion.text()})
+    notes = conversion.notes.sorted()
+    summary = [
+        f"{len(notes)} of its settings are not carried over as they are:" if notes else "all is carried over"
+    ]
+    return "\n".join([saved, *summary, *map(str, notes), f"next: hpometrics check {directory / _SWEEP}"])
+
+
 def _add_name(text: str, directory: Path) -> str:
     """Name a sweep without a name after its folder, so that each sweep has its own run directory."""
     name = slug_of(directory.resolve().name)
@@ -77,7 +117,7 @@ def _add_name(text: str, directory: Path) -> str:
     return "\n".join([*lines[:first], f"name: {flow_yaml(name)}", "", *lines[first:]])
 
 
-def write_first(directory: Path, texts: Mapping[str, str]) -> str:
+def _write_first(directory: Path, texts: Mapping[str, str]) -> str:
     """Write files and the schema beside them, and return a line that names them.
 
     Raises:
