@@ -11,6 +11,7 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from operator import attrgetter
 from types import FunctionType, ModuleType
 from typing import (
     Any,
@@ -134,6 +135,22 @@ def as_target(text: str) -> str:
     return dotted if is_target(dotted) else text
 
 
+def split_target(target: str) -> tuple[str, str]:
+    """Return the module and the name of a target.
+
+    >>> split_target("examples.digits:train")
+    ('examples.digits', 'train')
+    """
+    module, _, name = target.partition(":")
+    return module, name
+
+
+def load_path(path: str) -> Any:
+    """Import the object at a path of this package or of a plug-in; the name in it may have dots."""
+    module, name = split_target(path)
+    return attrgetter(name)(import_module(module))
+
+
 def import_target(target: str, kind: Kind, folders: Iterable[str] = ()) -> Any:
     """Import the object that a target names.
 
@@ -149,7 +166,7 @@ def import_target(target: str, kind: Kind, folders: Iterable[str] = ()) -> Any:
     if not is_target(target):
         raise ConfigError(f"{target!r} is not a target; write package.module:Name")
     sys.path[:0] = [folder for folder in folders if folder not in sys.path]
-    name, _, attribute = target.partition(":")
+    name, attribute = split_target(target)
     module = _module(name)
     value = getattr(module, attribute, None)
     if value is None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from .._imports import foreign, same_folder
+from .._imports import foreign, load_path, same_folder
 from .._text import did_you_mean
 from ..exceptions import ConfigError, missing_extra
 
@@ -91,9 +90,8 @@ def find_class(what: str, spec: object, table: Table) -> tuple[Callable[..., Any
 
 
 def _load(what: str, path: str) -> Callable[..., Any]:
-    module, _, attribute = path.partition(":")
     with foreign(f"{what} {path!r} cannot be imported"), same_folder():
-        cls = getattr(import_module(module), attribute)
+        cls = load_path(path)
     if not isinstance(cls, type):
         raise ConfigError(f"{what} {path!r} is not a class, but a {type(cls).__name__}")
     return cls

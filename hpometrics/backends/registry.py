@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
-from typing import Any
 
 from .plugins import PlugIn
 
@@ -121,12 +119,6 @@ BACKENDS: dict[str, BackendEntry] = {
 """The backends by their key in a sweep file, the default first; a line adds one."""
 
 DEFAULT = next(iter(BACKENDS))
-
-
-def load(path: str) -> Any:
-    """Import the object at a path, `package.module:name`."""
-    module, _, name = path.partition(":")
-    return getattr(import_module(module), name)
 
 
 def backends_of(pruner: str) -> tuple[str, ...]:

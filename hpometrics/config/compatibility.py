@@ -11,10 +11,10 @@ from importlib.util import find_spec
 from typing import Any
 from warnings import catch_warnings
 
-from .._imports import missing_report
+from .._imports import load_path, missing_report
 from .._text import did_you_mean, one_line
 from ..backends.plugins import Table, find_class, searches_for_one
-from ..backends.registry import BACKENDS, SAMPLERS, backends_of, load, pruner_names
+from ..backends.registry import BACKENDS, SAMPLERS, backends_of, pruner_names
 from ..exceptions import ConfigError, HpometricsError, missing_extra
 from ..loggers.registry import LOGGERS, check_options, missing_package
 from ..space.space import Space, mutable
@@ -109,7 +109,7 @@ def _check_options(sweep: Draft, settle: bool) -> Notes:
     try:
         if pruner is not None and pruner.options and (settle or not backend.schedules):
             _check_types("pruner", pruner, backend.pruners)
-            load(backend.make_pruner)(pruner.spec, epochs)
+            load_path(backend.make_pruner)(pruner.spec, epochs)
     except (HpometricsError, TypeError, ValueError) as err:
         yield ("search", "pruner"), one_line(err)
 

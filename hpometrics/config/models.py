@@ -21,8 +21,9 @@ from pydantic import (
     model_validator,
 )
 
+from .._imports import load_path
 from .._redaction import secret_objection
-from ..backends.registry import BACKENDS, DEFAULT, load
+from ..backends.registry import BACKENDS, DEFAULT
 from ..selection.rules import RULES
 from .fields import (
     Condition,
@@ -321,7 +322,7 @@ def _parse_backend(value: Any) -> Any:
     return {value: _with_defaults(value)} if isinstance(value, str) else value
 
 
-_SECTIONS: dict[str, Any] = {name: load(entry.section) for name, entry in BACKENDS.items()}
+_SECTIONS: dict[str, Any] = {name: load_path(entry.section) for name, entry in BACKENDS.items()}
 _BY_NAME = [name for name, entry in BACKENDS.items() if not entry.has_points]
 
 if TYPE_CHECKING:

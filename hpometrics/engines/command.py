@@ -11,7 +11,7 @@ from typing import Any, Self, TextIO
 
 import click
 
-from .._imports import Kind, as_target, aside, import_target
+from .._imports import Kind, as_target, aside, import_target, split_target
 from .._text import printable_lines
 from ..exceptions import RecordError
 from ..records._files import read_whole
@@ -64,7 +64,7 @@ def eval_command(target: str, generator: str | None, options: Options) -> None:
     with aside():
         evaluation = import_evaluation(target)
         params = None if generator is None else import_target(generator, LIST, import_folders())
-    directory = options.directory or evaluation.evaluator.directory or Path("runs", target.partition(":")[2])
+    directory = options.directory or evaluation.evaluator.directory or Path("runs", split_target(target)[1])
     run_evaluation(
         evaluation,
         params,
@@ -156,7 +156,7 @@ def _printer(options: Options, stdout: TextIO) -> Tell:
 
 def _name_of(engine: Any, target: str) -> str:
     """Return the name of an engine in the module of its evaluation, if it is an object there."""
-    module = target.partition(":")[0]
+    module, _ = split_target(target)
     names = (name for name, value in vars(sys.modules[module]).items() if value is engine)
     return next((f"{module}:{name}" for name in names), "")
 

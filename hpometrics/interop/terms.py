@@ -61,7 +61,8 @@ def known_direction(name: str) -> tuple[str, Direction] | None:
     for text in _readings(name):
         metric = _SHORT.get(text, text)
         if not entries_of(metric, None):
-            metric = (alias_meaning(metric, None) or metric).partition("(")[0].partition("@")[0]
+            meaning = alias_meaning(metric, None)
+            metric = metric if meaning is None else MetricName.parse(meaning).metric
         directions = {entry.direction for entry in entries_of(metric, None)}
         if metric not in _OTHERS and len(directions) == 1 and (direction := directions.pop()) is not None:
             return metric, direction

@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
+from .._imports import split_target
 from ..config.metric_section import Measure
 from ..config.plan import Plan
 from ..config.space_section import arrange_points
@@ -204,14 +205,21 @@ def sources_of(engine: SweepEngine) -> dict[str, str]:
         parts = sorted(engine.command, key=lambda part: Path(part).is_absolute())  # its files before a shell
         files: Iterable[Path] = (Path(engine.folder, part) for part in parts)
     else:
-        files = _modules(engine.target.partition(":")[0])
+        files = _modules(module_file(engine))
     readable = (path for path in dict.fromkeys(files) if path.is_file() and path.stat().st_size < _MAX_BYTES)
     return {str(path): sha256(path.read_bytes()).hexdigest()[:16] for path in readable}
 
 
-def _modules(name: str) -> Iterator[Path]:
-    """Yield the files of a module and of all modules imported from its folder and below."""
-    own = getattr(sys.modules.get(name), "__file__", None)
+def module_file(engine: SweepEngine) -> str | None:
+    """Return the file of an engine's module; None for a program, or a module without a file."""
+    if isinstance(engine, Program):
+        return None
+    module, _ = split_target(engine.target)
+    return getattr(sys.modules.get(module), "__file__", None)
+
+
+def _modules(own: str | None) -> Iterator[Path]:
+    """Yield the file of a module and those of all modules imported from its folder and below."""
     if own is None:
         return
     yield Path(own)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from .._imports import aside
+from .._imports import aside, load_path
 from .._redaction import redacted
 from .._text import printable, printable_lines
-from ..backends.registry import BACKENDS, load
+from ..backends.registry import BACKENDS
 from ..config.plan import Plan
 from ..config.storage_url import is_shared, redact_storage
 from ..config.yaml_writer import write_text
@@ -24,8 +23,7 @@ from ..results.report.content import write_report
 from ..results.status import opening, results_text, status_json
 from ..results.verdict import conclude, stored_verdict
 from ..selection.selection import best_by
-from .command_engine import Program
-from .context import SweepContext, make_context
+from .context import SweepContext, make_context, module_file
 from .imported_engine import PlainEngine
 from .live import Progress
 from .reclaim import recover
@@ -74,7 +72,7 @@ def run_command(plan: Plan, options: Options) -> int:
         progress.say("\n".join([*repairs, opening(home, context.resolved, earlier)]))
         try:
             with progress.live(), aside():
-                load(BACKENDS[plan.config.backend.name].start)(context, options.verbose)
+                load_path(BACKENDS[plan.config.backend.name].start)(context, options.verbose)
         except KeyboardInterrupt as interrupt:
             records = home.records()
             _conclude(context, records, progress, quiet=True)
@@ -150,10 +148,8 @@ def _is_finished(context: SweepContext, records: Sequence[TrialRecord]) -> bool:
 
 def _stamp(context: SweepContext, question: str) -> None:
     """Stamp the directory of a finished sweep, unless its files change meanwhile."""
-    engine = context.engine
-    module = None if isinstance(engine, Program) else sys.modules.get(engine.target.partition(":")[0])
     with suppress(OSError):
-        Stamp.of(context.directory, question, getattr(module, "__file__", None)).write(context.directory)
+        Stamp.of(context.directory, question, module_file(context.engine)).write(context.directory)
 
 
 def _format_failures(failed: Sequence[TrialRecord]) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..._imports import load_path
 from .facts import Facts
 from .names import MetricName
 
@@ -47,11 +47,8 @@ class MetricEntry(Facts):
         registered = registry.class_of(self)
         if registered is not None:
             return registered
-        module, _, attribute = self.path.partition(":")
-        target: Any = importlib.import_module(module)
-        for part in attribute.split("."):
-            target = getattr(target, part)
-        return target  # type: ignore[no-any-return]  # the registry holds metric classes only
+        metric_class: type[Any] = load_path(self.path)
+        return metric_class
 
 
 @dataclass(frozen=True)
