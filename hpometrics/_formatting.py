@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from numbers import Real
 from typing import Any
 
@@ -75,6 +75,44 @@ def aligned(lines: Sequence[Sequence[str]], align: str = ">") -> str:
     rows = ["  ".join(f"{cell:{align}{width}}" for cell, width in line) for line in cells]
     rule = "-" * (sum(widths) + 2 * len(widths) - 2)
     return "\n".join(f" {row}".rstrip() for row in (rows[0], rule, *rows[1:]))
+
+
+def ruled(
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    width: int,
+    wrapped: Collection[str] = (),
+    right: Collection[str] = (),
+) -> str:
+    """Return a table for a terminal.
+
+    Args:
+        head: the title of each column.
+        rows: the cells of each row.
+        width: the width of the terminal.
+        wrapped: the titles of the columns that are wrapped; the cells of the others stay whole.
+        right: the titles of the columns that are aligned to the right.
+    """
+    from rich import box  # few commands print such a table
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for title in head:
+        wraps = title in wrapped
+        table.add_column(
+            title,
+            justify="right" if title in right else "left",
+            no_wrap=not wraps,
+            overflow="fold",
+            min_width=12 if wraps else None,
+        )
+    for row in rows:
+        table.add_row(*(cell.replace("[", r"\[") for cell in row))
+    console = Console(width=width, color_system=None, highlight=False)
+    with console.capture() as capture:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in capture.get().rstrip().splitlines())
 
 
 class Readable(ABC):

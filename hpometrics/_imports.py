@@ -246,6 +246,21 @@ def _written_to(descriptor: int, like: TextIO) -> Iterator[TextIO]:
         yield file
 
 
+@contextmanager
+def environment(settings: Mapping[str, str], restored: Iterable[str] = ()) -> Iterator[None]:
+    """Set environment variables; afterwards they, and those in `restored`, are what they were before."""
+    before = {name: os.environ.get(name) for name in (*settings, *restored)}
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
 def _module(name: str) -> ModuleType:
     with foreign(f"importing {name} failed"), same_folder():
         try:

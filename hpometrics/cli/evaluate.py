@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from .._imports import aside
-from ..config.document import Path as Place, Problem, SweepFileError
+from ..config.document import SweepFileError
 from ..config.plan import Plan, read_plan
 from ..engines.command import Options, run_evaluation
 from ..run.spec import RunSpec
@@ -31,9 +31,8 @@ def eval_file(file: Path, options: Options) -> None:
     with aside():
         engine = import_engine(plan)
         if not isinstance(engine, StagedEngine):
-            raise _problem(
-                plan, ("engine", "target"), f"is not an engine of stages; hpometrics run {file} trains it"
-            )
+            text = f"is not an engine of stages; hpometrics run {file} trains it"
+            raise SweepFileError([plan.document.problem(("engine", "target"), text)])
         plan = settle(plan, engine)
         _check_listed(plan)
         check_space(plan, engine, RunSpec(**spec_facts(plan, engine)))
@@ -49,19 +48,11 @@ def eval_file(file: Path, options: Options) -> None:
 
 def _check_listed(plan: Plan) -> None:
     if plan.sampler not in ("list", "grid"):
-        raise _problem(
-            plan,
-            ("search", "sampler"),
+        text = (
             f"{plan.sampler} draws points that cannot be listed beforehand; choose grid, give a list, "
-            f"backend: {{list: [...]}}, or search with hpometrics run {plan.file}",
+            f"backend: {{list: [...]}}, or search with hpometrics run {plan.file}"
         )
+        raise SweepFileError([plan.document.problem(("search", "sampler"), text)])
     if plan.bounds:
-        raise _problem(
-            plan,
-            ("metrics", "constraints"),
-            f"an evaluation of a list supports no constraints; hpometrics run {plan.file} does",
-        )
-
-
-def _problem(plan: Plan, path: Place, text: str) -> SweepFileError:
-    return SweepFileError([Problem(plan.document.mark(path), path, text)])
+        text = f"an evaluation of a list supports no constraints; hpometrics run {plan.file} does"
+        raise SweepFileError([plan.document.problem(("metrics", "constraints"), text)])

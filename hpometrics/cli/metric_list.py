@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from itertools import groupby
 from textwrap import fill, wrap
 
-from .._formatting import aligned
+from .._formatting import aligned, plural, ruled
 from .._text import did_you_mean
 from ..direction import ARROWS, Direction
 from ..exceptions import MetricNameError, pip_line
@@ -103,28 +103,32 @@ def format_aliases(entry: MetricEntry) -> str:
 
 def format_statistics(entries: Sequence[MetricEntry]) -> str:
     """Return the statistics that hold the state, and their size."""
-    feature_types: dict[str, list[str]] = {}
-    for entry in entries:
-        observed = observed_of(entry)
-        if observed is not None and observed.memory:
-            text = f"{', '.join(observed.statistics) or 'a state of its own'} ({observed.memory})"
-            feature_types.setdefault(text, []).append(entry.feature_type)
-    if len(feature_types) == 1:
-        return next(iter(feature_types))
-    return "; ".join(f"{what} of {', '.join(types)}" for what, types in feature_types.items())
+    observations = [(entry.feature_type, observed_of(entry)) for entry in entries]
+    return _by_feature(
+        (f"{', '.join(one.statistics) or 'a state of its own'} ({one.memory})", kind)
+        for kind, one in observations
+        if one is not None and one.memory
+    )
 
 
 def format_over_tasks(entries: Sequence[MetricEntry]) -> str:
     """Return how the value over tasks follows from theirs; empty if no experiment was run."""
+    observations = [(entry.feature_type, observed_of(entry)) for entry in entries]
+    return _by_feature(
+        (_MEAN if not one.pools_tasks else _POOLED if one.values else _OF_ALL_ROWS, kind)
+        for kind, one in observations
+        if one is not None and one.subject
+    )
+
+
+def _by_feature(texts: Iterable[tuple[str, str]]) -> str:
+    """Join texts, each with its output features unless it is the only one."""
     feature_types: dict[str, list[str]] = {}
-    for entry in entries:
-        observed = observed_of(entry)
-        if observed is not None and observed.subject:
-            pooled = _POOLED if observed.values else _OF_ALL_ROWS
-            feature_types.setdefault(pooled if observed.pools_tasks else _MEAN, []).append(entry.feature_type)
+    for text, feature_type in texts:
+        feature_types.setdefault(text, []).append(feature_type)
     if len(feature_types) == 1:
         return next(iter(feature_types))
-    return "; ".join(f"{what} of {', '.join(types)}" for what, types in feature_types.items())
+    return "; ".join(f"{text} of {', '.join(kinds)}" for text, kinds in feature_types.items())
 
 
 def format_extra_inputs(entries: Sequence[MetricEntry]) -> str:
@@ -225,7 +229,9 @@ def format_table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int 
     """Return rows below a head: in whole lines, or wrapped for a terminal of this width."""
     if width is None:
         return aligned([head, *rows], align="<")
-    return _format_wide_table(head, rows, width) if width >= _WIDE else _format_narrow_table(rows, width)
+    if width < _WIDE:
+        return _format_narrow_table(rows, width)
+    return ruled(head, rows, width, wrapped=("features", "meaning"))
 
 
 def metrics_json(selection: Filter) -> str:
@@ -268,31 +274,9 @@ def _count(entries: Sequence[MetricEntry]) -> str:
     directed = sum(entry.direction is not None for entry in entries)
     rest = len(entries) - directed
     return (
-        f"{_number(names, 'name')}, {_number(len(entries), 'metric')} (a name of one output feature each): "
+        f"{plural(names, 'name')}, {plural(len(entries), 'metric')} (a name of one output feature each): "
         f"{directed} can be optimized, {rest} tracked only. `hpometrics metrics show NAME` tells more"
     )
-
-
-def _number(count: int, thing: str) -> str:
-    return f"{count} {thing}{'' if count == 1 else 's'}"
-
-
-def _format_wide_table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
-    """Return the table for a terminal: names whole, the meaning wrapped in the remaining width."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title in head:
-        wraps = title in ("features", "meaning")
-        table.add_column(title, no_wrap=not wraps, overflow="fold", min_width=12 if wraps else None)
-    for row in rows:
-        table.add_row(*(cell.replace("[", r"\[") for cell in row))
-    console = Console(width=width, color_system=None, highlight=False)
-    with console.capture() as capture:
-        console.print(table)
-    return "\n".join(line.rstrip() for line in capture.get().rstrip().splitlines())
 
 
 def _format_narrow_table(rows: Sequence[Sequence[str]], width: int) -> str:

@@ -10,13 +10,14 @@ import re
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from itertools import pairwise, takewhile
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from .._formatting import plural
+from .._imports import environment
 from .._redaction import redacted
 from ..exceptions import ConfigError, HpometricsError
 from .document import Path
@@ -210,8 +211,7 @@ def check_gpus(gpus: str | Sequence[int | str]) -> None:
         raise ConfigError(f"backend.optuna.gpus: there is no GPU {hidden[0]}; {have}")
 
 
-@contextmanager
-def restricted_to(share: str) -> Iterator[None]:
+def restricted_to(share: str) -> AbstractContextManager[None]:
     """Restrict this process, and the processes that it starts, to a share of the GPUs."""
     import torch
 
@@ -221,15 +221,7 @@ def restricted_to(share: str) -> Iterator[None]:
             "them; the engine's module should use no GPU while it is imported",
             stacklevel=2,
         )
-    before = os.environ.get(VISIBLE)
-    os.environ[VISIBLE] = share
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[VISIBLE]
-        else:
-            os.environ[VISIBLE] = before
+    return environment({VISIBLE: share})
 
 
 def _visible_gpus() -> list[str]:

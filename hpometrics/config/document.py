@@ -184,7 +184,7 @@ class Document:
         """Add a problem at a path, unless a part of the value there is broken and so cannot be judged."""
         path = self.original(path)
         if not any(broken[: len(path)] == path for broken in self.broken):
-            self.problems.append(Problem(self.mark(path), path, text))
+            self.problems.append(self.problem(path, text))
         if len(self.problems) > MAX_PROBLEMS:
             self.raise_problems()  # whatever else is wrong can wait
 
@@ -202,6 +202,10 @@ class Document:
         while path and path not in self.marks:
             path = path[:-1]
         return self.marks.get(path, Mark(self.source, 1, 1))
+
+    def problem(self, path: Path, text: str) -> Problem:
+        """Return a problem at a path."""
+        return Problem(self.mark(path), path, text)
 
     def raise_problems(self) -> None:
         """Raise SweepFileError with all problems, if there are any."""

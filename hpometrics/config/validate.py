@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from .._imports import environment
 from .._redaction import excerpt
 from .._text import did_you_mean, nearest, one_line
 from . import models
@@ -78,20 +77,8 @@ def _build() -> None:
     The plugins observe the models of services; the search takes longer than reading the file.
     """
     if not Sweep.__pydantic_complete__:
-        with _in_environment("PYDANTIC_DISABLE_PLUGINS", "__all__"):
+        with environment({"PYDANTIC_DISABLE_PLUGINS": "__all__"}):
             Sweep.model_rebuild()
-
-
-@contextmanager
-def _in_environment(name: str, value: str) -> Iterator[None]:
-    before = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        os.environ.pop(name)
-        if before is not None:
-            os.environ[name] = before
 
 
 def _is_noted(error: ErrorDetails, path: Path, document: Document) -> bool:
@@ -148,8 +135,8 @@ def _problem(error: ErrorDetails, document: Document) -> Problem:
     if error["type"] == "extra_forbidden":
         return Problem(document.mark(path), path[:-1], _unknown_key(path, document.data))
     if error["type"] == "missing":
-        return Problem(document.mark(path), path, f"{error['loc'][-1]} is missing")
-    return Problem(document.mark(path), path, _text(error, path))
+        return document.problem(path, f"{error['loc'][-1]} is missing")
+    return document.problem(path, _text(error, path))
 
 
 def _path(loc: tuple[str | int, ...], data: Any) -> Path:

@@ -50,13 +50,13 @@ class Notes:
 
     def remark(self, path: Path, text: str, code: str = "", instead: str = "") -> None:
         """Add a remark on a setting that is not converted as it is, or with a code on a mistake."""
-        note = Note(Problem(self.document.mark(path), path, text), code, instead)
+        note = Note(self.document.problem(path, text), code, instead)
         if note not in self.remarks:
             self.remarks.append(note)
 
     def add_error(self, path: Path, text: str) -> None:
         """Add an error that makes the file invalid for its tool."""
-        self.errors.append(Problem(self.document.mark(path), path, text))
+        self.errors.append(self.document.problem(path, text))
 
     def check(self) -> None:
         """Raise if the file has errors.

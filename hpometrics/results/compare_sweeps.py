@@ -76,8 +76,9 @@ class SweepComparison:
             directions |= values_shown(_picked(rival), rival.resolved)
         for name, direction in directions.items():
             yield [f"{name}{ARROWS[direction]}", *(_value(rival, name) for rival in self.order)]
-            if name == self.order[0].resolved.metric and any(rival.interval for rival in self.order):
-                yield [f"{100 * LEVEL:g}% interval", *map(_interval, self.order)]
+            intervals = [rival.interval for rival in self.order]
+            if name == self.order[0].resolved.metric and any(intervals):
+                yield [f"{100 * LEVEL:g}% interval", *(one.bounds if one else "-" for one in intervals)]
 
     def _params(self) -> list[str]:
         """Return the names of the params of all picks, in the order of the files."""
@@ -190,11 +191,6 @@ def _value(rival: SweepResult, name: str) -> str:
     if name != best.metric:
         return column(best.values.get(name))
     return spread(column(best.value), best.deviation, best.repeats)
-
-
-def _interval(rival: SweepResult) -> str:
-    span = rival.interval
-    return "-" if span is None else f"{span.low:.4g} .. {span.high:.4g}"
 
 
 def _param(rival: SweepResult, name: str) -> str:

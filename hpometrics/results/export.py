@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .._formatting import shape_of
+from .._formatting import number, shape_of
 from .._redaction import mask_secrets
 from ..config.yaml_writer import dump_yaml
 from ..direction import Direction
@@ -41,7 +41,7 @@ class HeldOut:
     @property
     def words(self) -> str:
         """The comparison of the two values in words."""
-        gap = f"{abs(self.optimism):.6g}"
+        gap = number(abs(self.optimism))
         if self.optimism > 0:
             return f"{gap} worse than on validation: the optimism of the pick"
         return f"{gap} better than on validation: no optimism" if self.optimism else "as on validation"

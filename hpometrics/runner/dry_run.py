@@ -87,17 +87,17 @@ def _failure(plan: Plan, error: Exception | None) -> Iterator[Problem]:
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _PACKAGE not in frame.filename]
     where = f" ({FilePath(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     text = f"its first epoch failed: {type(error).__name__}: {redacted(one_line(error))}{where}"
-    yield Problem(plan.document.mark(path), path, text)
+    yield plan.document.problem(path, text)
 
 
 def _missing(plan: Plan, epoch: EpochRecord) -> Iterator[Problem]:
     for name, path in _paths_by_name(plan).items():
         value = epoch.values.get(name, math.nan if name in epoch.reasons else None)
         if value is None:
-            yield Problem(plan.document.mark(path), path, f"{name} {_why_absent(name, epoch)}")
+            yield plan.document.problem(path, f"{name} {_why_absent(name, epoch)}")
         elif not isinstance(value, list) and not math.isfinite(value):
             why = epoch.reasons.get(name, "it is not finite")
-            yield Problem(plan.document.mark(path), path, f"{name} has no value: {why}")
+            yield plan.document.problem(path, f"{name} has no value: {why}")
 
 
 def _paths_by_name(plan: Plan) -> dict[str, Path]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .._imports import Kind, import_target, same_folder
 from .._redaction import reveal_secrets
 from .._text import one_line
-from ..config.document import Problem, SweepFileError
+from ..config.document import SweepFileError
 from ..config.outputs import Outputs
 from ..config.plan import Plan, make_plan
 from ..exceptions import ConfigError, HpometricsError
@@ -172,8 +172,7 @@ def check_space(plan: Plan, engine: SweepEngine, spec: RunSpec) -> None:
         name = next((name for name in plan.space.params if text.startswith(f"{name}: ")), "")
         fixed = name in plan.config.engine.params
         path = (*(("engine", "params") if fixed else ("space",)), *([name] if name else []))
-        problem = Problem(plan.document.mark(path), path, text.removeprefix(f"{name}: "))
-        raise SweepFileError([problem]) from err
+        raise SweepFileError([plan.document.problem(path, text.removeprefix(f"{name}: "))]) from err
 
 
 def _check_repeats(plan: Plan, engine: SweepEngine) -> None:
@@ -188,4 +187,4 @@ def _at(plan: Plan, *path: str) -> Iterator[None]:
     try:
         yield
     except HpometricsError as err:
-        raise SweepFileError([Problem(plan.document.mark(path), path, one_line(err))]) from err
+        raise SweepFileError([plan.document.problem(path, one_line(err))]) from err

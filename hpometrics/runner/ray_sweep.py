@@ -16,12 +16,13 @@ import optuna
 import ray
 from ray import tune
 
+from .._imports import environment
 from .._text import one_line
 from ..backends.optuna.trial_queue import reclaim
 from ..backends.ray._internals import loss_of
 from ..backends.ray.cluster import start_ray
 from ..backends.ray.objective import RayObjective
-from ..backends.ray.session import FULL, environment
+from ..backends.ray.session import FULL, LEFT_BY_RAY
 from ..config.backend_section import RayBackend
 from ..exceptions import ConfigError, DiskError, RunError
 from ..records._files import check_room
@@ -88,7 +89,7 @@ class RayOwnership:
         """Do nothing: there are no threads."""
 
 
-@environment(_ENVIRONMENT)
+@environment(_ENVIRONMENT, LEFT_BY_RAY)
 def run_on_ray(context: SweepContext, verbose: bool = False) -> None:
     """Run trials until the budget is used up.
 

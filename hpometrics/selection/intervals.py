@@ -27,8 +27,13 @@ class Interval:
     low: float
     high: float
 
+    @property
+    def bounds(self) -> str:
+        """The two ends as they are printed."""
+        return f"{self.low:.4g} .. {self.high:.4g}"
+
     def __str__(self) -> str:
-        return f"{self.value:.6g}, {self.low:.4g} .. {self.high:.4g}"
+        return f"{self.value:.6g}, {self.bounds}"
 
 
 @dataclass(frozen=True)

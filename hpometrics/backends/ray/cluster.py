@@ -10,8 +10,9 @@ from warnings import catch_warnings, filterwarnings
 
 import ray
 
+from ..._imports import environment
 from ...exceptions import ConfigError
-from .session import environment, session_arguments, signal_handlers
+from .session import LEFT_BY_RAY, session_arguments, signal_handlers
 
 _STARTED_WITH = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -34,7 +35,7 @@ def start_ray(**arguments: Any) -> None:
         return
     address = arguments.get("address", os.environ.get("RAY_ADDRESS"))
     ours = session_arguments() if address in (None, "local") else {}
-    with environment(_unset(_STARTED_WITH)), signal_handlers(), catch_warnings():
+    with environment(_unset(_STARTED_WITH), LEFT_BY_RAY), signal_handlers(), catch_warnings():
         filterwarnings("ignore", "Tip: In future versions of Ray", FutureWarning)  # at each start of Ray 2.50
         ray.init(**{"include_dashboard": False, "log_to_driver": False, **ours, **arguments})
 
@@ -48,7 +49,7 @@ def fitting(quiet: bool, loggers: bool) -> Iterator[None]:
         loggers: whether Tune adds its own loggers (JSON, CSV, TensorBoard).
     """
     settings = _STARTED_WITH | (_QUIET if quiet else {}) | ({} if loggers else _NO_LOGGERS)
-    with environment(_unset(settings)), signal_handlers():
+    with environment(_unset(settings), LEFT_BY_RAY), signal_handlers():
         yield
 
 

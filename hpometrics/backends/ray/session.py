@@ -7,7 +7,7 @@ import signal
 import stat
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ GIVEN = "given"
 DONOR, SINCE = "donor", "since"
 """For a trial that has just exploited another: the number of that trial, and the epoch it continues from."""
 
-_LEFT_BY_RAY = ("PYTHONBREAKPOINT", "TUNE_RESULT_BUFFER_LENGTH", "CRC32C_SW_MODE")
+LEFT_BY_RAY = ("PYTHONBREAKPOINT", "TUNE_RESULT_BUFFER_LENGTH", "CRC32C_SW_MODE")
 """The environment variables that Ray, Tune or what they load set in this process.
 
 `RAY_AUTH_MODE` stays as Ray sets it: by it child processes can join a Ray that asks for a token.
@@ -46,21 +46,6 @@ _LEFT_BY_RAY = ("PYTHONBREAKPOINT", "TUNE_RESULT_BUFFER_LENGTH", "CRC32C_SW_MODE
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGUSR1")
 """The signals for which Ray or Tune sets handlers of its own."""
 _SHORT = 24  # characters of a folder below which Ray's sockets have names of at most 107
-
-
-@contextmanager
-def environment(settings: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables; afterwards they, and those that Ray sets, are what they were before."""
-    before = {name: os.environ.get(name) for name in (*settings, *_LEFT_BY_RAY)}
-    os.environ.update(settings)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 @contextmanager
