@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Event, Thread
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
 import optuna
@@ -42,49 +42,7 @@ from ..space.space import Space
 _GRACE = 4  # heartbeats
 
 
-class TrialOwnership(Protocol):
-    """The trials that this process works on, among the trials of a study that other processes work on too."""
-
-    @property
-    def numbers(self) -> list[int]:
-        """The trials that this process owns."""
-
-    def bind(self, study: optuna.Study) -> None:
-        """Set the study that the trials belong to."""
-
-    def take(self, number: int) -> bool:
-        """Become the owner of a waiting trial; return False if another process owns it."""
-
-    def take_stale(self, number: int) -> bool:
-        """Become the owner of a running trial; return False while its worker lives."""
-
-    def release(self, number: int) -> None:
-        """Release a trial."""
-
-    def find_record(self, trial: Trial, space: Space) -> TrialRecord | None:
-        """Return the record of a stale trial that has none in this run directory; None if it never ran."""
-
-    def finish(self, study: optuna.Study, trial: Trial, record: TrialRecord) -> bool:
-        """Write the result of a trial to the study; return False if another process has taken the trial."""
-
-    def close(self) -> None:
-        """Stop the threads of this object."""
-
-
-class WorkerOwnership(TrialOwnership, Protocol):
-    """The ownership of a process that trains its trials itself."""
-
-    def begin(self, trial: Trial) -> OptunaReporter:
-        """Return the reporter for the run of an owned trial."""
-
-    def can_add_slots(self, study: optuna.Study) -> bool:
-        """Return whether slots may be added one by one without exceeding the total."""
-
-    def wait(self) -> bool:
-        """Wait for a trial that a process elsewhere may give up; return False if there is no such process."""
-
-
-class LocalOwnership:
+class LocalOwnership(TrialFileLocks):
     """The ownership of trials among processes that share a run directory: a lock file per trial.
 
     Args:
@@ -93,34 +51,21 @@ class LocalOwnership:
     """
 
     def __init__(self, directory: RunDirectory, total: int | None) -> None:
-        self._locks = TrialFileLocks(directory.locks, total)
-
-    @property
-    def numbers(self) -> list[int]:
-        """The trials that this process owns."""
-        return self._locks.numbers
+        super().__init__(directory.locks, total)
 
     def bind(self, study: optuna.Study) -> None:
-        """Do nothing: locks do not need the study."""
-
-    def take(self, number: int) -> bool:
-        """Lock a waiting trial; return False if another process has locked it."""
-        return self._locks.take(number)
+        """Set the study that the trials belong to; locks do not need it."""
 
     def take_stale(self, number: int) -> bool:
-        """Lock a running trial; return False while its worker, which has the lock, lives."""
-        return self._locks.take(number)
-
-    def release(self, number: int) -> None:
-        """Unlock a trial."""
-        self._locks.release(number)
+        """Become the owner of a running trial; return False while its worker, which has the lock, lives."""
+        return super().take(number)
 
     def find_record(self, trial: Trial, space: Space) -> TrialRecord | None:
-        """Return None: every trial that ran has its record in this run directory."""
+        """Return the record of a stale trial that has none in this run directory; None if it never ran."""
         return None
 
     def finish(self, study: optuna.Study, trial: Trial, record: TrialRecord) -> bool:
-        """Write the result of a trial to the study, and return True."""
+        """Write the result of a trial to the study; return False if another process has taken the trial."""
         tell(study, trial, record)
         return True
 
@@ -129,15 +74,15 @@ class LocalOwnership:
         return OptunaReporter(trial, keeps_panel=False)  # the record has the values, and databases are slow
 
     def can_add_slots(self, study: optuna.Study) -> bool:
-        """Return True: a study in the run directory can be locked."""
+        """Return whether slots may be added one by one without exceeding the total."""
         return True
 
     def wait(self) -> bool:
-        """Return False: no process works on the trials elsewhere."""
+        """Wait for a trial that a process elsewhere may give up; return False if there is no such process."""
         return False
 
     def close(self) -> None:
-        """Do nothing: there are no threads."""
+        """Stop the threads of this object, if it has any."""
 
 
 @dataclass
@@ -150,7 +95,7 @@ class _Lease:
     lost: bool = False
 
 
-class LeasedOwnership:
+class LeasedOwnership(LocalOwnership):
     """The ownership of trials among processes that share a storage, but not necessarily a run directory.
 
     The owner of a trial is a process and its home, the run directory. A trial whose owner has this home is
@@ -167,7 +112,7 @@ class LeasedOwnership:
     """
 
     def __init__(self, directory: RunDirectory, total: int | None, interval: float) -> None:
-        self._local = LocalOwnership(directory, total)
+        super().__init__(directory, total)
         self._directory, self._interval = directory, interval
         self._me = [uuid4().hex[:8], directory.home_id()]
         self._leases: dict[int, _Lease] = {}
@@ -175,18 +120,9 @@ class LeasedOwnership:
         self._over = Event()
         self._thread: Thread | None = None
 
-    @property
-    def numbers(self) -> list[int]:
-        """The trials that this process owns."""
-        return self._local.numbers
-
     def bind(self, study: optuna.Study) -> None:
         """Set the study that the trials belong to."""
         self._study = study
-
-    def take(self, number: int) -> bool:
-        """Lock a waiting trial; return False if another process of this home has locked it."""
-        return self._local.take(number)
 
     @repeats_turn
     def take_stale(self, number: int) -> bool:
@@ -196,7 +132,7 @@ class LeasedOwnership:
         owned = False
         try:
             with exclusive_study(self._study):
-                trial_id = self._id_of(number)
+                trial_id = find_trial_id(self._study, number)
                 owned = self._is_free(number, trial_id) and self._own(trial_id)
         finally:
             if not owned:
@@ -206,7 +142,7 @@ class LeasedOwnership:
     def release(self, number: int) -> None:
         """Release a trial."""
         self._leases.pop(number, None)
-        self._local.release(number)
+        super().release(number)
 
     def find_record(self, trial: Trial, space: Space) -> TrialRecord | None:
         """Return the record of a stale trial that another run directory started; None if it never ran."""
@@ -221,7 +157,7 @@ class LeasedOwnership:
         with exclusive_study(study):
             self._confirm(lease)
             try:
-                return not lease.lost and self._local.finish(study, trial, record)
+                return not lease.lost and super().finish(study, trial, record)
             except UpdateFinishedTrialError:
                 # by another process, behind a proxy; or by this one, which lost the lock just after it wrote
                 return not lease.lost and is_result_of(self._attributes(lease.trial_id), record)
@@ -282,9 +218,6 @@ class LeasedOwnership:
         except UpdateFinishedTrialError:
             return False
         return True
-
-    def _id_of(self, number: int) -> int:
-        return find_trial_id(self._study, number)
 
     def _attributes(self, trial_id: int) -> Mapping[str, Any]:
         return read_user_attributes(self._study, trial_id)

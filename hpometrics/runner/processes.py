@@ -18,7 +18,7 @@ from ..config.backend_section import VISIBLE, OptunaBackend, check_gpus, gpu_sha
 from ..config.storage_url import environment_of, is_shared
 from ..records.recovery import quarantine
 from .context import SweepContext
-from .leases import LeasedOwnership, LocalOwnership, WorkerOwnership
+from .leases import LeasedOwnership, LocalOwnership
 from .reclaim import RecordCollector, claim_stale, claim_stale_or_next
 from .study import has_open_trials, is_over, opened_study, reserve_slots
 
@@ -59,16 +59,14 @@ def run_in_process(context: SweepContext, verbose: bool = False) -> None:
             collector.collect(study)
 
 
-def _make_ownership(context: SweepContext) -> WorkerOwnership:
+def _make_ownership(context: SweepContext) -> LocalOwnership:
     settings = context.plan.config.backend.section
     if not isinstance(settings, OptunaBackend) or not is_shared(settings.storage):
         return LocalOwnership(context.directory, context.plan.trials)
     return LeasedOwnership(context.directory, context.plan.trials, settings.heartbeat)
 
 
-def _claim_next(
-    study: optuna.Study, context: SweepContext, ownership: WorkerOwnership
-) -> optuna.Trial | None:
+def _claim_next(study: optuna.Study, context: SweepContext, ownership: LocalOwnership) -> optuna.Trial | None:
     """Claim a stale trial, or else the next one.
 
     Optuna reads each waiting slot again in every query, so a slot is added only when it is claimed. A storage
@@ -89,7 +87,7 @@ def _claim_next(
     return with_point(study, trial, points[trial.number])
 
 
-def _run(trial: optuna.Trial, study: optuna.Study, context: SweepContext, ownership: WorkerOwnership) -> None:
+def _run(trial: optuna.Trial, study: optuna.Study, context: SweepContext, ownership: LocalOwnership) -> None:
     """Run a trial of this process and write its result, unless another process has taken it meanwhile."""
     reporter = ownership.begin(trial)
     record, error = context.trials.run(context.plan.space.suggest(trial), reporter)

@@ -42,8 +42,8 @@ _ENVIRONMENT = {
 }
 
 
-class RayOwnership:
-    """The ownership of trials that this process claims, by the locks of the directory, for Ray's workers.
+class RayOwnership(LocalOwnership):
+    """The trials that this process claims, by the locks of the directory, for Ray's workers.
 
     It takes no further trials when the sweep is over, or once a worker could not record more: `full` is then
     the text of its error.
@@ -53,40 +53,17 @@ class RayOwnership:
     """
 
     def __init__(self, context: SweepContext) -> None:
+        super().__init__(context.directory, context.plan.trials)
         self._context, self.full = context, ""
-        self._local = LocalOwnership(context.directory, context.plan.trials)
-
-    @property
-    def numbers(self) -> list[int]:
-        """The trials that this process has claimed."""
-        return self._local.numbers
-
-    def bind(self, study: optuna.Study) -> None:
-        """Do nothing: locks do not need the study."""
 
     def take(self, number: int) -> bool:
         """Lock a trial that a worker is to train; return False if another process has locked it."""
-        return not self._context.over and not self.full and self._local.take(number)
-
-    def take_stale(self, number: int) -> bool:
-        """Lock a running trial; return False while the process that claimed it lives."""
-        return self._local.take_stale(number)
-
-    def release(self, number: int) -> None:
-        """Unlock a trial."""
-        self._local.release(number)
+        return not self._context.over and not self.full and super().take(number)
 
     def find_record(self, trial: optuna.Trial, space: Space) -> TrialRecord:
         """Return the record of a trial whose worker died before it wrote one."""
         seed = self._context.trials.seed_of(trial.number)
         return TrialRecord(trial.number, space.suggest(trial), TrialState.RUNNING, seed=seed)
-
-    def finish(self, study: optuna.Study, trial: optuna.Trial, record: TrialRecord) -> bool:
-        """Write the result of a trial to the study, and return True."""
-        return self._local.finish(study, trial, record)
-
-    def close(self) -> None:
-        """Do nothing: there are no threads."""
 
 
 @environment(_ENVIRONMENT, LEFT_BY_RAY)

@@ -20,14 +20,14 @@ from ..results.verdict import read_verdict
 from ..run.trial import machine
 from ..run.trials import epochs_in
 from .context import SweepContext
-from .leases import TrialOwnership
+from .leases import LocalOwnership
 from .study import read_study, restore_study, study_file
 
 _DEATHS = "hpometrics:deaths"  # how often in a row the process died, and the number of epochs by then
 _FINISHED = (OptunaState.COMPLETE, OptunaState.PRUNED, OptunaState.FAIL)
 
 
-def claim_stale(study: optuna.Study, context: SweepContext, ownership: TrialOwnership) -> optuna.Trial | None:
+def claim_stale(study: optuna.Study, context: SweepContext, ownership: LocalOwnership) -> optuna.Trial | None:
     """Claim a trial whose process died, in order to resume it; return None if there is none."""
     while trial := reclaim(study, ownership.take_stale, ownership.release):
         if _can_resume(trial, study, context, ownership):
@@ -36,7 +36,7 @@ def claim_stale(study: optuna.Study, context: SweepContext, ownership: TrialOwne
 
 
 def claim_stale_or_next(
-    study: optuna.Study, context: SweepContext, ownership: TrialOwnership, total: int
+    study: optuna.Study, context: SweepContext, ownership: LocalOwnership, total: int
 ) -> optuna.Trial | None:
     """Claim a trial whose process died, else a slot, with one query; return None if there is neither.
 
@@ -61,7 +61,7 @@ def claim_stale_or_next(
 
 
 def _can_resume(
-    trial: optuna.Trial, study: optuna.Study, context: SweepContext, ownership: TrialOwnership
+    trial: optuna.Trial, study: optuna.Study, context: SweepContext, ownership: LocalOwnership
 ) -> bool:
     """Return whether a trial whose process died can be resumed; if not, write its result to the study.
 

@@ -30,7 +30,7 @@ from ..records.recovery import StudyTrial
 from ..records.trial_record import TrialRecord, TrialState
 from ..results.manifest import Resolved, changes, parse_resolved
 from .context import SweepContext
-from .leases import TrialOwnership
+from .leases import LocalOwnership
 
 SWEEP = f"{PREFIX}sweep"
 
@@ -98,7 +98,7 @@ def _check_same(before: Resolved | None, context: SweepContext) -> None:
 
 @contextmanager
 def opened_study(
-    context: SweepContext, ownership: TrialOwnership, verbose: bool = False
+    context: SweepContext, ownership: LocalOwnership, verbose: bool = False
 ) -> Iterator[optuna.Study]:
     """Open or create the study of a sweep; only `verbose` shows Optuna's own log.
 
@@ -255,7 +255,7 @@ def _study_place(context: SweepContext) -> str | Path:
     return study_file(context) or (url_of(storage) if is_shared(storage) else storage)
 
 
-def _finish_trials(study: optuna.Study, context: SweepContext, ownership: TrialOwnership) -> None:
+def _finish_trials(study: optuna.Study, context: SweepContext, ownership: LocalOwnership) -> None:
     """Write the results of trials to the study whose worker died after it had written their record."""
     finished = {record.number: record for record in context.directory.records() if record.state.finished}
     if finished and max(finished) >= open_trials(study)[0]:
