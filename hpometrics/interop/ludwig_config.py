@@ -18,7 +18,6 @@ from .terms import Dimension, between, read_goal, stepped, whole_between
 TOOL = "Ludwig"
 GRID = "grid_search"
 _COMBINED, _LOSS = "combined", "loss"
-_SPREAD = 3.0  # deviations of a normal distribution that an even one covers in its place
 _WHOLE = "."
 _KEYS = tuple("goal metric output_feature split eval_split parameters search_alg executor".split())
 _EXECUTOR = tuple(
@@ -343,10 +342,7 @@ def _choice(path: str, section: Section, kind: str) -> tuple[str, Dimension]:
             return path, {"value": None}
         section.remark("space", f"blocks of the config are bundles of {terms.CONFIG}, by dotted names")
         return terms.mappings(options)
-    called, dimension = terms.choice(path, options)
-    if called != path:
-        section.remark(key, f"a choice among lists or mappings is one of bundles, called {called}")
-    return called, dimension
+    return terms.choice(path, options, section, key)
 
 
 def _bounds(section: Section) -> tuple[float, float]:
@@ -354,21 +350,7 @@ def _bounds(section: Section) -> tuple[float, float]:
 
 
 def _positive(section: Section) -> tuple[float, float]:
-    low, high = _bounds(section)
-    if low <= 0:
-        section.notes.add_error((*section.path, "lower"), f"a logarithm wants a bound above 0, got {low}")
-        return 1, 1
-    return low, high
-
-
-def _randint(section: Section) -> Dimension:
-    low, high = _below(section, *_bounds(section))
-    return whole_between(low, high)
-
-
-def _lograndint(section: Section) -> Dimension:
-    low, high = _below(section, *_positive(section))
-    return whole_between(low, high, log=True)
+    return section.positive_bounds("lower", "upper")
 
 
 def _below(section: Section, low: float, high: float) -> tuple[int, int]:
@@ -393,30 +375,15 @@ def _qlograndint(section: Section) -> Dimension:
     """Return whole numbers up to the upper bound, which Ray includes if there is a step."""
     if section.number("q", 1) != 1:
         section.remark("q", "is left out: a logarithmic range has no steps here")
-    low, high = _positive(section)
-    return whole_between(math.ceil(low), math.floor(high), log=True)
+    return whole_between(*_positive(section), log=True)
 
 
 def _quniform(section: Section) -> Dimension:
-    return stepped(*_bounds(section), _step(section))
+    return stepped(*_bounds(section), section.step())
 
 
-def _randn(section: Section) -> Dimension:
-    mean, deviation = section.number("mean", 0), section.number("sd", 1)
-    kind = section.word("space")
-    section.remark(
-        "space", f"{kind} is drawn evenly over three deviations instead; there is no normal one here"
-    )
-    low, high = mean - _SPREAD * deviation, mean + _SPREAD * deviation
-    return stepped(low, high, _step(section)) if kind == "qrandn" else between(low, high)
-
-
-def _step(section: Section) -> float:
-    step = section.number("q", 1)
-    if step <= 0:
-        section.notes.add_error((*section.path, "q"), f"a step is above 0, got {step}")
-        return 1
-    return step
+def _normal(section: Section) -> tuple[float, float]:
+    return section.normal_bounds("mean", "sd", "space")
 
 
 _SPACES: Mapping[str, Callable[[Section], Dimension]] = {
@@ -424,10 +391,10 @@ _SPACES: Mapping[str, Callable[[Section], Dimension]] = {
     "quniform": _quniform,
     "loguniform": lambda section: between(*_positive(section), log=True),
     "qloguniform": _qloguniform,
-    "randn": _randn,
-    "qrandn": _randn,
-    "randint": _randint,
+    "randn": lambda section: between(*_normal(section)),
+    "qrandn": lambda section: stepped(*_normal(section), section.step()),
+    "randint": lambda section: whole_between(*_below(section, *_bounds(section))),
     "qrandint": _quniform,
-    "lograndint": _lograndint,
+    "lograndint": lambda section: whole_between(*_below(section, *_positive(section)), log=True),
     "qlograndint": _qlograndint,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from ..config.yaml_writer import flow_yaml
 from ..space.dimensions import is_number
 
 Number = int | float
+_SPREAD = 3.0  # deviations of a normal distribution that an even one covers in its place
 _SCHEMA = "# yaml-language-server: $schema=./sweep.schema.json"
 
 
@@ -104,6 +105,37 @@ class Section:
             return high, high
         return low, high
 
+    def positive_bounds(self, lowest: str, highest: str) -> tuple[Number, Number]:
+        """Return the bounds of a logarithmic range; not above 0, they are an error, and both are 1."""
+        low, high = self.bounds(lowest, highest)
+        if low <= 0:
+            self.notes.add_error((*self.path, lowest), f"a logarithm wants a bound above 0, got {low}")
+            return 1, 1
+        return low, high
+
+    def step(self) -> Number:
+        """Return the step `q`, 1 unless given; if it is not above 0, it is an error, and reads as 1."""
+        step = self.number("q", 1)
+        if step <= 0:
+            self.notes.add_error((*self.path, "q"), f"a step is above 0, got {step}")
+            return 1
+        return step
+
+    def normal_bounds(self, mean: str, deviation: str, kind: str) -> tuple[float, float]:
+        """Return the bounds of the range in place of a normal distribution, and remark on it.
+
+        Args:
+            mean: the key of the mean.
+            deviation: the key of the standard deviation.
+            kind: the key of the distribution's name.
+        """
+        center, width = self.number(mean, 0), _SPREAD * self.number(deviation, 1)
+        name = self.word(kind, "normal")
+        self.remark(
+            kind, f"{name} is drawn evenly over three deviations instead; there is no normal one here"
+        )
+        return center - width, center + width
+
     def whole(self, key: str) -> int | None:
         """Return a positive whole number; None if there is none, or another value, which is remarked on."""
         value = self.mapping.get(key)
@@ -132,7 +164,7 @@ class Section:
             if self.mapping.get(key) is not None:
                 self.remark(key, f"is left out: {reason}")
 
-    def remark_unknown(self, keys: Iterator[str] | Mapping[str, Any] | tuple[str, ...], tool: str) -> None:
+    def remark_unknown(self, keys: Iterable[str], tool: str) -> None:
         """Remark on the keys that the tool does not know."""
         names = tuple(keys)
         for key in self.mapping:

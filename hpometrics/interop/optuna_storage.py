@@ -21,7 +21,7 @@ from optuna.trial import FrozenTrial, TrialState as OptunaState
 
 from .._text import printable
 from ..backends.optuna.samplers import is_infeasible
-from ..backends.optuna.storage import foreign_part
+from ..backends.optuna.storage import close_storage, foreign_part
 from ..backends.optuna.study import PREFIX, STATES, check_study_format
 from ..direction import Direction
 from ..exceptions import ConfigError, NewerFormatError, RecordError
@@ -110,7 +110,7 @@ def _open_copy(path: Path) -> Iterator[BaseStorage]:
             try:
                 yield storage
             finally:
-                _close(storage)
+                close_storage(storage)
         except (
             sqlite3.Error,
             ValueError,
@@ -148,12 +148,6 @@ def _copy_database(path: Path, copy: Path, logs_ahead: bool) -> None:
         foreign = foreign_part(target)
     if foreign is not None:
         raise ValueError(f"it has the {printable(foreign)}, and Optuna makes none; copy the tables alone")
-
-
-def _close(storage: BaseStorage) -> None:
-    storage.remove_session()
-    if isinstance(storage, RDBStorage):
-        storage.engine.dispose()
 
 
 def _searches(

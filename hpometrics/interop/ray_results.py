@@ -18,6 +18,7 @@ from ..exceptions import RecordError
 from ..records._files import EPOCHS_LIMIT, check_no_link, read_lines, read_whole
 from ..records.trial_record import TrialState
 from .search import ForeignTrial, Search
+from .terms import flat
 
 _RESULTS, _TABLE = "result.json", "progress.csv"
 _PARAMS, _ERROR, _STATE = "params.json", "error.txt", "experiment_state-*.json"
@@ -93,7 +94,7 @@ def _read_trial(folder: Path, status: str | None, metric: str | None) -> Foreign
     has_values = metric is not None and any(not math.isnan(value) for value in epochs.values())
     return ForeignTrial(
         name=str(rows[-1].get("trial_id", folder.name)) if rows else folder.name,
-        params=dict(_flat(_params(folder / _PARAMS))),
+        params=dict(flat(_params(folder / _PARAMS), "/")),
         state=state,
         value=epochs[max(epochs)] if has_values else None,
         epochs=epochs,
@@ -138,14 +139,6 @@ def _number(row: Mapping[str, Any], metric: str | None) -> float:
     for key in (metric or "").split("/") if metric not in row else [metric]:
         value = value.get(key) if isinstance(value, Mapping) else None
     return float(value) if isinstance(value, (int, float)) else math.nan
-
-
-def _flat(params: Mapping[str, Any], front: str = "") -> Iterable[tuple[str, Any]]:
-    for key, value in params.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{front}{key}/")
-        else:
-            yield f"{front}{key}", value
 
 
 def _parse_json(text: str | bytes, file: Path) -> dict[str, Any]:

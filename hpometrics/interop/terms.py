@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import ROUND_HALF_EVEN, Decimal
@@ -84,12 +85,22 @@ def _readings(name: str) -> Iterator[str]:
     yield from humped[-1:]
 
 
-def choice(name: str, options: Iterable[Any]) -> tuple[str, Dimension]:
-    """Return a choice among values; lists and mappings become bundles under a name of their own."""
+def choice(name: str, options: Iterable[Any], section: Section, key: str) -> tuple[str, Dimension]:
+    """Return a choice among values; lists and mappings become bundles under a name of their own.
+
+    Args:
+        name: the name of the parameter.
+        options: the values.
+        section: the section that holds them.
+        key: their key in it, for a remark on the other name.
+    """
     values = list(_distinct(options))
     if all(map(is_scalar, values)):
         return name, {"choice": values}
-    return f"{name}_choice", {"choice": {_label(value): {name: value} for value in values}}
+    called = f"{name}_choice"
+    section.remark(key, f"a choice among lists or mappings is one of bundles, called {called}")
+    labels = (value if isinstance(value, str) else json.dumps(value) for value in values)
+    return called, {"choice": {label: {name: value} for label, value in zip(labels, values, strict=True)}}
 
 
 def mappings(options: Iterable[Mapping[str, Any]]) -> tuple[str, Dimension]:
@@ -105,12 +116,13 @@ def between(low: Number, high: Number, log: bool = False) -> Dimension:
     return {"float": [_plain(low), _plain(high)], **({"log": True} if log else {})}
 
 
-def whole_between(low: int, high: int, log: bool = False, step: int = 1) -> Dimension:
-    """Return a range of whole numbers, both bounds included; a range of one number becomes its value."""
-    if high - low < step:
-        return {"value": low}
+def whole_between(low: Number, high: Number, log: bool = False, step: int = 1) -> Dimension:
+    """Return the range of whole numbers between two bounds, both included; one number becomes its value."""
+    first, last = math.ceil(low), math.floor(high)
+    if last - first < step:
+        return {"value": first}
     how: Dimension = {"log": True} if log else {} if step == 1 else {"step": step}
-    return {"int": [low, high], **how}
+    return {"int": [first, last], **how}
 
 
 def stepped(low: Number, high: Number, step: Number) -> Dimension:
@@ -119,7 +131,9 @@ def stepped(low: Number, high: Number, step: Number) -> Dimension:
     >>> stepped(0, 0.5, 0.1), stepped(16, 130, 16), stepped(3, 4, 16)
     ({'float': [0.0, 0.5], 'step': 0.1}, {'int': [16, 128], 'step': 16}, {'value': 0})
     """
-    first, last = (_multiple(bound, step) for bound in (low, high))
+    size = Decimal(str(step))
+    multiples = ((Decimal(str(bound)) / size).to_integral_value(ROUND_HALF_EVEN) for bound in (low, high))
+    first, last = (multiple * size for multiple in multiples)
     if is_whole(step) or float(step).is_integer():
         return whole_between(int(first), int(last), step=int(step))
     if last == first:
@@ -127,28 +141,22 @@ def stepped(low: Number, high: Number, step: Number) -> Dimension:
     return {"float": [float(first), float(last)], "step": float(step)}
 
 
-def flat(mapping: Mapping[str, Any], front: str = "") -> Iterator[tuple[str, Any]]:
-    """Return the values of nested mappings by dotted names.
+def flat(mapping: Mapping[str, Any], separator: str = ".", front: str = "") -> Iterator[tuple[str, Any]]:
+    """Return the values of nested mappings by dotted names, or by names with another separator.
 
     >>> dict(flat({"optimizer": {"type": "adam", "lr": 0.1}}))
     {'optimizer.type': 'adam', 'optimizer.lr': 0.1}
     """
     for key, value in mapping.items():
-        name = f"{front}.{key}" if front else key
         if isinstance(value, Mapping) and value:
-            yield from flat(value, name)
+            yield from flat(value, separator, f"{front}{key}{separator}")
         else:
-            yield name, value
+            yield f"{front}{key}", value
 
 
 def _plain(bound: Number) -> float:
     """Round off the last digits, in which 0.9 - 0.06 differs from 0.84."""
     return float(f"{bound:.12g}")
-
-
-def _multiple(bound: Number, step: Number) -> Decimal:
-    size = Decimal(str(step))
-    return (Decimal(str(bound)) / size).to_integral_value(ROUND_HALF_EVEN) * size
 
 
 def _distinct(options: Iterable[Any]) -> Iterator[Any]:
@@ -158,10 +166,6 @@ def _distinct(options: Iterable[Any]) -> Iterator[Any]:
         if text not in texts:
             texts.add(text)
             yield option
-
-
-def _label(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def read_goal(metric: Section, name: str, tool: str) -> Direction:

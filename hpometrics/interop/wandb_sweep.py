@@ -8,12 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..space.dimensions import is_number, is_whole
-from . import terms
 from .notes import ConvertedSweep, Notes, Section
-from .terms import Dimension, as_reported, between, read_goal, stepped, whole_between
+from .terms import Dimension, as_reported, between, choice, read_goal, stepped, whole_between
 
 TOOL = "W&B"
-_SPREAD = 3.0  # deviations of a normal distribution that an even one covers in its place
 _KEYS = tuple(
     (
         "program command method metric parameters early_terminate run_cap name description entity "
@@ -242,27 +240,11 @@ def _choice(name: str, section: Section) -> tuple[str, Dimension]:
         values = [None]
     if "probabilities" in section.mapping:
         section.remark("probabilities", "is left out: choices are drawn evenly here")
-    called, dimension = terms.choice(name, values)
-    if called != name:
-        section.remark("values", f"a choice among lists or mappings is one of bundles, called {called}")
-    return called, dimension
+    return choice(name, values, section, "values")
 
 
 def _bounds(section: Section) -> tuple[float, float]:
     return section.bounds("min", "max")
-
-
-def _uniform(section: Section) -> Dimension:
-    return between(*_bounds(section))
-
-
-def _int_uniform(section: Section) -> Dimension:
-    low, high = _bounds(section)
-    return whole_between(math.ceil(low), math.floor(high))
-
-
-def _q_uniform(section: Section) -> Dimension:
-    return stepped(*_bounds(section), _step(section))
 
 
 def _log_uniform(section: Section) -> Dimension:
@@ -276,7 +258,7 @@ def _inv_log_uniform(section: Section) -> Dimension:
 
 def _exponents(section: Section, low: float, high: float) -> Dimension:
     """Return the range of values for bounds that are exponents of e."""
-    first, last = (float(f"{math.exp(bound):.6g}") for bound in (low, high))
+    first, last = _powers(low, high)
     section.remark(
         "min", f"bounds of log_uniform are exponents of e: written as the values, {first:g} to {last:g}"
     )
@@ -287,26 +269,14 @@ def _exponents(section: Section, low: float, high: float) -> Dimension:
 
 
 def _log_values(section: Section) -> Dimension:
-    low, high = _bounds(section)
-    if low <= 0:
-        section.notes.add_error((*section.path, "min"), f"a logarithm wants a bound above 0, got {low}")
-        return {"value": low}
-    return between(low, high, log=True)
-
-
-def _q_log_uniform(section: Section) -> Dimension:
-    return _log_steps(section, _log_uniform(section))
-
-
-def _q_log_values(section: Section) -> Dimension:
-    return _log_steps(section, _log_values(section))
+    return between(*section.positive_bounds("min", "max"), log=True)
 
 
 def _log_steps(section: Section, dimension: Dimension) -> Dimension:
     """Return a logarithmic range without its steps; whole steps make it a range of whole numbers."""
     if "value" in dimension:
         return dimension
-    (low, high), step = dimension["float"], _step(section)
+    (low, high), step = dimension["float"], section.step()
     if step != 1:
         section.remark("q", "is left out: a logarithmic range has no steps here")
     if is_whole(step) and low >= 1:
@@ -315,27 +285,25 @@ def _log_steps(section: Section, dimension: Dimension) -> Dimension:
 
 
 def _normal(section: Section) -> Dimension:
-    low, high = _three_deviations(section)
-    return _steps_of(section, between(low, high))
+    return _steps_of(section, between(*_normal_bounds(section)))
 
 
 def _log_normal(section: Section) -> Dimension:
-    low, high = (float(f"{math.exp(bound):.6g}") for bound in _three_deviations(section))
-    return _steps_of(section, between(low, high, log=True))
+    return _steps_of(section, between(*_powers(*_normal_bounds(section)), log=True))
+
+
+def _normal_bounds(section: Section) -> tuple[float, float]:
+    return section.normal_bounds("mu", "sigma", "distribution")
+
+
+def _powers(low: float, high: float) -> tuple[float, float]:
+    """Return the values for bounds that are exponents of e."""
+    return float(f"{math.exp(low):.6g}"), float(f"{math.exp(high):.6g}")
 
 
 def _beta(section: Section) -> Dimension:
     section.remark("distribution", "is drawn evenly from 0 to 1 instead; there is no beta distribution here")
     return _steps_of(section, between(0, 1))
-
-
-def _three_deviations(section: Section) -> tuple[float, float]:
-    mu, sigma = section.number("mu", 0), section.number("sigma", 1)
-    kind = section.word("distribution", "normal")
-    section.remark(
-        "distribution", f"{kind} is drawn evenly over three deviations instead; there is no normal one here"
-    )
-    return mu - _SPREAD * sigma, mu + _SPREAD * sigma
 
 
 def _steps_of(section: Section, dimension: Dimension) -> Dimension:
@@ -344,27 +312,19 @@ def _steps_of(section: Section, dimension: Dimension) -> Dimension:
     if dimension.get("log"):
         return _log_steps(section, dimension)
     low, high = dimension["float"]
-    return stepped(low, high, _step(section))
-
-
-def _step(section: Section) -> float:
-    step = section.number("q", 1)
-    if step <= 0:
-        section.notes.add_error((*section.path, "q"), f"a step is above 0, got {step}")
-        return 1
-    return step
+    return stepped(low, high, section.step())
 
 
 _DISTRIBUTIONS: Mapping[str, Callable[[Section], Dimension]] = {
-    "uniform": _uniform,
-    "int_uniform": _int_uniform,
-    "q_uniform": _q_uniform,
+    "uniform": lambda section: between(*_bounds(section)),
+    "int_uniform": lambda section: whole_between(*_bounds(section)),
+    "q_uniform": lambda section: stepped(*_bounds(section), section.step()),
     "log_uniform": _log_uniform,
     "inv_log_uniform": _inv_log_uniform,
     "log_uniform_values": _log_values,
     "inv_log_uniform_values": _log_values,  # the logarithm of 1/x is even where that of x is
-    "q_log_uniform": _q_log_uniform,
-    "q_log_uniform_values": _q_log_values,
+    "q_log_uniform": lambda section: _log_steps(section, _log_uniform(section)),
+    "q_log_uniform_values": lambda section: _log_steps(section, _log_values(section)),
     "normal": _normal,
     "q_normal": _normal,
     "log_normal": _log_normal,
