@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
+from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -24,6 +25,7 @@ from ..metrics.registry.index import all_entries
 from .models import Backend, Draft, Sweep, backend_texts
 
 _TITLE = "hpometrics sweep"
+_TEXT = {"type": "string"}
 _CLASS = {"type": "string", "pattern": ":"}  # a class of the user's own, module:Class
 _DIALECT = "http://json-schema.org/draft-07/schema#"
 
@@ -82,7 +84,7 @@ def _statements(module: str) -> dict[str, list[ast.stmt]]:
 def json_schema() -> dict[str, Any]:
     """Return a schema for draft-07 and 2020-12 validators; metrics with parameters validate too."""
     schema = Sweep.model_json_schema(by_alias=True, schema_generator=Described)
-    text = _replace_prefix(schema, "#/$defs/", "#/definitions/")
+    text = _replaced(schema, _move_definitions)
     text["definitions"] = text.pop("$defs")
     _suggest(text["definitions"]["Metrics"]["properties"], ("optimize", "track"), _metric_names())
     _suggest(text["definitions"]["ExampleCounts"]["properties"], ("metric",), _metric_names())
@@ -108,39 +110,46 @@ def _spellings(entry: MetricEntry) -> list[str]:
     return [*(choices if len(required) == 1 else ()), *aliases]
 
 
+def _move_definitions(schema: Any) -> Any:
+    """Return a reference to a definition at the place that draft-07 has for it."""
+    return schema.replace("#/$defs/", "#/definitions/") if isinstance(schema, str) else None
+
+
 def _suggest(properties: dict[str, Any], keys: tuple[str, ...], names: list[str]) -> None:
     """Suggest names for every text of some properties; any other text is still valid."""
+
+    def suggest(part: Any) -> Any:
+        return {"anyOf": [{"enum": names}, _TEXT]} if part == _TEXT else None
+
     for key in keys:
-        properties[key] = _replace_texts(properties[key], {"anyOf": [{"enum": names}, {"type": "string"}]})
+        properties[key] = _replaced(properties[key], suggest, "additionalProperties")
 
 
 def _restrict_names(schema: Any, names: dict[str, Any]) -> Any:
     """Return a schema in which every text, and every key of `{name: {options}}`, is one of the names."""
-    if schema == {"type": "string"}:
-        return names
+
+    def restrict(part: Any) -> Any:
+        if part == _TEXT:
+            return names
+        is_plugin = isinstance(part, dict) and part.get("maxProperties") == 1
+        return {**part, "propertyNames": names} if is_plugin else None
+
+    return _replaced(schema, restrict)
+
+
+def _replaced(schema: Any, replace: Callable[[Any], Any], kept: str | None = None) -> Any:
+    """Return a schema in which each part for which `replace` returns another one is that one.
+
+    Args:
+        schema: the schema, or a part of it.
+        replace: returns the replacement of a part; None leaves it as it is.
+        kept: the key below which nothing is replaced.
+    """
+    replacement = replace(schema)
+    if replacement is not None:
+        return replacement
     if isinstance(schema, list):
-        return [_restrict_names(item, names) for item in schema]
+        return [_replaced(item, replace, kept) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    if schema.get("maxProperties") == 1:
-        return {**schema, "propertyNames": names}
-    return {key: _restrict_names(value, names) for key, value in schema.items()}
-
-
-def _replace_texts(schema: Any, text: dict[str, Any]) -> Any:
-    if schema == {"type": "string"}:
-        return text
-    if isinstance(schema, dict):
-        return {
-            key: value if key == "additionalProperties" else _replace_texts(value, text)
-            for key, value in schema.items()
-        }
-    return [_replace_texts(item, text) for item in schema] if isinstance(schema, list) else schema
-
-
-def _replace_prefix(schema: Any, old: str, new: str) -> Any:
-    if isinstance(schema, dict):
-        return {key: _replace_prefix(value, old, new) for key, value in schema.items()}
-    if isinstance(schema, list):
-        return [_replace_prefix(item, old, new) for item in schema]
-    return schema.replace(old, new) if isinstance(schema, str) else schema
+    return {key: value if key == kept else _replaced(value, replace, kept) for key, value in schema.items()}
