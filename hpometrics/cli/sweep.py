@@ -7,7 +7,6 @@ import os
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -15,9 +14,6 @@ from ..backends.registry import BACKENDS, DEFAULT, backends_of
 from ..exceptions import ConfigError
 from .console import CONFIG_ERROR, report_errors, show, without_garbage_collection
 from .options import FILE, METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL
-
-if TYPE_CHECKING:
-    from .check import Check  # with pydantic
 
 SET = click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a key, as in budget.trials=5."
@@ -144,21 +140,16 @@ def _check(
         from .check import Check
 
         sweep_check = Check(file, assignments, sample, probe, workers)
-        _print_json(sweep_check) if as_json else _print_text(sweep_check)
-
-
-def _print_text(sweep_check: Check) -> None:
-    text, lacking = sweep_check.text()
-    show(text)
-    if lacking is not None:
-        raise lacking
-
-
-def _print_json(sweep_check: Check) -> None:
-    facts = sweep_check.facts()
-    show(json.dumps(facts, indent=1))
-    if not facts["ok"]:
-        sys.exit(CONFIG_ERROR)
+        if as_json:
+            facts = sweep_check.facts()
+            show(json.dumps(facts, indent=1))
+            if not facts["ok"]:
+                sys.exit(CONFIG_ERROR)
+            return
+        text, lacking = sweep_check.text()
+        show(text)
+        if lacking is not None:
+            raise lacking
 
 
 @click.command("eval")

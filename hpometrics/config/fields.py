@@ -233,10 +233,9 @@ Direction = Literal["minimize", "maximize", "min", "max"]
 TermWeight = Annotated[float, Field(gt=0)]
 
 
-class MetricMapping(BaseModel):
+class MetricMapping(Strict, extra="allow"):
     """`{metric: f1, average: macro}`: a name in parts; other keys are the metric's parameters."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
     __pydantic_extra__: dict[str, PlainScalar]
 
     metric: str
@@ -249,10 +248,8 @@ class MetricMapping(BaseModel):
     """The direction the metric has anyway, or the one of a metric that the engine reports."""
 
 
-class TermMapping(BaseModel):
+class TermMapping(Strict):
     """`{weight: 0.001, direction: minimize}`: a term that has no direction of its own."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     weight: TermWeight
     """How much it counts."""
@@ -260,10 +257,8 @@ class TermMapping(BaseModel):
     """Which way is better; it gives the term its sign."""
 
 
-class CombineMapping(BaseModel):
+class CombineMapping(Strict):
     """`{combine: {intent.accuracy: 2, reply.perplexity: 0.5}}`: a weighted sum, each term with its sign."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     combine: Annotated[dict[str, TermWeight | TermMapping], Field(min_length=1)]
     """The weight of each metric, diagnostic or value of the engine's own; its direction gives it its sign."""

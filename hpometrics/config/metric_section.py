@@ -39,9 +39,6 @@ from .outputs import UNKNOWN_OUTPUT
 if TYPE_CHECKING:
     from .fields import Metric  # with pydantic, which readers of results need not load
 
-if TYPE_CHECKING:
-    from ..metrics.combined import Combined
-
 
 def suggest_value(name: str, values: Iterable[str], feature_type: str | None = None) -> str:
     """Return ` Did you mean ...?` for the nearest of the values, else of all metrics; empty if none is near.
@@ -174,8 +171,8 @@ def read_measure(
         return _resolve_diagnostic(name, run_diagnostic, direction, steers)
     if name.feature == COMBINED:
         return _resolve_over_outputs(name, types, direction, settle)
-    if steers:
-        _check_steers(name)
+    if steers and (problem := steering_problem(name, name.split, is_per_class(name))):
+        raise MeasureError(problem)
     try:
         placed = resolve_in_scope(name, types)
     except UnknownMetricError as err:
@@ -267,11 +264,6 @@ def _check_direction(name: str, own: Direction, requested: Direction | None) -> 
         raise MeasureError(problem)
 
 
-def _check_steers(name: MetricName) -> None:
-    if problem := steering_problem(name, name.split, is_per_class(name)):
-        raise MeasureError(problem)
-
-
 def _check_clear(metric: FoundMetric) -> None:
     """Check that a name stands for the same metric on all output features, where the output is unknown."""
     entries = [entry for _, entry in possible_meanings(metric.name)]
@@ -311,14 +303,10 @@ def read_bound(text: str, types: Types | None, settle: bool = False) -> Bound:
     name = MetricName.parse(constraint.name)
     if problem := constraint_problem(name, types):
         raise MeasureError(problem)
-    measure = _resolve_bounded(name, types, settle)
-    return Bound(replace(constraint, name=measure.name), measure)
-
-
-def _resolve_bounded(name: MetricName, types: Types | None, settle: bool) -> Measure:
     try:
-        return read_measure(str(name), types, steers=False, settle=settle)
+        measure = read_measure(str(name), types, steers=False, settle=settle)
     except (MeasureError, UnknownMetricError):
         if is_registered(name):
             raise
-        return Measure(str(name), None, "run", reported=True)
+        measure = Measure(str(name), None, "run", reported=True)
+    return Bound(replace(constraint, name=measure.name), measure)

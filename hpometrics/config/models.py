@@ -116,6 +116,11 @@ MODELS: dict[str, type[Strict]] = {
 AnyDimension = FloatDimension | IntDimension | ChoiceDimension | ValueDimension
 
 
+def kind_of(dimension: AnyDimension) -> str:
+    """Return the key by which a file names the kind of a dimension."""
+    return next(kind for kind, model in MODELS.items() if isinstance(dimension, model))
+
+
 def _dimension_shape(value: Any) -> Any:
     if isinstance(value, list):
         raise wrong("a list may mean much; write {choice: [...]}, {float: [low, high]} or {int: [low, high]}")
@@ -130,7 +135,7 @@ def _dimension_shape(value: Any) -> Any:
 def _dimension_kind(value: Any) -> str:
     if isinstance(value, dict):
         return f"<{next(kind for kind in KINDS if kind in value)}>"
-    return next(f"<{kind}>" for kind, model in MODELS.items() if isinstance(value, model))
+    return f"<{kind_of(value)}>"
 
 
 DimensionForm = Annotated[

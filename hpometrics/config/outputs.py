@@ -36,7 +36,7 @@ def resolve_output(
     parsed = _parse(file_output, document)
     if parsed is None or engine_output is None:
         return parsed
-    if not _have_same_types(parsed, engine_output):
+    if types_of(parsed, True) != types_of(engine_output, True):
         document.add(
             _PATH,
             f"the file says {format_outputs(parsed)}, the engine itself says {format_outputs(engine_output)}",
@@ -86,10 +86,6 @@ def _parse(output: str | Mapping[str, str], document: Document) -> Outputs | Non
     if len(features) < (1 if isinstance(output, str) else len(output)):
         return None
     return features[None] if isinstance(output, str) else {str(name): one for name, one in features.items()}
-
-
-def _have_same_types(one: Outputs, other: Outputs) -> bool:
-    return types_of(one, True) == types_of(other, True)
 
 
 def _with_facts(feature: OutputFeature, text: str) -> OutputFeature:

@@ -12,7 +12,7 @@ from ..space.conditions import check_when
 from ..space.dimensions import Choice, Dimension, Float, Int, Value
 from ..space.space import Space
 from .document import Document, Path
-from .models import AnyDimension, Budget, ChoiceDimension, Draft, FloatDimension, IntDimension
+from .models import AnyDimension, Budget, ChoiceDimension, Draft, FloatDimension, IntDimension, kind_of
 
 LIST = "(list)"
 T = TypeVar("T")
@@ -50,11 +50,8 @@ def first_points(config: Draft, space: Space, document: Document) -> Points:
     """
     start = [*_encode_points(("search", "start"), config.search.start, space.encode, document)]
     if config.backend.points is not None:
-        return (
-            *_encode_points(
-                ("backend", config.backend.name), config.backend.points, _make_encoder(space), document
-            ),
-        )
+        path, encode = ("backend", config.backend.name), partial(_encode_complete, space)
+        return (*_encode_points(path, config.backend.points, encode, document),)
     sampler = config.search.sampler
     if sampler is None or sampler.name != "grid":
         return (*start,)
@@ -98,7 +95,7 @@ def arrange_points(points: Points, existing: Mapping[int, Mapping[str, Any]]) ->
 
 def _dimensions(config: Draft, document: Document) -> Iterator[tuple[str, Dimension]]:
     for name, form in (config.space or {}).items():
-        built = _try_build(document, ("space", name, _kind_of(form)), partial(_dimension, form))
+        built = _try_build(document, ("space", name, kind_of(form)), partial(_dimension, form))
         if built is not None:
             yield name, built
 
@@ -111,12 +108,6 @@ def _dimension(form: AnyDimension) -> Dimension:
     if isinstance(form, ChoiceDimension):
         return Choice(form.choice, when=form.when)
     return Value(form.value)
-
-
-def _kind_of(form: AnyDimension) -> str:
-    if isinstance(form, ChoiceDimension):
-        return "choice"
-    return {FloatDimension: "float", IntDimension: "int"}.get(type(form), "value")
 
 
 def _check_conditions(dimensions: Mapping[str, Dimension], document: Document) -> None:
@@ -134,12 +125,10 @@ def _check_fixed(fixed: Mapping[str, Any], dimensions: Mapping[str, Dimension], 
                 document.add(("engine", "params", param), f"is fixed here and varied by space.{name}")
 
 
-def _make_encoder(space: Space) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    def encode(point: Mapping[str, Any]) -> dict[str, Any]:
-        space.check(point)
-        return space.encode(point)
-
-    return encode
+def _encode_complete(space: Space, point: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the stored form of a point that has every param."""
+    space.check(point)
+    return space.encode(point)
 
 
 def _encode_points(

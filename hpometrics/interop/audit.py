@@ -211,7 +211,7 @@ def wrong_direction(search: Search) -> Findings:
 
 def not_finite(search: Search) -> Findings:
     """Find values that are nan or infinite in trials that count as complete."""
-    odd = [one for one in search.complete if not math.isfinite(one.value or 0.0)]
+    odd = [one for one in search.complete if not math.isfinite(one.score)]
     winning = [
         one
         for one in odd
@@ -264,7 +264,8 @@ def pruned_unreported(search: Search) -> Findings:
     """Find trials that were stopped early without a value to judge them by."""
     pruned = [one for one in search.trials if one.state is TrialState.PRUNED and not one.epochs]
     if pruned:
-        text = f"{_trials(pruned)} pruned without a reported value: no pruner judged {_them(pruned)}"
+        them = "it" if len(pruned) == 1 else "them"
+        text = f"{_trials(pruned)} pruned without a reported value: no pruner judged {them}"
         remedy = "look for code that raises TrialPruned for an error; let errors fail the trial"
         yield Finding("pruned-unreported", text, remedy, _names(pruned))
 
@@ -313,7 +314,8 @@ def repeated_epochs(search: Search) -> Findings:
     """Find trials whose history repeats epochs: they were retried without a checkpoint."""
     odd = [one for one in search.trials if one.repeated]
     if odd:
-        text = f"{_trials(odd)} in the results with epochs more than once: {_epochs(odd[0])}"
+        epochs = ", ".join(map(str, odd[0].repeated[:_SHOWN]))
+        text = f"{_trials(odd)} in the results with epochs more than once: epochs {epochs} of {odd[0].name}"
         yield Finding(
             "repeated-epochs", text, "restore a checkpoint on retry; read the later rows", _names(odd)
         )
@@ -326,7 +328,7 @@ def failed_best(search: Search) -> Findings:
     if direction is None or not failed or search.several:
         return
     pool = [*search.complete, *failed]
-    best = _best(pool, [math.nan if one.value is None else one.value for one in pool], direction)
+    best = _best(pool, [one.score for one in pool], direction)
     if best is not None and best.state is TrialState.FAILED:
         text = f"the best value, {number(best.value)}, is of trial {best.name}, which failed"
         yield Finding("failed-best", text, "leave failed trials out before asking for the best", (best.name,))
@@ -357,7 +359,7 @@ CHECKS: tuple[Callable[[Search], Findings], ...] = (
 
 def _winner(search: Search, direction: Direction) -> ForeignTrial | None:
     scored = [] if search.several else [one for one in search.complete if not one.infeasible]
-    return _best(scored, [math.nan if one.value is None else one.value for one in scored], direction)
+    return _best(scored, [one.score for one in scored], direction)
 
 
 def _best(
@@ -369,7 +371,7 @@ def _best(
 
 
 def _is_last(one: ForeignTrial) -> bool:
-    return one.value is not None and math.isclose(one.value, one.last, rel_tol=1e-9)
+    return math.isclose(one.score, one.last, rel_tol=1e-9)
 
 
 def _names(trials: Sequence[ForeignTrial]) -> tuple[str, ...]:
@@ -381,19 +383,11 @@ def _trials(trials: Sequence[ForeignTrial]) -> str:
     return f"trial {names} is" if len(trials) == 1 else f"trials {names} are"
 
 
-def _them(trials: Sequence[ForeignTrial]) -> str:
-    return "it" if len(trials) == 1 else "them"
-
-
-def _epochs(one: ForeignTrial) -> str:
-    return f"epochs {', '.join(map(str, one.repeated[:_SHOWN]))} of {one.name}"
-
-
 def _spread(groups: Sequence[Sequence[ForeignTrial]]) -> str:
     """Return by how much values of the same params differ, which is the noise of one run."""
     spans = []
     for group in groups:
-        values = [one.value for one in group if one.value is not None and math.isfinite(one.value)]
+        values = [one.score for one in group if math.isfinite(one.score)]
         spans += [max(values) - min(values)] if len(values) > 1 else []
     if not spans or not max(spans):
         return ""

@@ -37,6 +37,11 @@ class ForeignTrial:
     seconds: float | None = None
 
     @property
+    def score(self) -> float:
+        """The value; nan where it has none."""
+        return math.nan if self.value is None else self.value
+
+    @property
     def last(self) -> float:
         """The value of the last epoch; nan where none was reported."""
         return self.epochs[max(self.epochs)] if self.epochs else math.nan

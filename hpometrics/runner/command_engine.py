@@ -9,12 +9,12 @@ import os
 import selectors
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Event, Timer
 from typing import IO, Any
 
@@ -74,9 +74,10 @@ class Program:
                 or has printed none when the time of the trial is up.
             BaseException: the backend stops the trial.
         """
-        with _working_directory(run.directory) as directory, _open_log(directory / _OUTPUT) as log:
+        home = TemporaryDirectory() if run.directory is None else nullcontext(str(run.directory))
+        with home as folder, _open_log(Path(folder, _OUTPUT)) as log:
             start = log.tell()  # an earlier attempt may have left its own
-            file = directory / "params.json"
+            file = Path(folder, "params.json")
             file.write_text(json.dumps(params, indent=1, allow_nan=False), encoding="utf8")
             with self._running(file, log, run.directory) as process, _timed(process, run) as late:
                 lines = lines_of(process)
@@ -110,7 +111,8 @@ class Program:
         try:
             yield process
         finally:
-            _end(process)
+            with process:
+                _stop(process)
 
     def _check_end(self, code: int, log: IO[str], start: int) -> None:
         if code:
@@ -153,16 +155,6 @@ def _read_chunks(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
                 yield chunk
             if deadline is None and process.poll() is not None:
                 deadline = time.monotonic() + GRACE
-
-
-@contextmanager
-def _working_directory(directory: Path | None) -> Iterator[Path]:
-    """Yield the directory of a trial, or a temporary one."""
-    if directory is not None:
-        yield directory
-        return
-    with tempfile.TemporaryDirectory() as temporary:
-        yield Path(temporary)
 
 
 @contextmanager
@@ -269,13 +261,8 @@ def _end_late(run: Run) -> None:
     run.end_late()
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a program that is still running, with its child processes."""
-    with process:
-        _stop(process)
-
-
 def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Stop a program that is still running, with its child processes."""
     if process.poll() is not None:
         return
     with suppress(ProcessLookupError):  # it may have ended in the meantime

@@ -179,13 +179,11 @@ def spec_facts(plan: Plan, engine: SweepEngine) -> dict[str, Any]:
     }
     if isinstance(engine, ImportedEngine):
         return measured
-    track = _reported_values(plan) if isinstance(engine, Program) else facts["track"]
+    if isinstance(engine, Program):  # it reports numbers, so that a constraint on one measures nothing
+        track = tuple(Reported(one.name, one.direction) for one in plan.track if one.direction is not None)
+    else:
+        track = facts["track"]
     return measured | {"output": None, "defaults": False, "track": track}
-
-
-def _reported_values(plan: Plan) -> tuple[Reported, ...]:
-    """Return the values that a program reports as numbers, so that a constraint on one measures nothing."""
-    return tuple(Reported(one.name, one.direction) for one in plan.track if one.direction is not None)
 
 
 def _optimized_metric(measure: Measure) -> Any:

@@ -107,8 +107,7 @@ class TrialReplay:
     def compare(self, again: TrialRecord) -> Replayed:
         """Return a comparison of the recorded values with the new ones."""
         versions = {**self.resolved.versions, **self.record.versions}
-        failed = again.state is TrialState.FAILED and self.record.state is not TrialState.FAILED
-        failure = printable(again.reason or "") if failed else None
+        failure = None if self.record.state is TrialState.FAILED else _failure(again)
         objectives = list(self.resolved.optimized)
         return Replayed(self._facts(self.record), self._facts(again), versions, failure, objectives)
 
@@ -146,7 +145,9 @@ def replay_trial(
         for repeat in range(max(seeds, len(every))):
             if repeat == len(every):
                 every.append(replay.run(repeat))
-            tell(f"  seed {replay.seed(repeat)}: {_format_end(every[repeat])}")
+            failure = _failure(every[repeat])
+            end = str(every[repeat].value) if failure is None else f"failed: {failure}"
+            tell(f"  seed {replay.seed(repeat)}: {end}")
         for metric in replay.resolved.optimized:
             tell(_format_spread(metric, every))
     if tell_facts is not None:
@@ -179,7 +180,8 @@ def _failure(record: TrialRecord) -> str | None:
 
 
 def _spread_facts(metric: str, records: Sequence[TrialRecord]) -> dict[str, Any]:
-    values = _finite(metric, records)
+    every = [record.picked_values for record in records if record.state is not TrialState.FAILED]
+    values = [value for values in every if math.isfinite(value := number_in(values, metric))]
     several = len(values) > 1
     return {
         "mean": mean(values) if several else None,
@@ -218,23 +220,10 @@ def _parse_trial(path: Path) -> int | None:
     return trial
 
 
-def _format_end(record: TrialRecord) -> str:
-    return (
-        f"failed: {printable(record.reason or '')}"
-        if record.state is TrialState.FAILED
-        else str(record.value)
-    )
-
-
-def _finite(metric: str, records: Sequence[TrialRecord]) -> list[float]:
-    every = [record.picked_values for record in records if record.state is not TrialState.FAILED]
-    return [value for values in every if math.isfinite(value := number_in(values, metric))]
-
-
 def _format_spread(metric: str, records: Sequence[TrialRecord]) -> str:
-    values = _finite(metric, records)
-    failed = len(records) - len(values)
+    facts = _spread_facts(metric, records)
+    failed = facts["failed"]
     head = f"{metric} over {len(records)} seeds" + (f", {failed} of which failed" if failed else "")
-    if len(values) < 2:
+    if facts["mean"] is None:
         return f"{head}: too few values for a deviation"
-    return f"{head}: mean {mean(values)}, deviation {deviation(values)}"
+    return f"{head}: mean {facts['mean']}, deviation {facts['deviation']}"
