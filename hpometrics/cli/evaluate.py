@@ -36,10 +36,9 @@ def eval_file(file: Path, options: Options) -> None:
         plan = settle(plan, engine)
         _check_listed(plan)
         check_space(plan, engine, RunSpec(**spec_facts(plan, engine)))
-    points = plan.points[: plan.trials]
     run_evaluation(
         engine.train.evaluation,
-        [engine.train.engine_params(plan.space.decode(point)) for point in points],
+        [engine.train.engine_params(plan.space.decode(point)) for point in plan.points[: plan.trials]],
         options.directory or plan.directory.with_name(f"{plan.directory.name}-eval"),
         options,
         replace(engine.origins, engine_params=str(file)),

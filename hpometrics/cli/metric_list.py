@@ -171,11 +171,10 @@ def wrap_page(lines: Iterable[tuple[str, str]], width: int | None) -> Iterator[s
     yield next(rest)[1]
     for word, fact in rest:
         text = f"  {word:<{_WIDTH - 1}} {fact}"
-        indent = " " * (_WIDTH + 2)
         yield (
             text
             if width is None
-            else fill(text, max(width, 60), subsequent_indent=indent, break_long_words=False)
+            else fill(text, max(width, 60), subsequent_indent=" " * (_WIDTH + 2), break_long_words=False)
         )
 
 
@@ -272,10 +271,10 @@ def format_direction(entry: MetricEntry) -> str:
 def _count(entries: Sequence[MetricEntry]) -> str:
     names = len({entry.name for entry in entries})
     directed = sum(entry.direction is not None for entry in entries)
-    rest = len(entries) - directed
     return (
         f"{plural(names, 'name')}, {plural(len(entries), 'metric')} (a name of one output feature each): "
-        f"{directed} can be optimized, {rest} tracked only. `hpometrics metrics show NAME` tells more"
+        f"{directed} can be optimized, {len(entries) - directed} tracked only. "
+        "`hpometrics metrics show NAME` tells more"
     )
 
 

@@ -124,14 +124,13 @@ def _meaning_facts(
     sweep, code = usage(entries[0])
     facts = {name: fact for name, fact in asdict(entries[0]).items() if name != "feature_type"}
     facts["objective"] = facts.pop("direction")
-    observations = {entry.feature_type: observed_of(entry) for entry in entries}
     return {
         **facts,
         "aliases": facts["aliases"] or {},
         "form": format_name(entries[0]),
         "meant": None if meaning.metric == requested.metric else str(meaning),
         "features": [entry.feature_type for entry in entries],
-        "evidence": {feature: _values(observed) for feature, observed in observations.items()},
+        "evidence": {entry.feature_type: _values(observed_of(entry)) for entry in entries},
         "yaml": sweep,
         "python": code,
     }
@@ -248,8 +247,8 @@ def group_text(group: str, feature: str | None = None, width: int | None = None)
     """
     members = _by_feature(group, feature)
     facts = [("", group), ("meaning", _meaning(group)), *_usage(group, members)]
-    parts = ["\n".join(wrap_page(facts, width))]
-    return "\n\n".join([*parts, *(_part(group, kind, chosen, width) for kind, chosen in members.items())])
+    parts = (_part(group, kind, chosen, width) for kind, chosen in members.items())
+    return "\n\n".join(["\n".join(wrap_page(facts, width)), *parts])
 
 
 def group_json(group: str, feature: str | None = None) -> str:

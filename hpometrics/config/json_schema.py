@@ -83,8 +83,7 @@ def _statements(module: str) -> dict[str, list[ast.stmt]]:
 
 def json_schema() -> dict[str, Any]:
     """Return a schema for draft-07 and 2020-12 validators; metrics with parameters validate too."""
-    schema = Sweep.model_json_schema(by_alias=True, schema_generator=Described)
-    text = _replaced(schema, _move_definitions)
+    text = _replaced(Sweep.model_json_schema(schema_generator=Described), _move_definitions)
     text["definitions"] = text.pop("$defs")
     _suggest(text["definitions"]["Metrics"]["properties"], ("optimize", "track"), _metric_names())
     _suggest(text["definitions"]["ExampleCounts"]["properties"], ("metric",), _metric_names())

@@ -82,8 +82,7 @@ def arrange_points(points: Points, existing: Mapping[int, Mapping[str, Any]]) ->
     """
     if all(number < len(points) and points[number] == point for number, point in existing.items()):
         return points
-    visited = [*existing.values()]
-    remaining = [point for point in points if point not in visited]
+    remaining = [point for point in points if point not in existing.values()]
     others, order = iter(remaining), list[Mapping[str, Any]]()
     for number in range(len(remaining) + len(existing)):
         point = existing.get(number) or next(others, None)

@@ -190,8 +190,7 @@ class ConvertedSweep:
 
     def text(self) -> str:
         """Return the text of the sweep file, with the remarks at its head."""
-        source = self.notes.document.source
-        head = [_SCHEMA, f"# From {source}, a sweep of {self.tool}."]
+        head = [_SCHEMA, f"# From {self.notes.document.source}, a sweep of {self.tool}."]
         head += [f"# {printable(str(note))}" for note in self.notes.sorted()]
         name = slug_of(str(self.name or ""))
         sections = {"name": name, **self.config} if name else self.config

@@ -113,5 +113,7 @@ def _why_absent(name: str, epoch: EpochRecord) -> str:
     if run_diagnostic is not None:
         return f"is not recorded; it comes from {run_diagnostic.comes_from}"
     names = ", ".join(epoch.values) or "nothing"
-    hint = suggest_value(name, epoch.values)
-    return f"is not recorded; there are {names}.{hint} Have the engine report it, or leave it out"
+    return (
+        f"is not recorded; there are {names}.{suggest_value(name, epoch.values)} "
+        "Have the engine report it, or leave it out"
+    )

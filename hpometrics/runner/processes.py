@@ -23,15 +23,6 @@ from .reclaim import RecordCollector, claim_stale, claim_stale_or_next
 from .study import has_open_trials, is_over, opened_study, reserve_slots
 
 
-def run_optuna(context: SweepContext, verbose: bool = False) -> None:
-    """Run trials in as many processes as the sweep file says; see `run_in_process` and `run_with_workers`."""
-    settings = context.plan.config.backend.section
-    if settings.workers > 1:
-        run_with_workers(context, settings, verbose)
-    else:
-        run_in_process(context, verbose)
-
-
 def run_in_process(context: SweepContext, verbose: bool = False) -> None:
     """Run trials in this process until the budget is used up.
 
@@ -101,20 +92,20 @@ def _run(trial: optuna.Trial, study: optuna.Study, context: SweepContext, owners
         raise error
 
 
-def run_with_workers(context: SweepContext, settings: OptunaBackend, verbose: bool = False) -> None:
-    """Run trials in several processes until the budget is used up.
+def run_optuna(context: SweepContext, verbose: bool = False) -> None:
+    """Run trials in as many processes as the sweep file says until the budget is used up.
 
     Each process sees its share of the GPUs, the same one if fewer processes start because few trials remain.
 
     Args:
         context: the context of the sweep.
-        settings: the largest number of processes, this one included, and their GPUs.
         verbose: whether to show Optuna's own log.
 
     Raises:
         ConfigError: the sweep names a GPU that the machine does not have.
         BaseException: the error that stopped a trial here, once every worker has recorded its own trial.
     """
+    settings: OptunaBackend = context.plan.config.backend.section
     check_gpus(settings.gpus)
     shares = gpu_shares(settings.gpus, settings.workers)
     processes = min(settings.workers, _count_remaining(context))

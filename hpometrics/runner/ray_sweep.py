@@ -220,8 +220,9 @@ def _after_loss(
     """Return the record of a trial whose worker wrote no result, and print the loss."""
     home = context.directory.trial(trial.number)
     if loss is None:
-        reason = "its worker ended without a result"
-        run = replace(record, state=TrialState.FAILED, reason=reason, seconds=0.0)
+        run = replace(
+            record, state=TrialState.FAILED, reason="its worker ended without a result", seconds=0.0
+        )
         record = context.trials.attempts.after(record, run)
         write_trial(home, record)
     elif loss is Loss.PROCESS:

@@ -246,8 +246,9 @@ def _evaluate_by(source: Engine | Evaluation, settings: FileSettings, folders: F
     output = settings.output or getattr(source, "output", None)
     requests = [request for request in (settings.optimize, *settings.track) if request]
     metric, *others = (_make_metric(request, output, folders) for request in requests)
-    cache = own is None or own.cache
-    evaluator = MetricEvaluator(metric, others, output=output, cache=cache, seed=settings.seed)
+    evaluator = MetricEvaluator(
+        metric, others, output=output, cache=own is None or own.cache, seed=settings.seed
+    )
     return Evaluation(engine, evaluator, output=output)
 
 

@@ -105,8 +105,7 @@ def _is_as_stamped(home: RunDirectory, document: Document) -> bool:
 
 def question_of(document: Document) -> str:
     """Return the digest of the content of a sweep file, of its path and of the version of this package."""
-    file = str(Path(document.source).absolute())
-    return _digest([__version__, file, document.text, document.data])
+    return _digest([__version__, str(Path(document.source).absolute()), document.text, document.data])
 
 
 def path_of(document: Document) -> Path:

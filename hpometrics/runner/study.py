@@ -250,8 +250,9 @@ def study_file(context: SweepContext) -> Path | None:
 def _study_place(context: SweepContext) -> str | Path:
     storage = context.plan.config.backend.storage
     if storage == "memory" and context.directory.records():
-        path = context.directory.label
-        raise ConfigError(f"{path}: has trials that storage: memory has forgotten; --fresh starts over")
+        raise ConfigError(
+            f"{context.directory.label}: has trials that storage: memory has forgotten; --fresh starts over"
+        )
     return study_file(context) or (url_of(storage) if is_shared(storage) else storage)
 
 

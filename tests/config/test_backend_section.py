@@ -152,3 +152,11 @@ def test_each_worker_trains_on_its_own(sweep, folder, monkeypatch):
     assert of_process[str(os.getpid())] == {"4"}
     assert {frozenset(seen) for seen in of_process.values()} <= {frozenset({"4"}), frozenset({"6"})}
     assert os.environ[VISIBLE] == "4,6"
+
+
+def test_the_only_worker_trains_on_the_named_gpu(sweep, folder, monkeypatch):
+    """A list of GPUs counts for one worker too, as the plan says."""
+    monkeypatch.setenv(VISIBLE, "4,6")
+    text = changed("toy_engine:train", "toy_engine:see_gpus")
+    assert sweep(f"{text}backend: {{optuna: {{gpus: [6]}}}}\n").exit_code == 0
+    assert {line.split()[1] for line in (folder / "gpus.txt").read_text().splitlines()} == {"6"}
