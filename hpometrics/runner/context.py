@@ -114,12 +114,12 @@ class SweepContext:
             return False
         return not self.resolved.direction.better(target, record.value)
 
-    def arrange_grid(self) -> None:
+    def arrange_grid(self, records: Iterable[TrialRecord]) -> None:
         """Keep the grid points of existing trials, so that each point is visited once."""
         if self.plan.sampler != "grid":
             return
         existing = {}
-        for record in self.directory.records():
+        for record in records:
             with suppress(SpaceError):  # a trial of another space
                 existing[record.number] = self.plan.space.encode(record.given)
         self.plan = replace(self.plan, points=arrange_points(self.plan.points, existing))

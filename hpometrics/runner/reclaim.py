@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from ..exceptions import RecordError
 from ..records.epoch_log import read_trial
 from ..records.recovery import MOST_DEATHS, Deaths, Repair, StudyTrial, find_repair, format_deaths, quarantine
 from ..records.trial_record import TrialRecord, TrialState, write_trial
-from ..results.run_directory import RunDirectory
 from ..results.verdict import read_verdict
 from ..run.trial import machine
 from ..run.trials import epochs_in
@@ -107,8 +106,11 @@ def after_death(trial: optuna.Trial, record: TrialRecord, home: Path) -> TrialRe
     return record
 
 
-def recover(context: SweepContext) -> Iterator[str]:
-    """Repair the run directory of a sweep, which no other run works in, and yield a line per repair.
+def recover(context: SweepContext) -> tuple[list[str], list[TrialRecord]]:
+    """Repair the run directory of a sweep, which no other run works in.
+
+    Returns:
+        A line for each repair, and the records of the trials after all repairs.
 
     Raises:
         ConfigError: something is damaged, and a worker is at work.
@@ -124,14 +126,20 @@ def recover(context: SweepContext) -> Iterator[str]:
     repairs = [repair for repair in candidates if repair is not None]
     if repairs:
         home.check_no_worker()
-    yield from home.remarks
     lines = [repair().replace(str(home.path), str(home.label)) for repair in repairs]
-    yield from [_format_lost(context, len(lines))] if are_lost and lines else lines
-    context.arrange_grid()
-    restored = restore_study(context, trials)
+    if are_lost and lines:
+        lines = [_format_lost(context, len(lines))]
+    records = home.records()
+    context.arrange_grid(records)
+    restored = restore_study(context, trials, records)
     if restored is not None:
-        yield restored
-    yield from _quarantine_verdict(home)
+        lines.append(restored)
+    try:
+        read_verdict(home)
+    except RecordError:
+        aside = quarantine(home.verdict).name
+        lines.append(f"{home.display_path(home.verdict)} is damaged, kept as {aside}: it is drawn again")
+    return home.remarks + lines, records
 
 
 def _format_lost(context: SweepContext, count: int) -> str:
@@ -139,15 +147,6 @@ def _format_lost(context: SweepContext, count: int) -> str:
     name = context.directory.display_path(context.directory.trials)
     fate = f"they are written again as the study has them, of their epochs {context.resolved.metric} alone"
     return f"{name} has lost all {count} trials: {fate}"
-
-
-def _quarantine_verdict(home: RunDirectory) -> Iterator[str]:
-    """Rename a damaged verdict, so that it is computed again."""
-    try:
-        read_verdict(home)
-    except RecordError:
-        aside = quarantine(home.verdict).name
-        yield f"{home.display_path(home.verdict)} is damaged, kept as {aside}: it is drawn again"
 
 
 def _numbers(context: SweepContext, trials: Mapping[int, StudyTrial]) -> list[int]:

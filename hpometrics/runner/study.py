@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -138,12 +138,15 @@ def read_study(context: SweepContext) -> dict[int, StudyTrial] | None:
         return None
 
 
-def restore_study(context: SweepContext, trials: Mapping[int, StudyTrial] | None) -> str | None:
+def restore_study(
+    context: SweepContext, trials: Mapping[int, StudyTrial] | None, records: Sequence[TrialRecord]
+) -> str | None:
     """Create a study again that is damaged, contradicts the records, or has open trials of another space.
 
     Args:
         context: the context of the sweep.
         trials: the trials in the study; None if it is damaged.
+        records: the records of the trials.
 
     Returns:
         A line on what was done; None if the study is fine.
@@ -151,7 +154,7 @@ def restore_study(context: SweepContext, trials: Mapping[int, StudyTrial] | None
     Raises:
         ConfigError: a worker is at work on a trial of it.
     """
-    path, records = study_file(context), context.directory.records()
+    path = study_file(context)
     is_current = trials is not None and all(trial.is_current for trial in trials.values())
     if trials is not None and is_current and all(_agrees(trials.get(one.number), one) for one in records):
         return None

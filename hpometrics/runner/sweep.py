@@ -61,8 +61,7 @@ def run_command(plan: Plan, options: Options) -> int:
         raising_interrupts(),
         home.opened(text, context.resolved, fresh=options.fresh, extend=options.extend),
     ):
-        repairs = list(recover(context))
-        earlier = home.records()
+        repairs, earlier = recover(context)
         progress = Progress(context.resolved, earlier, options.quiet, home)
         context.tell, context.say = progress.tell, progress.say
         context.earlier = sum(record.seconds for record in earlier)

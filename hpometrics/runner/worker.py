@@ -152,7 +152,8 @@ def worker_command(place: str, options: WorkerOptions) -> int:
     if plan.config.backend.storage == "memory":
         raise ConfigError(f"{path}: storage memory lives in one process; use sqlite so that workers can join")
     context = make_context(plan, extend=True)  # `run`, which made the directory, has checked it
-    context.arrange_grid()
+    if plan.sampler == "grid":
+        context.arrange_grid(context.directory.records())
     context.gathers = is_url(place)
     context.earlier = 0.0 if options.since is None else time.time() - options.since
     progress = Progress(context.resolved, [], options.quiet or options.managed, context.directory)

@@ -235,7 +235,7 @@ def read_on(folder: Path) -> tuple[list[str], list[TrialRecord], list[TrialRecor
     job = make_context(read_plan(Path("sweep.yaml")))
     job.leads = True
     with job.directory.opened("", job.resolved, fresh=False, extend=False):
-        said = list(recover(job))
+        said, _ = recover(job)
         with opened_study(job, LocalOwnership(job.directory, TRIALS)) as study:
             return said, job.directory.records(), study_records(study)
 
