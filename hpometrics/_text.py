@@ -1,10 +1,11 @@
-"""Texts of messages: the nearest known name, and texts as one printable line."""
+"""Texts of messages and names: the nearest known name, one printable line, dotted names."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from typing import Any
 
 SLUG = r"[A-Za-z0-9_]([A-Za-z0-9._-]{0,78}[A-Za-z0-9_-])?"
 _DEVICE = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9])(\..*)?", re.IGNORECASE)
@@ -91,3 +92,16 @@ def slug_of(text: str) -> str | None:
     """
     slug = _OTHERS.sub("-", text).lstrip(".-")[:_SLUG_LENGTH].rstrip(".")
     return None if slug_objection(slug) else slug
+
+
+def flat(mapping: Mapping[str, Any], separator: str = ".", front: str = "") -> Iterator[tuple[str, Any]]:
+    """Return the values of nested mappings by dotted names, or by names with another separator.
+
+    >>> dict(flat({"optimizer": {"type": "adam", "lr": 0.1}}))
+    {'optimizer.type': 'adam', 'optimizer.lr': 0.1}
+    """
+    for key, value in mapping.items():
+        if isinstance(value, Mapping) and value:
+            yield from flat(value, separator, f"{front}{key}{separator}")
+        else:
+            yield f"{front}{key}", value

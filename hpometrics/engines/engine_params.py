@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
-from .._text import did_you_mean
+from .._text import did_you_mean, flat
 from ..exceptions import EngineParamsError
 from .engine import STAGES, Stage, is_named, stage_of
 from .json_layout import layout_of, plain, spread, stages_of, variant_of
@@ -55,7 +55,7 @@ def values_of(stages: Mapping[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for stage in STAGES:
         for head, content in _heads(stages[stage], stage):
-            values.update(_leaves(content.params, head))
+            values.update(flat(content.params, front=f"{head}."))
     return values
 
 
@@ -131,14 +131,6 @@ def _heads(stages: Any, stage: str) -> Iterator[tuple[str, Any]]:
         if label != one.name and one.name in one.params:  # the param behind a number would read as the name
             label = f"{index}.{one.name}"
         yield f"{stage}.{label}" if label else stage, one
-
-
-def _leaves(value: Mapping[str, Any], head: str) -> Iterator[tuple[str, Any]]:
-    for name, part in value.items():
-        if isinstance(part, dict) and part:
-            yield from _leaves(part, f"{head}.{name}")
-        else:
-            yield f"{head}.{name}", part
 
 
 def _parent_of(stages: Mapping[str, Any], stage: str, parts: list[str], path: str) -> tuple[Any, str]:

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from .._redaction import excerpt
+from .._text import flat
 from ..direction import Direction
 from ..exceptions import RecordError
 from ..records._files import EPOCHS_LIMIT, check_no_link, read_lines, read_whole
 from ..records.trial_record import TrialState
 from .search import ForeignTrial, Search
-from .terms import flat
 
 _RESULTS, _TABLE = "result.json", "progress.csv"
 _PARAMS, _ERROR, _STATE = "params.json", "error.txt", "experiment_state-*.json"

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
+from .._text import flat
 from ..direction import MINIMIZE, Direction
 from ..exceptions import HpometricsError
 from ..metrics.registry.index import alias_meaning, entries_of
@@ -139,19 +140,6 @@ def stepped(low: Number, high: Number, step: Number) -> Dimension:
     if last == first:
         return {"value": float(first)}
     return {"float": [float(first), float(last)], "step": float(step)}
-
-
-def flat(mapping: Mapping[str, Any], separator: str = ".", front: str = "") -> Iterator[tuple[str, Any]]:
-    """Return the values of nested mappings by dotted names, or by names with another separator.
-
-    >>> dict(flat({"optimizer": {"type": "adam", "lr": 0.1}}))
-    {'optimizer.type': 'adam', 'optimizer.lr': 0.1}
-    """
-    for key, value in mapping.items():
-        if isinstance(value, Mapping) and value:
-            yield from flat(value, separator, f"{front}{key}{separator}")
-        else:
-            yield f"{front}{key}", value
 
 
 def _plain(bound: Number) -> float:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from .._imports import installed_versions
-from .._text import one_line
+from .._text import flat, one_line
 from ..backends.registry import BACKENDS
 from ..config.document import Document, parse_document, read_document
 from ..config.outputs import to_plain
@@ -326,7 +326,7 @@ class Change:
 def changes(before: Resolved, now: Resolved) -> list[Change]:
     """Compare the meaning of the trials of two sweeps; budgets, samplers, pruners and results may differ."""
     compared = [Change(key, getattr(before, key), getattr(now, key), True) for key in _FATAL]
-    old, new = dict(_flat(before.config)), dict(_flat(now.config))
+    old, new = dict(flat(before.config)), dict(flat(now.config))
     frozen = tuple(_frozen(before.config["space"], now.config["space"]))
     for key in sorted({*old, *new}):
         if key.startswith(_COMPARED):
@@ -345,14 +345,6 @@ def _frozen(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
 def _searched(dimension: Any) -> tuple[Any, ...]:
     kinds = [kind for kind in ("float", "int", "choice") if kind in dimension]
     return (*kinds, dimension.get("log"), dimension.get("choice")) if kinds else ()
-
-
-def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping) and value:
-        for name, item in value.items():
-            yield from _flat(item, f"{key}.{name}" if key else name)
-    else:
-        yield key, value
 
 
 def _format_value(value: Any) -> str:

@@ -18,8 +18,9 @@ from matrix import EXHAUSTIVE
 from ray import tune
 from ray.tune.logger import JsonLoggerCallback
 
+from hpometrics._imports import environment
 from hpometrics.backends.ray.objective import RayObjective, _name_of
-from hpometrics.backends.ray.session import environment, signal_handlers
+from hpometrics.backends.ray.session import LEFT_BY_RAY, signal_handlers
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.run import Reported
 from hpometrics.space.dimensions import Float
@@ -139,7 +140,11 @@ def test_what_ray_changes_in_a_process_is_put_back():
     """However it ends: variables that were set or not, those that Ray sets, and the handlers of signals."""
     os.environ["SET_BEFORE"] = "mine"
     before = process()
-    with pytest.raises(KeyError), environment({"SET_BEFORE": "1", "NOT_SET": "1"}), signal_handlers():
+    with (
+        pytest.raises(KeyError),
+        environment({"SET_BEFORE": "1", "NOT_SET": "1"}, LEFT_BY_RAY),
+        signal_handlers(),
+    ):
         assert (os.environ["SET_BEFORE"], os.environ["NOT_SET"]) == ("1", "1")
         os.environ["PYTHONBREAKPOINT"] = "ray.util.rpdb.set_trace"
         for number in SIGNALS:
