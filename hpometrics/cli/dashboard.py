@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ..backends.registry import BACKENDS
-from ..config.storage_url import FILES, is_shared, url_of
+from ..backends.storage_url import FILES, is_shared, url_of
 from ..exceptions import ConfigError, missing_extra
 from ..results.run_directory import RunDirectory
 

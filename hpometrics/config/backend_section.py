@@ -19,10 +19,10 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from .._formatting import plural
 from .._imports import environment
 from .._redaction import redacted
+from ..backends.storage_url import check_driver, known_url, redact_storage
 from ..exceptions import ConfigError, HpometricsError
 from .document import Path
 from .fields import Directory, Duration, Params, StorageForm, Strict, nothing_by_name, wrong
-from .storage_url import known_url, redact_storage
 
 
 class BackendSection(Strict, ABC):
@@ -93,8 +93,6 @@ class OptunaBackend(BackendSection):
             yield ("storage",), "workers share a storage; memory is one process's own"
         url = known_url(self.storage)
         if url is not None:
-            from ..backends.optuna.storage import check_driver  # loads Optuna
-
             try:
                 check_driver(url)
             except HpometricsError as err:

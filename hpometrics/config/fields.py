@@ -26,10 +26,10 @@ from pydantic_core import PydanticCustomError
 from .._imports import TARGET, is_target
 from .._redaction import excerpt
 from .._text import SLUG, did_you_mean, slug_objection, unencodable
+from ..backends.storage_url import storage_problem
 from ..metrics.combined import Combined
 from ..metrics.registry.names import MetricName
 from ..metrics.registry.scope import COMBINED, check_output_name
-from .storage_url import storage_problem
 
 _DURATION = r"[0-9]+(\.[0-9]+)?[smhd]"
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

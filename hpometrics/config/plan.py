@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from .._text import one_line, slug_of
 from ..backends.registry import BACKENDS
+from ..backends.storage_url import redact_storage
 from ..exceptions import HpometricsError
 from ..selection.rules import At
 from ..space.space import Space
@@ -30,7 +31,6 @@ from .models import Draft, Sweep
 from .outputs import UNKNOWN_OUTPUT, Outputs, resolve_output, types_of
 from .overrides import read_with_overrides
 from .space_section import Points, first_points, read_space
-from .storage_url import redact_storage
 from .validate import read_config
 
 

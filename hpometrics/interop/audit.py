@@ -17,7 +17,7 @@ from typing import Any
 from .._formatting import duration, number
 from .._redaction import redacted
 from .._text import printable
-from ..config.storage_url import FILES
+from ..backends.storage_url import FILES
 from ..direction import Direction
 from ..exceptions import ConfigError
 from ..records.trial_record import TrialState

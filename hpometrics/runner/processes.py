@@ -14,8 +14,8 @@ from typing import Self
 import optuna
 
 from ..backends.optuna.trial_queue import claim, with_point
+from ..backends.storage_url import environment_of, is_shared
 from ..config.backend_section import VISIBLE, OptunaBackend, check_gpus, gpu_shares, restricted_to
-from ..config.storage_url import environment_of, is_shared
 from ..records.recovery import quarantine
 from .context import SweepContext
 from .leases import LeasedOwnership, LocalOwnership

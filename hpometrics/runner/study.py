@@ -24,7 +24,7 @@ from ..backends.optuna.study import (
 )
 from ..backends.optuna.trial_queue import open_trials, reclaim, reserve
 from ..backends.registry import BACKENDS
-from ..config.storage_url import is_shared, redact_storage, url_of
+from ..backends.storage_url import is_shared, redact_storage, url_of
 from ..exceptions import ConfigError, DirectionError, NewerFormatError, RecordError
 from ..records.recovery import StudyTrial
 from ..records.trial_record import TrialRecord, TrialState

@@ -11,8 +11,8 @@ from .._imports import aside, load_path
 from .._redaction import redacted
 from .._text import printable, printable_lines
 from ..backends.registry import BACKENDS
+from ..backends.storage_url import is_shared, redact_storage
 from ..config.plan import Plan
-from ..config.storage_url import is_shared, redact_storage
 from ..config.yaml_writer import write_text
 from ..exceptions import ConfigError, NoFiniteValueError
 from ..records.trial_record import TrialRecord, TrialState

@@ -13,11 +13,11 @@ from pathlib import Path
 import optuna
 
 from ..backends.optuna.storage import close_storage, open_storage, storing
+from ..backends.storage_url import is_url, redact_storage, url_of
 from ..config.document import parse_document
 from ..config.metric_section import anything
 from ..config.overrides import override
 from ..config.plan import Plan, make_plan
-from ..config.storage_url import is_url, redact_storage, url_of
 from ..config.yaml_writer import dump_yaml, write_text
 from ..exceptions import ConfigError
 from ..records._files import make_private

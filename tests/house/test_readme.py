@@ -17,8 +17,8 @@ from matrix import EXHAUSTIVE
 from shipped import call, check_best, run_here
 
 from docs._generate.markdown import with_table
+from hpometrics.backends.storage_url import url_of
 from hpometrics.cli.main import main
-from hpometrics.config.storage_url import url_of
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.selection.pareto import front_of, knee_of
 from hpometrics.testing import LAWS, check_device

@@ -9,10 +9,9 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import cache, partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 from warnings import catch_warnings
 
 import optuna
@@ -23,20 +22,18 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, Jou
 from sqlalchemy.exc import SQLAlchemyError
 
 from ..._text import printable
-from ...exceptions import ConfigError, DiskError, MissingExtraError, RecordError, missing_extra, pip_line
+from ...exceptions import DiskError, RecordError
 from ...records.epoch_log import cut_torn_line
+from ..storage_url import check_driver, grpc_address
 from ._internals import backend_of, journal_path, storage_of
 from .database import ReconnectingStorage, cause_of, is_lost, locked
 
-DATABASES = ("postgresql", "mysql", "mariadb")
 JOURNAL = ".journal"
 """The suffix of a journal file."""
 
 _SQLITE = "sqlite:///"
 _SAME = {"pool_use_lifo": True}  # the connection that wrote last has its pages at hand; another reads them
 _TRIES, _PAUSE = 8, 0.25  # to open a database whose tables another process is creating
-_GRPC_PORT = 13000
-_EXTRAS = {"psycopg": "postgresql", "pymysql": "mysql"}
 _TABLES = {
     "alembic_version", "version_info", "studies", "study_directions", "study_user_attributes",
     "study_system_attributes", "trials", "trial_user_attributes", "trial_system_attributes", "trial_params",
@@ -185,63 +182,6 @@ def foreign_part(connection: sqlite3.Connection) -> str | None:
             if hidden:
                 return f"computed column {name}.{column}"
     return None
-
-
-def check_driver(url: str) -> None:
-    """Refuse the URL of a storage that cannot be opened on this machine.
-
-    Raises:
-        ConfigError: there is no such storage, or machines cannot share it.
-        MissingExtraError: its driver is not installed.
-    """
-    kind = url.partition("://")[0]
-    if kind == "grpc":
-        grpc_address(url)
-        if find_spec("grpc") is None:
-            raise missing_extra("the storage grpc", "grpcio", "grpc")
-        return
-    import sqlalchemy  # needed for a database alone
-    from sqlalchemy.exc import ArgumentError, NoSuchModuleError
-
-    try:
-        dialect = sqlalchemy.make_url(url).get_dialect()
-        if dialect.name in DATABASES:
-            dialect.import_dbapi()
-            return
-    except (ArgumentError, NoSuchModuleError, ValueError):
-        pass  # raised below
-    except ImportError as err:
-        raise _missing_driver(kind, err.name or str(err)) from None
-    raise ConfigError(
-        f"{kind}:// is not a storage that machines can share; write postgresql://host/database, "
-        "mysql+pymysql://host/database or grpc://host:port"
-    )
-
-
-def grpc_address(url: str) -> tuple[str, int]:
-    """Return the host and the port of `grpc://host:port`.
-
-    Raises:
-        ConfigError: the URL has another form.
-    """
-    parts = urlsplit(url)
-    try:
-        port = parts.port or _GRPC_PORT
-    except ValueError:
-        port = 0
-    if not parts.hostname or not port or parts.path not in ("", "/") or parts.username is not None:
-        raise ConfigError(f"the storage proxy is named grpc://host:port, as in grpc://10.0.0.7:{_GRPC_PORT}")
-    return parts.hostname, port
-
-
-def _missing_driver(kind: str, package: str) -> MissingExtraError:
-    if package in _EXTRAS:
-        return missing_extra(f"the storage {kind}", package, _EXTRAS[package])
-    name = "mysqlclient" if package == "MySQLdb" else package
-    other = f"; or write mysql+pymysql:// and {pip_line('mysql')}" if kind == "mysql" else ""
-    return MissingExtraError(
-        f"the storage {kind} needs {package}, which is not installed: pip install {name}{other}"
-    )
 
 
 def _prepare(path: Path) -> None:

@@ -10,21 +10,20 @@ import pytest
 from forked import Forked
 from sqlalchemy import text
 
-from hpometrics.backends.optuna import storage as drivers
+from hpometrics.backends import storage_url as drivers
 from hpometrics.backends.optuna.restore import is_sound
 from hpometrics.backends.optuna.storage import (
     _TABLES,
     JournalLock,
-    check_driver,
     close_storage,
     exclusive,
     foreign_part,
-    grpc_address,
     open_storage,
     storing,
 )
 from hpometrics.backends.optuna.study import open_study
 from hpometrics.backends.optuna.trial_queue import claim, reserve, with_point
+from hpometrics.backends.storage_url import check_driver, grpc_address
 from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import ConfigError, DiskError, MissingExtraError, RecordError
 

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import os
 import re
+from importlib.util import find_spec
 from urllib.parse import quote, unquote, urlsplit
 
 from .._redaction import HIDDEN, hide, redacted, reveal
-from ..exceptions import ConfigError
+from ..exceptions import ConfigError, MissingExtraError, missing_extra, pip_line
 
 ENVIRONMENT = "HPOMETRICS_STORAGE"
 """The environment variable with the whole URL, if the files of the sweep hold only a part of it."""
 
+DATABASES = ("postgresql", "mysql", "mariadb")
 FILES = {"sqlite": "study.db", "journal": "study.journal"}
+_GRPC_PORT = 13000
+_EXTRAS = {"psycopg": "postgresql", "pymysql": "mysql"}
 _VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 _NAMED_LOGIN = re.compile(r"(?<=://)[\w.%+-]*(:\$\{[A-Z][A-Z0-9_]*\})?@")
 _NAMED_KEY = re.compile(r"(?<==)\$\{[A-Z][A-Z0-9_]*\}")
@@ -91,3 +95,60 @@ def url_of(storage: str) -> str:
         hide(password)
         hide(unquote(password))
     return url
+
+
+def check_driver(url: str) -> None:
+    """Refuse the URL of a storage that cannot be opened on this machine.
+
+    Raises:
+        ConfigError: there is no such storage, or machines cannot share it.
+        MissingExtraError: its driver is not installed.
+    """
+    kind = url.partition("://")[0]
+    if kind == "grpc":
+        grpc_address(url)
+        if find_spec("grpc") is None:
+            raise missing_extra("the storage grpc", "grpcio", "grpc")
+        return
+    import sqlalchemy  # needed for a database alone
+    from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+    try:
+        dialect = sqlalchemy.make_url(url).get_dialect()
+        if dialect.name in DATABASES:
+            dialect.import_dbapi()
+            return
+    except (ArgumentError, NoSuchModuleError, ValueError):
+        pass  # raised below
+    except ImportError as err:
+        raise _missing_driver(kind, err.name or str(err)) from None
+    raise ConfigError(
+        f"{kind}:// is not a storage that machines can share; write postgresql://host/database, "
+        "mysql+pymysql://host/database or grpc://host:port"
+    )
+
+
+def grpc_address(url: str) -> tuple[str, int]:
+    """Return the host and the port of `grpc://host:port`.
+
+    Raises:
+        ConfigError: the URL has another form.
+    """
+    parts = urlsplit(url)
+    try:
+        port = parts.port or _GRPC_PORT
+    except ValueError:
+        port = 0
+    if not parts.hostname or not port or parts.path not in ("", "/") or parts.username is not None:
+        raise ConfigError(f"the storage proxy is named grpc://host:port, as in grpc://10.0.0.7:{_GRPC_PORT}")
+    return parts.hostname, port
+
+
+def _missing_driver(kind: str, package: str) -> MissingExtraError:
+    if package in _EXTRAS:
+        return missing_extra(f"the storage {kind}", package, _EXTRAS[package])
+    name = "mysqlclient" if package == "MySQLdb" else package
+    other = f"; or write mysql+pymysql:// and {pip_line('mysql')}" if kind == "mysql" else ""
+    return MissingExtraError(
+        f"the storage {kind} needs {package}, which is not installed: pip install {name}{other}"
+    )
