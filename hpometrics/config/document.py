@@ -301,16 +301,13 @@ class _Builder:
 
     def _handle(self, event: yaml.Event) -> None:
         if isinstance(event, yaml.DocumentStartEvent):
-            self._start_document(event)
+            self._documents += 1
+            if self._documents > 1:
+                raise self._fatal(event, "a second document starts here; a file holds one sweep")
         elif isinstance(event, yaml.CollectionEndEvent):
             self._open.pop()
         elif isinstance(event, yaml.NodeEvent):
             self._handle_node(event)
-
-    def _start_document(self, event: yaml.Event) -> None:
-        self._documents += 1
-        if self._documents > 1:
-            raise self._fatal(event, "a second document starts here; a file holds one sweep")
 
     def _handle_node(self, event: yaml.NodeEvent) -> None:
         self._values += 1

@@ -223,8 +223,12 @@ def not_finite(search: Search) -> Findings:
             "not-finite", text, "let a diverged trial fail: raise where the value is not finite", (one.name,)
         )
     if odd and not winning:
-        text = f"{_trials(odd)} complete with a value that is not finite"
-        yield Finding("not-finite", text, "let a diverged trial fail, with its reason", _names(odd))
+        yield Finding(
+            "not-finite",
+            f"{_trials(odd)} complete with a value that is not finite",
+            "let a diverged trial fail, with its reason",
+            _names(odd),
+        )
 
 
 def last_epoch(search: Search) -> Findings:
@@ -245,8 +249,12 @@ def last_epoch(search: Search) -> Findings:
         f"the best is trial {winner.name} with {number(winner.last)}, the value of its last epoch; {who} had "
         f"{number(value)} at epoch {epoch}, and {len(lost)} of {len(scored)} trials end below their best"
     )
-    remedy = "report the value of the best epoch and keep its checkpoint, as a Run does"
-    yield Finding("last-epoch", text, remedy, tuple(dict.fromkeys((winner.name, pick.name))))
+    yield Finding(
+        "last-epoch",
+        text,
+        "report the value of the best epoch and keep its checkpoint, as a Run does",
+        tuple(dict.fromkeys((winner.name, pick.name))),
+    )
 
 
 def unreported(search: Search) -> Findings:
@@ -266,8 +274,12 @@ def pruned_unreported(search: Search) -> Findings:
     if pruned:
         them = "it" if len(pruned) == 1 else "them"
         text = f"{_trials(pruned)} pruned without a reported value: no pruner judged {them}"
-        remedy = "look for code that raises TrialPruned for an error; let errors fail the trial"
-        yield Finding("pruned-unreported", text, remedy, _names(pruned))
+        yield Finding(
+            "pruned-unreported",
+            text,
+            "look for code that raises TrialPruned for an error; let errors fail the trial",
+            _names(pruned),
+        )
 
 
 def left_running(search: Search) -> Findings:
@@ -288,10 +300,12 @@ def left_running(search: Search) -> Findings:
         )
     else:
         return
-    remedy = (
-        "its process is gone: end it as failed, or samplers that look at running trials keep away from it"
+    yield Finding(
+        "left-running",
+        text,
+        "its process is gone: end it as failed, or samplers that look at running trials keep away from it",
+        _names(open_ones),
     )
-    yield Finding("left-running", text, remedy, _names(open_ones))
 
 
 def duplicates(search: Search) -> Findings:
@@ -306,8 +320,12 @@ def duplicates(search: Search) -> Findings:
     count = sum(map(len, groups.values()))
     groups_text = [" = ".join(_names(group)) for group in again[:_SHOWN]] + ["..."] * (len(again) > _SHOWN)
     text = f"{len(groups)} points in {count} trials: {', '.join(groups_text)}{_spread(again)}"
-    remedy = "workers of one seed draw the same points: derive the seed of a trial from its number"
-    yield Finding("duplicates", text, remedy, tuple(one.name for group in again for one in group))
+    yield Finding(
+        "duplicates",
+        text,
+        "workers of one seed draw the same points: derive the seed of a trial from its number",
+        tuple(one.name for group in again for one in group),
+    )
 
 
 def repeated_epochs(search: Search) -> Findings:
@@ -330,18 +348,24 @@ def failed_best(search: Search) -> Findings:
     pool = [*search.complete, *failed]
     best = _best(pool, [one.score for one in pool], direction)
     if best is not None and best.state is TrialState.FAILED:
-        text = f"the best value, {number(best.value)}, is of trial {best.name}, which failed"
-        yield Finding("failed-best", text, "leave failed trials out before asking for the best", (best.name,))
+        yield Finding(
+            "failed-best",
+            f"the best value, {number(best.value)}, is of trial {best.name}, which failed",
+            "leave failed trials out before asking for the best",
+            (best.name,),
+        )
 
 
 def overshot(search: Search, budget: int | None) -> Findings:
     """Find trials beyond the requested number."""
     started = [one for one in search.trials if one.state is not TrialState.WAITING]
     if budget is not None and len(started) > budget:
-        beyond = started[budget:]
-        text = f"{len(started)} trials where {budget} were asked for"
-        remedy = "count the trials of all workers and restarts together, failed ones too"
-        yield Finding("overshot", text, remedy, _names(beyond))
+        yield Finding(
+            "overshot",
+            f"{len(started)} trials where {budget} were asked for",
+            "count the trials of all workers and restarts together, failed ones too",
+            _names(started[budget:]),
+        )
 
 
 CHECKS: tuple[Callable[[Search], Findings], ...] = (

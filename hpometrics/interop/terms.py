@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
@@ -191,26 +192,14 @@ def read_goal(metric: Section, name: str, tool: str) -> Direction:
 
 def as_reported(name: str, direction: Direction, metric: Section) -> str | dict[str, Any]:
     """Return a metric that a program reports: its name if it is registered, else with its direction."""
-    if _is_ours(name, direction):
-        return name
+    with suppress(HpometricsError):  # it is not registered
+        if find_metric(MetricName.parse(name).bare).direction is direction:
+            return name
     spelling = _NO_NAME.sub("_", name).strip("_./-") or "score"
-    if not _parses(spelling):
+    try:
+        MetricName.parse(spelling)
+    except HpometricsError:
         spelling = re.sub(r"[^A-Za-z0-9_]+", "_", spelling)
     if spelling != name:
         metric.remark("name", f"{name!r} is not a name here; report it as {spelling}")
     return {"metric": spelling, "direction": direction.value}
-
-
-def _is_ours(name: str, direction: Direction) -> bool:
-    try:
-        return find_metric(MetricName.parse(name).bare).direction is direction
-    except HpometricsError:
-        return False
-
-
-def _parses(name: str) -> bool:
-    try:
-        MetricName.parse(name)
-    except HpometricsError:
-        return False
-    return True

@@ -164,7 +164,9 @@ def check_space(plan: Plan, engine: SweepEngine, spec: RunSpec) -> None:
     Raises:
         SweepFileError: the engine does not have a param, or all repeats would be the same.
     """
-    _check_repeats(plan, engine)
+    if plan.config.budget.repeats > 1 and not isinstance(engine, PlainEngine):
+        with _at(plan, "budget", "repeats"):
+            raise ConfigError("stages draw from engine.seed alone, so that all repeats would be the same")
     try:
         check_search(engine, spec, plan.space.params)
     except HpometricsError as err:
@@ -173,12 +175,6 @@ def check_space(plan: Plan, engine: SweepEngine, spec: RunSpec) -> None:
         fixed = name in plan.config.engine.params
         path = (*(("engine", "params") if fixed else ("space",)), *([name] if name else []))
         raise SweepFileError([plan.document.problem(path, text.removeprefix(f"{name}: "))]) from err
-
-
-def _check_repeats(plan: Plan, engine: SweepEngine) -> None:
-    if plan.config.budget.repeats > 1 and not isinstance(engine, PlainEngine):
-        with _at(plan, "budget", "repeats"):
-            raise ConfigError("stages draw from engine.seed alone, so that all repeats would be the same")
 
 
 @contextmanager

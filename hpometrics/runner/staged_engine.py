@@ -68,7 +68,8 @@ class FileSettings:
         if metrics.track and not metrics.optimize:
             raise ConfigError("metrics.track needs metrics.optimize, which is missing")
         first = _request_of(metrics.optimize[0]) if metrics.optimize else None
-        track = [*map(_request_of, metrics.track), *((name, None) for name in _bounded(plan) if first)]
+        bounded = [bound.measure for bound in plan.bounds if first and not bound.measure.reported]
+        track = [*map(_request_of, metrics.track), *((measure.name, None) for measure in bounded)]
         file, path = str(plan.file.resolve()), str(plan.file)
         return cls(first, tuple(track), engine.output, plan.engine_seed, file, path)
 
@@ -265,11 +266,6 @@ def _make_metric(request: MetricRequest, output: Any, folders: Folders) -> Any:
     if output is None or direction is None:
         return metric
     return registered(metric, output=output, direction=direction)
-
-
-def _bounded(plan: Plan) -> list[str]:
-    """Return the names of registered metrics that constraints are about."""
-    return [bound.measure.name for bound in plan.bounds if not bound.measure.reported]
 
 
 def _request_of(form: MetricForm) -> MetricRequest:

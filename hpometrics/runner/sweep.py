@@ -54,9 +54,10 @@ def run_command(plan: Plan, options: Options) -> int:
     question = question_of(plan.document)
     with aside():
         context = make_context(plan, options.extend)
-    context.leads, context.gathers = True, is_shared(plan.config.backend.storage)
+    home, storage = context.directory, plan.config.backend.storage
+    context.leads, context.gathers = True, is_shared(storage)
     check_published(context, options.fresh)
-    home, text = context.directory, _stored_text(context)
+    text = plan.document.text.replace(storage, redact_storage(storage))
     with (
         raising_interrupts(),
         home.opened(text, context.resolved, fresh=options.fresh, extend=options.extend),
@@ -86,12 +87,6 @@ def run_command(plan: Plan, options: Options) -> int:
         if code == OK and _is_finished(context, records):
             _stamp(context, question)
         return code
-
-
-def _stored_text(context: SweepContext) -> str:
-    """Return the text of the sweep file without the credentials of its storage."""
-    storage = context.plan.config.backend.storage
-    return context.plan.document.text.replace(storage, redact_storage(storage))
 
 
 def _conclude(
