@@ -168,28 +168,30 @@ def _page(entries: Sequence[MetricEntry], meaning: str, elsewhere: str) -> Itera
         yield "" if i else "in Python", line
 
 
-def _facts(entries: Sequence[MetricEntry]) -> Iterator[tuple[str, str]]:
+def _facts(entries: Sequence[MetricEntry]) -> list[tuple[str, str]]:
     first, (tried, *more) = entries[0], format_evidence(entries)
-    yield "meaning", first.summary
-    yield from (("", paragraph) for paragraph in first.docs.split("\n\n"))
-    yield "formula", first.formula
-    yield "value", first.value
-    yield "direction", f"{direction_word(first)}; {'' if len(entries) == 1 else 'by experiment '}{tried}"
-    yield from (("", line) for line in more)
-    yield "reads", first.inputs.value
-    yield "features", format_features(entries)
-    yield "shape", first.shape
-    yield "also takes", format_extra_inputs(entries)
-    yield "aliases", format_aliases(first)
-    yield "families", ", ".join(_family(family, first) for family in first.families)
-    yield "", format_exclusion(entries)
-    yield "keeps", format_statistics(entries)
-    yield "over tasks", format_over_tasks(entries)
-    yield "raises", first.raises
-    yield "deviates", first.deviates
-    yield "source", first.source
-    yield "needs", install_command(first)
-    yield "class", first.path
+    return [
+        ("meaning", first.summary),
+        *(("", paragraph) for paragraph in first.docs.split("\n\n")),
+        ("formula", first.formula),
+        ("value", first.value),
+        ("direction", f"{direction_word(first)}; {'' if len(entries) == 1 else 'by experiment '}{tried}"),
+        *(("", line) for line in more),
+        ("reads", first.inputs.value),
+        ("features", format_features(entries)),
+        ("shape", first.shape),
+        ("also takes", format_extra_inputs(entries)),
+        ("aliases", format_aliases(first)),
+        ("families", ", ".join(_family(family, first) for family in first.families)),
+        ("", format_exclusion(entries)),
+        ("keeps", format_statistics(entries)),
+        ("over tasks", format_over_tasks(entries)),
+        ("raises", first.raises),
+        ("deviates", first.deviates),
+        ("source", first.source),
+        ("needs", install_command(first)),
+        ("class", first.path),
+    ]
 
 
 def _family(family: str, entry: MetricEntry) -> str:
@@ -349,16 +351,18 @@ def _row(diagnostic: Diagnostic) -> tuple[str, ...]:
     return diagnostic.name, way, diagnostic.unit or "-", _scope(diagnostic), diagnostic.meaning
 
 
-def _diagnostic_facts(diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
+def _diagnostic_facts(diagnostic: Diagnostic) -> list[tuple[str, str]]:
     direction = "" if diagnostic.direction else ", direction: minimize"
-    yield "meaning", diagnostic.meaning
-    yield "unit", diagnostic.unit
-    yield "direction", diagnostic.direction.value if diagnostic.direction else "no direction"
-    yield "of", _scope(diagnostic)
-    yield "over tasks", _over_tasks(diagnostic)
-    yield "over ranks", _OVER_RANKS[diagnostic.over_ranks]
-    yield "comes from", diagnostic.comes_from
-    yield "in YAML", f"metrics: {{optimize: {{metric: {diagnostic}{direction}}}}}"
+    return [
+        ("meaning", diagnostic.meaning),
+        ("unit", diagnostic.unit),
+        ("direction", diagnostic.direction.value if diagnostic.direction else "no direction"),
+        ("of", _scope(diagnostic)),
+        ("over tasks", _over_tasks(diagnostic)),
+        ("over ranks", _OVER_RANKS[diagnostic.over_ranks]),
+        ("comes from", diagnostic.comes_from),
+        ("in YAML", f"metrics: {{optimize: {{metric: {diagnostic}{direction}}}}}"),
+    ]
 
 
 def _scope(diagnostic: Diagnostic) -> str:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .imported_engine import SweepEngine
 
 _OURS = ("metric", "direction", "track", "constraints", "at")
+_BUDGET = ("epochs", "patience", "target", "trial_time")
 _MAX_BYTES = 1 << 20
 _INSTALLED = {"site-packages", "dist-packages"}
 
@@ -156,22 +157,20 @@ def spec_facts(plan: Plan, engine: SweepEngine) -> dict[str, Any]:
 
     An engine of stages and a program report values as numbers, so their runs measure nothing themselves.
     """
-    facts = engine_facts(engine.train)
-    budget_keys = ("epochs", "patience", "target", "trial_time")
-    optional: dict[str, Any] = {name: getattr(plan.config.budget, name) for name in budget_keys}
-    optional |= {"output": plan.output, "defaults": plan.config.metrics.defaults}
-    if "checkpoints" in plan.config.results.model_fields_set:  # else the engine may state it
-        optional["checkpoints"] = plan.config.results.checkpoints
-    settings = {name: value for name, value in optional.items() if value is not None}
+    facts, results = engine_facts(engine.train), plan.config.results
     examples = plan.config.metrics.track_examples
-    if examples is not None:
-        settings["track_examples"] = examples.model_dump(exclude_none=True)
-    settings["threads"] = plan.config.engine.threads or facts.get("threads", 1)
-    settings["statistics"] = plan.config.results.statistics
-    own = {name: fact for name, fact in facts.items() if name not in _OURS}
+    optional = {
+        **{name: getattr(plan.config.budget, name) for name in _BUDGET},
+        "output": plan.output,
+        "defaults": plan.config.metrics.defaults,
+        "checkpoints": results.checkpoints if "checkpoints" in results.model_fields_set else None,
+        "track_examples": None if examples is None else examples.model_dump(exclude_none=True),
+    }
     measured = {
-        **own,
-        **settings,
+        **{name: fact for name, fact in facts.items() if name not in _OURS},
+        **{name: value for name, value in optional.items() if value is not None},
+        "threads": plan.config.engine.threads or facts.get("threads", 1),
+        "statistics": results.statistics,
         "metric": [_optimized_metric(measure) for measure in plan.objectives],
         "track": tuple(_metric_of(measure) for measure in plan.track if not measure.reported),
         "constraints": tuple(str(bound.constraint) for bound in plan.bounds),
