@@ -1,8 +1,12 @@
-"""The `metrics` section of a sweep file: each metric with its scope, its direction and the origin of that."""
+"""The outputs that the engine of a sweep predicts, and the `metrics` section, which is about them.
+
+The file states the outputs, or the engine, or both do. Each metric gets its scope, its direction and the
+origin of that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +14,7 @@ from .._text import one_line
 from ..direction import MINIMIZE, Direction
 from ..exceptions import DirectionError, HpometricsError, MetricNameError, UnknownMetricError
 from ..metrics.combined import Combined, check_split
+from ..metrics.features import OutputFeature, parse_feature
 from ..metrics.registry.diagnostics import Diagnostic, diagnostic, direction_of
 from ..metrics.registry.index import metric_names
 from ..metrics.registry.lookup import (
@@ -34,10 +39,82 @@ from ..metrics.registry.scope import (
     steering_problem,
 )
 from ..selection.constraints import Constraint
-from .outputs import UNKNOWN_OUTPUT
+from .document import Document, Path
 
 if TYPE_CHECKING:
     from .fields import Metric  # with pydantic, which readers of results need not load
+
+Outputs = OutputFeature | Mapping[str, OutputFeature]
+"""The only output, or several by name."""
+
+UNKNOWN_OUTPUT: Types = {None: None}
+"""One output, of which neither the file nor the engine says what it is."""
+
+_OUTPUT: Path = ("engine", "output")
+
+
+def resolve_output(
+    file_output: str | Mapping[str, str] | None, engine_output: Outputs | None, document: Document
+) -> Outputs | None:
+    """Return each output: the engine's own, side data included, with the facts that the file states.
+
+    Args:
+        file_output: the outputs that the file states.
+        engine_output: the outputs that the engine itself states.
+        document: receives the problems.
+    """
+    if file_output is None:
+        return engine_output
+    parsed = _parse_outputs(file_output, document)
+    if parsed is None or engine_output is None:
+        return parsed
+    if types_of(parsed, True) != types_of(engine_output, True):
+        document.add(
+            _OUTPUT,
+            f"the file says {format_outputs(parsed)}, the engine itself says {format_outputs(engine_output)}",
+        )
+        return parsed
+    if isinstance(file_output, str) or not isinstance(engine_output, Mapping):
+        return _with_facts(engine_output, file_output)  # type: ignore[arg-type]  # neither is a mapping
+    return {name: _with_facts(output, file_output[name]) for name, output in engine_output.items()}
+
+
+def types_of(output: Outputs | None, settled: bool) -> Types | None:
+    """Return the type of each output by name; None if only the engine, not imported yet, can state them."""
+    if isinstance(output, Mapping):
+        return {name: one.type for name, one in output.items()}
+    if output is None:
+        return UNKNOWN_OUTPUT if settled else None
+    return {None: output.type}
+
+
+def format_outputs(output: Outputs) -> str:
+    """Format outputs on one line.
+
+    >>> category, sequence = parse_feature("category"), parse_feature("sequence(vocab_size=9)")
+    >>> format_outputs({"intent": category, "reply": sequence})
+    'intent: category, reply: sequence(vocab_size=9)'
+    """
+    if isinstance(output, Mapping):
+        return ", ".join(f"{name}: {one}" for name, one in output.items())
+    return str(output)
+
+
+def _parse_outputs(output: str | Mapping[str, str], document: Document) -> Outputs | None:
+    """Parse every output; return None where one is not well formed."""
+    features: dict[str | None, OutputFeature] = {}
+    for name, text in {None: output}.items() if isinstance(output, str) else output.items():
+        try:
+            features[name] = parse_feature(text)
+        except HpometricsError as err:
+            document.add(_OUTPUT if name is None else (*_OUTPUT, name), one_line(err))
+    if len(features) < (1 if isinstance(output, str) else len(output)):
+        return None
+    return features[None] if isinstance(output, str) else {str(name): one for name, one in features.items()}
+
+
+def _with_facts(feature: OutputFeature, text: str) -> OutputFeature:
+    return replace(feature, **dict(MetricName.parse(text).params))
 
 
 def suggest_value(name: str, values: Iterable[str], feature_type: str | None = None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -18,17 +18,20 @@ from .document import Document, Path
 from .fields import Metric
 from .metric_section import (
     OWN,
+    UNKNOWN_OUTPUT,
     Bound,
     Measure,
+    Outputs,
     Registers,
     anything,
     nothing,
     outputs_of,
     read_bound,
     read_measures,
+    resolve_output,
+    types_of,
 )
 from .models import Draft, Sweep
-from .outputs import UNKNOWN_OUTPUT, Outputs, resolve_output, types_of
 from .overrides import read_with_overrides
 from .space_section import Points, first_points, read_space
 from .validate import read_config
@@ -56,6 +59,13 @@ class Plan:
     def optimize(self) -> Measure:
         """The optimized metric; of several objectives the first."""
         return self.objectives[0]
+
+    @property
+    def plain_output(self) -> str | dict[str, str] | None:
+        """The output as a file holds it, several by name."""
+        if isinstance(self.output, Mapping):
+            return {name: str(one) for name, one in self.output.items()}
+        return None if self.output is None else str(self.output)
 
     @property
     def file(self) -> pathlib.Path:

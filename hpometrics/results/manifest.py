@@ -16,7 +16,6 @@ from .._imports import installed_versions
 from .._text import flat, one_line
 from ..backends.registry import BACKENDS
 from ..config.document import Document, parse_document, read_document
-from ..config.outputs import to_plain
 from ..config.yaml_writer import dump_yaml
 from ..direction import Direction
 from ..exceptions import ConfigError, NewerFormatError, RecordError
@@ -186,7 +185,7 @@ def resolve(plan: Plan) -> Resolved:
         direction_from=best.origin,
         reads=best.inputs,
         at=plan.at.value,
-        output=to_plain(plan.output),
+        output=plan.plain_output,
         track={measure.name: measure.direction for measure in plan.track},
         trials=plan.trials,
         seeds={"engine": plan.engine_seed, "search": plan.config.search.seed},

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .._text import one_line
-from ..config.metric_section import read_measure
-from ..config.outputs import types_of
+from ..config.metric_section import read_measure, types_of
 from ..direction import Direction
 from ..exceptions import ConfigError, HpometricsError, NotKeptError
 from ..metrics.features import OutputFeature, parse_feature

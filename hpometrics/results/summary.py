@@ -8,8 +8,7 @@ from typing import Any
 
 from .._formatting import duration, plural
 from .._text import printable
-from ..config.metric_section import Measure, suggest_value
-from ..config.outputs import format_outputs, to_plain
+from ..config.metric_section import Measure, format_outputs, suggest_value
 from ..config.plan import Plan
 from ..config.space_section import LIST, may_cut
 from ..config.yaml_writer import format_exact
@@ -42,7 +41,7 @@ def plan_facts(plan: Plan, finished: int = 0) -> dict[str, Any]:
     return {
         "name": plan.name,
         "directory": str(plan.directory),
-        "output": to_plain(plan.output),
+        "output": plan.plain_output,
         "optimize": _measure_facts(plan.optimize),
         "others": [_measure_facts(measure) for measure in plan.objectives[1:]],
         "track": [_measure_facts(measure) for measure in plan.track],

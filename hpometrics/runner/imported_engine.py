@@ -14,7 +14,7 @@ from .._imports import Kind, import_target, same_folder
 from .._redaction import reveal_secrets
 from .._text import one_line
 from ..config.document import SweepFileError
-from ..config.outputs import Outputs
+from ..config.metric_section import Outputs
 from ..config.plan import Plan, make_plan
 from ..exceptions import ConfigError, HpometricsError
 from ..metrics.features import Output, OutputFeature, parse_feature
