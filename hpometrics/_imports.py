@@ -230,20 +230,15 @@ def aside() -> Iterator[TextIO]:
     saved = os.dup(descriptor)
     os.dup2(errors, descriptor)
     try:
-        with redirect_stdout(sys.stderr), _written_to(saved, stdout) as results:
+        with (
+            redirect_stdout(sys.stderr),
+            open(saved, "w", 1, stdout.encoding, stdout.errors, closefd=False) as results,
+        ):
             yield results
     finally:
         stdout.flush()  # output of a log that held stdout before
         os.dup2(saved, descriptor)
         os.close(saved)
-
-
-@contextmanager
-def _written_to(descriptor: int, like: TextIO) -> Iterator[TextIO]:
-    with open(
-        descriptor, "w", buffering=1, encoding=like.encoding, errors=like.errors, closefd=False
-    ) as file:
-        yield file
 
 
 @contextmanager
