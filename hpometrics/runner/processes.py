@@ -13,13 +13,13 @@ from typing import Self
 
 import optuna
 
-from ..backends.optuna.trial_queue import claim, with_point
+from ..backends.optuna.trial_queue import with_point
 from ..backends.storage_url import environment_of, is_shared
 from ..config.backend_section import VISIBLE, OptunaBackend, check_gpus, gpu_shares, restricted_to
 from ..records.recovery import quarantine
 from .context import SweepContext
 from .leases import LeasedOwnership, LocalOwnership
-from .reclaim import RecordCollector, claim_stale, claim_stale_or_next
+from .reclaim import RecordCollector, claim_stale_or_next
 from .study import has_open_trials, is_over, opened_study, reserve_slots
 
 
@@ -67,12 +67,9 @@ def _claim_next(study: optuna.Study, context: SweepContext, ownership: LocalOwne
     if ownership.can_add_slots(study):
         total = sys.maxsize if context.plan.trials is None else context.plan.trials
         return claim_stale_or_next(study, context, ownership, total)
-    stale = claim_stale(study, context, ownership)
-    if stale is not None:
-        return stale
     points = context.plan.points
     reserve_slots(study, context)
-    trial = claim(study, ownership.take, release=ownership.release)
+    trial = claim_stale_or_next(study, context, ownership, total=0)
     if trial is None or trial.number >= len(points):
         return trial
     return with_point(study, trial, points[trial.number])

@@ -10,7 +10,7 @@ import optuna
 from optuna.trial import TrialState as OptunaState
 
 from ..backends.optuna.study import count_reported_epochs, shared_record, tell, write_shared
-from ..backends.optuna.trial_queue import reclaim, reclaim_or_claim
+from ..backends.optuna.trial_queue import reclaim_or_claim
 from ..exceptions import RecordError
 from ..records.epoch_log import read_trial
 from ..records.recovery import MOST_DEATHS, Deaths, Repair, StudyTrial, find_repair, format_deaths, quarantine
@@ -26,18 +26,10 @@ _DEATHS = "hpometrics:deaths"  # how often in a row the process died, and the nu
 _FINISHED = (OptunaState.COMPLETE, OptunaState.PRUNED, OptunaState.FAIL)
 
 
-def claim_stale(study: optuna.Study, context: SweepContext, ownership: LocalOwnership) -> optuna.Trial | None:
-    """Claim a trial whose process died, in order to resume it; return None if there is none."""
-    while trial := reclaim(study, ownership.take_stale, ownership.release):
-        if _can_resume(trial, study, context, ownership):
-            return trial
-    return None
-
-
 def claim_stale_or_next(
     study: optuna.Study, context: SweepContext, ownership: LocalOwnership, total: int
 ) -> optuna.Trial | None:
-    """Claim a trial whose process died, else a slot, with one query; return None if there is neither.
+    """Claim a trial whose process died, to resume it, else a slot; return None if there is neither.
 
     Args:
         study: the study of the sweep.

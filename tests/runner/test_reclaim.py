@@ -14,7 +14,7 @@ from hpometrics.run.reporter import ListReporter
 from hpometrics.run.trial import machine
 from hpometrics.runner.context import make_context
 from hpometrics.runner.leases import LocalOwnership
-from hpometrics.runner.reclaim import claim_stale, claim_stale_or_next
+from hpometrics.runner.reclaim import claim_stale_or_next
 from hpometrics.runner.study import opened_study, reserve_slots
 
 needs_boot_id = pytest.mark.skipif(machine() is None, reason="the system does not identify its starts")
@@ -52,8 +52,8 @@ def record(job, state, epochs=0, **facts):
 
 def taken(job, study):
     """Take up trial 0, and leave it again."""
-    locks = LocalOwnership(job.directory, 4)
-    trial = claim_stale(study, job, locks)
+    locks = LocalOwnership(job.directory, 1)  # which takes no other trial
+    trial = claim_stale_or_next(study, job, locks, 0)
     for number in locks.numbers:
         locks.release(number)
     return trial
