@@ -51,7 +51,8 @@ OF_THE_PINNED := $(addprefix tests/backends/, test_sampler_matrix.py optuna/test
 ROOMS := $(addprefix backends/, . optuna ray) config engines integration $(addprefix metrics/, . additive references \
 	registry) records results results/report run runner scoring selection space testing
 LOWEST ?= $(filter-out $(OF_THE_NEWEST) $(OF_THE_PINNED), $(subst /./,/,$(wildcard $(ROOMS:%=tests/%/test_*.py)))) \
-	$(addprefix tests/cli/test_, dashboard.py evaluate.py main.py trial_listing.py) tests/house/test_engines_names.py
+	$(addprefix tests/cli/test_, dashboard.py evaluate.py main.py trial_listing.py) tests/interop/test_init.py \
+	tests/house/test_engines_names.py
 test-lowest: $(VENV)/lowest/.installed
 	PYTHONPATH=$(VENV)/lowest $(BIN)/python -m pytest -W "ignore:subprocess:ResourceWarning" \
 		-W ignore::pytest.PytestUnraisableExceptionWarning $(LOWEST)
@@ -83,8 +84,8 @@ $(OTHERS)/.installed: pyproject.toml tests/requirements.py
 	touch $@
 
 WITHOUT_TORCH := tests/selection tests/space $(addprefix tests/records/test_, recovery.py regular_files.py \
-	strict_records.py trial_record.py) $(addprefix tests/test_, direction.py exceptions.py redaction.py stdout.py \
-	targets.py) tests/backends/test_plugins.py $(addprefix tests/backends/optuna/test_, \
+	strict_records.py trial_record.py) $(addprefix tests/test_, direction.py exceptions.py redaction.py targets.py \
+	user_code.py) tests/backends/test_plugins.py $(addprefix tests/backends/optuna/test_, \
 	open_trials.py optuna_reporter.py samplers.py study_attributes.py trial_queue.py) \
 	$(addprefix tests/cli/test_, completion.py dashboard.py help_sections.py trial_listing.py) \
 	$(addprefix tests/config/test_, document.py field_descriptions.py fuzzed_files.py json_schema.py models.py \
