@@ -61,8 +61,10 @@ AREAS = {
         ("tests/records", "tests/selection", "tests/run/test_recorded_values.py", "tests/faults"),
     ),
     "storage": Area(
-        tuple(
-            f"backends/optuna/{name}.py" for name in "compatibility restore storage study trial_queue".split()
+        (
+            "backends/storage_url.py",
+            *(f"backends/optuna/{name}.py" for name in ("compatibility", "restore", "storage", "study")),
+            "backends/optuna/trial_queue.py",
         ),
         ("tests/backends/optuna", "tests/records", "tests/runner/test_resume.py", "tests/faults"),
     ),

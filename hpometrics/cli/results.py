@@ -267,15 +267,14 @@ def status(directory: Path, as_json: bool) -> None:
     Exit code 3: no trial is complete yet.
     """
     with report_errors():
-        from ..results.status import status_facts, status_text
+        from ..records.trial_record import TrialState
+        from ..results.run_directory import RunDirectory
+        from ..results.status import status_json, status_text
 
-        if as_json:
-            facts = status_facts(directory)
-            text, complete = json.dumps(facts, indent=1, allow_nan=False), facts["states"]["complete"] > 0
-        else:
-            text, complete = status_text(directory)
-        show(text)
-        if not complete:
+        home = RunDirectory(directory)
+        resolved, records = home.read(), home.records()
+        show((status_json if as_json else status_text)(home, resolved, records))
+        if all(record.state is not TrialState.COMPLETE for record in records):
             sys.exit(NOTHING_FINITE)
 
 

@@ -57,12 +57,20 @@ class SweepResult:
             RecordError: one of its files is damaged.
         """
         home = RunDirectory(directory)
-        resolved, records = home.read(), home.records()
+        return cls.of(home, home.read(), home.records())
+
+    @classmethod
+    def of(cls, home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord]) -> Self:
+        """Pick the best of records that were read.
+
+        Raises:
+            RecordError: the file of the verdict is damaged.
+        """
         try:
             best = best_by(records, resolved.optimized, resolved.pick)
         except (NoFiniteValueError, ConfigError) as err:
-            return cls(directory, resolved, records, None, str(err))
-        return cls(directory, resolved, records, best, verdict=stored_verdict(home, records, resolved))
+            return cls(home.label, resolved, records, None, str(err))
+        return cls(home.label, resolved, records, best, verdict=stored_verdict(home, records, resolved))
 
     @property
     def place(self) -> str:
@@ -99,30 +107,26 @@ class SweepResult:
         return {**facts, "best": best}
 
 
-def status_text(directory: Path) -> tuple[str, bool]:
-    """Return the progress, the best so far and the open trials, and whether there is a best.
-
-    Raises:
-        ConfigError: the directory is not a run directory.
-        RecordError: one of its files is damaged.
-    """
-    home = RunDirectory(directory)
-    resolved, records = home.read(), home.records()
-    best = _best(records, resolved)
-    lines = [("sweep", f"{resolved.name}   in {directory}"), ("trials", counts(records, resolved))]
-    lines += [*_front(records, resolved), ("best", best), *_open_trials(home, records, resolved)]
+def status_text(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord]) -> str:
+    """Return the progress, the best so far and the open trials."""
+    lines = [
+        ("sweep", f"{resolved.name}   in {home.label}"),
+        ("trials", counts(records, resolved)),
+        *_front(records, resolved),
+        ("best", _best(records, resolved)),
+        *_open_trials(home, records, resolved),
+    ]
     width = max(len(head) for head, _ in lines)
-    text = "\n".join(f"{head:<{width}}  {text}" for head, text in lines)
-    return text, any(record.state is TrialState.COMPLETE for record in records)
+    return "\n".join(f"{head:<{width}}  {text}" for head, text in lines)
 
 
-def status_facts(directory: Path) -> dict[str, Any]:
+def status_facts(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord]) -> dict[str, Any]:
     """Return the status as plain JSON; `best` as in `best.yaml`, None with a `reason` if there is none.
 
     Raises:
-        ConfigError, RecordError: see `status_text`.
+        RecordError: the file of the verdict is damaged.
     """
-    result, home = SweepResult.read(directory), RunDirectory(directory)
+    result = SweepResult.of(home, resolved, records)
     open_now = [
         {
             "trial": record.number,
@@ -131,12 +135,12 @@ def status_facts(directory: Path) -> dict[str, Any]:
             "silent": _silence(home.trial(record.number)),
             "params": dict(record.params),
         }
-        for record in result.records
+        for record in records
         if not record.state.finished
     ]
     facts = {**result.facts(), "open": open_now}
-    if front_trials(result.records, result.resolved.optimized) and result.resolved.others:
-        facts |= front_facts(result.records, result.resolved)
+    if resolved.others and front_trials(records, resolved.optimized):
+        facts |= front_facts(records, resolved)
     return facts
 
 
@@ -173,9 +177,9 @@ def results_text(home: RunDirectory, resolved: Resolved, records: Sequence[Trial
     return f"{result_table(records, resolved)}\n\n{block}\nsaved {saved} in {home.label}"
 
 
-def status_json(directory: Path) -> str:
+def status_json(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord]) -> str:
     """Return the status as JSON text."""
-    return json.dumps(status_facts(directory), indent=1, allow_nan=False)
+    return json.dumps(status_facts(home, resolved, records), indent=1, allow_nan=False)
 
 
 def counts(records: Sequence[TrialRecord], resolved: Resolved) -> str:

@@ -90,8 +90,8 @@ def print_finished(document: Document, quiet: bool = False, as_json: bool = Fals
     resolved, records = home.read(), home.records()
     if not quiet:
         print(printable_lines(opening(home, resolved, records)), file=sys.stderr, flush=True)
-    text = status_json(home.path) if as_json else printable_lines(results_text(home, resolved, records))
-    print(text, flush=True)
+    text = (status_json if as_json else results_text)(home, resolved, records)
+    print(printable_lines(text), flush=True)
     return True
 
 

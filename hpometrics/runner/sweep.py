@@ -107,7 +107,7 @@ def _conclude(
         if not quiet:
             _report(context)
             progress.say(str(err))
-            print(status_json(home.label) if as_json else format_evaluated(records))
+            print(status_json(home, resolved, records) if as_json else format_evaluated(records))
         return NOTHING_COMPLETE if isinstance(err, NoFiniteValueError) else NOT_ON_FRONT
     verdict = (stored_verdict if quiet else conclude)(home, records, resolved)
     write_text(home.best, best_yaml(best_facts(best, record_of(best, records), resolved, home.path, verdict)))
@@ -118,10 +118,8 @@ def _conclude(
             progress.say(engine.stages)
     if not quiet:
         _report(context)
-    if as_json:
-        print(status_json(home.label), flush=True)
-    elif not quiet:
-        print(printable_lines(results_text(home, resolved, records)), flush=True)
+        text = (status_json if as_json else results_text)(home, resolved, records)
+        print(printable_lines(text), flush=True)
     return OK
 
 
