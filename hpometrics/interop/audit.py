@@ -234,7 +234,8 @@ def not_finite(search: Search) -> Findings:
 def last_epoch(search: Search) -> Findings:
     """Find a best trial by its last epoch, where an earlier epoch of it or of another is better."""
     direction = search.direction
-    scored = [one for one in search.complete if not one.infeasible and one.epochs and _is_last(one)]
+    reporting = [one for one in search.complete if not one.infeasible and one.epochs]
+    scored = [one for one in reporting if math.isclose(one.score, one.last, rel_tol=1e-9)]
     if direction is None or search.several or not scored:
         return
     peaks = [one.peak(direction) for one in scored]
@@ -392,10 +393,6 @@ def _best(
     if not any(map(math.isfinite, values)):
         return None
     return trials[direction.best_index(values)]
-
-
-def _is_last(one: ForeignTrial) -> bool:
-    return math.isclose(one.score, one.last, rel_tol=1e-9)
 
 
 def _names(trials: Sequence[ForeignTrial]) -> tuple[str, ...]:

@@ -148,10 +148,9 @@ def _fit_all(context: SweepContext, study: optuna.Study, ownership: RayOwnership
             raise
         _check_disk(context, ownership)
         again = settle_lost(study, context, ownership, callback.losses)
-        for record in objective.records():
-            if record.state.finished:
-                _write_end(context.directory.trial(record.number), record)
-            if record.state.finished and record.number not in before | callback.numbers:
+        for record in (one for one in objective.records() if one.state.finished):
+            _write_end(context.directory.trial(record.number), record)
+            if record.number not in before | callback.numbers:
                 context.note(record)
         if _finished_numbers(study) == before and not again and not context.over:
             raise RunError(

@@ -133,8 +133,9 @@ def read_study(context: SweepContext) -> dict[int, StudyTrial] | None:
             check_trials(study)
             return read_trials(study, context.plan.space)
     except Exception as err:  # any part of Optuna may notice a damaged value
-        if not is_damage(err) or _may_be_another(context, err):
-            raise
+        is_refusal = isinstance(err, (NewerFormatError, DirectionError, RecordError))
+        if not is_damage(err) or (is_refusal and not context.directory.is_known):
+            raise  # perhaps because of a change to the sweep that no file shows any more
         return None
 
 
@@ -205,12 +206,6 @@ def _opened(context: SweepContext, verbose: bool = False) -> Iterator[optuna.Stu
             yield _open_study(context, storage)
         finally:
             close_storage(storage)
-
-
-def _may_be_another(context: SweepContext, error: Exception) -> bool:
-    """Return whether a study may be refused because of a change to the sweep that no file shows any more."""
-    refusals = (NewerFormatError, DirectionError, RecordError)
-    return not context.directory.is_known and isinstance(error, refusals)
 
 
 def _agrees(trial: StudyTrial | None, record: TrialRecord) -> bool:

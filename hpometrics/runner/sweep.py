@@ -85,7 +85,8 @@ def run_command(plan: Plan, options: Options) -> int:
             progress.say(_format_failures(failed))
             return TOO_MANY_FAILED
         if code == OK and _is_finished(context, records):
-            _stamp(context, question)
+            with suppress(OSError):  # its files change meanwhile
+                Stamp.of(home, question, module_file(context.engine)).write(home)
         return code
 
 
@@ -136,12 +137,6 @@ def _is_finished(context: SweepContext, records: Sequence[TrialRecord]) -> bool:
         return False
     total = context.plan.trials
     return any(map(context.reaches, records)) or (total is not None and len(records) >= total)
-
-
-def _stamp(context: SweepContext, question: str) -> None:
-    """Stamp the directory of a finished sweep, unless its files change meanwhile."""
-    with suppress(OSError):
-        Stamp.of(context.directory, question, module_file(context.engine)).write(context.directory)
 
 
 def _format_failures(failed: Sequence[TrialRecord]) -> str:
