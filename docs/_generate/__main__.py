@@ -7,12 +7,11 @@ import sys
 from pathlib import Path
 
 import hpometrics
-from hpometrics.cli import other_libraries
 from hpometrics.metrics.registry import index
 
 from . import sweep_file
 from .index import build_index, with_constants
-from .markdown import page, with_table
+from .markdown import page, rankings_page, with_table
 
 STUB = Path(hpometrics.__file__).with_suffix(".pyi")
 
@@ -26,7 +25,7 @@ def main(directory: str = ".") -> None:
     if readme.exists():
         _write(readme, with_table(readme.read_text(encoding="utf8")))
         _write(readme.parent / "docs" / "metrics.md", page())
-        _write(readme.parent / "docs" / "rankings.md", other_libraries.page())
+        _write(readme.parent / "docs" / "rankings.md", rankings_page())
         _write(readme.parent / "docs" / "sweep_file.md", sweep_file.page())
 
 

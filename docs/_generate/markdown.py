@@ -1,9 +1,10 @@
-"""Generate `docs/metrics.md`, every built-in metric in full, and the README's short table."""
+"""Generate `docs/metrics.md` of every built-in metric, `docs/rankings.md`, and the table of the README."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 
 from hpometrics.cli.metric_list import (
@@ -18,13 +19,33 @@ from hpometrics.cli.metric_list import (
     group_entries,
 )
 from hpometrics.cli.metric_pages import usage
+from hpometrics.cli.other_libraries import LIBRARIES, Library, format_full_name, libraries_of
 from hpometrics.direction import ARROWS
-from hpometrics.metrics.features import FEATURES
+from hpometrics.exceptions import MetricNameError, UnknownMetricError
+from hpometrics.metrics.features import FEATURES, RANKING
 from hpometrics.metrics.registry.entry import NOISE, MetricEntry
 from hpometrics.metrics.registry.groups import DEFAULT, members_of
 from hpometrics.metrics.registry.index import all_entries
 from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.names import MetricName
 
+_RANKINGS = """\
+# Measures of rankings in other libraries
+
+Printed by `make index`. A row says which metric measures here what a name measures there; where numbers
+differ, [the metric](metrics.md) says so under *deviates*. Users without a relevant item have no value here;
+most of the others count them 0, as `Ranking(empty="neg")` does.
+
+Some names are in several libraries, for different measures: a row says what a name means when it is written
+here, if that is not the library's measure, and the first table has them all."""
+_SHARED = """\
+## Names that libraries share
+
+What they mean when they are written here, `-` where they are refused because no meaning is the obvious one,
+and the name here of what another library means by them.
+
+| written | means here | as in | but not in |
+|---|---|---|---|"""
 _MARKS = re.compile(r"(<!-- metrics:[^\n]*-->\n).*(<!-- /metrics -->)", re.DOTALL)
 _MOST_FAMILIES = 12
 
@@ -128,3 +149,53 @@ def _escaped(text: str) -> str:
 
 def _anchor(title: str) -> str:
     return title.lower().replace(" ", "-")
+
+
+def rankings_page() -> str:
+    """Return the text of `docs/rankings.md`."""
+    sections = (line for name, library in LIBRARIES.items() for line in _library_section(name, library))
+    return "\n".join([_RANKINGS, "", _SHARED, *_shared_names(), *sections])
+
+
+def local_meaning(word: str) -> MetricName | None:
+    """Return the metric that a library's name means when it is written here; None if it is not a name here.
+
+    >>> str(local_meaning("MAP")), local_meaning("NDCG")
+    ('map', None)
+    """
+    for name in (word, f"{word}@10"):
+        try:
+            return replace(find_metric(name, RANKING).name, k=None)
+        except (MetricNameError, UnknownMetricError):
+            continue  # the name needs its k, or is unknown
+    return None
+
+
+def _shared_names() -> Iterator[str]:
+    """Return a row for each name that means another metric in one library than here or in another."""
+    words = sorted({word for library in LIBRARIES.values() for word in library.names})
+    words.sort(key=str.lower)
+    for word in words:
+        local_name, libraries = local_meaning(word), libraries_of(word)
+        others = [
+            f"{library}: `{format_full_name(name)}`"
+            for library, name in libraries.items()
+            if name != local_name
+        ]
+        if others and (local_name is not None or len(set(libraries.values())) > 1):
+            same = ", ".join(library for library, name in libraries.items() if name == local_name)
+            meaning = "-" if local_name is None else f"`{format_full_name(local_name)}`"
+            yield f"| `{word}` | {meaning} | {same or '-'} | {', '.join(others)} |"
+    yield ""
+
+
+def _library_section(name: str, library: Library) -> Iterator[str]:
+    yield from ("", f"## {name}", "", library.remark, "", "| there | here | what it is |", "|---|---|---|")
+    for theirs, ours in library.names.items():
+        metric = find_metric(ours, RANKING)
+        local_name = local_meaning(theirs)
+        same = local_name in (None, replace(metric.name, k=None))
+        remark = "" if local_name is None or same else f" (written here: `{format_full_name(local_name)}`)"
+        yield f"| `{theirs}`{remark} | `{metric.name}` | {metric.entries[0].summary} |"
+    yield from (f"| `{theirs}` | - | {reason} |" for theirs, reason in library.missing.items())
+    yield ""

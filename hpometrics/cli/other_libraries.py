@@ -1,32 +1,14 @@
-"""The names of ranking metrics in other libraries, and the metrics here: `docs/rankings.md`."""
+"""The names of ranking metrics in other libraries, and the metrics here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ..exceptions import MetricNameError, UnknownMetricError
 from ..metrics.features import RANKING
-from ..metrics.registry.lookup import find_metric, possible_meanings
+from ..metrics.registry.lookup import possible_meanings
 from ..metrics.registry.names import MetricName
 
-_HEAD = """\
-# Measures of rankings in other libraries
-
-Printed by `make index`. A row says which metric measures here what a name measures there; where numbers
-differ, [the metric](metrics.md) says so under *deviates*. Users without a relevant item have no value here;
-most of the others count them 0, as `Ranking(empty="neg")` does.
-
-Some names are in several libraries, for different measures: a row says what a name means when it is written
-here, if that is not the library's measure, and the first table has them all."""
-_SHARED = """\
-## Names that libraries share
-
-What they mean when they are written here, `-` where they are refused because no meaning is the obvious one,
-and the name here of what another library means by them.
-
-| written | means here | as in | but not in |
-|---|---|---|---|"""
 _ALPHA = "\N{GREEK SMALL LETTER ALPHA}"
 
 
@@ -127,12 +109,6 @@ LIBRARIES = {
 """The libraries by name; a test compares each with the names that the library exports."""
 
 
-def page() -> str:
-    """Return the text of `docs/rankings.md`."""
-    sections = (line for name, library in LIBRARIES.items() for line in _section(name, library))
-    return "\n".join([_HEAD, "", _SHARED, *_shared_names(), *sections])
-
-
 def libraries_of(word: str) -> dict[str, MetricName]:
     """Return the metric here for a name in each library that has it, without its cut-off.
 
@@ -141,20 +117,6 @@ def libraries_of(word: str) -> dict[str, MetricName]:
     """
     ours = {name: library.names[word] for name, library in LIBRARIES.items() if word in library.names}
     return {library: replace(MetricName.parse(name), k=None) for library, name in ours.items()}
-
-
-def local_meaning(word: str) -> MetricName | None:
-    """Return the metric that a library's name means when it is written here; None if it is not a name here.
-
-    >>> str(local_meaning("MAP")), local_meaning("NDCG")
-    ('map', None)
-    """
-    for name in (word, f"{word}@10"):
-        try:
-            return replace(find_metric(name, RANKING).name, k=None)
-        except (MetricNameError, UnknownMetricError):
-            continue  # the name needs its k, or is unknown
-    return None
 
 
 def format_full_name(name: MetricName) -> str:
@@ -166,33 +128,3 @@ def format_full_name(name: MetricName) -> str:
     ((_, entry),) = possible_meanings(name, RANKING)
     defaults = {param.name: param.default for param in entry.params if param.choices and param.default}
     return str(replace(name, params=tuple({**defaults, **dict(name.params)}.items())))
-
-
-def _shared_names() -> Iterator[str]:
-    """Return a row for each name that means another metric in one library than here or in another."""
-    words = sorted({word for library in LIBRARIES.values() for word in library.names})
-    words.sort(key=str.lower)
-    for word in words:
-        local_name, libraries = local_meaning(word), libraries_of(word)
-        others = [
-            f"{library}: `{format_full_name(name)}`"
-            for library, name in libraries.items()
-            if name != local_name
-        ]
-        if others and (local_name is not None or len(set(libraries.values())) > 1):
-            same = ", ".join(library for library, name in libraries.items() if name == local_name)
-            meaning = "-" if local_name is None else f"`{format_full_name(local_name)}`"
-            yield f"| `{word}` | {meaning} | {same or '-'} | {', '.join(others)} |"
-    yield ""
-
-
-def _section(name: str, library: Library) -> Iterator[str]:
-    yield from ("", f"## {name}", "", library.remark, "", "| there | here | what it is |", "|---|---|---|")
-    for theirs, ours in library.names.items():
-        metric = find_metric(ours, RANKING)
-        local_name = local_meaning(theirs)
-        same = local_name in (None, replace(metric.name, k=None))
-        remark = "" if local_name is None or same else f" (written here: `{format_full_name(local_name)}`)"
-        yield f"| `{theirs}`{remark} | `{metric.name}` | {metric.entries[0].summary} |"
-    yield from (f"| `{theirs}` | - | {reason} |" for theirs, reason in library.missing.items())
-    yield ""

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from matrix import failures
 
-from hpometrics.cli.other_libraries import LIBRARIES, format_full_name, libraries_of, local_meaning, page
+from docs._generate.markdown import local_meaning, rankings_page
+from hpometrics.cli.other_libraries import LIBRARIES, format_full_name, libraries_of
 from hpometrics.metrics.registry.lookup import find_metric
 
 ROOT = Path(__file__).parents[2]
@@ -76,12 +77,12 @@ def test_a_name_of_warprec_is_an_alias():
 )
 def test_the_page_says_whose_a_shared_name_is(theirs, here, same, others):
     """Two libraries call different measures so; written here it is one of them, or none."""
-    assert f"| `{theirs}` | {here} | {same} | {others} |" in page().splitlines()
+    assert f"| `{theirs}` | {here} | {same} | {others} |" in rankings_page().splitlines()
 
 
 def test_no_name_means_something_else_here_unsaid():
     """A library's name that is read here as another measure than the library's has a row that says so."""
-    text = page()
+    text = rankings_page()
 
     def check(names):
         library, theirs = names
@@ -96,5 +97,8 @@ def test_no_name_means_something_else_here_unsaid():
 
 def test_the_page_is_printed():
     """`make index` has been run since the last change of a name."""
-    assert (ROOT / "docs" / "rankings.md").read_text(encoding="utf8") == page()
-    assert "| `SetF` | `set_f` | Weighted harmonic mean" in page() and "| `NumQ` | - | a count" in page()
+    assert (ROOT / "docs" / "rankings.md").read_text(encoding="utf8") == rankings_page()
+    assert (
+        "| `SetF` | `set_f` | Weighted harmonic mean" in rankings_page()
+        and "| `NumQ` | - | a count" in rankings_page()
+    )
