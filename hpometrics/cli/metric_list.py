@@ -115,10 +115,14 @@ def format_over_tasks(entries: Sequence[MetricEntry]) -> str:
     """Return how the value over tasks follows from theirs; empty if no experiment was run."""
     observations = [(entry.feature_type, observed_of(entry)) for entry in entries]
     return _by_feature(
-        (_MEAN if not one.pools_tasks else _POOLED if one.values else _OF_ALL_ROWS, kind)
-        for kind, one in observations
-        if one is not None and one.subject
+        (_over_tasks(one), kind) for kind, one in observations if one is not None and one.subject
     )
+
+
+def _over_tasks(observed: Observed) -> str:
+    if not observed.pools_tasks:
+        return _MEAN
+    return _POOLED if observed.values else _OF_ALL_ROWS
 
 
 def _by_feature(texts: Iterable[tuple[str, str]]) -> str:
