@@ -8,9 +8,8 @@ from random import Random
 from typing import Any, TypeVar
 
 from ..exceptions import SpaceError
-from ..space.conditions import check_when
 from ..space.dimensions import Choice, Dimension, Float, Int, Value
-from ..space.space import Space
+from ..space.space import Space, check_when
 from .document import Document, Path
 from .models import AnyDimension, Budget, ChoiceDimension, Draft, FloatDimension, IntDimension, kind_of
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from .._text import text_of
+from .._text import did_you_mean, text_of
 from ..exceptions import ConfigError, DiskError, LoggerError, MissingExtraError, RunError, missing_extra
 from ..records._files import is_of_disk
 from .epoch_logger import EpochLogger, Standing
@@ -132,8 +131,7 @@ def _parse_logger(logger: str | Mapping[str, Mapping[str, Any]]) -> tuple[str, M
 
 
 def _near(word: str, names: Iterable[str]) -> str:
-    near = get_close_matches(word, list(names), 1)
-    return f"; did you mean {near[0]!r}?" if near else f"; choose from {', '.join(names)}"
+    return did_you_mean(word, names) or f"; choose from {', '.join(names)}"
 
 
 class Loggers:

@@ -9,13 +9,11 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from .._text import did_you_mean
 from ..exceptions import ConfigError, SpaceError
-from .conditions import check_allowed, check_when, holds, parents_first
-from .dimensions import Choice, Dimension, Float, Int, Value, describe, is_scalar
+from .dimensions import Choice, Dimension, Float, Int, Value, describe, is_scalar, same
 
 if TYPE_CHECKING:
     import optuna
@@ -24,6 +22,7 @@ __all__ = ["Choice", "Float", "Int", "Space", "Value"]
 
 
 _MOST_POINTS = 100_000
+_ABSENT: Any = object()  # stands for the value of a param that is not there
 
 Mutable = Float | Int | Choice
 
@@ -51,7 +50,7 @@ class Space:
         for name, dimension in checked.items():
             check_when(name, dimension, checked)
         self.dimensions: Mapping[str, Dimension] = checked
-        self._order = parents_first(checked)
+        self._order = _parents_first(checked)
 
     @property
     def params(self) -> dict[str, tuple[Any, ...]]:
@@ -101,7 +100,7 @@ class Space:
             value = _pop(name, dimension, remaining)
             if value is _ABSENT:
                 continue
-            check_allowed(name, dimension, {**self._constants(), **stored})
+            _check_allowed(name, dimension, {**self._constants(), **stored})
             checked = _check_value(name, dimension, value)
             if not isinstance(dimension, Value):
                 stored[name] = checked
@@ -147,7 +146,7 @@ class Space:
     def _pick(self, pick: Callable[[str, Dimension], Any]) -> dict[str, Any]:
         picked: dict[str, Any] = {}
         for name in self._order:
-            if holds(self.dimensions[name], picked):
+            if _holds(self.dimensions[name], picked):
                 picked[name] = pick(name, self.dimensions[name])
         return picked
 
@@ -160,17 +159,14 @@ class Space:
 
     def _check_known(self, name: str) -> None:
         if name not in self.dimensions:
-            close = get_close_matches(str(name), self.dimensions, 1)
-            raise SpaceError(
-                f"space.{name}: no such param" + (f"; did you mean {close[0]!r}?" if close else "")
-            )
+            raise SpaceError(f"space.{name}: no such param{did_you_mean(name, self.dimensions)}")
 
     def _points(self, names: list[str], picked: dict[str, Any]) -> Iterator[dict[str, Any]]:
         if not names:
             yield picked
             return
         name, rest = names[0], names[1:]
-        if not holds(self.dimensions[name], {**self._constants(), **picked}):
+        if not _holds(self.dimensions[name], {**self._constants(), **picked}):
             yield from self._points(rest, picked)
             return
         for value in _with_location(name, self.dimensions[name].points):
@@ -178,14 +174,6 @@ class Space:
 
     def _constants(self) -> dict[str, Any]:
         return {name: d.value for name, d in self.dimensions.items() if isinstance(d, Value)}
-
-
-class _Absent:
-    def __repr__(self) -> str:
-        return "absent"
-
-
-_ABSENT = _Absent()
 
 
 def _as_dimension(name: object, dimension: object) -> Dimension:
@@ -272,6 +260,83 @@ def _pop(name: str, dimension: Dimension, params: dict[str, Any]) -> Any:
         if spelled == dict(bundle) and value in (_ABSENT, label):
             return label
     raise SpaceError(f"space.{name}: no bundle sets {spelled!r}; the labels are {', '.join(bundles)}")
+
+
+def _holds(dimension: Dimension, picked: Mapping[str, Any]) -> bool:
+    """Check whether a dimension exists beside the values picked; what is missing there is inactive."""
+    when = dimension.when or {}
+    return all(other in picked and _matches(picked[other], values) for other, values in when.items())
+
+
+def _check_allowed(name: str, dimension: Dimension, picked: Mapping[str, Any]) -> None:
+    """Check that a param exists beside the values picked.
+
+    Raises:
+        SpaceError: it does not exist; the message says when it would.
+    """
+    for other, values in (dimension.when or {}).items():
+        required = " or ".join(map(repr, _as_tuple(values)))
+        if other not in picked:
+            raise SpaceError(f"space.{name}: exists only when {other} is {required}; give {other} too")
+        if not _matches(picked[other], values):
+            raise SpaceError(
+                f"space.{name}: exists only when {other} is {required}, here it is {picked[other]!r}"
+            )
+
+
+def check_when(name: str, dimension: Dimension, dimensions: Mapping[str, Dimension]) -> None:
+    """Check that a `when` can hold.
+
+    Raises:
+        SpaceError: it names an unknown param, a float, or a value that the other param cannot take.
+    """
+    when = dimension.when
+    if when is None:
+        return
+    if not isinstance(when, Mapping) or not when:
+        raise SpaceError(f"space.{name}.when: wants {{param: value or list of values}}, got {when!r}")
+    for other, values in when.items():
+        parent = dimensions.get(other)
+        if parent is None:
+            hint = did_you_mean(other, dimensions)
+            raise SpaceError(f"space.{name}.when: no param {other!r} in the space{hint}")
+        if isinstance(parent, Float):
+            raise SpaceError(
+                f"space.{name}.when: {other!r} is a float, and floats are not compared for equality"
+            )
+        if not _as_tuple(values):
+            raise SpaceError(f"space.{name}.when: the list of values of {other!r} is empty")
+        for value in _as_tuple(values):
+            try:
+                parent.take(value)
+            except SpaceError as err:
+                text = "null" if value is None else repr(value)
+                raise SpaceError(f"space.{name}.when: {other!r} can never be {text}: it {err}") from None
+
+
+def _parents_first(dimensions: Mapping[str, Dimension]) -> tuple[str, ...]:
+    """Order the params so that each comes after those its `when` names; otherwise as given."""
+    ordered: dict[str, None] = {}
+    remaining = list(dimensions)
+    while remaining:
+        ready = next(
+            (name for name in remaining if all(p in ordered for p in dimensions[name].when or {})), None
+        )
+        if ready is None:
+            raise SpaceError(
+                f"space.{remaining[0]}.when: {', '.join(remaining)} depend on each other in a circle"
+            )
+        ordered[ready] = None
+        remaining.remove(ready)
+    return tuple(ordered)
+
+
+def _matches(value: object, values: Any) -> bool:
+    return any(same(value, allowed) for allowed in _as_tuple(values))
+
+
+def _as_tuple(values: Any) -> tuple[Any, ...]:
+    return tuple(values) if isinstance(values, (list, tuple)) else (values,)
 
 
 def mutable(space: Space, names: object) -> dict[str, Mutable]:
