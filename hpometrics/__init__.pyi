@@ -38,7 +38,7 @@ from .exceptions import (
     StateError as StateError,
     UnknownMetricError as UnknownMetricError,
 )
-from .loggers.epoch_logger import EpochLogger as EpochLogger, Standing as Standing
+from .loggers.registry import EpochLogger as EpochLogger, Standing as Standing
 from .loggers.table import nice_report as nice_report
 from .metrics.additive import (
     Additive as Additive,

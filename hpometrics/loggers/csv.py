@@ -12,7 +12,7 @@ from typing import Any
 from .._text import printable
 from ..records._files import atomic_write, writing
 from ..records.trial_record import EpochRecord, numbers_of
-from .epoch_logger import Standing
+from .registry import Standing
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 

@@ -14,7 +14,7 @@ from filelock import FileLock
 from .._redaction import excerpt
 from ..records._files import atomic_write
 from ..records.trial_record import EpochRecord, numbers_of
-from .epoch_logger import Standing
+from .registry import Standing
 from .tensorboard import PICKED, Tags
 
 RUN_FILE = "mlflow.json"

@@ -13,7 +13,7 @@ from .._text import printable
 from ..metrics.registry.names import SPLITS
 from ..records._files import atomic_write, writing
 from ..records.trial_record import EpochRecord, Reading
-from .epoch_logger import Standing
+from .registry import Standing
 
 ALL = "all"
 VALIDATION = "validation"

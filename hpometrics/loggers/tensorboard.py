@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from ..records.trial_record import EpochRecord, numbers_of
-from .epoch_logger import Standing
+from .registry import Standing
 from .table import ALL, VALIDATION, split_name
 
 EVENT_FILES = "events.out.tfevents.*"
@@ -77,12 +77,14 @@ class TensorBoardLogger:
     def begin(self, run: Standing) -> None:
         """Write the params and the epochs before a restart."""
         from tensorboardX.event_file_writer import EventsWriter  # SummaryWriter's flush waits for no queue
+        from tensorboardX.summary import hparams
 
         for path in self._directory.glob(EVENT_FILES):
             path.unlink()
         self._writer, self._tags = EventsWriter(str(self._directory / "events")), Tags()
         self._write(time.time(), 0, session_log={"status": "START"})  # a viewer forgets what it has read
-        self._write(time.time(), 0, summary=_params_summary(run.params))
+        _, params, _ = hparams({name: _plain(value) for name, value in run.params.items()}, {})
+        self._write(time.time(), 0, summary=params)
         for index, wall_time in enumerate(_wall_times(run.history)):
             self._write_epoch(run, index, wall_time)
         self._writer.flush()
@@ -94,10 +96,13 @@ class TensorBoardLogger:
 
     def end(self, run: Standing) -> None:
         """Log that the run is complete, if it is, and close the file."""
+        from tensorboardX.summary import hparams
+
         if self._writer is None:
             return
         if run.complete:
-            self._write(time.time(), len(run.history), summary=_end_summary())
+            *_, end = hparams({}, {})
+            self._write(time.time(), len(run.history), summary=end)
         self._writer.close()
         self._writer = None
 
@@ -121,18 +126,6 @@ class TensorBoardLogger:
 def _scalar(tag: str, title: str, value: float) -> dict[str, Any]:
     metadata = {"display_name": title, "plugin_data": {"plugin_name": "scalars"}}
     return {"tag": tag, "simple_value": value, "metadata": metadata}
-
-
-def _params_summary(params: Mapping[str, Any]) -> Any:
-    from tensorboardX.summary import hparams
-
-    return hparams({name: _plain(value) for name, value in params.items()}, {})[1]
-
-
-def _end_summary() -> Any:
-    from tensorboardX.summary import hparams
-
-    return hparams({}, {})[2]
 
 
 def _plain(value: Any) -> str | int | float | bool:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ..records._files import atomic_write
 from ..records.trial_record import EpochRecord, numbers_of
-from .epoch_logger import Standing
+from .registry import Standing
 from .table import VALIDATION, split_name
 
 TRAINSTATS_FILE = ".trainstats"

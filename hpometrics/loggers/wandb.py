@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..records.trial_record import numbers_of
-from .epoch_logger import Standing
+from .registry import Standing
 from .tensorboard import PICKED
 
 

@@ -13,13 +13,11 @@ from typing import Any
 
 from .._redaction import redacted
 from ..exceptions import RunError
-from ..loggers.epoch_logger import Standing
-from ..loggers.registry import LoggerLike, Loggers, make_loggers
+from ..loggers.registry import LoggerLike, Loggers, Standing, make_loggers
 from ..metrics.metric import NOTHING_MEASURED
 from ..records.epoch_log import Fsync
 from ..records.trial_record import EpochRecord, numbers_of
-from ..selection.constraints import violation_of
-from ..selection.rules import At
+from ..selection.rules import At, violation_of
 from ..selection.selection import Picker
 from .artifacts import Artifacts, HostCheckpoints, Stored
 from .checkpoint import Keep, Stateful, put_states, set_random_states

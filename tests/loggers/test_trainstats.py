@@ -9,7 +9,7 @@ import optuna
 import pytest
 
 from hpometrics.direction import MINIMIZE
-from hpometrics.loggers.epoch_logger import Standing
+from hpometrics.loggers.registry import Standing
 from hpometrics.loggers.trainstats import TrainStats
 from hpometrics.records.trial_record import EpochRecord
 from hpometrics.run import Reported, Run
