@@ -38,7 +38,7 @@ from ..metrics.registry.scope import (
     resolve_in_scope,
     steering_problem,
 )
-from ..selection.constraints import Constraint
+from ..selection.rules import Constraint
 from .document import Document, Path
 
 if TYPE_CHECKING:

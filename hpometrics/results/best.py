@@ -16,9 +16,8 @@ from ..exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
 from ..metrics.registry.names import MetricName
 from ..metrics.registry.scope import VALIDATION
 from ..records.trial_record import TrialRecord, TrialState, number_in
-from ..selection.constraints import violation_of
 from ..selection.intervals import Significance
-from ..selection.rules import At, Pick
+from ..selection.rules import At, Pick, violation_of
 from ..selection.selection import Best, Picker, best_by, least_violating, pareto_front, picked_trial
 from ..selection.trial_attempts import apply_constraints
 from .export import best_facts, best_yaml, least_facts

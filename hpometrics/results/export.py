@@ -16,8 +16,8 @@ from ..direction import Direction
 from ..loggers.csv import csv_text
 from ..records._json import FORMAT, FORMAT_KEY
 from ..records.trial_record import Reading, TrialRecord
-from ..selection.constraints import Constraint
 from ..selection.intervals import Significance
+from ..selection.rules import Constraint
 from ..selection.selection import Best
 from .manifest import Resolved
 

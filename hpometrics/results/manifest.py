@@ -21,8 +21,7 @@ from ..direction import Direction
 from ..exceptions import ConfigError, NewerFormatError, RecordError
 from ..records._files import read_whole
 from ..records._json import FORMAT, FORMAT_KEY, check_format, digest_of
-from ..selection.constraints import Constraint
-from ..selection.rules import Pick
+from ..selection.rules import Constraint, Pick
 
 if TYPE_CHECKING:
     from ..config.plan import Plan  # with pydantic, which readers of results need not load

@@ -27,7 +27,7 @@ from ..metrics.registry.scope import (
     resolve_in_scope,
     steering_problem,
 )
-from ..selection.constraints import Constraint
+from ..selection.rules import Constraint
 
 Features = Mapping[str | None, OutputFeature | None]
 """The outputs of a model by name; None names the only one. A feature of None is known to the metrics."""

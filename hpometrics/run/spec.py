@@ -20,8 +20,7 @@ from ..metrics.registry.index import observed_of
 from ..metrics.registry.lookup import find_metric
 from ..metrics.registry.names import MetricName
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION, check_output_name
-from ..selection.constraints import Constraint
-from ..selection.rules import At
+from ..selection.rules import At, Constraint
 from .checkpoint import Keep
 from .example_selection import resolve_examples
 from .metric_spec import Features, MetricSpec, Reported, resolve_all, resolve_constraints, resolve_tracked

@@ -12,11 +12,9 @@ from typing import Any, Self
 from .._ludwig import ReadableObjective
 from ..direction import MINIMIZE, Direction
 from ..exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
-from ..records.trial_record import Reading, TrialRecord, TrialState, number_in
-from .constraints import violation
-from .one_standard_error import simplest_within_error
+from ..records.trial_record import Reading, TrialRecord, TrialState, mean, number_in
 from .pareto import front_trials, knee_of
-from .rules import At, Pick
+from .rules import At, Pick, violation
 
 _FLOORS = {TrialState.COMPLETE: 0, TrialState.INFEASIBLE: 1}
 _MOST = 10
@@ -134,8 +132,9 @@ def ranked(records: Iterable[TrialRecord], direction: Direction) -> list[TrialRe
 
     def key(record: TrialRecord) -> tuple[int, float, float, int]:
         floor = _FLOORS.get(record.state, len(_FLOORS)) if record.value is not None else len(_FLOORS)
-        value = record.value if record.value is not None and floor < len(_FLOORS) else math.nan
-        exceeds = _violation(record) if record.state is TrialState.INFEASIBLE else 0.0
+        value = _value(record) if floor < len(_FLOORS) else math.nan
+        infeasible = record.state is TrialState.INFEASIBLE
+        exceeds = violation(record.constraints.values()) if infeasible else 0.0
         return floor, exceeds, direction.sort_key(value), record.number
 
     return sorted(records, key=key)
@@ -157,11 +156,63 @@ def pick_trial(records: Sequence[TrialRecord], direction: Direction) -> TrialRec
         raise NoFiniteValueError(
             f"no trial is complete, so there is no best: {counts}{_last_reason(records)}"
         )
-    return complete[direction.best_index(math.nan if r.value is None else r.value for r in complete)]
+    return complete[direction.best_index(map(_value, complete))]
 
 
-def _violation(record: TrialRecord) -> float:
-    return violation(record.constraints.values())
+def standard_error(record: TrialRecord) -> float:
+    """Return the standard error of a trial's value: the deviation over the root of the number of repeats.
+
+    Raises:
+        NoFiniteValueError: the trial has fewer than two repeats.
+    """
+    if record.deviation is None:
+        raise NoFiniteValueError(
+            f"trial {record.number} was trained once, so its value has no standard error; one_se wants "
+            "repeats of at least 2"
+        )
+    return record.deviation / math.sqrt(len(record.repeats))
+
+
+def simplest_within_error(
+    best: TrialRecord, records: Sequence[TrialRecord], direction: Direction
+) -> TrialRecord:
+    """Return the simplest complete trial whose value is within one standard error of the best one's.
+
+    A trial is simpler if its value took fewer epochs of training: the mean over its repeats of the picked
+    epoch, counted from 1. Params do not tell how simple a model is. Of equally simple trials
+    it is the better one, then the earliest.
+
+    Args:
+        best: the complete trial with the best value.
+        records: all of them.
+        direction: the metric's.
+
+    Raises:
+        NoFiniteValueError: the best trial has fewer than two repeats.
+
+    Source: Breiman, Friedman, Olshen, Stone 1984, Classification and Regression Trees, section 3.4.3.
+    """
+    error = standard_error(best)
+    within = [record for record in records if _reaches(record, best, error, direction)]
+    return min(
+        within,
+        key=lambda record: (_training_epochs(record), direction.sort_key(_value(record)), record.number),
+    )
+
+
+def _reaches(record: TrialRecord, best: TrialRecord, error: float, direction: Direction) -> bool:
+    complete = record.state is TrialState.COMPLETE and math.isfinite(_value(record))
+    return complete and not direction.better(_value(best), _value(record), tol=error)
+
+
+def _value(record: TrialRecord) -> float:
+    return math.nan if record.value is None else record.value
+
+
+def _training_epochs(record: TrialRecord) -> float:
+    """Return the epochs of training behind the value."""
+    picked = [repeat.epoch for repeat in record.repeats] or [record.epoch or 0]
+    return 1 + mean(picked)
 
 
 def least_violating(records: Iterable[TrialRecord], direction: Direction) -> TrialRecord | None:

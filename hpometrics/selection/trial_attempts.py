@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..exceptions import RunError
 from ..records.trial_record import Repeat, TrialRecord, TrialState, mean, numbers_of
-from .constraints import Constraint
+from .rules import Constraint
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from hpometrics.direction import MAXIMIZE
 from hpometrics.records.trial_record import TrialRecord, TrialState
 from hpometrics.results.run_directory import RunDirectory
 from hpometrics.run.reporter import derive_seed
-from hpometrics.selection.one_standard_error import simplest_within_error
-from hpometrics.selection.selection import pick_trial
+from hpometrics.selection.selection import pick_trial, simplest_within_error
 
 
 def records(folder, name="sweep"):

@@ -9,8 +9,7 @@ import pytest
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConstraintError, NoFeasibleTrialError, NoFiniteValueError
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
-from hpometrics.selection.constraints import Constraint, violation_of
-from hpometrics.selection.rules import At
+from hpometrics.selection.rules import At, Constraint, violation_of
 from hpometrics.selection.selection import Picker, pick_trial, ranked
 from hpometrics.selection.trial_attempts import apply_constraints
 

@@ -7,8 +7,7 @@ import pytest
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConfigError, NoFiniteValueError
 from hpometrics.records.trial_record import Repeat, TrialRecord, TrialState
-from hpometrics.selection.one_standard_error import simplest_within_error, standard_error
-from hpometrics.selection.selection import best_by, pick_trial
+from hpometrics.selection.selection import best_by, pick_trial, simplest_within_error, standard_error
 
 
 def trial(

@@ -6,7 +6,7 @@ import pytest
 
 from hpometrics.exceptions import RecordError, RunError
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
-from hpometrics.selection.constraints import Constraint
+from hpometrics.selection.rules import Constraint
 from hpometrics.selection.trial_attempts import TrialAttempts
 
 

@@ -17,8 +17,7 @@ from ...direction import Direction
 from ...records.epoch_log import read_trial
 from ...records.recovery import Losses
 from ...records.trial_record import EpochRecord, TrialRecord, TrialState, number_in, write_trial
-from ...selection.constraints import Constraint, violation_of
-from ...selection.rules import At
+from ...selection.rules import At, Constraint, violation_of
 from ...selection.selection import Picker
 from ...selection.trial_attempts import apply_constraints
 from ...space.space import Space
