@@ -1,7 +1,7 @@
 from typing import Final
 
 from ._ludwig import Objective as Objective, ObjectiveError as ObjectiveError
-from .backends.local import ListObjective as ListObjective
+from .backends.objective import ListObjective as ListObjective
 from .backends.optuna.objective import OptunaObjective as OptunaObjective
 from .backends.optuna.reporter import OptunaReporter as OptunaReporter
 from .backends.ray.objective import (

@@ -41,7 +41,7 @@ class Area:
 AREAS = {
     "direction": Area(("direction.py",), ("tests/test_direction.py", "tests/selection")),
     "selection": Area(
-        ("selection/*.py", "backends/plugins.py"),
+        ("selection/*.py", "backends/registry.py"),
         (
             *("tests/selection", "tests/backends/test_plugins.py", "tests/results/test_verdict.py"),
             "tests/runner/test_several_objectives_sweep.py",

@@ -13,8 +13,15 @@ from warnings import catch_warnings
 
 from .._imports import load_path, missing_report
 from .._text import did_you_mean, one_line
-from ..backends.plugins import Table, find_class, searches_for_one
-from ..backends.registry import BACKENDS, SAMPLERS, backends_of, pruner_names
+from ..backends.registry import (
+    BACKENDS,
+    SAMPLERS,
+    Table,
+    backends_of,
+    find_class,
+    pruner_names,
+    searches_for_one,
+)
 from ..exceptions import ConfigError, HpometricsError, missing_extra
 from ..loggers.registry import LOGGERS, check_options, missing_package
 from ..space.space import Space, mutable

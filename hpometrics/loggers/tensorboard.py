@@ -96,10 +96,10 @@ class TensorBoardLogger:
 
     def end(self, run: Standing) -> None:
         """Log that the run is complete, if it is, and close the file."""
-        from tensorboardX.summary import hparams
-
         if self._writer is None:
             return
+        from tensorboardX.summary import hparams
+
         if run.complete:
             *_, end = hparams({}, {})
             self._write(time.time(), len(run.history), summary=end)

@@ -11,8 +11,7 @@ from ..backends.optuna.samplers import make_sampler
 from ..backends.optuna.storage import open_storage
 from ..backends.optuna.study import open_study, without_notices
 from ..backends.optuna.trial_queue import claim, reserve
-from ..backends.plugins import find_class
-from ..backends.registry import SAMPLERS
+from ..backends.registry import SAMPLERS, find_class
 from ..config.plan import Plan
 from ..direction import MINIMIZE
 

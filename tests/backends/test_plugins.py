@@ -8,8 +8,7 @@ import pytest
 
 from hpometrics._imports import Kind, import_target
 from hpometrics.backends.optuna.samplers import PRUNERS, SeededSampler, make_pruner, make_sampler
-from hpometrics.backends.plugins import check_spec
-from hpometrics.backends.registry import SAMPLERS
+from hpometrics.backends.registry import SAMPLERS, check_spec
 from hpometrics.exceptions import ConfigError, MetricNameError, MissingExtraError
 from hpometrics.metrics.registry.register import get_metric
 

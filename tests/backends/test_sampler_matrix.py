@@ -13,8 +13,7 @@ from matrix import EXHAUSTIVE
 
 from hpometrics.backends.optuna.objective import OptunaObjective
 from hpometrics.backends.optuna.study import finish
-from hpometrics.backends.plugins import searches_for_one
-from hpometrics.backends.registry import SAMPLERS
+from hpometrics.backends.registry import SAMPLERS, searches_for_one
 from hpometrics.direction import MINIMIZE
 from hpometrics.run import Reported
 from hpometrics.space.dimensions import Choice, Float, Int

@@ -9,7 +9,7 @@ import pytest
 import torch
 from ray import tune
 
-from hpometrics.backends.local import ListObjective
+from hpometrics.backends.objective import ListObjective
 from hpometrics.backends.optuna.objective import OptunaObjective
 from hpometrics.backends.ray.objective import RayObjective
 from hpometrics.metrics.features import Category, Ranking

@@ -11,7 +11,7 @@ from matrix import EXHAUSTIVE
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler
 
-from hpometrics.backends.local import ListObjective
+from hpometrics.backends.objective import ListObjective
 from hpometrics.backends.optuna.objective import OptunaObjective
 from hpometrics.backends.ray.objective import RayObjective
 from hpometrics.direction import MAXIMIZE, MINIMIZE

@@ -13,7 +13,7 @@ import pytest
 import torch
 from matrix import EXHAUSTIVE
 
-from hpometrics.backends.local import ListObjective
+from hpometrics.backends.objective import ListObjective
 from hpometrics.backends.optuna.objective import OptunaObjective
 from hpometrics.backends.ray.objective import RayObjective
 from hpometrics.direction import MAXIMIZE, MINIMIZE, Direction

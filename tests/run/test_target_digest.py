@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from hpometrics.backends.local import ListObjective
+from hpometrics.backends.objective import ListObjective
 from hpometrics.metrics.features import Binary, Category
 from hpometrics.run import Run
 from hpometrics.run.epoch import TargetDigest, digest_of

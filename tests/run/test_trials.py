@@ -8,7 +8,7 @@ import optuna
 import pytest
 import torch
 
-from hpometrics.backends.local import ListObjective
+from hpometrics.backends.objective import ListObjective
 from hpometrics.backends.optuna.objective import OptunaObjective
 from hpometrics.exceptions import RecordError
 from hpometrics.records.epoch_log import read_trial

@@ -18,8 +18,8 @@ from ...run.distributed import Ranks
 from ...run.reporter import ListReporter
 from ...run.spec import Train
 from ...space.space import Space
-from ..base_objective import BaseObjective
-from ..plugins import check_several
+from ..objective import BaseObjective
+from ..registry import check_several
 from .compatibility import check_origin
 from .reporter import OptunaReporter
 from .samplers import make_pruner, make_sampler, own_pruner

@@ -19,8 +19,7 @@ from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState
 from ..._imports import foreign
 from ...exceptions import ConfigError
 from ...run.reporter import derive_seed
-from ..plugins import find_class, read_spec
-from ..registry import OPTUNA_PRUNERS as PRUNERS, SAMPLERS
+from ..registry import OPTUNA_PRUNERS as PRUNERS, SAMPLERS, find_class, read_spec
 from ._internals import random_streams
 
 T = TypeVar("T")

@@ -25,12 +25,12 @@ from ...run.spec import RunSpec, Train
 from ...selection.rules import At
 from ...selection.selection import Best, Picker, best_by
 from ...space.space import Space
-from ..base_objective import BaseObjective
+from ..objective import BaseObjective
 from ..optuna.compatibility import check_origin
 from ..optuna.samplers import make_sampler, own_pruner
 from ..optuna.study import check_study, study_records, without_notices
 from ..optuna.trial_queue import reserve
-from ..plugins import check_several
+from ..registry import check_several
 from .cluster import check_resources, fitting, loggers_on, start_ray
 from .pbt import MemberLog, Population, TrialLog
 from .reporter import checkpoint_in

@@ -23,8 +23,7 @@ from ...direction import Direction
 from ...exceptions import ConfigError, DirectionError
 from ...records.recovery import Losses
 from ...space.space import Space
-from ..plugins import find_class, read_spec
-from ..registry import RAY_SCHEDULERS
+from ..registry import RAY_SCHEDULERS, find_class, read_spec
 from ._internals import endure, epochs_of, goes_on, metric_and_mode, stops_for_good
 from .pbt import Population
 from .session import EPOCH, VALUE

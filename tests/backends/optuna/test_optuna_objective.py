@@ -19,7 +19,7 @@ import torch
 from forked import Forked
 from optuna.trial import TrialState as OptunaState
 
-from hpometrics.backends.local import ListObjective
+from hpometrics.backends.objective import ListObjective
 from hpometrics.backends.optuna.objective import OptunaObjective
 from hpometrics.backends.optuna.storage import close_storage, open_storage
 from hpometrics.direction import MAXIMIZE, MINIMIZE

@@ -360,9 +360,8 @@ def test_a_foreign_study_reads_as_records():
 
 def test_the_search_room_is_light():
     """Space, selection and record load no optuna, torch or ray; the Optuna side loads no torch, no ray."""
-    light = (
-        "space.space selection.selection records.trial_record records.epoch_log run.reporter backends.plugins"
-    )
+    records = "records.trial_record records.epoch_log"
+    light = f"space.space selection.selection {records} run.reporter backends.registry"
     code = (
         "import sys, importlib\n"
         f"for name in '{light}'.split(): importlib.import_module(f'hpometrics.{{name}}')\n"

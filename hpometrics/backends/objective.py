@@ -1,8 +1,8 @@
-"""The base of every backend's objective: its trials, directions, best trial and Pareto front."""
+"""The objective of every backend, with its trials and the best of them, and that of a list of params."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from ..exceptions import DirectionError
 from ..loggers.registry import LoggerLike
 from ..records.epoch_log import Fsync
 from ..records.trial_record import TrialRecord
+from ..run.reporter import ListReporter
 from ..run.spec import Train
 from ..run.trials import as_space, make_trials
 from ..selection.rules import Pick
@@ -104,3 +105,55 @@ class BaseObjective:
     def _values(self) -> Mapping[str, Sequence[Any]]:
         """Return each param that a trial may have, with the values that it can take."""
         return self.space.params
+
+
+class ListObjective(BaseObjective):
+    """Trains each params of a list; a failure is recorded and the list continues.
+
+    Args:
+        train: `train(params, run)`.
+        params: one mapping per trial.
+        space: checks the params and adds its constants; None takes them as they are.
+        settings: see `BaseObjective`, its facts included: `metric`, `output`, `directory`, `seed`, ...
+    """
+
+    def __init__(
+        self,
+        train: Train,
+        params: Iterable[Mapping[str, Any]],
+        *,
+        space: Space | Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> None:
+        own = None if space is None else as_space(space)
+        self.params = [dict(p) if own is None else own.decode(own.encode(p)) for p in params]
+        super().__init__(train, own or {}, **settings)
+
+    def run(self) -> list[TrialRecord]:
+        """Train all of them and return their records.
+
+        Raises:
+            KeyboardInterrupt: after the trial that it struck is recorded as interrupted.
+        """
+        records = []
+        for number, params in enumerate(self.params):
+            record, error = self.trials.run(params, ListReporter(number=number, params=params))
+            if error is not None and not record.state.finished:
+                raise error
+            records.append(record)
+        return records
+
+    def records(self, of: Sequence[TrialRecord]) -> list[TrialRecord]:
+        """Return the records as a list of their own.
+
+        Args:
+            of: what `run` returned.
+        """
+        return list(of)
+
+    def _values(self) -> dict[str, tuple[Any, ...]]:
+        values: dict[str, tuple[Any, ...]] = {}
+        for one in self.params:
+            for name, value in one.items():
+                values[name] = (*values.get(name, ()), value)
+        return values
