@@ -107,7 +107,7 @@ def try_on_ray() -> None:
     from ray import tune
 
     from hpometrics import Category, Float, RayObjective
-    from hpometrics.backends.ray.cluster import start_ray
+    from hpometrics.backends.ray.session import start_ray
 
     start_ray(num_cpus=1, object_store_memory=80 << 20)
     space = {"lr": Float(1e-3, 1e-1, log=True)}

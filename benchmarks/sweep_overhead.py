@@ -42,7 +42,7 @@ from bare_searches import (
 from falling_loss import value_at
 
 from hpometrics import MINIMIZE, Float, RayObjective, Reported, Run
-from hpometrics.backends.ray.cluster import start_ray
+from hpometrics.backends.ray.session import start_ray
 from hpometrics.config.plan import read_plan
 from hpometrics.runner.sweep import Options, run_command
 

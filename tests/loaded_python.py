@@ -86,7 +86,7 @@ def loaded_python() -> Path:
 
 def start_cluster() -> None:
     """Start Ray with two CPUs; its workers are forks of the loaded process."""
-    from hpometrics.backends.ray.cluster import start_ray
+    from hpometrics.backends.ray.session import start_ray
 
     with mock.patch.object(sys, "executable", str(loaded_python())):
         start_ray(num_cpus=2, object_store_memory=80 * 2**20)

@@ -20,9 +20,8 @@ from .._imports import environment
 from .._text import one_line
 from ..backends.optuna.trial_queue import reclaim
 from ..backends.ray._internals import loss_of
-from ..backends.ray.cluster import start_ray
 from ..backends.ray.objective import RayObjective
-from ..backends.ray.session import FULL, LEFT_BY_RAY
+from ..backends.ray.session import FULL, LEFT_BY_RAY, start_ray
 from ..config.backend_section import RayBackend
 from ..exceptions import ConfigError, DiskError, RunError
 from ..records._files import check_room

@@ -31,12 +31,22 @@ from ..optuna.samplers import make_sampler, own_pruner
 from ..optuna.study import check_study, study_records, without_notices
 from ..optuna.trial_queue import reserve
 from ..registry import check_several
-from .cluster import check_resources, fitting, loggers_on, start_ray
 from .pbt import MemberLog, Population, TrialLog
 from .reporter import checkpoint_in
 from .schedulers import Settled, make_scheduler
 from .searcher import StudySearcher
-from .session import CHECKPOINT_SCORE, EPOCH, NUMBER, PARAMS, PICKED, VALUES
+from .session import (
+    CHECKPOINT_SCORE,
+    EPOCH,
+    NUMBER,
+    PARAMS,
+    PICKED,
+    VALUES,
+    check_resources,
+    fitting,
+    loggers_on,
+    start_ray,
+)
 from .trainable import train_shared
 
 _KEPT_BY_TUNE = 4
