@@ -17,8 +17,7 @@ from ..config.yaml_writer import format_exact, format_short
 from ..direction import ARROWS, Direction
 from ..exceptions import ConfigError
 from ..records.trial_record import TrialRecord, TrialState, to_json
-from ..selection.pareto import front_trials
-from ..selection.selection import Best, ranked_by
+from ..selection.selection import Best, front_trials, ranked_by
 from .export import held_out, trials_csv, values_shown
 from .manifest import Resolved
 from .run_directory import RunDirectory

@@ -18,8 +18,7 @@ from ..loggers.table import epoch_text, split_name
 from ..records.epoch_log import EPOCHS_FILE
 from ..records.trial_record import TRIAL_FILE, EpochRecord, TrialRecord, TrialState
 from ..selection.intervals import Interval, Significance
-from ..selection.pareto import front_trials
-from ..selection.selection import Best, best_by, picked_trial
+from ..selection.selection import Best, best_by, front_trials, picked_trial
 from .best import front_facts, front_line, front_text, record_of
 from .export import best_facts
 from .leaderboard import optimal, params_line, result_table, word

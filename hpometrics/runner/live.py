@@ -19,9 +19,8 @@ from ..records.trial_record import TrialRecord, TrialState, number_in
 from ..results.leaderboard import params_line, spread_of, word
 from ..results.manifest import Resolved
 from ..results.run_directory import RunDirectory
-from ..selection.pareto import front_trials
 from ..selection.rules import Constraint
-from ..selection.selection import pick_trial
+from ..selection.selection import front_trials, pick_trial
 
 if TYPE_CHECKING:
     from rich.status import Status

@@ -20,7 +20,7 @@ from docs._generate.markdown import with_table
 from hpometrics.backends.storage_url import url_of
 from hpometrics.cli.main import main
 from hpometrics.direction import MAXIMIZE, MINIMIZE
-from hpometrics.selection.pareto import front_of, knee_of
+from hpometrics.selection.selection import front_of, knee_of
 from hpometrics.testing import LAWS, check_device
 from hpometrics.testing.scorecard import law_name
 

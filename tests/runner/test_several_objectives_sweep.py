@@ -16,7 +16,7 @@ from sample_sweeps import OBJECTIVES, SEVERAL as SWEEP, plan_of, problems_of
 
 from hpometrics.cli.main import main
 from hpometrics.results.run_directory import RunDirectory
-from hpometrics.selection.pareto import front_of
+from hpometrics.selection.selection import front_of
 
 HOME = Path("runs/sweep")
 

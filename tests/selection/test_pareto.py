@@ -9,9 +9,8 @@ import pytest
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
-from hpometrics.selection.pareto import front_of, knee_of
 from hpometrics.selection.rules import At, read_pick
-from hpometrics.selection.selection import Picker, best_by, pareto_front, ranked_by
+from hpometrics.selection.selection import Picker, best_by, front_of, knee_of, pareto_front, ranked_by
 
 NAN, INF = math.nan, math.inf
 UP_DOWN = {"auc": MAXIMIZE, "cost": MINIMIZE}
