@@ -19,7 +19,7 @@ from ..metrics.registry.scope import ALL_TASKS, VALIDATION
 from ..metrics.reports import Report
 from ..metrics.retrieval.per_user import PerUser
 from .checkpoint import random_states
-from .distributed import Additives, Ranks, RankState, by_split, combine_states
+from .distributed import Ranks, RankState, by_split, combine_states
 from .example_finder import Examples, Place
 from .example_selection import Line
 from .logged_values import LastBatch, LoggedValues, reading
@@ -87,8 +87,8 @@ class EpochMeter:
         keywords = dict(tensors)
         feature, task = keywords.pop("feature", None), keywords.pop("task", None)
         metrics = self._split(split)
-        output = metrics.live(feature).output
-        read = {of: self._throughput.read(rows, output) for of, rows in by_task(task, keywords)}
+        live = metrics.live(feature)
+        read = {of: self._throughput.read(rows, live.output) for of, rows in by_task(task, keywords)}
         parts = {of: rows for of, (_, rows) in read.items()}
         metrics.update(feature, parts, {name: keywords[name] for name in keywords.keys() - KEYWORDS})
         for of, (counts, _) in read.items():
@@ -99,7 +99,7 @@ class EpochMeter:
                 self._digest.add(keywords.get("target"), feature)
         if self._examples is not None and not metrics.void:
             for of, own in by_task(task, {_ENTRIES: examples}):
-                self._look(Place(split, of, feature), {**parts[of], **own})
+                self._examples.add(Place(split, of, feature), live.of(of), parts[of], own[_ENTRIES])
         rows = sum([counts.rows for counts, _ in read.values()])
         self.logged.last_batches[split] = LastBatch(task, rows)
         if self.watches is not None:
@@ -111,13 +111,6 @@ class EpochMeter:
         watch = watches.add(*args)
         self.watches = watches  # now that no argument is out of range
         return watch
-
-    def _look(self, place: Place, rows: Mapping[str, Any]) -> None:
-        """Find the worst and the best examples among rows that were measured."""
-        live = self._splits[place.split].collection(place.feature, place.task)
-        tensors = {name: value for name, value in rows.items() if name != _ENTRIES}
-        if self._examples is not None:
-            self._examples.add(place, live, tensors, rows[_ENTRIES])
 
     def check_names(self, *names: str) -> None:
         """Check that this run does not measure values of these names itself.
@@ -196,19 +189,24 @@ class EpochMeter:
         if not self._passes:
             self.targets = digest_of([state.targets for state in states])
             self._passes = int(self.targets is not None)
-        values, reasons = self._compute_values(splits, state.counts, state.recorded)
-        self.per_user = _by_user(splits.values())
+        epoch = EpochValues(self._spec, self._tasks_of(splits.values(), state.recorded.values()))
+        for metrics in splits.values():
+            epoch.take("measured", *metrics.compute())
+        for split, counts in state.counts.items():
+            epoch.take("counted", self._read_counts(split, counts, epoch.values), {})
+        for split, recorded in state.recorded.items():
+            epoch.take("recorded", *self._read_recorded(split, recorded))
+        epoch.take("watched", *state.watched)
+        epoch.take("logged", *state.logged)
+        tables = [table for metrics in splits.values() for table in metrics.by_user()]
+        self.per_user = PerUser.joined(tables) if tables else None
         if self._examples is not None:
             self.examples = self._examples.close(state.examples)
         if splits and self._keeping != "none":
             self.statistics = snapshots_of(
                 (one for p in splits.values() for one in p.measured()), self._keeping
             )
-        epoch = EpochValues(self._spec, self._tasks_of(splits.values(), state.recorded.values()))
         self._reset()
-        epoch.take("recorded", values, reasons)
-        epoch.take("watched", *state.watched)
-        epoch.take("logged", *state.logged)
         return epoch
 
     def _merge(self, states: Iterable[Mapping[str, Any]]) -> Mapping[str, SplitMetrics]:
@@ -217,21 +215,29 @@ class EpochMeter:
             return self._splits
         return {split: self._split(split).over(parts) for split, parts in by_split(states).items()}
 
-    def _compute_values(
-        self, splits: Mapping[str, SplitMetrics], counts: Additives, recorded: Additives
-    ) -> tuple[Values, Reasons]:
+    def _read_counts(self, split: str, state: Mapping[str, Report], measured: Values) -> Values:
+        """Return the counts of a split; `exs` is one if defaults are measured or it is optimized."""
+        values: Values = {}
+        for name, count in reading(state, self._recorded_names).items():
+            key = name_in_record(split, name)
+            is_recorded = (
+                self._spec.defaults
+                or name in self._spec.optimized
+                or MetricName.parse(name).metric != EXAMPLES
+            )
+            if is_recorded and key not in measured:  # a metric's own gen_n_toks stands
+                values[key] = count.value()
+        return values
+
+    def _read_recorded(self, split: str, state: Mapping[str, Report]) -> tuple[Values, Reasons]:
+        """Return the recorded values of a split."""
         values: Values = {}
         reasons: Reasons = {}
-        for metrics in splits.values():
-            numbers, why = metrics.compute()
-            values.update(numbers)
-            reasons.update(why)
-        for split, state in counts.items():
-            for name, count in reading(state, self._recorded_names).items():
-                if self._wants(name):  # a metric's own gen_n_toks stands
-                    values.setdefault(name_in_record(split, name), count.value())
-        for split, state in recorded.items():
-            self._add_recorded(split, state, values, reasons)
+        for name, recorded in reading(state, self._recorded_names).items():
+            key = name_in_record(split, name)
+            values[key], reason = _read_additive(recorded)
+            if reason is not None:
+                reasons[key] = reason
         return values, reasons
 
     def _reset(self) -> None:
@@ -241,24 +247,6 @@ class EpochMeter:
         self._throughput.reset()
         for metrics in self._splits.values():
             metrics.reset()
-
-    def _wants(self, name: str) -> bool:
-        """Check whether a count is recorded; `exs` is if defaults are measured or it is optimized."""
-        return (
-            self._spec.defaults or name in self._spec.optimized or MetricName.parse(name).metric != EXAMPLES
-        )
-
-    def _add_recorded(
-        self, split: str, state: Mapping[str, Report], values: Values, reasons: Reasons
-    ) -> None:
-        """Add the recorded values of a split to the measured ones."""
-        for name, recorded in reading(state, self._recorded_names).items():
-            key = name_in_record(split, name)
-            if key in values:
-                raise RunError(f"{key!r} is both measured and recorded; call yours by another name")
-            values[key], reason = _read_additive(recorded)
-            if reason is not None:
-                reasons[key] = reason
 
     def _split(self, split: str) -> SplitMetrics:
         if split not in self._splits:
@@ -272,11 +260,6 @@ class EpochMeter:
             return set()
         tasks = {task for state in recorded for task in state if task not in (NO_TASK, ALL_TASKS)}
         return tasks.union(*(metrics.tasks for metrics in splits))
-
-
-def _by_user(splits: Iterable[SplitMetrics]) -> PerUser | None:
-    tables = [table for metrics in splits if (table := metrics.by_user()) is not None]
-    return PerUser.joined(tables) if tables else None
 
 
 def _read_additive(value: Additive) -> tuple[float, str | None]:

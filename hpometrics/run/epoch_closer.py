@@ -75,19 +75,19 @@ class Progress:
         self.picks.append(self._picker.index)
         gained = [gains.add(number, exceeds) for gains, number in zip(self._gains, numbers, strict=True)]
         self.impatience = 0 if any(gained) else self.impatience + 1
-        if spec.target is not None and math.isfinite(value) and exceeds == 0:
-            if not self._picker.direction.better(spec.target, value):
-                self.ended_by = End.TARGET
-        if self.ended_by is not End.TARGET:
-            self.ended_by = self._limit_reached(seconds)
-
-    def _limit_reached(self, seconds: float) -> End | None:
-        """Return the limit that is reached, if any."""
-        spec = self._spec
-        if spec.patience is not None and self.impatience >= spec.patience:
-            return End.PATIENCE
-        late = spec.trial_time is not None and seconds >= spec.trial_time
-        return End.TRIAL_TIME if late else None
+        at_target = (
+            spec.target is not None
+            and math.isfinite(value)
+            and exceeds == 0
+            and not self._picker.direction.better(spec.target, value)
+        )
+        if at_target or self.ended_by is End.TARGET:
+            self.ended_by = End.TARGET
+        elif spec.patience is not None and self.impatience >= spec.patience:
+            self.ended_by = End.PATIENCE
+        else:
+            late = spec.trial_time is not None and seconds >= spec.trial_time
+            self.ended_by = End.TRIAL_TIME if late else None
 
     def why_no_value(self) -> str:
         """Return why the picked epoch has no finite value."""

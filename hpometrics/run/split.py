@@ -10,7 +10,6 @@ from typing import Any, Self
 
 from .._formatting import shape_of
 from ..exceptions import NonFiniteError, RunError
-from ..metrics.collection import MetricCollection
 from ..metrics.multitask import TaskCollection, Tensors
 from ..metrics.registry.diagnostics import diagnostic
 from ..metrics.registry.names import SPLITS
@@ -43,7 +42,8 @@ class EpochValues:
 
     @cached_property
     def _tasks(self) -> list[str]:
-        return sorted({*self._met_tasks, *_tasks_of(self._spec)})
+        optimized = {str(one.task) for one in self._spec.objectives if one.task not in (None, ALL_TASKS)}
+        return sorted({*self._met_tasks, *optimized})
 
     def take(self, kind: str, values: Mapping[str, Reading], reasons: Mapping[str, str]) -> None:
         """Add values of one kind.
@@ -97,7 +97,8 @@ class EpochValues:
                 self.reasons.setdefault(name, f"the value is {value}")
 
     def _why_missing(self, spec: MetricSpec) -> str:
-        if spec.task not in (None, ALL_TASKS) and not self._met(f"{spec.task}/"):
+        front = f"{spec.task}/"
+        if spec.task not in (None, ALL_TASKS) and not any(name.startswith(front) for name in self.values):
             return f"no update of this epoch names the task {spec.task!r}"
         if spec.combined is None:
             return _why_not_there(spec.name, spec.reported)
@@ -105,9 +106,6 @@ class EpochValues:
         if term is None:
             return "no task has a value of its own"
         return f"{term.name} {_why_not_there(str(term.name), term.placed is None)}"
-
-    def _met(self, task: str) -> bool:
-        return any(name.startswith(task) for name in self.values)
 
 
 @lru_cache(maxsize=4096)
@@ -125,12 +123,6 @@ def _why_not_there(name: str, recorded: bool) -> str:
     if (entry := diagnostic(name)) is not None:
         return f"was not measured in this epoch; it comes from {entry.comes_from}"
     return "was not logged in this epoch" if recorded else "was not measured"
-
-
-def _tasks_of(spec: RunSpec) -> set[str]:
-    """Return the tasks that are optimized."""
-    tasks = {metric.task for metric in spec.objectives}
-    return {str(task) for task in tasks if task not in (None, ALL_TASKS)}
 
 
 class SplitMetrics:
@@ -200,24 +192,23 @@ class SplitMetrics:
         values: Values = {}
         reasons: Reasons = {}
         for key, live in self._live.items():
-            for name, value in live.compute(synchronize=False).items():
-                values[self.record_name(name)] = value.tolist()
+            computed = live.compute(synchronize=False)
             void = self._void_names(key)
-            undefined = {self.record_name(name): reason for name, reason in {**live.reasons, **void}.items()}
-            values.update(dict.fromkeys(map(self.record_name, void), math.nan))
-            reasons.update(undefined)
-        return values, reasons
+            values |= {name: value.tolist() for name, value in computed.items()}
+            values |= dict.fromkeys(void, math.nan)
+            reasons |= {**live.reasons, **void}
+        if not self._prefix:
+            return values, reasons
+        return (
+            {self.record_name(name): value for name, value in values.items()},
+            {self.record_name(name): reason for name, reason in reasons.items()},
+        )
 
-    def by_user(self) -> PerUser | None:
-        """Return the values by user; None unless an output keeps them."""
-        tables = [
-            table.without(self._void_names(key))
-            for key, live in self._live.items()
-            if (table := live.per_user()) is not None
-        ]
-        if not tables:
-            return None
-        return PerUser.joined(tables).called(self.record_name)
+    def by_user(self) -> Iterator[PerUser]:
+        """Yield the values by user of each output that keeps them."""
+        for key, live in self._live.items():
+            if (table := live.per_user()) is not None:
+                yield table.without(self._void_names(key)).called(self.record_name)
 
     def _void_names(self, key: str | None) -> dict[str, str]:
         """Return the names of an output's values that do not count, each with the reason."""
@@ -229,10 +220,6 @@ class SplitMetrics:
             names |= dict.fromkeys(self._live[key].names_of(task), reason)
         over_all = [reason if task is None else f"task {task}: {reason}" for task, reason in void.items()]
         return {**names, **dict.fromkeys(self._live[key].names_of(None), over_all[0])} if void else {}
-
-    def collection(self, feature: str | None, task: str | None) -> MetricCollection:
-        """Return the collection of one task of an output that has been updated in this epoch."""
-        return self._live[self._key(feature)].of(task)
 
     def measures(self, output: str | None) -> bool:
         """Check whether anything is measured of an output."""

@@ -206,15 +206,18 @@ def _of_all(tasks: Iterable[_Sums], split: str, timer: Timer | None) -> Report:
     """Return the values that belong to the run and to no task."""
     tasks = list(tasks)
     values: dict[str, Additive] = {}
+    batches = Counter[str]()
+    for sums in tasks:
+        batches.update(sums.batches)
     for name, what in _PER_BATCH.items():
-        if batches := sum(sums.batches[what] for sums in tasks):
-            values[name] = _PerBatch(_total(tasks, what), batches)
+        if what in batches:
+            values[name] = _PerBatch(_total(tasks, what), batches[what])
     if timer is None:
         return values
     span = timer.began, timer.began + timer.seconds.get(split, 0.0)
     values["exps"] = GlobalTimerMetric(sum(sums.exs for sums in tasks), *span)
     for name, what in _PER_SECOND.items():
-        if any(what in sums.totals for sums in tasks):
+        if what in batches:
             values[name] = GlobalTimerMetric(_total(tasks, what), *span)
     return values
 
