@@ -202,7 +202,7 @@ class PickedFile:
         self._at_checkpoint: int | None = None
         self._found: set[Path] | None = None
 
-    def follow(self, epoch: int, picked: int | None, write: Write | None) -> None:
+    def write(self, epoch: int, picked: int | None, write: Write | None) -> None:
         """Write the content of a closed epoch if that is the picked one now and has any."""
         self._picked = picked
         if picked == epoch and write is not None and self.directory is not None:
@@ -217,7 +217,7 @@ class PickedFile:
         self._at_checkpoint = self._picked
         self.prune(self._picked)
 
-    def restore(self, picked: int | None) -> Path | None:
+    def find(self, picked: int | None) -> Path | None:
         """Go on after a checkpoint at which this epoch was the picked one; return its file, if it has one."""
         self._picked = self._at_checkpoint = picked
         if self.directory is None or picked is None:
@@ -247,27 +247,22 @@ class PickedFile:
         return directory / f"{self._name}-{epoch:04d}{self._ending}"
 
 
-class UserTables:
-    """Follows the picked epoch of one run. `per_user-0003.npz` has the values of epoch 3 until the run ends.
+class UserTables(PickedFile):
+    """The values by user of the picked epoch. `per_user-0003.npz` has those of epoch 3 until the run ends.
 
     Args:
         directory: the trial's own; None holds the table in memory alone.
     """
 
     def __init__(self, directory: Path | None) -> None:
+        super().__init__(directory, PER_USER, ".npz")
         self.table: PerUser | None = None
-        self._directory = directory
-        self._drafts = PickedFile(directory, PER_USER, ".npz")
 
     def follow(self, epoch: int, picked: int | None, table: PerUser) -> None:
         """Keep the table of a closed epoch if that is the picked one now."""
         if picked == epoch:
             self.table = table or None
-        self._drafts.follow(epoch, picked, None if self.table is None else self.table.to_npz)
-
-    def mark_checkpoint(self) -> None:
-        """Mark a checkpoint, from which the run can resume: earlier picks are not needed any more."""
-        self._drafts.mark_checkpoint()
+        self.write(epoch, picked, None if self.table is None else self.table.to_npz)
 
     def restore(self, picked: int | None) -> None:
         """Go on after a checkpoint at which this epoch was the picked one.
@@ -275,22 +270,22 @@ class UserTables:
         Raises:
             RecordError: its table is damaged.
         """
-        path = self._drafts.restore(picked)
+        path = self.find(picked)
         self.table = None if path is None else read_table(path)
 
     def export(self) -> None:
         """Write the table to `per_user.csv`, or to `per_user.npz` if it is large, and delete the drafts."""
-        if self.table is None or self._directory is None:
+        if self.table is None or self.directory is None:
             return
         large = self.table.cells > _MOST_CELLS
-        csv, npz = _exports(self._directory)
+        csv, npz = _exports(self.directory)
         with atomic_write(npz if large else csv) as file:
             if large:
                 self.table.to_npz(file)
             else:
                 file.write(self.table.csv_text().encode())
         (csv if large else npz).unlink(missing_ok=True)
-        self._drafts.prune()
+        self.prune()
 
 
 def read_user_table(directory: Path, epoch: int | None) -> PerUser | None:
@@ -338,27 +333,22 @@ def _exports(directory: Path) -> tuple[Path, Path]:
     return directory / f"{PER_USER}.csv", directory / f"{PER_USER}.npz"
 
 
-class ExampleFiles:
-    """Follows the picked epoch of one run, as `UserTables` does.
+class ExampleFiles(PickedFile):
+    """The worst and best examples of the picked epoch.
 
     Args:
         directory: the trial's own; None holds the lines in memory alone.
     """
 
     def __init__(self, directory: Path | None) -> None:
+        super().__init__(directory, EXAMPLES, ".jsonl")
         self.lines: tuple[Line, ...] = ()
-        self._directory = directory
-        self._drafts = PickedFile(self._directory, EXAMPLES, ".jsonl")
 
     def follow(self, epoch: int, picked: int | None, lines: Sequence[Line]) -> None:
         """Keep the examples of a closed epoch if that is the picked one now."""
         if picked == epoch:
             self.lines = tuple({"epoch": epoch, **line} for line in lines)
-        self._drafts.follow(epoch, picked, self._write if self.lines else None)
-
-    def mark_checkpoint(self) -> None:
-        """Mark a checkpoint, from which the run can resume."""
-        self._drafts.mark_checkpoint()
+        self.write(epoch, picked, self._write if self.lines else None)
 
     def restore(self, picked: int | None) -> None:
         """Go on after a checkpoint at which this epoch was the picked one.
@@ -366,15 +356,15 @@ class ExampleFiles:
         Raises:
             RecordError: its file is damaged.
         """
-        path = self._drafts.restore(picked)
+        path = self.find(picked)
         self.lines = () if path is None else read_examples(path)
 
     def export(self) -> None:
         """Write the lines to `examples.jsonl`, and delete the drafts."""
-        if self.lines and self._directory is not None:
-            with atomic_write(self._directory / f"{EXAMPLES}.jsonl") as file:
+        if self.lines and self.directory is not None:
+            with atomic_write(self.directory / f"{EXAMPLES}.jsonl") as file:
                 self._write(file)
-            self._drafts.prune()
+            self.prune()
 
     def _write(self, file: BinaryIO) -> None:
         for line in self.lines:

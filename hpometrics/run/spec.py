@@ -58,57 +58,6 @@ def _is_light(name: MetricName, feature_type: str) -> bool:
 
 
 @dataclass(frozen=True)
-class ResolvedMetrics:
-    """The metrics of a run, resolved from what the user names.
-
-    Attributes:
-        features: the outputs by name.
-        objectives: the metrics that are optimized.
-        tracked: those that are measured beside them.
-        bounds: each constraint with the value that it bounds.
-        combined: the combinations, each once.
-        collections: what is measured of each split and output.
-    """
-
-    features: Features
-    objectives: tuple[MetricSpec, ...]
-    tracked: tuple[MetricSpec, ...]
-    bounds: Mapping[Constraint, MetricSpec]
-    combined: tuple[ResolvedCombined, ...]
-    collections: Mapping[str, Collections]
-
-    @classmethod
-    def of(
-        cls,
-        metric: Any,
-        direction: Direction | str | None,
-        track: Sequence[Any],
-        constraints: Sequence[str],
-        features: Features,
-        unasked_of: Callable[[OutputFeature], Sequence[Unasked]],
-    ) -> ResolvedMetrics:
-        """Resolve metrics, tracked metrics and constraints; see `RunSpec`.
-
-        Raises:
-            ConstraintError, DirectionError, UnknownMetricError, MetricNameError, RunError: see `RunSpec`.
-        """
-        objectives = resolve_all(metric, features, direction)
-        beside = tuple(resolve_tracked(track, features))
-        reported = {spec.name for spec in (*objectives, *beside) if spec.reported}
-        bounds = dict(resolve_constraints(constraints, features, reported))
-        every = (*objectives, *beside, *bounds.values())
-        combined = _unique_combinations(every)
-        return cls(
-            features, objectives, beside, bounds, combined, _create_collections(every, features, unasked_of)
-        )
-
-    @cached_property
-    def optimized(self) -> Mapping[str, Direction]:
-        """The direction of each metric that is optimized, by name."""
-        return {spec.name: spec.direction for spec in self.objectives if spec.direction is not None}
-
-
-@dataclass(frozen=True)
 class RunSpec(ReadableObjective):
     """The settings that all runs of a search share.
 
@@ -170,19 +119,39 @@ class RunSpec(ReadableObjective):
     threads: int | None = None
     track_examples: Any = False
     statistics: Keeping = "small"
-    resolved: ResolvedMetrics = field(init=False, repr=False, compare=False)
-    """The metrics behind its names; the properties below read it."""
+    features: Features = field(init=False, repr=False, compare=False)
+    """The outputs by name."""
+    objectives: tuple[MetricSpec, ...] = field(init=False, repr=False, compare=False)
+    """The metrics that are optimized."""
+    requested: tuple[MetricSpec, ...] = field(init=False, repr=False, compare=False)
+    """The metrics that are optimized, tracked or bounded."""
+    bounds: tuple[Constraint, ...] = field(init=False, repr=False, compare=False)
+    """The constraints."""
+    combined: tuple[ResolvedCombined, ...] = field(init=False, repr=False, compare=False)
+    """The combinations of metrics, each once."""
+    collections: Mapping[str, Collections] = field(init=False, repr=False, compare=False)
+    """The collection of each split and output."""
     warned: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
     """The warnings that runs of this spec have given, so that a search warns once."""
 
     def __post_init__(self) -> None:
-        track, constraints = tuple(self.track), tuple(self.constraints)
-        features = _features(self.output)
-        resolved = ResolvedMetrics.of(
-            self.metric, self.direction, track, constraints, features, self._default_metrics
+        track, features = tuple(self.track), _features(self.output)
+        objectives = resolve_all(self.metric, features, self.direction)
+        tracked = tuple(resolve_tracked(track, features))
+        reported = {spec.name for spec in (*objectives, *tracked) if spec.reported}
+        bounds = dict(resolve_constraints(self.constraints, features, reported))
+        requested = (*objectives, *tracked, *bounds.values())
+        self._set(
+            output=features[None] if None in features else features,
+            track=track,
+            constraints=tuple(map(str, bounds)),
+            features=features,
+            objectives=objectives,
+            requested=requested,
+            bounds=tuple(bounds),
+            combined=_unique_combinations(requested),
+            collections=_create_collections(requested, features, self._default_metrics),
         )
-        self._set(resolved=resolved, output=_only_or_all(features), track=track)
-        self._set(constraints=tuple(map(str, resolved.bounds)))
         try:
             self._set(at=At(self.at))
         except ValueError:
@@ -221,32 +190,7 @@ class RunSpec(ReadableObjective):
     @cached_property
     def optimized(self) -> Mapping[str, Direction]:
         """The direction of each metric that is optimized, by name."""
-        return self.resolved.optimized
-
-    @cached_property
-    def objectives(self) -> tuple[MetricSpec, ...]:
-        """The metrics that are optimized."""
-        return self.resolved.objectives
-
-    @cached_property
-    def features(self) -> Features:
-        """The outputs by name."""
-        return self.resolved.features
-
-    @cached_property
-    def bounds(self) -> tuple[Constraint, ...]:
-        """The constraints."""
-        return tuple(self.resolved.bounds)
-
-    @cached_property
-    def combined(self) -> tuple[ResolvedCombined, ...]:
-        """The combinations of metrics."""
-        return self.resolved.combined
-
-    @cached_property
-    def collections(self) -> Mapping[str, Collections]:
-        """The collection of each split and output."""
-        return self.resolved.collections
+        return {spec.name: spec.direction for spec in self.objectives if spec.direction is not None}
 
     @property
     def bounded(self) -> str:
@@ -273,9 +217,7 @@ class RunSpec(ReadableObjective):
             for key, output in outputs.items()
             for name in (defaults_of(output) if self.defaults else ())
         }
-        resolved = self.resolved
-        specs = (*resolved.bounds.values(), *resolved.objectives, *resolved.tracked)
-        directions |= {one.name: one.direction for one in specs}
+        directions |= {one.name: one.direction for one in reversed(self.requested)}
         return {name: direction for name, direction in directions.items() if direction is not None}
 
     @property
@@ -358,11 +300,6 @@ def _features(output: Outputs | None) -> Features:
     if not output:
         raise RunError("output= is a mapping without an output; name each, as in {'intent': Category(5)}")
     return {check_output_name(name): parse_feature(feature) for name, feature in output.items()}
-
-
-def _only_or_all(features: Features) -> OutputFeature | Features | None:
-    """Return the only output, or all of them by name."""
-    return features[None] if None in features else features
 
 
 def _unique_combinations(every: Iterable[MetricSpec]) -> tuple[ResolvedCombined, ...]:

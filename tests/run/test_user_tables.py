@@ -205,4 +205,4 @@ def test_a_damaged_table_is_said(name, tmp_path):
 def test_there_may_be_no_file_to_go_on_from(written, tmp_path):
     """Where no epoch is picked yet, or nothing is written."""
     kept = PickedFile(tmp_path if written else None, "users", ".csv")
-    assert kept.restore(None if written else 3) is None
+    assert kept.find(None if written else 3) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from ray.tune.experiment import Trial
@@ -60,6 +61,15 @@ _NEVER_PAUSE = (FIFOScheduler, AsyncHyperBandScheduler, Population)
 """Classes that never pause a trial, and that of populations, which pauses a member with its state."""
 
 
+def _passed_on(name: str) -> Any:
+    """Return a method of `Delegated` that calls the one of this name of the other scheduler."""
+
+    def method(self: Delegated, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self.scheduler, name)(*args, **kwargs)
+
+    return method
+
+
 class Delegated(TrialScheduler):
     """A scheduler that leaves every decision to another one.
 
@@ -71,56 +81,18 @@ class Delegated(TrialScheduler):
         super().__init__()  # type: ignore[no-untyped-call]
         self.scheduler = scheduler
 
-    @property
-    def metric(self) -> str | None:
-        """The key that is judged."""
-        metric: str | None = self.scheduler.metric
-        return metric
-
-    @property
-    def supports_buffered_results(self) -> bool:
-        """Whether several reports may arrive at once."""
-        return bool(self.scheduler.supports_buffered_results)
-
-    def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
-        """Pass on the metric and the mode of the search."""
-        return bool(self.scheduler.set_search_properties(metric, mode, **spec))
-
-    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
-        """Pass on a trial that is new."""
-        self.scheduler.on_trial_add(tune_controller, trial)
-
-    def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
-        """Pass on a trial that failed."""
-        self.scheduler.on_trial_error(tune_controller, trial)
-
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        """Decide what becomes of a trial."""
-        return str(self.scheduler.on_trial_result(tune_controller, trial, result))
-
-    def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
-        """Pass on a trial that ended."""
-        self.scheduler.on_trial_complete(tune_controller, trial, result)
-
-    def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
-        """Pass on a trial that was removed."""
-        self.scheduler.on_trial_remove(tune_controller, trial)
-
-    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        """Return the trial that starts next."""
-        return self.scheduler.choose_trial_to_run(tune_controller)
-
-    def debug_string(self) -> str:
-        """Return a line about its state."""
-        return str(self.scheduler.debug_string())
-
-    def save(self, checkpoint_path: str) -> None:
-        """Write its state."""
-        self.scheduler.save(checkpoint_path)
-
-    def restore(self, checkpoint_path: str) -> None:
-        """Read its state back."""
-        self.scheduler.restore(checkpoint_path)
+    metric = property(attrgetter("scheduler.metric"))
+    supports_buffered_results = property(attrgetter("scheduler.supports_buffered_results"))
+    set_search_properties = _passed_on("set_search_properties")
+    on_trial_add = _passed_on("on_trial_add")
+    on_trial_error = _passed_on("on_trial_error")
+    on_trial_result = _passed_on("on_trial_result")
+    on_trial_complete = _passed_on("on_trial_complete")
+    on_trial_remove = _passed_on("on_trial_remove")
+    choose_trial_to_run = _passed_on("choose_trial_to_run")
+    debug_string = _passed_on("debug_string")
+    save = _passed_on("save")
+    restore = _passed_on("restore")
 
 
 class Unpaused(Delegated):
@@ -164,7 +136,7 @@ class Settled(Delegated):
         """Decide after an epoch that the trial has not had before."""
         if 0 < result.get(EPOCH, 0) <= epochs_of(trial):
             return self.CONTINUE
-        return super().on_trial_result(tune_controller, trial, result)
+        return str(super().on_trial_result(tune_controller, trial, result))
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
         """Leave the scheduler as it is; the searcher and the results use the metric and the mode."""
