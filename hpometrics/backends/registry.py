@@ -264,8 +264,4 @@ def _name_of(spec: object) -> str:
     """Return the name of a plug-in; for `module:Class` and for an object that of the class."""
     if isinstance(spec, Mapping) and spec:
         spec = next(iter(spec))
-    return spec.rpartition(":")[2] if isinstance(spec, str) else _kind_of(spec)
-
-
-def _kind_of(plug_in: object) -> str:
-    return str(getattr(plug_in, "kind", type(plug_in).__name__))
+    return spec.rpartition(":")[2] if isinstance(spec, str) else getattr(spec, "kind", type(spec).__name__)

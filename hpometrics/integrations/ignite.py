@@ -53,20 +53,17 @@ class RunHandler:
     def attach(self, trainer: Engine, evaluator: Engine) -> None:
         """Attach the handlers to both engines."""
         trainer.add_event_handler(Events.STARTED, self._begin)
-        trainer.add_event_handler(Events.EPOCH_STARTED, self._start_epoch)
+        trainer.add_event_handler(Events.EPOCH_STARTED, lambda _: self._loop.start_epoch())
         evaluator.add_event_handler(Events.ITERATION_COMPLETED, self._update)
         evaluator.add_event_handler(Events.EPOCH_COMPLETED, self._store_values)
         evaluator.add_event_handler(Events.COMPLETED, self._end_epoch, trainer)
-        trainer.add_event_handler(Events.COMPLETED | Events.TERMINATE, self._leave)
+        trainer.add_event_handler(Events.COMPLETED | Events.TERMINATE, lambda _: self._loop.leave())
 
     def _begin(self, trainer: Engine) -> None:
         epoch = self._loop.begin(trainer.state.max_epochs, self._objects)
         if epoch:
             trainer.state.epoch, trainer.state.iteration = epoch, epoch * (trainer.state.epoch_length or 0)
         self._stop_after_the_last(trainer)
-
-    def _start_epoch(self, trainer: Engine) -> None:
-        self._loop.start_epoch()
 
     def _update(self, evaluator: Engine) -> None:
         output = evaluator.state.output
@@ -78,9 +75,6 @@ class RunHandler:
     def _end_epoch(self, evaluator: Engine, trainer: Engine) -> None:
         self._loop.end_epoch(trainer.state.epoch, self._objects)
         self._stop_after_the_last(trainer)
-
-    def _leave(self, trainer: Engine) -> None:
-        self._loop.leave()
 
     def _stop_after_the_last(self, trainer: Engine) -> None:
         if self._loop.over:

@@ -18,6 +18,7 @@ import optuna
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import Trial
 
+from ..backends.optuna._internals import storage_of, trial_id_of
 from ..backends.optuna.database import at_once, repeats_turn
 from ..backends.optuna.reporter import OptunaReporter
 from ..backends.optuna.storage import exclusive_study, is_lockable, storing
@@ -25,12 +26,8 @@ from ..backends.optuna.study import (
     BEAT,
     OWNER,
     EpochSender,
-    find_trial_id,
     is_result_of,
-    read_user_attributes,
-    storage_id,
     tell,
-    write_user_attribute,
 )
 from ..backends.optuna.trial_queue import TrialFileLocks
 from ..exceptions import DiskError
@@ -164,7 +161,7 @@ class LeasedOwnership(LocalOwnership):
 
     def begin(self, trial: Trial) -> OptunaReporter:
         """Become the owner of a locked trial, and return the reporter for its run."""
-        lease = _Lease(storage_id(trial))
+        lease = _Lease(trial_id_of(trial))
         try:
             trial.set_user_attr(OWNER, self._me)
         except UpdateFinishedTrialError:  # another process has taken and finished it before it had an owner
@@ -214,13 +211,13 @@ class LeasedOwnership(LocalOwnership):
     def _own(self, trial_id: int) -> bool:
         """Become the owner of a free trial; return False if it has just ended."""
         try:
-            write_user_attribute(self._study, trial_id, OWNER, self._me)
+            storage_of(self._study).set_trial_user_attr(trial_id, OWNER, self._me)
         except UpdateFinishedTrialError:
             return False
         return True
 
     def _attributes(self, trial_id: int) -> Mapping[str, Any]:
-        return read_user_attributes(self._study, trial_id)
+        return storage_of(self._study).get_trial(trial_id).user_attrs
 
     def _confirm(self, lease: _Lease) -> None:
         """Check in the storage that this process is still the owner."""
@@ -244,7 +241,7 @@ class LeasedOwnership(LocalOwnership):
         self._confirm(lease)
         if not lease.lost:
             lease.beats += 1
-            write_user_attribute(self._study, lease.trial_id, BEAT, lease.beats)
+            storage_of(self._study).set_trial_user_attr(lease.trial_id, BEAT, lease.beats)
 
 
 class SharedReporter(OptunaReporter):

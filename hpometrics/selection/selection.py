@@ -196,17 +196,13 @@ def simplest_within_error(
 
     Source: Breiman, Friedman, Olshen, Stone 1984, Classification and Regression Trees, section 3.4.3.
     """
-    error = standard_error(best)
-    within = [record for record in records if _reaches(record, best, error, direction)]
+    error, complete = standard_error(best), [r for r in records if r.state is TrialState.COMPLETE]
+    finite = [record for record in complete if math.isfinite(_value(record))]
+    within = [r for r in finite if not direction.better(_value(best), _value(r), tol=error)]
     return min(
         within,
         key=lambda record: (_training_epochs(record), direction.sort_key(_value(record)), record.number),
     )
-
-
-def _reaches(record: TrialRecord, best: TrialRecord, error: float, direction: Direction) -> bool:
-    complete = record.state is TrialState.COMPLETE and math.isfinite(_value(record))
-    return complete and not direction.better(_value(best), _value(record), tol=error)
 
 
 def _value(record: TrialRecord) -> float:

@@ -52,19 +52,14 @@ def _check_unmarked(study: optuna.Study, metrics: Sequence[str], space: Space) -
     unmarked = [trial for trial in finished if RESULT not in trial.user_attrs]
     for trial in unmarked:
         _check_params(trial, study, space)
-    foreign = [trial for trial in unmarked if _metrics_of_run(trial) != list(metrics)]
+    panels = [panel_of(trial) for trial in unmarked]  # of runs in a user's own objective
+    foreign = [panel for panel in panels if panel is None or list(panel["metrics"]) != list(metrics)]
     if foreign and study.metric_names is None:
         raise RecordError(
             f"the study {study.study_name!r} has {len(foreign)} finished trials that do not say which metric "
             f"their values are of; if they are, study.set_metric_names({list(metrics)}) says so, "
             "if not, create another study"
         )
-
-
-def _metrics_of_run(trial: FrozenTrial) -> list[str] | None:
-    """Return the metrics that a run in a user's own objective optimized; None for a trial without a run."""
-    panel = panel_of(trial)
-    return None if panel is None else list(panel["metrics"])
 
 
 def _check_params(trial: FrozenTrial, study: optuna.Study, space: Space) -> None:

@@ -56,7 +56,7 @@ def make_sampler(spec: object, seed: int | None = None, constrained: bool = Fals
     if read_spec("sampler", spec)[0] == "qmc":  # one sequence for all workers; what it cannot draw is random
         return SeededSampler(partial(_make_qmc, make, seed), seed)
     _create("sampler", spec, partial(make, seed=0))  # errors now, not at the first trial
-    return SeededSampler(partial(_make_seeded, make), seed)
+    return SeededSampler(make, seed)
 
 
 def make_pruner(spec: object, epochs: int | None = None) -> BasePruner:
@@ -97,11 +97,11 @@ class SeededSampler(BaseSampler):
     Workers with one seed never draw the same point, and a sweep that goes on does not repeat its start.
 
     Args:
-        make: creates the sampler of one trial from its seed; it learns all else from the study.
+        make: creates the sampler of one trial from `seed=`; it learns all else from the study.
         seed: the seed of the sweep.
     """
 
-    def __init__(self, make: Callable[[int], BaseSampler], seed: int) -> None:
+    def __init__(self, make: Callable[..., BaseSampler], seed: int) -> None:
         self._make, self._seed = make, seed
         self._by_trial: dict[int, BaseSampler] = {}
         self._by_thread: dict[int, BaseSampler] = {}
@@ -109,17 +109,17 @@ class SeededSampler(BaseSampler):
     @property
     def kind(self) -> str:
         """The name of the class that draws."""
-        return type(_quiet(partial(self._make, self._seed))).__name__
+        return type(_quiet(partial(self._make, seed=self._seed))).__name__
 
     @cached_property
     def is_plain(self) -> bool:
         """Whether the samplers that draw are Optuna's own; see the function of this name."""
-        return is_plain(_quiet(partial(self._make, self._seed)))
+        return is_plain(_quiet(partial(self._make, seed=self._seed)))
 
     @cached_property
     def draws_alone(self) -> bool:
         """Whether the samplers that draw need no look at the study; see the function of this name."""
-        return draws_alone(_quiet(partial(self._make, self._seed)))
+        return draws_alone(_quiet(partial(self._make, seed=self._seed)))
 
     def of(self, trial: FrozenTrial) -> BaseSampler:
         """Return the sampler of a trial."""
@@ -166,7 +166,7 @@ class SeededSampler(BaseSampler):
         thread = get_ident()
         sampler = self._by_thread.get(thread)
         if sampler is None or not restart(sampler, seed):
-            sampler = self._by_thread[thread] = _quiet(partial(self._make, seed))
+            sampler = self._by_thread[thread] = _quiet(partial(self._make, seed=seed))
         return sampler
 
 
@@ -252,10 +252,6 @@ def _quiet(make: Callable[[], T]) -> T:
     with warnings.catch_warnings():  # the user has chosen an experimental class by naming it
         warnings.simplefilter("ignore", ExperimentalWarning)
         return make()
-
-
-def _make_seeded(make: Callable[..., BaseSampler], seed: int) -> BaseSampler:
-    return make(seed=seed)
 
 
 def _make_qmc(make: Callable[..., BaseSampler], shared_seed: int, seed: int) -> BaseSampler:

@@ -23,7 +23,7 @@ from ...records._files import EPOCHS_LIMIT, atomic_write, make_private, open_reg
 from ...records._json import FORMAT, FORMAT_KEY, check_format
 from ...records.epoch_log import EPOCHS_FILE, current_epochs
 from ...records.trial_record import EpochRecord, Reading, TrialRecord, TrialState, numbers_of, write_trial
-from ._internals import forget_trials, local_copy_of, storage_of, study_id_of, trial_id_of
+from ._internals import forget_trials, local_copy_of, storage_of, trial_id_of
 from .database import repeats_turn
 from .samplers import is_plain, set_excesses
 from .storage import exclusive
@@ -262,7 +262,8 @@ def tell(study: optuna.Study, trial: Trial, record: TrialRecord) -> None:
     """Finish a trial in the state of its record; an interrupted one stays running, to be reclaimed."""
     write_result(trial, record)
     if record.state.trained:
-        _finish(study, trial, OptunaState.COMPLETE, _values_to_tell(study, record))
+        names = metrics_of(study) if len(study.directions) > 1 else ()  # read only if there are several
+        _finish(study, trial, OptunaState.COMPLETE, list(record.scores(names)))
     elif record.state is TrialState.PRUNED:
         _finish(study, trial, OptunaState.PRUNED)
     elif record.state.finished:
@@ -296,12 +297,6 @@ def study_records(study: optuna.Study) -> list[TrialRecord]:
     """Read all trials of a study; an epoch has the one value that was reported to Optuna."""
     metrics = metrics_of(study)
     return [_record(trial, metrics) for trial in study.get_trials(deepcopy=False)]
-
-
-def _values_to_tell(study: optuna.Study, record: TrialRecord) -> list[float]:
-    """Return the values of a trial for its study, whose metrics are read only if there are several."""
-    names = metrics_of(study) if len(study.directions) > 1 else ()
-    return list(record.scores(names))
 
 
 def _finish(study: optuna.Study, trial: Trial, state: OptunaState, values: list[float] | None = None) -> None:
@@ -376,34 +371,6 @@ def _values_of(trial: FrozenTrial, metrics: Sequence[str], epochs: tuple[EpochRe
         return {"value": trial.value, "epochs": epochs}
     values = EpochRecord(_NO_EPOCH, dict(zip(metrics, trial.values, strict=True)))
     return {"value": trial.values[0], "epoch": _NO_EPOCH, "epochs": (values,)}
-
-
-def storage_id(trial: Trial) -> int:
-    """Return the id of a trial in its storage."""
-    return trial_id_of(trial)
-
-
-def find_trial_id(study: optuna.Study, number: int) -> int:
-    """Read the id of a trial from the storage of its study.
-
-    Raises:
-        KeyError: the study has no trial of this number.
-    """
-    return storage_of(study).get_trial_id_from_study_id_trial_number(study_id_of(study), number)
-
-
-def read_user_attributes(study: optuna.Study, trial_id: int) -> Mapping[str, Any]:
-    """Read the user attributes of a trial from the storage of its study."""
-    return storage_of(study).get_trial(trial_id).user_attrs
-
-
-def write_user_attribute(study: optuna.Study, trial_id: int, key: str, value: Any) -> None:
-    """Write a user attribute of a trial to the storage of its study.
-
-    Raises:
-        UpdateFinishedTrialError: the trial has ended.
-    """
-    storage_of(study).set_trial_user_attr(trial_id, key, value)
 
 
 def count_reported_epochs(trial: Trial) -> int:

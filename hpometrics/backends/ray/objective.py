@@ -111,13 +111,22 @@ def tune_config(
     """
     spec = RunSpec(metric=metric, output=output)
     direction, *others = spec.optimized.values()
-    if names := sorted({"metric", "mode"} & settings.keys()):
-        arguments = ", ".join(f"{name}={settings[name]!r}" for name in names)
-        raise DirectionError(f"{spec.name} must be {direction.value}d; leave {arguments} out")
+    _check_unsteered(spec, settings)
     if others:
         raise DirectionError(f"a Tuner has one metric, got {', '.join(spec.optimized)}; name one of them")
     judge = Settled(make_scheduler(scheduler, direction, epochs))
     return tune.TuneConfig(metric=PICKED, mode=direction.mode, scheduler=judge, **settings)
+
+
+def _check_unsteered(spec: RunSpec, settings: Mapping[str, Any]) -> None:
+    """Refuse a metric or a mode: the scheduler gets another value than the searcher."""
+    if names := sorted({"metric", "mode"} & settings.keys()):
+        direction = spec.optimized[spec.name]
+        arguments = ", ".join(f"{name}={settings[name]!r}" for name in names)
+        raise DirectionError(
+            f"{spec.name} must be {direction.value}d; leave {arguments} out: the scheduler judges the current "
+            "value and the searcher the picked one"
+        )
 
 
 def best_result(results: tune.ResultGrid, metric: Any, *, at: str = "best", output: Any = None) -> Best:
@@ -262,7 +271,7 @@ class RayObjective(BaseObjective):
                 a scheduler or sampler supports one alone.
             RunError: the study has all its trials already, or `most_deaths` is below 1.
         """
-        self._check_unsteered(tune_config)
+        _check_unsteered(self.trials.spec, tune_config)
         check_several(self.optimized, sampler, scheduler, "scheduler")
         start_ray()
         per_trial = dict(resources or {"cpu": 1})
@@ -275,11 +284,20 @@ class RayObjective(BaseObjective):
         if reuse_actors is None:
             reuse_actors = interval is not None or not per_trial.get("gpu")
         losses = self._losses(run_config, take, most_deaths)
-        single = len(self.optimized) == 1
+        spec, single = self.trials.spec, len(self.optimized) == 1
         config = tune.TuneConfig(
             metric=PICKED if single else None,
             mode=self.directions[0].mode if single else None,
-            search_alg=self._searcher(study, take, losses),
+            search_alg=StudySearcher(
+                study,
+                self.space,
+                spec.optimized,
+                At(spec.at),
+                self.trials.directory_of,
+                take,
+                spec.bounds,
+                losses,
+            ),
             scheduler=Settled(scheduling, losses),
             num_samples=_count_open(study, take),
             max_concurrent_trials=max_concurrent,
@@ -310,7 +328,10 @@ class RayObjective(BaseObjective):
             results = {result.config[NUMBER]: result for result in of}
             records = [record for record in records if record.number in results]
             if self.trials.directory is None:
-                records = [_with_checkpoint(record, results[record.number]) for record in records]
+                records = [
+                    replace(record, checkpoint=checkpoint_of(results[record.number], record.epoch))
+                    for record in records
+                ]
         return [self.trials.with_epochs(record) if record.state.finished else record for record in records]
 
     def restore(
@@ -336,15 +357,6 @@ class RayObjective(BaseObjective):
         trainable = self._trainable(None, name or _name_of(self.trials.train))
         trainable = tune.with_resources(trainable, dict(resources or {"cpu": 1}))
         return ObjectiveTuner.adopt(tune.Tuner.restore(str(path), trainable, **options))
-
-    def _check_unsteered(self, tune_config: Mapping[str, Any]) -> None:
-        """Refuse a metric or a mode: the scheduler gets another value than the searcher."""
-        spec, direction = self.trials.spec, self.directions[0]
-        for name in {"metric", "mode"} & tune_config.keys():
-            raise DirectionError(
-                f"{spec.name} must be {direction.value}d; leave {name}={tune_config[name]!r} "
-                "out: the scheduler is told the current value and the searcher the picked one"
-            )
 
     def _prepared(
         self, study: optuna.Study | None, sampler: object, total: int, points: Iterable[Mapping[str, Any]]
@@ -375,21 +387,6 @@ class RayObjective(BaseObjective):
         own = run_config is not None and run_config.failure_config != tune.FailureConfig()
         return None if own or take is not None else Losses(self.trials.epochs_written, most_deaths)
 
-    def _searcher(
-        self, study: optuna.Study, take: Callable[[int], bool] | None, losses: Losses | None
-    ) -> StudySearcher:
-        spec = self.trials.spec
-        return StudySearcher(
-            study,
-            self.space,
-            spec.optimized,
-            At(spec.at),
-            self.trials.directory_of,
-            take,
-            spec.bounds,
-            losses,
-        )
-
     def _interval(self, scheduler: object, max_concurrent: int | None) -> int | None:
         """Return the epochs after which members of a population hand on their states; None for other trials.
 
@@ -413,7 +410,7 @@ class RayObjective(BaseObjective):
 
     def _trainable(self, interval: int | None, name: str) -> Callable[[dict[str, Any]], None]:
         """Return the function of this name that Tune calls; the metrics get to the workers by Ray's store."""
-        shared = (ray.put((self.trials, self.space)),)  # Tune would bring it again for each trial
+        shared = (ray.put(self.trials),)  # Tune would bring it again for each trial
         trainable: Callable[[dict[str, Any]], None]
         trainable = tune.with_parameters(train_shared, shared=shared, interval=interval)
         trainable.__name__ = re.sub(r"[^\w.-]+", "_", name)  # Tune names folders by it
@@ -435,11 +432,6 @@ class RayObjective(BaseObjective):
         if own is None or loggers_on():
             settings.callbacks = _with_logger(settings.callbacks, interval is not None)
         return settings
-
-
-def _with_checkpoint(record: TrialRecord, result: tune.Result) -> TrialRecord:
-    """Return a record with the checkpoint that Tune has of its picked epoch."""
-    return replace(record, checkpoint=checkpoint_of(result, record.epoch))
 
 
 def _name_of(train: Train) -> str:

@@ -153,20 +153,10 @@ class Population(PopulationBasedTraining):
             return self.CONTINUE
         return super().on_trial_result(tune_controller, trial, result)
 
-    def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
-        """Continue without a trial that has ended."""
-        self._remove(tune_controller, trial)
-
-    def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
-        """Continue without a trial that has failed."""
-        self._remove(tune_controller, trial)
-
-    def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
-        """Continue without a trial that is removed."""
-        self._remove(tune_controller, trial)
-
-    def _remove(self, tune_controller: Any, trial: Trial) -> None:
-        """Remove a trial from the population; with Ray's own the others would wait for it for ever."""
+    def on_trial_complete(
+        self, tune_controller: Any, trial: Trial, result: dict[str, Any] | None = None
+    ) -> None:
+        """Continue without a trial that has ended or failed; with Ray's own the others would wait for ever."""
         state, sync = state_of(self, trial), next_perturbation(self)
         state.last_train_time, state.last_score = max(state.last_train_time, sync), None
         self._inactive.add(trial)
@@ -174,6 +164,9 @@ class Population(PopulationBasedTraining):
         if others and all(state_of(self, other).last_train_time >= sync for other in others):
             last_result = state_of(self, others[0]).last_result
             super().on_trial_result(tune_controller, others[0], last_result or {})
+
+    on_trial_error = on_trial_complete
+    on_trial_remove = on_trial_complete
 
     def _checkpoint_or_exploit(self, trial: Trial, *arguments: Any) -> None:
         with self._seeded(trial):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
@@ -25,51 +25,32 @@ from ...exceptions import DiskError, RunError
 from ...records._files import make_private
 from ...records.epoch_log import read_epochs
 from ...records.trial_record import Exploit
-from ...space.space import Space
 from .reporter import HandedOn, TuneReporter, checkpoint_of
 from .session import DONOR, GIVEN, NUMBER, PARAMS, SINCE
 
 if TYPE_CHECKING:
     from ...run.trials import Trials
 
-    Shared = tuple[ray.ObjectRef[tuple[Trials, Space]]]
+    Shared = tuple[ray.ObjectRef[Trials]]
 
 _LET_END = {"TUNE_FUNCTION_THREAD_TIMEOUT_S": "600"}
 """The seconds that a process waits for a stopped or paused trial before it takes the next one; if the trial
 had not ended by then, Tune would lose the next one."""
 
 
-def make_trainable(trials: Trials, space: Space) -> Callable[[dict[str, Any]], None]:
-    """Return a function trainable for the configs of our searcher, and for those of `space.to_ray()`.
-
-    A trial that Tune has stopped ends as Tune expects, whatever `train` did with the exception.
-    """
-
-    def trainable(config: dict[str, Any]) -> None:
-        train_one(config, trials, space)
-
-    return trainable
-
-
 def train_shared(config: dict[str, Any], shared: Shared, interval: int | None = None) -> None:
-    """Run the trial of a config; what all trials share reaches a process once, by Ray's object store."""
-    train_one(config, *_load(*shared), interval)
-
-
-@lru_cache(maxsize=1)
-def _load(shared: ray.ObjectRef[tuple[Trials, Space]]) -> tuple[Trials, Space]:
-    return ray.get(shared)
-
-
-def train_one(config: dict[str, Any], trials: Trials, space: Space, interval: int | None = None) -> None:
     """Run the trial of a config.
 
-    A member of a population reports its state every `interval` epochs, and may start from that of another.
+    Args:
+        config: of our searcher.
+        shared: what all trials have in common, which reaches a process once, by Ray's object store.
+        interval: the epochs after which a member of a population reports its state; it may start from that of
+            another. None for other trials.
     """
-    number = config.get(NUMBER)
-    params = config.get(GIVEN, config[PARAMS]) if number is not None else space.decode(config)
+    number, params = config[NUMBER], config.get(GIVEN, config[PARAMS])
+    trials = _load(*shared)
     os.environ.update(_LET_END)
-    if interval is None or number is None:
+    if interval is None:
         _run(TuneReporter(number, params), params, trials)
         return
     with _alone(trials, number) as home:
@@ -77,6 +58,11 @@ def train_one(config: dict[str, Any], trials: Trials, space: Space, interval: in
             _exploit(config, params, trials)
         handed_on = HandedOn(interval, partial(checkpoint_of, home), len(read_epochs(home)))
         _run(TuneReporter(number, params, handed_on), params, trials)
+
+
+@lru_cache(maxsize=1)
+def _load(shared: ray.ObjectRef[Trials]) -> Trials:
+    return ray.get(shared)
 
 
 def _exploit(config: Mapping[str, Any], params: Mapping[str, Any], trials: Trials) -> None:

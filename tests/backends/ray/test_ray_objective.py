@@ -30,7 +30,6 @@ from hpometrics.backends.ray.objective import RayObjective
 from hpometrics.backends.ray.reporter import StoppedByTune, TuneReporter
 from hpometrics.backends.ray.schedulers import RAY_SCHEDULERS, Unpaused, make_scheduler
 from hpometrics.backends.ray.searcher import StudySearcher
-from hpometrics.backends.ray.trainable import make_trainable
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConfigError, DirectionError, NoFiniteValueError, RunError
 from hpometrics.records.epoch_log import read_trial
@@ -539,7 +538,6 @@ def test_no_best_says_what_there_was():
     objective.study = optuna.create_study()
     with pytest.raises(NoFiniteValueError, match="there were none"):
         objective.best()
-    assert callable(make_trainable(objective.trials, objective.space))
 
 
 def test_repeats_on_ray_want_a_directory():
