@@ -124,8 +124,8 @@ def _check_unsteered(spec: RunSpec, settings: Mapping[str, Any]) -> None:
         direction = spec.optimized[spec.name]
         arguments = ", ".join(f"{name}={settings[name]!r}" for name in names)
         raise DirectionError(
-            f"{spec.name} must be {direction.value}d; leave {arguments} out: the scheduler judges the current "
-            "value and the searcher the picked one"
+            f"{spec.name} must be {direction.value}d; leave {arguments} out: the scheduler judges the "
+            "current value and the searcher the picked one"
         )
 
 

@@ -156,7 +156,7 @@ class Population(PopulationBasedTraining):
     def on_trial_complete(
         self, tune_controller: Any, trial: Trial, result: dict[str, Any] | None = None
     ) -> None:
-        """Continue without a trial that has ended or failed; with Ray's own the others would wait for ever."""
+        """Continue without a trial that is over; with Ray's own the others would wait for it for ever."""
         state, sync = state_of(self, trial), next_perturbation(self)
         state.last_train_time, state.last_score = max(state.last_train_time, sync), None
         self._inactive.add(trial)
