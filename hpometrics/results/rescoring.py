@@ -11,15 +11,13 @@ from ..config.metric_section import read_measure, types_of
 from ..direction import Direction
 from ..exceptions import ConfigError, HpometricsError, NotKeptError
 from ..metrics.features import OutputFeature, parse_feature
-from ..metrics.registry.names import MetricName, parse_import_path
+from ..metrics.registry.names import THRESHOLD, MetricName, parse_import_path
 from ..records.trial_record import TrialRecord
 from .manifest import Resolved
 from .run_directory import RunDirectory
 
 if TYPE_CHECKING:
     from ..run.rescorer import Rescorer
-
-_THRESHOLD = "threshold"
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ def parse_request(resolved: Resolved, metric: str) -> MetricRequest:
     name_with_threshold = MetricName.parse(measure.name)
     if threshold is not None:
         name_with_threshold = replace(
-            name_with_threshold, params=(*name_with_threshold.params, (_THRESHOLD, threshold))
+            name_with_threshold, params=(*name_with_threshold.params, (THRESHOLD, threshold))
         )
     return MetricRequest(str(name_with_threshold), direction, measure.name, threshold)
 
@@ -118,7 +116,7 @@ def _direction(metric: str, direction: Direction | None) -> Direction:
 def _without_threshold(name: MetricName) -> tuple[MetricName, float | None]:
     """Split a name into the name without its threshold, which belongs to the output, and the threshold."""
     params = dict(name.params)
-    threshold = params.pop(_THRESHOLD, None)
+    threshold = params.pop(THRESHOLD, None)
     if threshold is None:
         return name, None
     if isinstance(threshold, str) or not 0 < threshold < 1:

@@ -18,7 +18,7 @@ from ..exceptions import HpometricsError, NotKeptError, RecordError
 from ..metrics.collection import MetricCollection
 from ..metrics.features import BINARY, CATEGORY, Binary, OutputFeature, Set
 from ..metrics.multitask import TaskCollection
-from ..metrics.registry.names import MetricName
+from ..metrics.registry.names import THRESHOLD, MetricName
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION
 from ..metrics.statistics.confusion import Confusion
 from ..metrics.statistics.scores import Pooled, Scores
@@ -37,7 +37,6 @@ from .statistics_store import (
 )
 
 Outputs = OutputFeature | Mapping[str, OutputFeature]
-THRESHOLD = "threshold"
 
 FloatArray = npt.NDArray[np.float64]
 What = Literal["rows", "matrix"]

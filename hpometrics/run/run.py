@@ -31,7 +31,8 @@ class Run:
 
     Args:
         host: where the values go: an Optuna trial, `TuneReporter()`, any `Reporter`; None keeps them here.
-            In a process group only the first rank has one; the others have none, `Run(None, ...)`.
+            In a process group only the first rank has one; the others have none, `Run(None, ...)`. In Ray
+            Train each rank passes a `TuneReporter()`: by it a rank knows that checkpoints are stored.
         spec: what is measured; or its facts, as in `Run(trial, metric="roc_auc", output=Binary())`.
         directory: the trial's own: `epochs.jsonl` and checkpoints; None writes nothing. The first rank
             alone writes.

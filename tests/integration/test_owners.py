@@ -8,7 +8,7 @@ from sample_sweeps import SWEEP
 
 from hpometrics.backends.ray.session import session_arguments
 from hpometrics.exceptions import ConfigError
-from hpometrics.records._files import check_own
+from hpometrics.records._files import check_own, make_private
 
 STRANGER = 65534
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
@@ -44,7 +44,12 @@ def test_a_sweep_does_not_go_on_where_others_may_write(folder, sweep, swept, mod
 
 def test_what_is_not_there_is_nobodys(tmp_path):
     """It is made, private, by whoever needs it."""
-    check_own(tmp_path / "new")
+    home = tmp_path / "new"
+    check_own(home)
+    assert not home.exists()
+    make_private(home)
+    check_own(home)
+    assert home.stat().st_mode & 0o777 == 0o700
 
 
 def test_ray_without_a_token_is_refused(monkeypatch):

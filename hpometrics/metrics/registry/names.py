@@ -17,6 +17,8 @@ Scalar = str | int | float | bool
 
 SPLITS = ("train", "validation", "test")
 MACRO, MICRO = "macro", "micro"
+THRESHOLD = "threshold"
+"""The parameter of a name by which its output has another threshold."""
 OVER_TASKS = "tasks"
 """The parameter of a name that belongs to no metric, but to its values over several tasks."""
 

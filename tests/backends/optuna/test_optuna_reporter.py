@@ -78,6 +78,9 @@ def test_the_final_epoch_is_never_pruned():
     """A run that has all its epochs is complete, however bad."""
     study = optuna.create_study(direction="maximize", pruner=make_pruner({"threshold": {"lower": 0.5}}))
     report_all(OptunaReporter(study.ask()), [0.1])
+    [trial] = study.trials
+    assert trial.state is OptunaState.RUNNING
+    assert (trial.intermediate_values, trial.user_attrs) == ({0: 0.1}, {})
 
 
 def test_a_pruner_that_stops_nothing_is_not_asked(monkeypatch):
@@ -119,7 +122,11 @@ def test_a_trial_killed_after_its_prune_stays_pruned(storage, pruner):
 
 def test_a_fixed_trial_replays_params():
     """The same train function runs on fixed params and is never stopped."""
-    report_all(OptunaReporter(optuna.trial.FixedTrial({"lr": 0.1}, number=4)), [0.5, 0.1])
+    trial = optuna.trial.FixedTrial({"lr": 0.1}, number=4)
+    trial.suggest_float("lr", 0.0, 1.0)
+    reporter = OptunaReporter(trial)
+    report_all(reporter, [0.5, 0.1])
+    assert (reporter.number, reporter.params, trial.user_attrs) == (4, {"lr": 0.1}, {})
 
 
 def test_a_study_of_the_other_direction_is_refused():
