@@ -166,12 +166,6 @@ def epoch_text(record: EpochRecord, seconds: float, width: int | None = None) ->
     return f"epoch:{record.epoch} time:{seconds:.1f}s\n{nice_report(record.values, width)}"
 
 
-def epoch_texts(history: Sequence[EpochRecord]) -> list[str]:
-    """Print every epoch of a run."""
-    seconds = accumulate(record.seconds for record in history)
-    return [epoch_text(record, so_far) for record, so_far in zip(history, seconds, strict=True)]
-
-
 class TableLogger:
     """Appends every epoch to `report.txt`; a run that resumes writes its earlier epochs first.
 
@@ -185,9 +179,11 @@ class TableLogger:
 
     def begin(self, run: Standing) -> None:
         """Write the epochs before a restart."""
-        self._seconds = sum(record.seconds for record in run.history)
+        seconds = list(accumulate(record.seconds for record in run.history))
+        self._seconds = seconds[-1] if seconds else 0.0
+        texts = map(epoch_text, run.history, seconds)
         with atomic_write(self.path, sync=False) as file:
-            file.write("".join(f"{text}\n" for text in epoch_texts(run.history)).encode())
+            file.write("".join(f"{text}\n" for text in texts).encode())
 
     def epoch(self, run: Standing) -> None:
         """Append an epoch."""

@@ -96,16 +96,13 @@ class Progress:
         if name is None:
             return f"none of {count} epochs has a finite value of each of {', '.join(names)}"
         which = "not the last" if self._picker.at is At.LAST and count else "none"
-        reason = _last_reason(name, self.history)
-        return f"{name}: {which} of {count} epochs has a finite value{f': {reason}' if reason else ''}"
+        reasons = [record.reasons[name] for record in self.history if name in record.reasons]
+        reason = f": {reasons[-1]}" if reasons and reasons[-1] else ""
+        return f"{name}: {which} of {count} epochs has a finite value{reason}"
 
     def _has_value(self, name: str) -> bool:
         epochs = self.history[-1:] if self._picker.at is At.LAST else self.history
         return any(math.isfinite(record.number(name)) for record in epochs)
-
-
-def _last_reason(name: str, history: Sequence[EpochRecord]) -> str:
-    return next((record.reasons[name] for record in reversed(history) if name in record.reasons), "")
 
 
 class RunState(Enum):

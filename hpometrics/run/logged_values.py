@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from inspect import isclass
@@ -26,8 +26,6 @@ from .throughput import NO_TASK
 Tasks = str | Sequence[str] | None
 
 _MIXED = "some recorded values name a task and some do not; say task= with each"
-
-Function = Callable[[Any, Any, Any, Metrics], object]
 
 
 @dataclass
@@ -82,10 +80,8 @@ class LoggedValues:
             RunError: a value is not a number, or its name has one already or cannot be printed on a line.
         """
         for name, value in values.items():
-            _check_name(name)
-            number = _number(name, value)
-            self._check_new(name, value)
-            self._values[name] = number
+            self._check_name(name, value)
+            self._values[name] = _number(name, value)
             self._reasons.pop(name, None)
 
     def undefined(self, reasons: Mapping[str, str]) -> None:
@@ -95,8 +91,7 @@ class LoggedValues:
             RunError: a reason is not a text, or its name has a number already or cannot be printed on a line.
         """
         for name, reason in reasons.items():
-            _check_name(name)
-            self._check_new(name, reason)
+            self._check_name(name, reason)
             if not isinstance(reason, str) or not reason:
                 raise RunError(f"undefined({name}=...) takes the reason, a text; got {reason!r}")
             self._values[name], self._reasons[name] = math.nan, reason
@@ -149,19 +144,16 @@ class LoggedValues:
         for recorded in self._recorded.values():
             recorded.reset()
 
-    def _check_new(self, name: str, value: Any) -> None:
-        """Check that a name has no number yet: the first would be lost silently."""
+    def _check_name(self, name: str, value: Any) -> None:
+        """Check that a name can be printed and has no number yet: the first would be lost silently."""
+        if not name.isprintable() or not name:
+            raise RunError(f"a value has a name of printable characters, got {format_value(name)}")
         if name in self._values and name not in self._reasons:
             raise RunError(
                 f"{name} was logged in this epoch already, as {format_value(self._values[name])}, and now as "
                 f"{format_value(value)}; log one value per epoch. To average over its batches, call "
                 f"run.record_global({name!r}, AverageMetric(value * rows, rows)) for each of them"
             )
-
-
-def _check_name(name: str) -> None:
-    if not name.isprintable() or not name:
-        raise RunError(f"a value has a name of printable characters, got {format_value(name)}")
 
 
 def _number(name: str, value: Any) -> Any:

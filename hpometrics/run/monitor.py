@@ -29,8 +29,7 @@ _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 2**10  # bytes there, KiB else
 _AT_ONCE = 256  # norms that wait to be added up, so that a step adds nothing
 _SKIPPED = -1.0  # stands for the norm of a step that a gradient scaler skips; no norm is negative
 _ROUNDED = (torch.float16, torch.bfloat16)
-Numbers = Mapping[str, float]
-RankValues = tuple[Numbers, Mapping[str, str]]
+RankValues = tuple[Mapping[str, float], Mapping[str, str]]
 """The values of one process, and why some are nan."""
 _RULES: dict[str, Callable[[Sequence[float]], float]] = {
     "sum": math.fsum,

@@ -158,10 +158,25 @@ def attempt(
     Raises:
         RecordError, SpaceError: as `run_trial`.
     """
-    trial_record = _initial_record(params, spec, reporter, seed, trial, exploits)
+    trial_record = TrialRecord(
+        number=reporter.number or 0,
+        params=deepcopy(dict(params if not exploits else exploits[-1].params)),
+        first_params=deepcopy(dict(params)) if exploits else None,
+        exploits=tuple(exploits),
+        state=TrialState.RUNNING,
+        seed=seed,
+        threads=spec.threads or torch.get_num_threads(),
+        started=datetime.now(UTC).replace(microsecond=0),
+        versions=versions(numbered=reporter.number is not None),
+        failed_attempts=() if trial is None else trial.failed_attempts,
+        machine=machine(),
+    )
     leads = process() == 0  # in a process group the first rank writes
     directory = directory.absolute() if directory is not None and leads else None
-    _begin(directory, trial_record)
+    if directory is not None:
+        check_json(trial_record.params)
+        earlier_trial(directory, trial_record.given)
+        write_trial(directory, trial_record, last=False)  # its place is on disk with the first epoch
     make_run = partial(
         Run,
         reporter,
@@ -178,38 +193,6 @@ def attempt(
     if failure is not None and record.state is TrialState.FAILED and not _can_be_raised(failure):
         return record, _passed_on(failure)
     return record, failure or error
-
-
-def _initial_record(
-    params: Mapping[str, Any],
-    spec: RunSpec,
-    reporter: Reporter,
-    seed: int | None,
-    trial: TrialRecord | None,
-    exploits: Sequence[Exploit],
-) -> TrialRecord:
-    """Create the record of a trial that begins."""
-    return TrialRecord(
-        number=reporter.number or 0,
-        params=deepcopy(dict(params if not exploits else exploits[-1].params)),
-        first_params=deepcopy(dict(params)) if exploits else None,
-        exploits=tuple(exploits),
-        state=TrialState.RUNNING,
-        seed=seed,
-        threads=spec.threads or torch.get_num_threads(),
-        started=datetime.now(UTC).replace(microsecond=0),
-        versions=versions(numbered=reporter.number is not None),
-        failed_attempts=() if trial is None else trial.failed_attempts,
-        machine=machine(),
-    )
-
-
-def _begin(directory: Path | None, record: TrialRecord) -> None:
-    if directory is None:
-        return
-    check_json(record.params)
-    earlier_trial(directory, record.given)
-    write_trial(directory, record, last=False)  # its place is on disk with the first epoch
 
 
 def earlier_trial(directory: Path, params: Mapping[str, Any]) -> TrialRecord | None:

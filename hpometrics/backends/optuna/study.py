@@ -333,34 +333,33 @@ def _record(trial: FrozenTrial, metrics: Sequence[str]) -> TrialRecord:
             epochs = (EpochRecord(result["epoch"], picked),)
         epochs = tuple(replace(e, values=picked) if e.epoch == result["epoch"] else e for e in epochs)
         return TrialRecord.from_json({**result, "number": trial.number}, epochs)
-    if (panel := panel_of(trial)) is not None:
-        return _record_of_panel(trial, panel, metrics, epochs)
+    panel = panel_of(trial)
+    if panel is None:
+        values = _values_of(trial, metrics, epochs)
+    else:
+        values = _panel_values(trial, panel, metrics, epochs)
     return TrialRecord(
         number=trial.number,
         params=dict(trial.params),
         state=STATES[trial.state],
-        **_values_of(trial, metrics, epochs),
         reason=get_attribute(trial.user_attrs, REASON),
+        **values,
     )
 
 
-def _record_of_panel(
+def _panel_values(
     trial: FrozenTrial, panel: Mapping[str, Any], metrics: Sequence[str], epochs: tuple[EpochRecord, ...]
-) -> TrialRecord:
-    """Read a trial of a user's own objective, whose run has written the values of its picked epoch."""
+) -> dict[str, Any]:
+    """Return the values of a trial whose run, in a user's own objective, has written its picked epoch."""
     epoch = int(trial.user_attrs[PICKED_EPOCH])
     stored = {name: trial.user_attrs.get(name) for name in panel["values"]}
     values = {name: math.nan if value is None else value for name, value in stored.items()}
     others = [one for one in epochs if one.epoch != epoch]
-    return TrialRecord(
-        number=trial.number,
-        params=dict(trial.params),
-        state=STATES[trial.state],
-        value=values.get(metrics[0], trial.value if trial.values and len(trial.values) == 1 else None),
-        epoch=epoch,
-        epochs=tuple(sorted([*others, EpochRecord(epoch, values)], key=lambda one: one.epoch)),
-        reason=get_attribute(trial.user_attrs, REASON),
-    )
+    return {
+        "value": values.get(metrics[0], trial.value if trial.values and len(trial.values) == 1 else None),
+        "epoch": epoch,
+        "epochs": tuple(sorted([*others, EpochRecord(epoch, values)], key=lambda one: one.epoch)),
+    }
 
 
 def _values_of(trial: FrozenTrial, metrics: Sequence[str], epochs: tuple[EpochRecord, ...]) -> dict[str, Any]:
