@@ -247,21 +247,17 @@ class Loggers:
             self._call_all(call, run)
 
     def _call_all(self, call: Callable[[EpochLogger], None], run: Standing) -> None:
-        failed: LoggerError | DiskError | None = None
+        failures: list[LoggerError | DiskError] = []
         for logger in self._all:
             try:
                 call(logger)
             except Exception as err:  # whatever it is, the other loggers come first
-                failure = _failure(logger, err, run.history[-1].epoch)
-                if failed is None:
-                    failed = failure
-                elif isinstance(failure, DiskError) and not isinstance(failed, DiskError):
-                    failure.add_note(str(failed))
-                    failed = failure
-                else:
-                    failed.add_note(str(failure))
-        if failed is not None:
-            raise failed
+                failures.append(_failure(logger, err, run.history[-1].epoch))
+        failures.sort(key=lambda failure: not isinstance(failure, DiskError))
+        for failure in failures[1:]:
+            failures[0].add_note(str(failure))
+        if failures:
+            raise failures[0]
 
 
 def _failure(logger: EpochLogger, error: Exception, epoch: int) -> LoggerError | DiskError:

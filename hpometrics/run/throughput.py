@@ -42,16 +42,13 @@ class Timer:
         seconds: those of each split so far.
     """
 
-    began: float
-    seconds: dict[str, float]
-
     def __init__(self) -> None:
         self.restart()
 
     def restart(self) -> None:
         """Begin an epoch."""
         self.began, self._last = time.time(), time.perf_counter()
-        self.seconds = {}
+        self.seconds: dict[str, float] = {}
 
     def mark(self, split: str) -> None:
         """Add the time since the last mark to a split."""

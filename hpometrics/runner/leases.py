@@ -18,7 +18,7 @@ import optuna
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import Trial
 
-from ..backends.optuna._internals import storage_of, trial_id_of
+from ..backends.optuna._internals import storage_of, study_id_of, trial_id_of
 from ..backends.optuna.database import at_once, repeats_turn
 from ..backends.optuna.reporter import OptunaReporter
 from ..backends.optuna.storage import exclusive_study, is_lockable, storing
@@ -129,7 +129,7 @@ class LeasedOwnership(LocalOwnership):
         owned = False
         try:
             with exclusive_study(self._study):
-                trial_id = find_trial_id(self._study, number)
+                trial_id = self._id_of(number)
                 owned = self._is_free(number, trial_id) and self._own(trial_id)
         finally:
             if not owned:
@@ -215,6 +215,10 @@ class LeasedOwnership(LocalOwnership):
         except UpdateFinishedTrialError:
             return False
         return True
+
+    def _id_of(self, number: int) -> int:
+        storage, study_id = storage_of(self._study), study_id_of(self._study)
+        return storage.get_trial_id_from_study_id_trial_number(study_id, number)
 
     def _attributes(self, trial_id: int) -> Mapping[str, Any]:
         return storage_of(self._study).get_trial(trial_id).user_attrs

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import optuna
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import TrialState
 
 from ...exceptions import RecordError, SpaceError
 from ...space.space import Space
@@ -51,7 +51,13 @@ def _check_unmarked(study: optuna.Study, metrics: Sequence[str], space: Space) -
     finished = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
     unmarked = [trial for trial in finished if RESULT not in trial.user_attrs]
     for trial in unmarked:
-        _check_params(trial, study, space)
+        try:
+            space.decode(trial.params)
+        except SpaceError as err:
+            raise RecordError(
+                f"trial {trial.number} of the study {study.study_name!r} is of another space: {err}; "
+                "create another study"
+            ) from None
     panels = [panel_of(trial) for trial in unmarked]  # of runs in a user's own objective
     foreign = [panel for panel in panels if panel is None or list(panel["metrics"]) != list(metrics)]
     if foreign and study.metric_names is None:
@@ -60,16 +66,6 @@ def _check_unmarked(study: optuna.Study, metrics: Sequence[str], space: Space) -
             f"their values are of; if they are, study.set_metric_names({list(metrics)}) says so, "
             "if not, create another study"
         )
-
-
-def _check_params(trial: FrozenTrial, study: optuna.Study, space: Space) -> None:
-    try:
-        space.decode(trial.params)
-    except SpaceError as err:
-        raise RecordError(
-            f"trial {trial.number} of the study {study.study_name!r} is of another space: {err}; "
-            "create another study"
-        ) from None
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

@@ -71,8 +71,11 @@ def read_trials(study: optuna.Study, space: Space, *, is_shared: bool = False) -
 
 def _is_current(trial: FrozenTrial, record: TrialRecord, space: Space, is_shared: bool) -> bool:
     """Return whether the params of a trial let the study stay as it is."""
-    if not trial.state.is_finished():
-        return _is_of(space, trial)
+    if not trial.state.is_finished():  # what it has drawn so far must be of the space
+        return all(
+            name in space.dimensions and _distribution(space.dimensions[name]) == distribution
+            for name, distribution in trial.distributions.items()
+        )
     return is_shared or RESULT not in trial.user_attrs or _has_params_of(trial, record, space)
 
 
@@ -125,14 +128,6 @@ def _contains(distribution: BaseDistribution, value: Any) -> bool:
         return has_value(distribution, value)
     except (ValueError, TypeError):  # nan, or not a number
         return False
-
-
-def _is_of(space: Space, trial: FrozenTrial) -> bool:
-    """Return whether a trial has drawn all its params so far from a space."""
-    return all(
-        name in space.dimensions and _distribution(space.dimensions[name]) == distribution
-        for name, distribution in trial.distributions.items()
-    )
 
 
 def _distribution(dimension: Dimension) -> BaseDistribution | None:

@@ -34,6 +34,7 @@ JOURNAL = ".journal"
 _SQLITE = "sqlite:///"
 _SAME = {"pool_use_lifo": True}  # the connection that wrote last has its pages at hand; another reads them
 _TRIES, _PAUSE = 8, 0.25  # to open a database whose tables another process is creating
+_RACES = ("already exists", "duplicate", "unique constraint")  # of the tables, or the row of their version
 _TABLES = {
     "alembic_version", "version_info", "studies", "study_directions", "study_user_attributes",
     "study_system_attributes", "trials", "trial_user_attributes", "trial_system_attributes", "trial_params",
@@ -270,19 +271,15 @@ def _database(url: str) -> BaseStorage:
         try:
             return ReconnectingStorage(_as_template(url), engine_kwargs={"pool_pre_ping": True})
         except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as err:
-            if remaining == 0 or not (_is_race(err) or is_lost(err)):
+            is_race = any(word in str(err).lower() for word in _RACES)
+            if remaining == 0 or not (is_race or is_lost(err)):
                 raise DiskError(f"the study cannot be reached: {cause_of(err)}") from err
             time.sleep(_PAUSE)
     raise AssertionError("the last try returns or raises")
 
 
-def _is_race(err: BaseException) -> bool:
-    """Return whether another process has created a table, or the row of its version, at the same time."""
-    return any(word in str(err).lower() for word in ("already exists", "duplicate", "unique constraint"))
-
-
 def storage_failures() -> tuple[type[BaseException], ...]:
     """Return the errors of all storages; a library that is not loaded has raised none."""
-    optional = {"grpc": "RpcError", "sqlalchemy.exc": "SQLAlchemyError"}
-    loaded = [getattr(sys.modules.get(module), name, None) for module, name in optional.items()]
-    return optuna.exceptions.StorageInternalError, sqlite3.OperationalError, *filter(None, loaded)
+    grpc = sys.modules.get("grpc")
+    errors = (optuna.exceptions.StorageInternalError, sqlite3.OperationalError, SQLAlchemyError)
+    return errors if grpc is None else (*errors, grpc.RpcError)
