@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,11 @@ from ..metrics.registry.scope import ALL_TASKS, VALIDATION
 from ..metrics.reports import Report
 from ..metrics.retrieval.per_user import PerUser
 from .checkpoint import random_states
-from .distributed import Ranks, RankState, by_split, combine_states
-from .example_finder import Examples, Place
+from .distributed import Ranks
+from .example_finder import Examples, Place, RankExamples
 from .example_selection import Line
-from .logged_values import LastBatch, LoggedValues, reading
-from .monitor import Watch, Watches
+from .logged_values import LastBatch, LoggedValues, reading, together
+from .monitor import RankValues, Watch, Watches, over_ranks
 from .spec import RunSpec
 from .split import EpochValues, Reasons, SplitMetrics, Values, name_in_record, value_name
 from .statistics_store import Keeping, StatisticsSnapshot, snapshots_of
@@ -34,6 +35,28 @@ _ODD = (0x9E3779B97F4A7C15 - 2**64, 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111
 _WHOLE = 2**64
 
 _ENTRIES = "examples"
+
+Additives = Mapping[str, Mapping[str, Report]]
+"""Additive values by split and task."""
+
+
+@dataclass(frozen=True)
+class RankState:
+    """The counts, records, logs, watched values and examples of one or several processes, by split.
+
+    `targets` are the sums of one process over the targets of its first pass; None in later epochs.
+    `measured` is what one process measured; it is empty if there is no other process. `random` are the random
+    states of one process; None unless the epoch is checkpointed.
+    """
+
+    measured: Mapping[str, Mapping[str, Any]]
+    counts: Additives
+    recorded: Additives
+    watched: RankValues
+    logged: RankValues
+    examples: Sequence[RankExamples]
+    targets: tuple[int, int] | None = None
+    random: Any = None
 
 
 class EpochMeter:
@@ -185,7 +208,7 @@ class EpochMeter:
 
     def _combine_ranks(self, states: Sequence[RankState]) -> EpochValues:
         """Combine the values of all ranks, then forget the epoch."""
-        splits, state = self._merge(state.measured for state in states), combine_states(states)
+        splits, state = self._merge(state.measured for state in states), _combine_states(states)
         if not self._passes:
             self.targets = digest_of([state.targets for state in states])
             self._passes = int(self.targets is not None)
@@ -213,7 +236,7 @@ class EpochMeter:
         """Return the metrics of each split, merged over every process."""
         if self._ranks.alone:
             return self._splits
-        return {split: self._split(split).over(parts) for split, parts in by_split(states).items()}
+        return {split: self._split(split).over(parts) for split, parts in _by_split(states).items()}
 
     def _read_counts(self, split: str, state: Mapping[str, Report], measured: Values) -> Values:
         """Return the counts of a split; `exs` is one if defaults are measured or it is optimized."""
@@ -260,6 +283,42 @@ class EpochMeter:
             return set()
         tasks = {task for state in recorded for task in state if task not in (NO_TASK, ALL_TASKS)}
         return tasks.union(*(metrics.tasks for metrics in splits))
+
+
+def _combine_states(states: Sequence[RankState]) -> RankState:
+    """Combine the states of processes in the order of ranks, except `measured`, which the splits merge."""
+    if len(states) == 1:
+        return states[0]
+    return RankState(
+        {},
+        _add_up(state.counts for state in states),
+        _add_up(state.recorded for state in states),
+        over_ranks([state.watched for state in states]),
+        _first_values([state.logged for state in states]),
+        [examples for state in states for examples in state.examples],
+    )
+
+
+def _add_up(states: Iterable[Additives]) -> Additives:
+    """Add up additive values of several processes."""
+    return {split: together(parts) for split, parts in _by_split(states).items()}
+
+
+def _by_split(states: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return the states of all processes that met a split, by split, sorted."""
+    states = list(states)
+    splits = sorted({split for state in states for split in state})
+    return {split: [state[split] for state in states if split in state] for split in splits}
+
+
+def _first_values(logged: Sequence[RankValues]) -> RankValues:
+    """Return the logged values of the first process that has each: they cannot be added."""
+    values: dict[str, float] = {}
+    reasons: dict[str, str] = {}
+    for own, why in logged:
+        reasons |= {name: reason for name, reason in why.items() if name not in values}
+        values |= {name: value for name, value in own.items() if name not in values}
+    return values, reasons
 
 
 def _read_additive(value: Additive) -> tuple[float, str | None]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+import pickle
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
 from pathlib import Path
 from typing import Any
 
 from .._redaction import redacted
-from ..exceptions import RunError
+from .._text import text_of
+from ..exceptions import RankError, RunError
 from ..loggers.registry import LoggerLike, Loggers, Standing, make_loggers
 from ..metrics.metric import NOTHING_MEASURED
 from ..records.epoch_log import Fsync
@@ -21,7 +23,7 @@ from ..selection.rules import At, violation_of
 from ..selection.selection import Picker
 from .artifacts import Artifacts, HostCheckpoints, Stored
 from .checkpoint import Keep, Stateful, put_states, set_random_states
-from .distributed import Decision, Ranks, sendable
+from .distributed import Ranks
 from .epoch import EpochMeter
 from .reporter import Joint, PickedReporter, Reporter
 from .spec import RunSpec
@@ -118,6 +120,25 @@ class RunState(Enum):
     """An epoch was reported as the final one."""
     STOPPED = auto()
     """The host has stopped the run before its last epoch."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The decision of the first rank at the end of an epoch, which all ranks carry out.
+
+    Attributes:
+        steering: the optimized value, and those that constraints bound, as the first rank has them.
+        over: no epoch follows.
+        final: the epoch was reported as the final one.
+        stop: the host's stop.
+        counterpart: what the other ranks call while the first one reports to a host that needs all ranks.
+    """
+
+    steering: Mapping[str, float]
+    over: bool
+    final: bool
+    stop: BaseException | None = None
+    counterpart: Callable[[], None] | None = None
 
 
 class EpochCloser:
@@ -370,7 +391,7 @@ class EpochCloser:
             value = record.number(self._spec.name)
             self._reporter.report(record.epoch, value, progress.value, numbers, is_final)
         except self._reporter.stops as err:
-            stop = err if self.ranks.alone else sendable(err)
+            stop = err if self.ranks.alone else _sendable(err)
         if over or stop is not None:
             self._send_picked()
         steering = {name: numbers[name] for name in self._steering if name in numbers}
@@ -435,3 +456,12 @@ def _check_names(names: Iterable[str]) -> None:
     for name in names:
         if redacted(name) != name:
             raise RunError(f"the name of a value holds a secret: {redacted(name)}; give it another name")
+
+
+def _sendable(stop: BaseException) -> BaseException:
+    """Return a host's stop as every rank can raise it: as a `RankError` if it does not pickle."""
+    try:
+        pickle.loads(pickle.dumps(stop))
+    except Exception as err:  # what a class of exceptions does when it is pickled is its own affair
+        return RankError(f"{type(stop).__name__}: {text_of(stop)} (which cannot be sent: {err})")
+    return stop
