@@ -1,4 +1,4 @@
-"""Ranks: the processes of a run, each with what the others make, by one collective that fails for all or none."""
+"""Ranks: the processes of a run, which exchange what each makes by one collective; if one fails, all fail."""
 
 from __future__ import annotations
 
