@@ -146,12 +146,6 @@ class ListReporter:
         self.reports.append(Report(epoch, value, picked, dict(values), final))
 
 
-def last_report(record: TrialRecord, metric: str) -> Report:
-    """Return the report of the last epoch of a trial, whose value is the picked one."""
-    last, picked = record.epochs[-1], math.nan if record.value is None else record.value
-    return Report(last.epoch, last.number(metric), picked, numbers_of(last.values), final=True)
-
-
 class HoldsLast:
     """Passes the reports of a run on to a host, but for the final one: after the run its trial goes on.
 
@@ -179,10 +173,11 @@ class HoldsLast:
         if not final:
             self._host.report(epoch, value, picked, values, final)
 
-    def release(self, report: Report) -> None:
-        """Report the final epoch, once the trial is over; a stop is too late then."""
+    def release(self, record: TrialRecord, metric: str) -> None:
+        """Report the final epoch of a trial that is over, with its picked value; a stop is too late then."""
+        last, picked = record.epochs[-1], math.nan if record.value is None else record.value
         with suppress(*self.stops):
-            self._host.report(report.epoch, report.value, report.picked, report.values, final=True)
+            self._host.report(last.epoch, last.number(metric), picked, numbers_of(last.values), final=True)
 
 
 def as_reporter(host: object) -> Reporter:

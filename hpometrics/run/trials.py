@@ -19,7 +19,7 @@ from ..space.space import Space
 from .artifacts import CHECKPOINTS
 from .checkpoint import Checkpoints
 from .distributed import Ranks
-from .reporter import HoldsLast, ListReporter, Reporter, derive_seed, last_report
+from .reporter import HoldsLast, ListReporter, Reporter, derive_seed
 from .spec import RunSpec, Train, engine_facts
 from .trial import attempt, earlier_trial
 
@@ -99,7 +99,7 @@ class Trials:
             if trial.state is not TrialState.RUNNING:
                 break
         if host is not None and trial.state.trained:
-            host.release(last_report(trial, self.spec.name))
+            host.release(trial, self.spec.name)
         self._compare_rows(trial)
         return trial, error
 
