@@ -141,7 +141,8 @@ class Examples:
             candidates = self._rank_rows(meters, eligible, [first + row for row in rows])
             new = extremes.take(self._plan, candidates)
             self._add_lines(new, eligible, meters)
-            _add_entries(new, entries, rows)
+            for example in new if entries is not None else ():
+                example.line = {**(example.line or {}), "example": entry_of(entries, rows[example.row])}
 
     def take(self, void: Collection[str] = ()) -> RankExamples:
         """Return what was found in the epoch, and begin the next.
@@ -226,9 +227,3 @@ def _eligible_rows(batch: Outputs) -> tuple[Outputs, list[int]]:
         return batch, list(range(len(batch)))
     eligible = torch.stack(masks).all(0)
     return batch.rows(eligible), eligible.nonzero().squeeze(1).tolist()
-
-
-def _add_entries(new: list[Example], entries: Any, rows: list[int]) -> None:
-    if entries is not None:
-        for example in new:
-            example.line = {**(example.line or {}), "example": entry_of(entries, rows[example.row])}

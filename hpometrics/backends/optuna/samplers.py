@@ -106,20 +106,15 @@ class SeededSampler(BaseSampler):
         self._by_trial: dict[int, BaseSampler] = {}
         self._by_thread: dict[int, BaseSampler] = {}
 
+    @cached_property
+    def example(self) -> BaseSampler:
+        """One of the samplers that draw."""
+        return _quiet(partial(self._make, seed=self._seed))
+
     @property
     def kind(self) -> str:
         """The name of the class that draws."""
-        return type(_quiet(partial(self._make, seed=self._seed))).__name__
-
-    @cached_property
-    def is_plain(self) -> bool:
-        """Whether the samplers that draw are Optuna's own; see the function of this name."""
-        return is_plain(_quiet(partial(self._make, seed=self._seed)))
-
-    @cached_property
-    def draws_alone(self) -> bool:
-        """Whether the samplers that draw need no look at the study; see the function of this name."""
-        return draws_alone(_quiet(partial(self._make, seed=self._seed)))
+        return type(self.example).__name__
 
     def of(self, trial: FrozenTrial) -> BaseSampler:
         """Return the sampler of a trial."""
@@ -170,18 +165,19 @@ class SeededSampler(BaseSampler):
         return sampler
 
 
+def _class_of(sampler: BaseSampler) -> type[BaseSampler]:
+    """Return the class that draws."""
+    return type(sampler.example if isinstance(sampler, SeededSampler) else sampler)
+
+
 def is_plain(sampler: BaseSampler) -> bool:
     """Return whether a sampler is one of Optuna's own: when a trial ends, these read its local copy alone."""
-    if isinstance(sampler, SeededSampler):
-        return sampler.is_plain
-    return type(sampler).__module__.startswith("optuna.samplers.")
+    return _class_of(sampler).__module__.startswith("optuna.samplers.")
 
 
 def draws_alone(sampler: BaseSampler) -> bool:
     """Return whether a sampler can draw before the trial exists, as it neither reads nor writes the study."""
-    if isinstance(sampler, SeededSampler):
-        return sampler.draws_alone
-    return type(sampler) is RandomSampler
+    return _class_of(sampler) is RandomSampler
 
 
 def restart(sampler: BaseSampler, seed: int) -> bool:
