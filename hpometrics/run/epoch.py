@@ -185,13 +185,14 @@ class EpochMeter:
     def _state(self, checkpointed: bool) -> RankState:
         """Return what this process has collected in the epoch."""
         watches = self.watches
+        void = {split for split, metrics in self._splits.items() if metrics.void}
         return RankState(
             self._measured_state(),
             self._throughput.state(None if watches is None else watches.timer),
             self.logged.state(),
             ({}, {}) if watches is None else watches.close(),
             self.logged.numbers(),
-            [] if self._examples is None else [self._examples.take(self._void())],
+            [] if self._examples is None else [self._examples.take(void)],
             None if self._passes else self._digest.sums(),
             random_states() if checkpointed else None,
         )
@@ -201,10 +202,6 @@ class EpochMeter:
         if self._ranks.alone:
             return {}
         return {split: metrics.state_dict() for split, metrics in self._splits.items()}
-
-    def _void(self) -> set[str]:
-        """Return the splits that had a batch which was not finite."""
-        return {split for split, metrics in self._splits.items() if metrics.void}
 
     def _combine_ranks(self, states: Sequence[RankState]) -> EpochValues:
         """Combine the values of all ranks, then forget the epoch."""

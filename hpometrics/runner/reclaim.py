@@ -9,7 +9,8 @@ from pathlib import Path
 import optuna
 from optuna.trial import TrialState as OptunaState
 
-from ..backends.optuna.study import count_reported_epochs, shared_record, tell, write_shared
+from ..backends.optuna._internals import local_copy_of
+from ..backends.optuna.study import shared_record, tell, write_shared
 from ..backends.optuna.trial_queue import reclaim_or_claim
 from ..exceptions import RecordError
 from ..records.epoch_log import read_trial
@@ -89,7 +90,7 @@ def after_death(trial: optuna.Trial, record: TrialRecord, home: Path) -> TrialRe
         record: its record, which fails after `MOST_DEATHS` deaths at one epoch.
         home: the directory of the record.
     """
-    epochs = max(count_reported_epochs(trial), epochs_in(home, record))
+    epochs = max(len(local_copy_of(trial).intermediate_values), epochs_in(home, record))
     deaths = Deaths(*trial.user_attrs.get(_DEATHS, ())).another(epochs)
     trial.set_user_attr(_DEATHS, tuple(deaths))
     if deaths.times >= MOST_DEATHS:

@@ -372,16 +372,6 @@ def _values_of(trial: FrozenTrial, metrics: Sequence[str], epochs: tuple[EpochRe
     return {"value": trial.values[0], "epoch": _NO_EPOCH, "epochs": (values,)}
 
 
-def count_reported_epochs(trial: Trial) -> int:
-    """Return the number of epochs that were reported to a trial, without a look at the storage."""
-    return len(local_copy_of(trial).intermediate_values)
-
-
-def has_reported(trial: Trial, epoch: int) -> bool:
-    """Return whether an epoch was reported to a trial, without a look at the storage."""
-    return epoch in local_copy_of(trial).intermediate_values
-
-
 class EpochSender:
     """Copies the lines of a trial's `epochs.jsonl` into its attributes, each once.
 

@@ -21,7 +21,8 @@ from ...selection.rules import At, Constraint, violation_of
 from ...selection.selection import Picker
 from ...selection.trial_attempts import apply_constraints
 from ...space.space import Space
-from ..optuna.study import has_reported, tell
+from ..optuna._internals import local_copy_of
+from ..optuna.study import tell
 from ..optuna.trial_queue import claim, reclaim_or_claim
 from .reporter import checkpoint_of
 from .session import EPOCH, FINAL, FULL, GIVEN, NUMBER, PARAMS, PICKED, VALUE, VALUES, VOID
@@ -202,7 +203,7 @@ class _Live:
         value = math.nan if result.get(VOID) else result[VALUE]
         rest = [number_in(values, name) for name in self._optimized[1:]]
         self.picker.add(value, violation_of(self._constraints, values), rest)
-        if not rest and not has_reported(self.trial, epoch):
+        if not rest and epoch not in local_copy_of(self.trial).intermediate_values:
             self.trial.report(value, epoch)
         return True
 
