@@ -358,22 +358,16 @@ def _draw(part: StatisticsSnapshot, random: np.random.Generator) -> StatisticsSn
 
 def _drawn_state(state: State, random: np.random.Generator) -> State:
     if "matrix" in state:
-        return {"matrix": _drawn_matrix(state["matrix"], random)}
+        counts = state["matrix"].numpy().ravel()
+        total = int(counts.sum())
+        cells = torch.from_numpy(random.multinomial(total, counts / max(1, total)))
+        return {"matrix": cells.reshape(state["matrix"].shape)}
     rows = len(state.get("scores", state.get("values", ())))
-    chosen = torch.from_numpy(random.integers(rows, size=rows)) if rows else None
-    return state if chosen is None else _select_rows(state, chosen)
-
-
-def _drawn_matrix(matrix: Tensor, random: np.random.Generator) -> Tensor:
-    counts = matrix.numpy().ravel()
-    total = int(counts.sum())
-    return torch.from_numpy(random.multinomial(total, counts / max(1, total))).reshape(matrix.shape)
-
-
-def _select_rows(state: State, rows: Tensor) -> dict[str, Tensor]:
-    """Return the state of these rows; a fact of all rows, such as that they are logits, stays."""
-    whole = {name for name, tensor in state.items() if name == "are_logits" or not len(tensor)}
-    return {name: tensor if name in whole else tensor[rows] for name, tensor in state.items()}
+    if not rows:
+        return state
+    chosen = torch.from_numpy(random.integers(rows, size=rows))
+    facts = {name for name, tensor in state.items() if name == "are_logits" or not len(tensor)}  # of all rows
+    return {name: tensor if name in facts else tensor[chosen] for name, tensor in state.items()}
 
 
 def _targets(statistics: EpochStatistics) -> Mapping[tuple[str | None, str | None], Tensor]:

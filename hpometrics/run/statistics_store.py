@@ -153,38 +153,25 @@ class Measured:
 
 def snapshots_of(measured: Iterable[Measured], keeping: Keeping) -> tuple[StatisticsSnapshot, ...]:
     """Copy the statistics of an epoch, the smallest first, as many as fit into `MOST_BYTES`."""
-    parts = list(measured)
-    room = MOST_BYTES
-    chosen: dict[int, dict[str, State]] = {}
-    refused: dict[int, dict[str, str]] = {}
-    for size, index, label, state in sorted(_sizes(parts, keeping), key=lambda one: one[:3]):
+    parts, room = list(measured), MOST_BYTES
+    candidates: list[tuple[int, int, str, State]] = []  # size, index of the part, label, state
+    chosen: list[dict[str, State]] = [{} for _ in parts]
+    left_out: list[dict[str, str]] = [{} for _ in parts]
+    for index, part in enumerate(parts):
+        for statistic in () if part.collection is None else part.collection.statistics:
+            if statistic.grows and keeping != "all":
+                left_out[index][statistic.label] = GROWS
+                continue
+            state: State = statistic.state()
+            size = sum(tensor.nbytes for tensor in state.values())
+            candidates.append((size, index, statistic.label, state))
+    for size, index, label, state in sorted(candidates, key=lambda one: one[:3]):
         if size <= room or keeping == "all":
             room -= size
-            chosen.setdefault(index, {})[label] = state
+            chosen[index][label] = state
         else:
-            why = f"it has {size} bytes, and up to {MOST_BYTES} are kept of an epoch"
-            refused.setdefault(index, {})[label] = why
-    return tuple(
-        _part(one, chosen.get(index, {}), {**_growing(one, keeping), **refused.get(index, {})})
-        for index, one in enumerate(parts)
-    )
-
-
-def _sizes(parts: Iterable[Measured], keeping: Keeping) -> Iterator[tuple[int, int, str, State]]:
-    """Yield the size, the index of its part, the label and the state of each statistic that may be stored."""
-    for index, part in enumerate(parts):
-        for statistic in _held_by(part):
-            if keeping == "all" or not statistic.grows:
-                state = statistic.state()
-                yield sum(tensor.nbytes for tensor in state.values()), index, statistic.label, state
-
-
-def _growing(part: Measured, keeping: Keeping) -> dict[str, str]:
-    return {one.label: GROWS for one in _held_by(part) if one.grows and keeping != "all"}
-
-
-def _held_by(part: Measured) -> tuple[Statistic, ...]:
-    return () if part.collection is None else part.collection.statistics
+            left_out[index][label] = f"it has {size} bytes, and up to {MOST_BYTES} are kept of an epoch"
+    return tuple(map(_part, parts, chosen, left_out))
 
 
 def _part(one: Measured, states: Mapping[str, State], left_out: Mapping[str, str]) -> StatisticsSnapshot:

@@ -94,17 +94,13 @@ def session_arguments() -> dict[str, Any]:
     home = Path(folder if len(folder) <= _SHORT else "/tmp") / f"hpometrics-{os.getuid()}"
     if not home.is_file():
         make_private(home)
-    _check_private(home)
-    return {"_temp_dir": str(home / "ray")}
-
-
-def _check_private(home: Path) -> None:
     facts = home.lstat()
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
         raise ConfigError(
             f"{home}: is not a directory of this user alone, as Ray's files want; remove it, or name another "
             "place by RAY_TMPDIR"
         )
+    return {"_temp_dir": str(home / "ray")}
 
 
 def start_ray(**arguments: Any) -> None:

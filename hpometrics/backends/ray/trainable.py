@@ -95,12 +95,7 @@ def _run(reporter: TuneReporter, params: Mapping[str, Any], trials: Trials) -> N
     if reporter.stopped:
         raise SystemExit(0)
     if error is not None:
-        raise _without_secrets(error)
-
-
-def _without_secrets(error: BaseException) -> BaseException:
-    """Return the error without the secrets in it, since Ray writes it to its files."""
-    text = "".join(traceback.format_exception(error))  # with its causes, which Ray writes too
-    return (
-        error if redacted(text) == text else RunError(redacted(f"{type(error).__name__}: {text_of(error)}"))
-    )
+        text = "".join(traceback.format_exception(error))  # with its causes, as Ray writes it to its files
+        if redacted(text) != text:
+            raise RunError(redacted(f"{type(error).__name__}: {text_of(error)}"))
+        raise error
