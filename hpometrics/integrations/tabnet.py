@@ -228,8 +228,15 @@ def _parse_scores(match: FoundMetric, target: Tensor, score: Tensor) -> FeatureI
     if score.ndim == 2:
         return _parse_classes(types, target, score)
     if score.is_floating_point():
-        return _parse_probabilities(types, target, score)
-    return _parse_labels(match, types, target, score)
+        if BINARY in types:
+            return Binary(), {"probabilities": score, "target": target}
+        return Category(2), {"probabilities": torch.stack([1 - score, score], 1), "target": target}
+    if match.inputs is not PREDICTIONS:
+        raise MetricInputError(
+            f"{match.name} reads {match.inputs}, and {score.dtype} scores of one dimension are labels; "
+            "pass the probability of class 1 as floats, or (N, C) probabilities"
+        )
+    return (Category() if CATEGORY in types else Binary()), {"predictions": score, "target": target}
 
 
 def _parse_classes(types: set[str], target: Tensor, score: Tensor) -> FeatureInputs:
@@ -239,18 +246,3 @@ def _parse_classes(types: set[str], target: Tensor, score: Tensor) -> FeatureInp
     # check both columns before one is left out
     BatchValidator().validate(Outputs(Category(2), probabilities=score, target=target))
     return Binary(), {"probabilities": score[:, 1], "target": target}
-
-
-def _parse_probabilities(types: set[str], target: Tensor, score: Tensor) -> FeatureInputs:
-    if BINARY in types:
-        return Binary(), {"probabilities": score, "target": target}
-    return Category(2), {"probabilities": torch.stack([1 - score, score], 1), "target": target}
-
-
-def _parse_labels(match: FoundMetric, types: set[str], target: Tensor, score: Tensor) -> FeatureInputs:
-    if match.inputs is not PREDICTIONS:
-        raise MetricInputError(
-            f"{match.name} reads {match.inputs}, and {score.dtype} scores of one dimension are labels; "
-            "pass the probability of class 1 as floats, or (N, C) probabilities"
-        )
-    return (Category() if CATEGORY in types else Binary()), {"predictions": score, "target": target}
