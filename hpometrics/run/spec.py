@@ -49,12 +49,8 @@ def defaults_of(output: OutputFeature) -> tuple[MetricName, ...]:
         return ()
     groups = (DEFAULT.get(output.type, ""), WORDS.get(output.type, ""))
     names = dict.fromkeys(MetricName.parse(name) for group in groups for name in group.split())
-    return tuple(name for name in names if _is_light(name, output.type))
-
-
-def _is_light(name: MetricName, feature_type: str) -> bool:
-    entry = observed_of(find_metric(name, feature_type).entries[0])
-    return entry is not None and entry.memory == _FIXED
+    entries = {name: observed_of(find_metric(name, output.type).entries[0]) for name in names}
+    return tuple(name for name, entry in entries.items() if entry is not None and entry.memory == _FIXED)
 
 
 @dataclass(frozen=True)

@@ -318,15 +318,12 @@ def _can_be_raised(failure: BaseException) -> bool:
 def _passed_on(failure: BaseException) -> RunError:
     """Return what stands for a failure that would end the host's process, or that it could not print."""
     kinds = {SystemExit: "an exit", GeneratorExit: "an exit"}
-    what = "a panic of compiled code" if _is_panic(failure) else kinds.get(type(failure), "an exception")
+    # Rust's panic, whose class PyO3 creates anew in each extension module
+    is_panic = type(failure).__module__ == "pyo3_runtime" and not isinstance(failure, Exception)
+    what = "a panic of compiled code" if is_panic else kinds.get(type(failure), "an exception")
     passed_on = RunError(f"train ended its trial by {what}: {_format_error(failure)}")
     passed_on.__cause__ = failure
     return passed_on
-
-
-def _is_panic(error: BaseException) -> bool:
-    """Check whether Rust has panicked; PyO3 creates the class anew in each extension module."""
-    return type(error).__module__ == "pyo3_runtime" and not isinstance(error, Exception)
 
 
 def _state_of(error: BaseException | None, stops: tuple[type[BaseException], ...]) -> TrialState:
