@@ -63,8 +63,7 @@ AREAS = {
     "storage": Area(
         (
             "backends/storage_url.py",
-            *(f"backends/optuna/{name}.py" for name in ("compatibility", "restore", "storage", "study")),
-            "backends/optuna/trial_queue.py",
+            *(f"backends/optuna/{name}.py" for name in ("restore", "storage", "study", "trial_queue")),
         ),
         ("tests/backends/optuna", "tests/records", "tests/runner/test_resume.py", "tests/faults"),
     ),

@@ -9,12 +9,12 @@ from pathlib import Path
 import optuna
 from optuna.trial import TrialState as OptunaState
 
-from ..backends.optuna.compatibility import check_origin
 from ..backends.optuna.restore import check_trials, is_sound, quarantine_study, read_trials, restore
 from ..backends.optuna.samplers import make_pruner, make_sampler
 from ..backends.optuna.storage import close_storage, is_damage, open_storage, storing
 from ..backends.optuna.study import (
     PREFIX,
+    check_origin,
     check_study,
     get_attribute,
     open_study,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock, get_ident
 from typing import Any
 
 import optuna
 from optuna.study import MaxTrialsCallback
-from optuna.trial import BaseTrial, TrialState as OptunaState
+from optuna.trial import BaseTrial, Trial, TrialState as OptunaState
 
 from ...direction import Direction
 from ...exceptions import DirectionError, NoFiniteValueError, RecordError, RunError
@@ -20,10 +20,9 @@ from ...run.spec import Train
 from ...space.space import Space
 from ..objective import BaseObjective
 from ..registry import check_several
-from .compatibility import check_origin
 from .reporter import OptunaReporter
 from .samplers import make_pruner, make_sampler, own_pruner
-from .study import check_study, finish, study_records, write_panel, write_result
+from .study import check_origin, check_study, study_records, write_panel, write_result
 from .trial_queue import TrialFileLocks, reclaim
 
 _STARTED = tuple(state for state in OptunaState if state is not OptunaState.WAITING)
@@ -147,7 +146,7 @@ class OptunaObjective(BaseObjective):
 
         try:
             for orphan in iter(lambda: reclaim(study, self._take), None):
-                finish(study, orphan, lead, arguments.get("catch", ()))
+                _finish(study, orphan, lead, arguments.get("catch", ()))
             if n_trials is not None:
                 trials = study.get_trials(deepcopy=False)
                 started = sum(trial.state in _STARTED for trial in trials)
@@ -253,3 +252,26 @@ class _Interrupted(BaseException):
 
 def _no_trial() -> None:
     """Return None, which the first rank sends in the place of a trial after the last one."""
+
+
+def _finish(
+    study: optuna.Study,
+    trial: Trial,
+    objective: Callable[[Trial], float | Sequence[float]],
+    catch: type[Exception] | tuple[type[Exception], ...] = (),
+) -> None:
+    """Run a trial that was started before, as `study.optimize` runs one that it asks for.
+
+    Raises:
+        Exception: what the objective raised, after the trial is marked as failed, unless `catch` has it.
+    """
+    try:
+        values = objective(trial)
+    except optuna.TrialPruned:
+        study.tell(trial, state=OptunaState.PRUNED)
+    except Exception as err:  # whatever the user's code raises fails the trial
+        study.tell(trial, state=OptunaState.FAIL)
+        if not isinstance(err, catch):
+            raise
+    else:
+        study.tell(trial, values)

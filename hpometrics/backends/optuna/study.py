@@ -18,11 +18,12 @@ from optuna.storages import BaseStorage
 from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState as OptunaState
 
 from ...direction import Direction
-from ...exceptions import DirectionError, RecordError
+from ...exceptions import DirectionError, RecordError, SpaceError
 from ...records._files import EPOCHS_LIMIT, atomic_write, make_private, open_regular
 from ...records._json import FORMAT, FORMAT_KEY, check_format
 from ...records.epoch_log import EPOCHS_FILE, current_epochs
 from ...records.trial_record import EpochRecord, Reading, TrialRecord, TrialState, numbers_of, write_trial
+from ...space.space import Space
 from ._internals import forget_trials, local_copy_of, storage_of, trial_id_of
 from .database import repeats_turn
 from .samplers import is_plain, set_excesses
@@ -31,6 +32,7 @@ from .storage import exclusive
 PREFIX = "hpometrics:"
 STUDY_FORMAT = f"{PREFIX}{FORMAT_KEY}"
 METRIC = f"{PREFIX}metric"
+SPACE = f"{PREFIX}space"
 RESULT = f"{PREFIX}result"
 REASON = f"{PREFIX}reason"
 PRUNED = f"{PREFIX}pruned"  # the epoch after which the pruner stopped it
@@ -160,6 +162,73 @@ def check_study_format(name: str, attributes: Mapping[str, Any]) -> None:
     check_format({FORMAT_KEY: attributes.get(STUDY_FORMAT, 0)}, f"the study {name!r}")
 
 
+def check_origin(study: optuna.Study, metrics: Sequence[str], space: Space, extend: bool = False) -> None:
+    """Refuse a study whose trials have another space or metric; write the space to a new one.
+
+    Args:
+        study: new, stored, or created by hand.
+        metrics: the canonical names of what is optimized.
+        space: the space from which its next trials are drawn.
+        extend: accept a changed space and store it.
+
+    Raises:
+        RecordError: the metrics differ, or the space; the message has each difference.
+    """
+    name = study.study_name
+    if study.metric_names is not None and list(study.metric_names) != list(metrics):
+        stored, requested = ", ".join(study.metric_names), ", ".join(metrics)
+        raise RecordError(f"the study {name!r} is of {stored}, not of {requested}; create another one for it")
+    before: Mapping[str, Any] | None = study.user_attrs.get(SPACE)
+    now = json.loads(json.dumps(space.to_json(), allow_nan=False))
+    if before is None:
+        _check_unmarked(study, metrics, space)
+    elif before != now and not extend:
+        lines = "\n".join(_differences(before, now))
+        raise RecordError(
+            f"the study {name!r} was made with another space:\n{lines}\n"
+            "create another study, or give it the space that it has"
+        )
+    if before != now:
+        study.set_user_attr(SPACE, now)
+
+
+def _check_unmarked(study: optuna.Study, metrics: Sequence[str], space: Space) -> None:
+    """Refuse trials of another objective, unless they fit and the user has named their metrics."""
+    finished = study.get_trials(deepcopy=False, states=(OptunaState.COMPLETE, OptunaState.PRUNED))
+    unmarked = [trial for trial in finished if RESULT not in trial.user_attrs]
+    for trial in unmarked:
+        try:
+            space.decode(trial.params)
+        except SpaceError as err:
+            raise RecordError(
+                f"trial {trial.number} of the study {study.study_name!r} is of another space: {err}; "
+                "create another study"
+            ) from None
+    panels = [panel_of(trial) for trial in unmarked]  # of runs in a user's own objective
+    foreign = [panel for panel in panels if panel is None or list(panel["metrics"]) != list(metrics)]
+    if foreign and study.metric_names is None:
+        raise RecordError(
+            f"the study {study.study_name!r} has {len(foreign)} finished trials that do not say which metric "
+            f"their values are of; if they are, study.set_metric_names({list(metrics)}) says so, "
+            "if not, create another study"
+        )
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    for name in dict.fromkeys([*before, *now]):
+        if before.get(name) != now.get(name):
+            old, new = _format_dimension(before.get(name)), _format_dimension(now.get(name))
+            yield f"  space.{name}: {old} -> {new}"
+
+
+def _format_dimension(dimension: Mapping[str, Any] | None) -> str:
+    """Format a dimension as it is written in Python, without defaults such as `log=false`."""
+    if dimension is None:
+        return "(not there)"
+    facts = {name: fact for name, fact in dimension.items() if name != "kind" and fact is not False}
+    return f"{dimension['kind']}({', '.join(f'{name}={json.dumps(fact)}' for name, fact in facts.items())})"
+
+
 def metrics_of(study: optuna.Study) -> list[str]:
     """Return the names of the metrics that a study optimizes, from its attributes; `value` if it has none.
 
@@ -268,29 +337,6 @@ def tell(study: optuna.Study, trial: Trial, record: TrialRecord) -> None:
         _finish(study, trial, OptunaState.PRUNED)
     elif record.state.finished:
         _finish(study, trial, OptunaState.FAIL)
-
-
-def finish(
-    study: optuna.Study,
-    trial: Trial,
-    objective: Callable[[Trial], float | Sequence[float]],
-    catch: type[Exception] | tuple[type[Exception], ...] = (),
-) -> None:
-    """Run a trial that was started before, as `study.optimize` runs one that it asks for.
-
-    Raises:
-        Exception: what the objective raised, after the trial is marked as failed, unless `catch` has it.
-    """
-    try:
-        values = objective(trial)
-    except optuna.TrialPruned:
-        study.tell(trial, state=OptunaState.PRUNED)
-    except Exception as err:  # whatever the user's code raises fails the trial
-        study.tell(trial, state=OptunaState.FAIL)
-        if not isinstance(err, catch):
-            raise
-    else:
-        study.tell(trial, values)
 
 
 def study_records(study: optuna.Study) -> list[TrialRecord]:

@@ -26,9 +26,8 @@ from ...selection.rules import At
 from ...selection.selection import Best, Picker, best_by
 from ...space.space import Space
 from ..objective import BaseObjective
-from ..optuna.compatibility import check_origin
 from ..optuna.samplers import make_sampler, own_pruner
-from ..optuna.study import check_study, study_records, without_notices
+from ..optuna.study import check_origin, check_study, study_records, without_notices
 from ..optuna.trial_queue import reserve
 from ..registry import check_several
 from .pbt import MemberLog, Population, TrialLog

@@ -7,8 +7,8 @@ import optuna
 import pytest
 from optuna.distributions import FloatDistribution
 
-from hpometrics.backends.optuna.compatibility import check_origin
 from hpometrics.backends.optuna.objective import OptunaObjective
+from hpometrics.backends.optuna.study import check_origin
 from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import RecordError
 from hpometrics.run import Reported
