@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -168,17 +169,8 @@ class Population(PopulationBasedTraining):
     on_trial_remove = on_trial_complete
 
     def _checkpoint_or_exploit(self, trial: Trial, *arguments: Any) -> None:
-        """Seed Python's random stream, which Ray draws from, by trial and epoch; restore it afterwards."""
-        if self._seed is None:
+        with self._seeded(trial):
             super()._checkpoint_or_exploit(trial, *arguments)
-            return
-        before = random.getstate()
-        epoch = state_of(self, trial).last_train_time
-        random.seed(derive_seed(self._seed, trial.config[NUMBER], name=f"{VALUE} after epoch {epoch}"))
-        try:
-            super()._checkpoint_or_exploit(trial, *arguments)
-        finally:
-            random.setstate(before)
 
     def _get_new_config(self, trial: Trial, trial_to_clone: Trial) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the config of a trial with the changed params of its donor; all else stays its own."""
@@ -197,3 +189,17 @@ class Population(PopulationBasedTraining):
             if not isinstance(dimension, Choice):
                 config[PARAMS][name] = dimension.nearest(config[PARAMS][name])
         return config
+
+    @contextmanager
+    def _seeded(self, trial: Trial) -> Iterator[None]:
+        """Seed Python's random stream, which Ray draws from, by trial and epoch; restore it afterwards."""
+        if self._seed is None:
+            yield
+            return
+        before = random.getstate()
+        epoch = state_of(self, trial).last_train_time
+        random.seed(derive_seed(self._seed, trial.config[NUMBER], name=f"{VALUE} after epoch {epoch}"))
+        try:
+            yield
+        finally:
+            random.setstate(before)
