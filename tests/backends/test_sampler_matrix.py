@@ -11,8 +11,7 @@ import optuna
 import pytest
 from matrix import EXHAUSTIVE
 
-from hpometrics.backends.optuna.objective import OptunaObjective
-from hpometrics.backends.optuna.study import finish
+from hpometrics.backends.optuna.objective import OptunaObjective, finish
 from hpometrics.backends.registry import SAMPLERS, searches_for_one
 from hpometrics.direction import MINIMIZE
 from hpometrics.run import Reported

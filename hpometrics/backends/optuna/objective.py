@@ -146,7 +146,7 @@ class OptunaObjective(BaseObjective):
 
         try:
             for orphan in iter(lambda: reclaim(study, self._take), None):
-                _finish(study, orphan, lead, arguments.get("catch", ()))
+                finish(study, orphan, lead, arguments.get("catch", ()))
             if n_trials is not None:
                 trials = study.get_trials(deepcopy=False)
                 started = sum(trial.state in _STARTED for trial in trials)
@@ -254,7 +254,7 @@ def _no_trial() -> None:
     """Return None, which the first rank sends in the place of a trial after the last one."""
 
 
-def _finish(
+def finish(
     study: optuna.Study,
     trial: Trial,
     objective: Callable[[Trial], float | Sequence[float]],
