@@ -189,6 +189,11 @@ class RunSpec(ReadableObjective):
         return {spec.name: spec.direction for spec in self.objectives if spec.direction is not None}
 
     @property
+    def bounded(self) -> str:
+        """The constraints in one line, by which two searches are compared."""
+        return "; ".join(self.constraints)
+
+    @property
     def reported(self) -> bool:
         """Whether the engine reports its value."""
         return self.objectives[0].reported

@@ -74,7 +74,7 @@ class Trials:
     @property
     def facts(self) -> dict[str, str]:
         """Facts that all trials of a study share, beside its metrics and its space."""
-        return {"constraints": "; ".join(self.spec.constraints), "seed": str(self.seed)}
+        return {"constraints": self.spec.bounded, "seed": str(self.seed)}
 
     def seed_of(self, number: int, repeat: int = 0) -> int | None:
         """Return the seed of a repeat of a trial."""
