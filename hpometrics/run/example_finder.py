@@ -19,7 +19,7 @@ from ..metrics.metric import Metric
 from ..metrics.row_values import has_row_values, is_mean_of_rows, measure_rows
 from .example_selection import ExamplePlan, Line, check_entries, entry_of, finite_or_none, host, lines_of
 
-WORST, BEST, UNDEFINED = RANKS = ("worst", "best", "undefined")
+RANKS = ("worst", "best", "undefined")
 
 
 class Place(NamedTuple):

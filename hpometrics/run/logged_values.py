@@ -166,7 +166,8 @@ def _number(name: str, value: Any) -> Any:
             return value.detach()
         came = f"a tensor of shape {tuple(value.shape)} and {value.dtype}"
         raise RunError(f"log({name}=...) takes one number, got {came}")
-    plain = _unwrap(value)
+    is_single = hasattr(value, "item") and getattr(value, "size", 0) == 1  # an array of another library
+    plain = value.item() if is_single and not isinstance(value, np.ma.MaskedArray) else value
     if isinstance(plain, bool) or not isinstance(plain, Real):
         raise RunError(
             f"log({name}=...) takes one number, got {format_value(value)}; int() or float() makes one"
@@ -177,12 +178,6 @@ def _number(name: str, value: Any) -> Any:
         raise RunError(
             f"log({name}=...) takes a number that a float can hold, up to 1.8e308; got a larger one"
         ) from None
-
-
-def _unwrap(value: Any) -> Any:
-    """Return the one element of an array of another library; a masked one has none."""
-    single = hasattr(value, "item") and getattr(value, "size", 0) == 1
-    return value.item() if single and not isinstance(value, np.ma.MaskedArray) else value
 
 
 class Recorded:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from ..metrics.registry.scope import ALL_TASKS, VALIDATION
 from ..metrics.statistics.confusion import Confusion
 from ..metrics.statistics.scores import Pooled, Scores
 from ..records.trial_record import EpochRecord
-from ..selection.intervals import Interval
+from ..selection.intervals import Drawn, Interval
 from .spec import RunSpec
 from .split import EpochValues, Reasons, SplitMetrics, Values
 from .statistics_store import (
@@ -39,7 +39,6 @@ from .statistics_store import (
 Outputs = OutputFeature | Mapping[str, OutputFeature]
 
 FloatArray = npt.NDArray[np.float64]
-What = Literal["rows", "matrix"]
 DRAWS = 1000
 MOST_VALUES = 1 << 18
 """Of more scores than these no rows are drawn: a thousand times so many take minutes."""
@@ -276,7 +275,7 @@ class Bootstrap:
         parts = [part for part in statistics.parts if rescorer.reads(part)]
         if not parts:
             raise NotKeptError(f"{rescorer.name} is not measured on stored rows")
-        self.what: What = "rows" if all(_rows_in(part) for part in parts) else "matrix"
+        self.what: Drawn = "rows" if all(_rows_in(part) for part in parts) else "matrix"
         if self.what == "matrix":
             for part in parts:
                 _check_matrix(rescorer, part)

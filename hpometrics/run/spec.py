@@ -148,14 +148,12 @@ class RunSpec(ReadableObjective):
             combined=_unique_combinations(requested),
             collections=_create_collections(requested, features, self._default_metrics),
         )
-        try:
-            self._set(at=At(self.at))
-        except ValueError:
-            raise RunError(f"at is 'best' or 'last', got {self.at!r}") from None
-        try:
-            self._set(checkpoints=Keep(self.checkpoints))
-        except ValueError:
-            raise RunError(f"checkpoints is best, last, all or none, got {self.checkpoints!r}") from None
+        choices = {"at": (At, "'best' or 'last'"), "checkpoints": (Keep, "best, last, all or none")}
+        for name, (kind, names) in choices.items():
+            try:
+                self._set(**{name: kind(getattr(self, name))})
+            except ValueError:
+                raise RunError(f"{name} is {names}, got {getattr(self, name)!r}") from None
         self._check_numbers()
         if self.statistics not in KEEPING:
             raise RunError(f"statistics is one of {', '.join(KEEPING)}, got {self.statistics!r}")

@@ -23,8 +23,6 @@ from .statistics_store import Measured
 Values = dict[str, Reading]
 Reasons = dict[str, str]
 
-Void = dict[tuple[str | None, str | None], str]
-
 
 class EpochValues:
     """The values of an epoch by name, and for each that is nan the reason.
@@ -146,7 +144,7 @@ class SplitMetrics:
             raise RunError("this run measures no metric, so there is nothing to update; log() takes values")
         self._split, self._prefix = split, name_in_record(split, "")
         self._live = {feature: prototype.fresh() for feature, prototype in prototypes.items()}
-        self.void: Void = {}
+        self.void: dict[tuple[str | None, str | None], str] = {}
         self._computed: tuple[Values, Reasons] | None = None  # of the rows so far
 
     @property

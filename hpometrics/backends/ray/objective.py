@@ -425,8 +425,10 @@ class RayObjective(BaseObjective):
                 settings.checkpoint_config = tune.CheckpointConfig(num_to_keep=_KEPT_BY_TUNE)
         else:
             settings = copy(own)
-            if interval is not None:
-                settings.checkpoint_config = _keeping_enough(own.checkpoint_config)
+            checkpoints: Any = own.checkpoint_config
+            count = checkpoints.num_to_keep
+            if interval is not None and count is not None and count < _KEPT_BY_TUNE:
+                settings.checkpoint_config = replace(checkpoints, num_to_keep=_KEPT_BY_TUNE)
         settings.callbacks = list(settings.callbacks or ())
         if own is None or loggers_on():
             settings.callbacks = _with_logger(settings.callbacks, interval is not None)
@@ -437,13 +439,6 @@ def _name_of(train: Train) -> str:
     """Return the name of a function, or that of the class of an object that is called."""
     function = train.func if isinstance(train, partial) else train
     return getattr(function, "__name__", type(function).__name__).strip("<>")
-
-
-def _keeping_enough(own: Any) -> Any:
-    """Return a user's `CheckpointConfig`, but with the states that the members of a population need."""
-    if own.num_to_keep is None or own.num_to_keep >= _KEPT_BY_TUNE:
-        return own
-    return replace(own, num_to_keep=_KEPT_BY_TUNE)
 
 
 def _with_logger(callbacks: Iterable[tune.Callback], members: bool) -> list[tune.Callback]:
