@@ -1,4 +1,9 @@
-"""The state of a metric: its statistics, which are moved, saved, merged and synchronized with it."""
+"""The state of a metric: its statistics, which are moved, saved, merged and synchronized with it.
+
+torchmetrics has no public name for some parts of a state: to set the number of its updates, the value that
+was computed, how a state is reduced, whether ranks are synchronized. No other module reads or sets them, and
+`tests/metrics/test_torchmetrics_internals.py` names each one that a new version moves.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,7 @@ from torchmetrics.utilities.data import dim_zero_mean
 
 from ..exceptions import StateError
 from ._buffer import BatchBuffer
-from ._device import gather_from_ranks, world_size
+from ._device import gather_from_ranks, without_autograd, world_size
 from ._validation import BatchValidator
 from .statistics.statistic import Statistic
 
@@ -92,7 +97,7 @@ class StatefulMetric(torchmetrics.Metric):
         self._batch_buffer = buffer
         self._statistics = dict(statistics)
         self.kept_by_others = True
-        self._to_sync = False
+        disable_sync(self)
 
     def statistic(self, kind: type[S], name: str | None = None) -> S:
         """Return its statistic of a class, by name if it has several of the class."""
@@ -107,7 +112,7 @@ class StatefulMetric(torchmetrics.Metric):
         own = (
             type(self).reset is not StatefulMetric.reset and type(self).own_state is StatefulMetric.own_state
         )
-        return own and not self._defaults and not self.kept
+        return own and not self.metric_state and not self.kept
 
     def own_state(self) -> dict[str, Any]:
         """Return a copy of the states of `add_state`, without the statistics.
@@ -120,8 +125,7 @@ class StatefulMetric(torchmetrics.Metric):
                 f"{self.name} keeps its state in plain attributes, which can be neither saved, merged nor "
                 "moved; declare them by add_state, or measure over statistics"
             )
-        states = {name: getattr(self, name) for name in self._defaults}
-        return {name: list(s) if isinstance(s, list) else s.clone() for name, s in states.items()}
+        return {name: list(s) if isinstance(s, list) else s.clone() for name, s in self.metric_state.items()}
 
     def merge_own(self, state: Mapping[str, Any], updates: int) -> None:
         """Merge the `own_state` of another metric of the same kind, which had so many updates."""
@@ -144,8 +148,7 @@ class StatefulMetric(torchmetrics.Metric):
 
     def snapshot(self) -> dict[str, Any]:
         """Return its own states for `restore`: copies, and the lengths of lists, which only grow."""
-        states = {name: getattr(self, name) for name in self._defaults}
-        return {name: len(s) if isinstance(s, list) else s.clone() for name, s in states.items()}
+        return {name: len(s) if isinstance(s, list) else s.clone() for name, s in self.metric_state.items()}
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Set its own states back to those of `snapshot`."""
@@ -176,7 +179,7 @@ class StatefulMetric(torchmetrics.Metric):
     @property
     def resets_itself(self) -> bool:
         """Whether there is more to reset than statistics: states, or a `reset` of its class."""
-        return bool(self._defaults) or type(self).reset is not StatefulMetric.reset
+        return bool(self.metric_state) or type(self).reset is not StatefulMetric.reset
 
     def _reset_own(self) -> None:
         """Call `reset` without the shared statistics."""
@@ -210,10 +213,6 @@ class StatefulMetric(torchmetrics.Metric):
         copy.reset()
         copy.forget()
         return copy
-
-    def disable_sync(self) -> None:
-        """Compute over the rows of this process only, from now on."""
-        self._to_sync = False
 
     def _forward_on_copy(self, *args: Any, **kwargs: Any) -> Any:
         """Add one batch and return the value of that batch, which a copy computes."""
@@ -254,34 +253,31 @@ class StatefulMetric(torchmetrics.Metric):
         self._validator.add_complaint(state.get("complaint"))
         self.count_updates(state["updates"] - self.update_count)
 
-    def add_state(self, *args: Any, **kwargs: Any) -> None:
+    def add_state(self, name: str, default: Any, dist_reduce_fx: Any = None, persistent: bool = True) -> None:
         """Add a state as torchmetrics does, but saved in `state_dict` unless `persistent=False`.
 
         Raises:
             StateError: its `dist_reduce_fx` is "mean", since a mean of means is not the mean; or every
                 metric has an attribute of that name.
         """
-        name = args[0] if args else kwargs["name"]
         if hasattr(type(self), name):
             raise StateError(
                 f"{type(self).__name__}: {name!r} is an attribute of every metric; choose another name "
                 "for the state"
             )
-        super().add_state(*args, **{"persistent": True, **kwargs})
-        if self._reductions[name] is not dim_zero_mean:
-            return
-        if not _is_of_torchmetrics(type(self)):
-            raise StateError(
-                f"{self.name}: {name} cannot merge by 'mean'; keep a sum and a count, both by 'sum'"
-            )
-        self._reductions[name] = _check_constant  # such a state is a constant there, as `data_range`
+        if dist_reduce_fx in ("mean", dim_zero_mean):
+            if not _is_of_torchmetrics(type(self)):
+                raise StateError(
+                    f"{self.name}: {name} cannot merge by 'mean'; keep a sum and a count, both by 'sum'"
+                )
+            dist_reduce_fx = _check_constant  # such a state is a constant there, as `data_range`
+        super().add_state(name, default, dist_reduce_fx, persistent)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         """Load copies, so that the tensors of the caller stay unchanged."""
         super()._load_from_state_dict(state_dict, prefix, *args)
-        if self._defaults:
-            for name, value in self.own_state().items():
-                setattr(self, name, value)
+        for name, value in self.own_state().items() if self.metric_state else ():
+            setattr(self, name, value)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> torch.nn.Module:
         module = super()._apply(fn, *args, **kwargs)
@@ -292,10 +288,22 @@ class StatefulMetric(torchmetrics.Metric):
             statistic.to(device)
         return module
 
+    @property
+    def is_local(self) -> bool:
+        """Whether its value is that of the rows of this process alone."""
+        return world_size() == 1 or not self._to_sync
+
+    def compute_once(self, compute: Callable[[], Any]) -> Any:
+        """Return the stored value; without one, store the value that `compute` returns over all ranks."""
+        if self._computed is None:
+            with without_autograd(), self._over_all_ranks():
+                self.__dict__["_computed"] = compute()
+            self._mark_changed()
+        return self._computed
+
     def _over_all_ranks(self) -> AbstractContextManager[None]:
         """Return a context in which the metric has the statistics of all ranks of the process group."""
-        alone = not self._to_sync or world_size() == 1
-        return nullcontext() if alone else self._merge_over_all_ranks()
+        return nullcontext() if self.is_local else self._merge_over_all_ranks()
 
     @contextmanager
     def _merge_over_all_ranks(self) -> Iterator[None]:
@@ -305,10 +313,25 @@ class StatefulMetric(torchmetrics.Metric):
         for complaint in gather_from_ranks((gate.verdict(),)):
             self._validator.add_complaint(*complaint)
         try:
-            with self.sync_context(dist_sync_fn=self.dist_sync_fn, should_sync=bool(self._defaults)):
+            with self.sync_context(dist_sync_fn=self.dist_sync_fn, should_sync=bool(self.metric_state)):
                 yield
         finally:
             self._statistics, self._validator = own, gate
+
+
+def disable_sync(metric: torchmetrics.Metric) -> None:
+    """Let a metric compute over the rows of this process alone, from now on."""
+    metric._to_sync = False
+
+
+def set_update_count(metric: torchmetrics.Metric, count: int) -> None:
+    """Set the number of updates in the states of a metric, which were written to it, and drop its value."""
+    metric._update_count, metric._computed = count, None
+
+
+def reductions_of(metric: torchmetrics.Metric) -> Mapping[str, Callable[..., Any] | None]:
+    """Return the function of each state by which the states of several metrics become one."""
+    return metric._reductions  # type: ignore[return-value]  # a name has become its function
 
 
 def merge_over_ranks(statistic: S) -> S:

@@ -331,11 +331,7 @@ class Metric(LudwigMetricNames, StatefulMetric):
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(compute)
         def wrapped() -> Any:
-            if self._computed is None:
-                with without_autograd(), self._over_all_ranks():
-                    self.__dict__["_computed"] = self._compute_defined(compute)
-                self._mark_changed()
-            return self._computed
+            return self.compute_once(functools.partial(self._compute_defined, compute))
 
         return wrapped
 

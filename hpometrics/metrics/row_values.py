@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ._device import without_autograd
+from ._state import disable_sync
 from .aggregation import RowValues
 from .batch import Outputs
 from .metric import MeanMetric, Metric
@@ -79,7 +80,7 @@ def _one_by_one(metric: Metric, batch: Outputs) -> RowValues | None:
 
 def _value(metric: Metric, batch: Outputs) -> Tensor:
     metric.reset()
-    metric.disable_sync()  # a row belongs to this process alone
+    disable_sync(metric)  # a row belongs to this process alone
     with without_autograd():
         metric.observe(batch)
     return torch.as_tensor(metric.compute())

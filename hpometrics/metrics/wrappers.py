@@ -16,6 +16,7 @@ from .._ludwig import LudwigObjectNames
 from ..direction import MAXIMIZE, Direction
 from ..exceptions import MetricInputError, StateError
 from ._device import gather_from_ranks, world_size
+from ._state import disable_sync, reductions_of, set_update_count
 from .batch import as_tensor
 from .features import InputType
 from .metric import NOTHING_MEASURED, MeanMetric, Metric
@@ -169,8 +170,8 @@ class PooledFunction(AdaptedMetric):
 
     def merge_own(self, state: Mapping[str, Any], updates: int) -> None:
         """Append the rows of another metric."""
-        for name in self._defaults:
-            getattr(self, name).extend(rows.to(self.device) for rows in state[name])
+        for name, stored in state.items():
+            getattr(self, name).extend(rows.to(self.device) for rows in stored)
         self.count_updates(updates)
 
 
@@ -228,7 +229,7 @@ class WrappedMetric(AdaptedMetric):
         self.inner = inner.clone()
         self._reset_inner()
         for _, module in _metrics_in(self.inner):
-            module._to_sync = False  # this metric gathers the parts of all ranks itself
+            disable_sync(module)  # this metric gathers the parts of all ranks itself
             module.persistent(False)  # and saves them
 
     def update(self, preds: Rows, target: Rows, **extras: Any) -> None:
@@ -237,7 +238,9 @@ class WrappedMetric(AdaptedMetric):
         Raises:
             MetricInputError: the wrapped metric refuses the batch; the state does not change.
         """
-        if any(isinstance(state, list) for _, m in _metrics_in(self.inner) for state in m._defaults.values()):
+        if any(
+            isinstance(state, list) for _, m in _metrics_in(self.inner) for state in m.metric_state.values()
+        ):
             preds, target, extras = _copy_batch(preds), _copy_batch(target), _copy_batch(extras)
         before = self.snapshot()
         try:
@@ -313,13 +316,11 @@ class WrappedMetric(AdaptedMetric):
             for _, module in _metrics_in(self.inner):
                 if module.update_called:  # a wrapper of torchmetrics 1.7 forgets nothing of what it wraps
                     module.reset()
-        self.inner._update_count = 0  # a sum of two metrics forgets only theirs
+        set_update_count(self.inner, 0)  # a sum of two metrics forgets only theirs
 
     def _parts_of_all_ranks(self) -> list[Part]:
         own: list[Part] = self.own_state()["parts"]
-        if world_size() == 1 or not self._to_sync:
-            return own
-        return [part for parts in gather_from_ranks(own) for part in parts]
+        return own if self.is_local else [part for parts in gather_from_ranks(own) for part in parts]
 
 
 def _metrics_in(inner: torchmetrics.Metric) -> Iterator[tuple[str, torchmetrics.Metric]]:
@@ -331,15 +332,14 @@ def _metrics_in(inner: torchmetrics.Metric) -> Iterator[tuple[str, torchmetrics.
 
 def _parts_in(inner: torchmetrics.Metric) -> Part:
     return {
-        path: {"updates": m._update_count, "states": {k: _copy_state(getattr(m, k)) for k in m._defaults}}
+        path: {"updates": m.update_count, "states": {k: _copy_state(s) for k, s in m.metric_state.items()}}
         for path, m in _metrics_in(inner)
     }
 
 
 def _write(inner: torchmetrics.Metric, part: Part) -> None:
     for path, module in _metrics_in(inner):
-        module._update_count = part[path]["updates"]
-        module._computed = None
+        set_update_count(module, part[path]["updates"])
         for name, value in part[path]["states"].items():
             setattr(module, name, value)
 
@@ -367,7 +367,7 @@ def _join_parts(inner: torchmetrics.Metric, parts: list[Part], owner: Metric) ->
                 "updates": sum(part[path]["updates"] for part in parts),
                 "states": {
                     name: _join([part[path]["states"][name] for part in parts], reduction, owner.device)
-                    for name, reduction in module._reductions.items()
+                    for name, reduction in reductions_of(module).items()
                 },
             }
             for path, module in _metrics_in(inner)

@@ -6,6 +6,7 @@ import functools
 import re
 
 import pytest
+import sklearn
 import torch
 from sample_sources import KINDS, auc_scorer, both_errors, chances, fed, numbers, worst_error
 from sklearn.metrics import (
@@ -63,6 +64,25 @@ def test_a_scorer_states_its_own_facts():
     weighted = as_metric(make_scorer(f1_score, average="macro"), output=Category(3))
     labels, guesses = torch.arange(30) % 3, torch.arange(30) % 4 % 3
     assert fed(weighted, (guesses, labels)).compute().item() == f1_score(labels, guesses, average="macro")
+
+
+@pytest.mark.parametrize(
+    ("private", "value"),
+    [
+        ("_score_func", f1_score),
+        ("_sign", -1),
+        ("_kwargs", {"average": "macro"}),
+        ("_response_method", "predict"),
+    ],
+)
+def test_a_scorer_has_its_facts_in_privates(private, value):
+    """scikit-learn has no public name for them; a failure names the one that a new version moves."""
+    scorer = make_scorer(f1_score, greater_is_better=False, average="macro")
+    if getattr(scorer, private, None) != value:
+        pytest.fail(
+            f"scikit-learn {sklearn.__version__} has moved {private} of a scorer; "
+            "mend hpometrics/metrics/as_metric.py"
+        )
 
 
 def test_a_scorer_of_two_methods_reads_either():

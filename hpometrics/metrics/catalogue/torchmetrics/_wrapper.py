@@ -17,6 +17,7 @@ from torchmetrics.utilities.data import dim_zero_sum
 
 from ....exceptions import MetricInputError, MissingExtraError, missing_extra
 from ..._device import number, runs_ahead
+from ..._state import disable_sync, reductions_of, set_update_count
 from ...batch import Outputs
 from ...features import CATEGORY, CLUSTERS, IMAGE, MASK, OutputFeature
 from ...metric import Metric
@@ -36,9 +37,7 @@ _FACTS = ("num_classes", "num_labels", "num_outputs")
 def read_states(inner: torchmetrics.Metric, wide: bool) -> NamedTensors:
     """Return the sums as one float64 tensor and each list as one tensor, in float64 if `wide`."""
     sums = [getattr(inner, name).double().flatten() for name in _sums_in(inner)]
-    lists = {
-        name: getattr(inner, name) for name, default in inner._defaults.items() if isinstance(default, list)
-    }
+    lists = {name: state for name, state in inner.metric_state.items() if isinstance(state, list)}
     tensors = {f"list {name}": _join(values) for name, values in lists.items() if values}
     tensors = {name: value.double() if wide else value for name, value in tensors.items()}
     return {**({_SUMS: torch.cat(sums)} if sums else {}), **tensors}
@@ -54,13 +53,13 @@ def write_states(inner: torchmetrics.Metric, states: NamedTensors) -> None:
     sums = torch.split(states[_SUMS], [like.numel() for like in templates]) if templates else ()
     for name, like, value in zip(names, templates, sums, strict=True):
         setattr(inner, name, value.reshape(like.shape).to(like.dtype))
-    inner._update_count, inner._computed = 1, None
+    set_update_count(inner, 1)
 
 
 def _sums_in(inner: torchmetrics.Metric) -> list[str]:
     return [
         name
-        for name, reduction in inner._reductions.items()
+        for name, reduction in reductions_of(inner).items()
         if reduction is dim_zero_sum and isinstance(getattr(inner, name), Tensor)
     ]
 
@@ -142,7 +141,7 @@ class Reference(Metric):
             if "nexpected keyword" not in str(err):
                 raise
             raise self._too_old(f"an argument of {name}") from err
-        inner._to_sync = False  # it receives the rows of all ranks
+        disable_sync(inner)  # it receives the rows of all ranks
         return inner.set_dtype(torch.float64) if self.row.wide else inner
 
     def _too_old(self, what: str) -> MissingExtraError:
