@@ -23,9 +23,9 @@ def did_you_mean(word: object, choices: Iterable[str]) -> str:
     return "" if name is None else f"; did you mean {name!r}?"
 
 
-def nearest(word: object, choices: Iterable[str]) -> str | None:
-    """Return the choice that looks most like a word; None if none is near."""
-    return next(iter(get_close_matches(str(word), list(choices), 1)), None)
+def nearest(word: object, choices: Iterable[str], likeness: float = 0.6) -> str | None:
+    """Return the choice that looks most like a word; None if none has this likeness, from 0 to 1."""
+    return next(iter(get_close_matches(str(word), list(choices), 1, likeness)), None)
 
 
 def one_line(error: BaseException) -> str:

@@ -207,7 +207,7 @@ def derivable(kind: InputType, outputs: frozenset[InputType], feature: OutputFea
 def index_of(batch: Batch) -> Tensor:
     """Return the target as int64; a target of texts raises."""
     if "target" in batch.records:
-        raise MetricInputError(f"token ids are wanted, got texts; {_IDS}")
+        raise MetricInputError(f"expected token ids, got texts; {_IDS}")
     return batch.target.long()
 
 

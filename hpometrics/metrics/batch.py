@@ -185,7 +185,7 @@ class Outputs:
             if key in texts_by_name:
                 return texts_by_name[key], key
         raise MetricInputError(
-            f"texts are wanted as {name}=[...], or beside token ids as {extra}=[...]; got token ids only"
+            f"expected texts as {name}=[...], or beside token ids as {extra}=[...]; got token ids only"
         )
 
     @property

@@ -428,8 +428,8 @@ def metric_of(metric: MetricLike, output: OutputFeature | None) -> Metric:
     member = metric() if isinstance(metric, type) else metric
     if not isinstance(member, Metric):
         raise MetricInputError(
-            f"{type(member).__name__} is no hpometrics metric; as_metric({type(member).__name__}(...), "
-            "direction=..., inputs=...) makes one"
+            f"a collection takes metrics of hpometrics, got {type(member).__name__}; "
+            f"as_metric({type(member).__name__}(...), direction=..., inputs=...) makes one of it"
         )
     if member.kept_by_others or member.update_count:
         raise StateError(

@@ -117,7 +117,7 @@ class ResolvedCombined:
             if name is None:
                 return None
             if isinstance(values[name], list) or not math.isfinite(values[name]):
-                return math.nan, f"{name} is not finite, or no single number"
+                return math.nan, f"{name} is not one finite number"
             total.append(self.sign(term) * term.weight * values[name])
         try:
             return math.fsum(total), None

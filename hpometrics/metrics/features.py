@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from enum import StrEnum
 from functools import cache
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
+from .._text import did_you_mean
 from ..exceptions import MetricInputError, MetricNameError, StateError
 from .registry.names import MetricName
 
@@ -407,9 +407,8 @@ def check_feature_type(name: str) -> str:
         MetricInputError: it is not; the message lists all types.
     """
     if name not in FEATURES:
-        close = get_close_matches(str(name), FEATURES, 1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise MetricInputError(f"{name!r} is no output feature.{hint} Choose from {', '.join(FEATURES)}")
+        hint = did_you_mean(name, FEATURES) or "."
+        raise MetricInputError(f"{name!r} is not an output feature{hint} Choose from {', '.join(FEATURES)}")
     return name
 
 
@@ -428,7 +427,7 @@ def parse_feature(text: Output) -> OutputFeature:
         name = MetricName.parse(text)
     except MetricNameError as err:
         raise MetricInputError(
-            f"{text!r} is no output feature; write category or category(num_classes=10)"
+            f"{text!r} is not an output feature; write category or category(num_classes=10)"
         ) from err
     if str(name.bare) != str(name) or name.k is not None:
         raise MetricInputError(f"{text!r}: an output feature has no split, task, feature or @k")

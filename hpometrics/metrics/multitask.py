@@ -68,7 +68,7 @@ class OverTasks:
         """Return the unweighted mean over the tasks that have the metric; nan if one of them is."""
         each = {task: values[key] for task, values in self._values.items() if key in values}
         if any(value.ndim for value in each.values()):
-            return _NAN, f"{key} is no single number, so that tasks have no mean; leave tasks={MACRO} out"
+            return _NAN, f"{key} has several numbers, which have no mean over tasks; leave out tasks={MACRO}"
         for task in each:
             if (reason := self._tasks[task].reasons.get(key)) is not None:
                 return _NAN, f"{task}/{key}: {reason}"

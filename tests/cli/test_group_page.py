@@ -41,7 +41,7 @@ def test_a_group_of_one_feature():
     assert metric_text("distributions", "timeseries").endswith("which need something further")
     with pytest.raises(MetricNameError, match="there is no group 'words' for a binary output"):
         metric_text("words", "binary")
-    with pytest.raises(UnknownMetricError, match="'calibration' is no group for a ranking output; it is"):
+    with pytest.raises(UnknownMetricError, match="'calibration' is not a group for a ranking output; it is"):
         metric_text("calibration", "ranking")
 
 

@@ -127,7 +127,9 @@ def test_metrics_are_filtered():
     names = {line.split()[0] for line in result.stdout.splitlines()[2:-1]}
     assert {"log_loss", "brier"} <= names
     assert "roc_auc" not in names
-    assert call("metrics", "list", "--feature", "binery").stderr.startswith("'binery' is no output feature.")
+    assert call("metrics", "list", "--feature", "binery").stderr.startswith(
+        "'binery' is not an output feature"
+    )
 
 
 def test_a_metric_is_shown_by_name_or_alias():
@@ -203,7 +205,7 @@ def test_predictions_are_measured_in_a_process_of_their_own(run, predictions):
     ("arguments", "message"),
     [
         ((), "the file does not say what the model predicts; give --output"),
-        (("--output", "binery"), "'binery' is no output feature. Did you mean 'binary'?"),
+        (("--output", "binery"), "'binery' is not an output feature; did you mean 'binary'?"),
         (("--output", "binary", "--metrics", "acuracy"), "Did you mean 'accuracy'?"),
         (("--output", "binary", "--by", "tsk"), "there is no column 'tsk' (--by)"),
     ],

@@ -89,7 +89,7 @@ def test_a_duplicate_section_is_reported_with_the_rest():
         (
             "output: binary",
             "output: binry",
-            "engine.output: 'binry' is no output feature. Did you mean 'binary'?",
+            "engine.output: 'binry' is not an output feature; did you mean 'binary'?",
         ),
         ("output: binary", "output: binary(x=1)", "engine.output: binary has no 'x'"),
         ("output: binary", "params: {lr: 1}", "engine.params.lr: is fixed here and varied by space.lr"),
@@ -140,7 +140,7 @@ def test_a_duplicate_section_is_reported_with_the_rest():
             "{metric: f1, average: [a]}",
             "metrics.optimize: average is text, a number, true or false",
         ),
-        ("roc_auc", "f1(average=", "metrics.optimize: 'f1(average=' is no metric name"),
+        ("roc_auc", "f1(average=", "metrics.optimize: 'f1(average=' is not a metric name"),
         ("[accuracy]", "accuracy", "metrics.track: wants a list, got 'accuracy' (text)"),
         ("[accuracy]", "[accuracy], at: bets", "'bets' is none of best, last; did you mean 'best'?"),
         ("sampler: random", "sampler: {tpe: 3}", "search.sampler: write a name, as in tpe"),

@@ -175,7 +175,7 @@ def test_the_output_is_known_from_the_metrics():
     assert MetricCollection([get_metric("gap", Number())]).output == Number()
     with pytest.raises(MetricInputError, match="give output=: the metrics serve"):
         MetricCollection([get_metric("gap", Number()), get_metric("accuracy", Binary())])
-    with pytest.raises(MetricInputError, match=r"is no hpometrics metric; as_metric\(object"):
+    with pytest.raises(MetricInputError, match=r"takes metrics of hpometrics, got object; as_metric\(object"):
         MetricCollection([object()], Number())
 
 

@@ -55,7 +55,7 @@ def test_every_feature_type_is_read_by_its_name(name):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("catgory", "'catgory' is no output feature. Did you mean 'category'?"),
+        ("catgory", "'catgory' is not an output feature; did you mean 'category'?"),
         ("category(num_clases=3)", "category has no 'num_clases'; it knows num_classes"),
         ("number(size=3)", "number has no 'size'; it knows no facts"),
         ("category(num_classes=0)", "num_classes must be a whole number of at least 1, got 0"),

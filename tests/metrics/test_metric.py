@@ -343,9 +343,13 @@ def test_an_object_of_an_unregistered_class_is_unpickled_with_its_facts():
 def test_a_class_that_states_no_facts_says_so_when_they_are_needed():
     """Measuring needs its inputs, optimizing its direction; there is no default for either."""
     silent = type("Silent", (MeanMetric,), {})()
-    with pytest.raises(RegistrationError, match="Silent states no inputs; say inputs = PREDICTIONS, PROB"):
+    with pytest.raises(
+        RegistrationError, match="Silent does not state inputs; say inputs = PREDICTIONS, PROB"
+    ):
         fed(silent)
-    with pytest.raises(RegistrationError, match="Silent states no direction; say direction = MINIMIZE, MAX"):
+    with pytest.raises(
+        RegistrationError, match="Silent does not state direction; say direction = MINIMIZE, MAX"
+    ):
         Run(metric=silent)
 
 

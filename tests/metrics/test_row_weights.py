@@ -220,9 +220,7 @@ def test_texts_are_lists():
         Text(), predictions=torch.zeros(1, 2), target=torch.zeros(1, 2), texts=["x"], references=["y"]
     )
     assert ids.texts == ["x"] and ids.references == [("y",)] and ids.has_target
-    with pytest.raises(
-        MetricInputError, match=r"texts are wanted as predictions=\[...\], or beside token ids"
-    ):
+    with pytest.raises(MetricInputError, match=r"expected texts as predictions=\[...\], or beside token ids"):
         _ = Outputs(Text(), predictions=torch.zeros(1, 2), target=torch.zeros(1, 2)).texts
 
 

@@ -337,13 +337,13 @@ def test_a_combination_with_an_undefined_term_is_nan():
     run = Run(metric={"combine": {"accuracy": 1, "roc_auc": 1}}, output=Binary())
     for _ in run.epochs(1):
         run.update(probabilities=torch.tensor([0.9]), target=ONE)
-    assert run.history[0].reasons["combined.score"] == "roc_auc is not finite, or no single number"
+    assert run.history[0].reasons["combined.score"] == "roc_auc is not one finite number"
 
 
 @pytest.mark.parametrize(
     ("weight", "gain", "cost", "reason"),
     [
-        (1, math.inf, math.inf, "gain is not finite, or no single number"),
+        (1, math.inf, math.inf, "gain is not one finite number"),
         (1, 1.7e308, -1.7e308, "the sum of its terms is too large for a number"),
         (10, 1.7e308, 1.7e308, "the sum of its terms is too large for a number"),
     ],
@@ -419,7 +419,7 @@ def test_a_nan_of_one_output_leaves_the_others():
         run.update(feature="price", predictions=torch.tensor([1.0]), target=torch.tensor([3.0]), loss=2.0)
         run.update(feature="intent", logits=torch.tensor([[math.nan, 1.0]]), target=ONE, loss=1.0)
     assert run.history[0].values["price.mae"] == 2.0
-    assert run.history[0].reasons["combined.loss"] == "intent.loss is not finite, or no single number"
+    assert run.history[0].reasons["combined.loss"] == "intent.loss is not one finite number"
 
 
 def test_one_value_has_no_second_name():

@@ -6,11 +6,11 @@ import importlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
 from ..._imports import foreign
+from ..._text import nearest
 from ...direction import Direction
 from ...exceptions import ConfigError, DirectionError, MetricNameError, UnknownMetricError
 from ..features import BINARY, FEATURES, PREDICTIONS, RANKING, SET, InputType, check_feature_type
@@ -298,7 +298,7 @@ def suggestion(word: str, candidates: Iterable[str], likeness: bool = True) -> s
     readings = dict.fromkeys((word.lower(), plain, _ENDS.sub("", plain), bare, _ENDS.sub("", bare)))
     near = _NEAR if len(plain) >= _SHORTEST else _NEAR_OF_SHORT
     exact = [one for one in readings if one in folded]
-    like = (name for one in readings for name in get_close_matches(one, folded, 1, near))
+    like = filter(None, (nearest(one, folded, near) for one in readings))
     close = exact[0] if exact else next(like, None) if likeness else None
     return f" Did you mean {folded[close]!r}?" if close else ""
 
@@ -439,7 +439,7 @@ def _format_unknown(requested: MetricName, feature_type: str | None) -> str:
         return f"{requested.metric!r} is a group of metrics, not a metric; it may stand in a list of them"
     if group_named(requested):
         having = ", ".join(kind for kind in FEATURES if group_named(requested, kind))
-        return f"{requested.metric!r} is no group{where}; it is one of {having}"
+        return f"{requested.metric!r} is not a group{where}; it is one of {having}"
     hint = own_hint or _suggest_by_case(requested, feature_type) or suggestion(requested.metric, all_names)
     listing = f"hpometrics metrics list{f' --feature {feature_type}' if feature_type else ''}"
     return f"no metric {requested.metric!r}{where}.{hint} `{listing}` lists all {len(names)}"

@@ -76,7 +76,7 @@ class MetricName:
         if match is None:
             suggestion = meaning_elsewhere(text.strip())
             raise MetricNameError(
-                f"{excerpt(text, 80)!r} is no metric name; the form is "
+                f"{excerpt(text, 80)!r} is not a metric name; the form is "
                 "[split:][task/][feature.]metric[(param=value, ...)][@k], as in f1(average=macro) or ndcg@10"
                 f"{f'. Did you mean {suggestion!r}?' if suggestion else ''}"
             )
@@ -228,7 +228,7 @@ def _parse_value(text: str, whole: str) -> Scalar:
 def _finite(text: str, whole: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise MetricNameError(f"{whole!r}: {text!r} is no finite number")
+        raise MetricNameError(f"{whole!r}: {text!r} is not a finite number")
     return number
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from ..._text import did_you_mean
 from ...exceptions import MetricNameError
 from .names import Scalar
 
@@ -44,10 +44,9 @@ class Param:
         if value is None and self.default is None and not self.required:
             return value
         if self.choices and str(value) not in self.choices:
-            close = get_close_matches(str(value), self.choices, 1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
             raise MetricNameError(
-                f"{owner}: {self.name} is one of {', '.join(self.choices)}, got {value!r}.{hint}"
+                f"{owner}: {self.name} is one of {', '.join(self.choices)}, got {value!r}"
+                f"{did_you_mean(value, self.choices)}"
             )
         if self.kind == "float" and isinstance(value, int) and not isinstance(value, bool):
             return float(value)

@@ -62,7 +62,7 @@ def test_a_name_is_made_canonical(name, canonical):
         ("acuracy", UnknownMetricError, r"for a category output. Did you mean 'accuracy'\?"),
         ("zzz", UnknownMetricError, r"no metric 'zzz'.*metrics list --feature category` lists"),
         ("mse", UnknownMetricError, "not exist for a category output; it is a metric of number"),
-        ("f1(average=marco)", MetricNameError, r"one of micro, .* got 'marco'. Did you mean 'macro'\?"),
+        ("f1(average=marco)", MetricNameError, r"one of micro, .* got 'marco'; did you mean 'macro'\?"),
         ("f1(avrage=macro)", MetricNameError, "f1 of category takes no 'avrage'; it takes average"),
         ("f1_macro(average=micro)", MetricNameError, r"means f1\(average=macro\), which fixes average"),
         ("hits", MetricNameError, "hits of category needs its k, as in hits@5"),
@@ -174,7 +174,7 @@ def test_an_output_is_an_object_or_its_text(output):
         ("sample_metrics:GapSums", "is not registered; decorate the class with @register_metric"),
         ("math:pi", "is not registered|cannot be imported"),
         ("os:system", "is not registered|cannot be imported"),
-        ("sample_metrics:Gap(scale=2)", "no metric name|takes no"),
+        ("sample_metrics:Gap(scale=2)", "not a metric name|takes no"),
     ],
 )
 def test_a_path_that_leads_to_no_metric_is_refused(path, message):

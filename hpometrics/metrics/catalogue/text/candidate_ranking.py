@@ -34,9 +34,7 @@ def candidates_of(batch: Outputs) -> list[tuple[str, ...]]:
     """
     rows = batch.extras.get("candidates")
     if rows is None:
-        raise MetricInputError(
-            "candidates are wanted as candidates=[...], a list of texts per row, best first"
-        )
+        raise MetricInputError("expected candidates as candidates=[...], a list of texts per row, best first")
     if len(rows) != len(batch):
         raise MetricInputError(f"candidates have {len(rows)} rows, the batch has {len(batch)}")
     for number, row in enumerate(rows):

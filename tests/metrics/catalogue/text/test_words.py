@@ -102,7 +102,7 @@ def test_normalized_to_nothing_is_nothing_in_common():
 
 def test_texts_are_wanted_where_ids_are_given():
     """Token ids alone are refused with what to do instead."""
-    with pytest.raises(MetricInputError, match="texts are wanted"):
+    with pytest.raises(MetricInputError, match="expected texts"):
         get_metric("f1", Text()).update(torch.tensor([[1, 2]]), torch.tensor([[1, 2]]))
 
 
