@@ -17,7 +17,7 @@ from hpometrics.metrics import catalogue
 from hpometrics.metrics.catalogue import torchmetrics
 from hpometrics.metrics.registry import index
 from hpometrics.metrics.registry.entry import MetricEntry, Observed, registry
-from hpometrics.metrics.registry.params import Param
+from hpometrics.metrics.registry.facts import Param
 
 from .evidence import observe
 

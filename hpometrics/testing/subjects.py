@@ -13,10 +13,10 @@ from ..exceptions import HpometricsError
 from ..metrics.features import FEATURES, OutputFeature
 from ..metrics.metric import Metric
 from ..metrics.registry.entry import MetricEntry
+from ..metrics.registry.facts import Param
 from ..metrics.registry.index import all_entries
 from ..metrics.registry.lookup import find_metric
 from ..metrics.registry.names import MetricName, Scalar
-from ..metrics.registry.params import Param
 from ..metrics.registry.register import get_metric
 from ..metrics.sample_data import OUTPUTS, Batch, Draw, draw, draw_of
 from .exemptions import UNTRIED

@@ -21,9 +21,9 @@ from typing import TypeVar
 from ...exceptions import MetricNameError
 from ..features import OutputFeature, parse_feature
 from .entry import MetricEntry
+from .facts import Param
 from .index import alias_meaning, all_entries, entries_of, needs_of, observed_of
 from .names import MetricName, parse_import_path
-from .params import Param
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from ..._text import one_line
 from ...direction import Direction
 from ..features import FEATURES, InputType
 from .entry import Key, MetricEntry, Observed, registry
-from .params import Param
+from .facts import Param
 
 _LUDWIG = (
     "accuracy_micro", "char_error_rate", "hits_at_k", "mean_absolute_error", "mean_absolute_percentage_error",

@@ -16,6 +16,7 @@ from ...exceptions import ConfigError, DirectionError, MetricNameError, UnknownM
 from ..features import BINARY, FEATURES, PREDICTIONS, RANKING, SET, InputType, check_feature_type
 from .aliases import meaning_elsewhere, meaning_for_output
 from .entry import MetricEntry, registry
+from .facts import Param
 from .groups import group_named, group_names
 from .index import (
     alias_meaning,
@@ -28,7 +29,6 @@ from .index import (
     names_in_any_case,
 )
 from .names import MetricName, Scalar, parse_import_path
-from .params import Param
 from .torchmetrics_names import class_argument, class_meaning
 
 _OF_A_CLASS = re.compile(r"class_(?P<index>\d+)_(?P<metric>[a-z]\w*)\Z")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hpometrics import MAXIMIZE, BaseMetric, MetricBlock, MetricCollection, Ranking, TopKMetric
 from hpometrics.exceptions import MetricInputError
-from hpometrics.metrics.registry.params import params_of
+from hpometrics.metrics.registry.facts import params_of
 from hpometrics.metrics.retrieval.user_functions import own_value
 
 SCORES = torch.tensor([[0.9, 0.1, 0.5, 0.3], [0.2, 0.8, 0.4, 0.6]])

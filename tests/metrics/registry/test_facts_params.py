@@ -5,7 +5,7 @@ from typing import Literal
 import pytest
 
 from hpometrics.exceptions import MetricNameError
-from hpometrics.metrics.registry.params import Param, params_of
+from hpometrics.metrics.registry.facts import Param, params_of
 
 
 class Optional:
