@@ -6,7 +6,7 @@
 A law draws its own data and raises `LawBroken` with the expected and the actual value.
 """
 
-from ..metrics.sample_data import OUTPUTS, Batch, Draw, cut, draw, rows_of, size_of
+from ..metrics.sample_data import ORDINARY, OUTPUTS, Batch, Draw, cut, draw, ordinary, rows_of, size_of
 from .contract import MetricLaws
 from .laws import (
     LAWS,
@@ -45,7 +45,6 @@ from .laws import (
     check_weights,
     check_whole_numbers,
 )
-from .ordinary import ORDINARY, ordinary
 from .subjects import Subject, all_subjects, subjects_of
 from .symmetry import exchanged, is_kept, renamed
 from .waits import away, waits_of

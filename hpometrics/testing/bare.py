@@ -19,7 +19,7 @@ from ..metrics.metric import Metric
 from ..metrics.registry.entry import MetricEntry
 from ..metrics.registry.index import all_entries
 from ..metrics.registry.names import MetricName
-from ..metrics.sample_data import Batch, draw_of
+from ..metrics.sample_data import ORDINARY, Batch, draw_of
 from .laws import (
     LAWS,
     LawBroken,
@@ -35,7 +35,6 @@ from .laws import (
     check_weightless,
     check_weights,
 )
-from .ordinary import ORDINARY
 from .subjects import Subject
 
 _OUR_WAYS = {

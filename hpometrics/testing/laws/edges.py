@@ -14,7 +14,7 @@ from ...metrics.features import BINARY, CATEGORY, MASK, SEQUENCE, SET
 from ...metrics.metric import Metric
 from ...metrics.sample_data import Batch, rows_of, size_of
 from ..subjects import LawBroken, Subject, fed, require_same, require_undefined, value_of
-from .inputs import MODEL_OUTPUTS, with_value
+from .inputs import MODEL_OUTPUTS, require_refusal, with_value
 
 _IGNORED = {BINARY: 7, CATEGORY: -1, SET: -1, SEQUENCE: -100, MASK: 255}
 """Features whose targets are labels, each with a label that an output may ignore."""
@@ -44,7 +44,7 @@ def check_labels(subject: Subject) -> None:
     for label in (_NO_LABEL, -1):
         target = other["target"].clone()
         target.view(-1)[-1] = label
-        _require_refusal(subject, metric, {**other, "target": target}, before, f"the label {label}")
+        require_refusal(subject, metric, {**other, "target": target}, before, f"the label {label}")
 
 
 def check_shapes(subject: Subject) -> None:
@@ -56,7 +56,7 @@ def check_shapes(subject: Subject) -> None:
     metric, before = fed(subject.make(), good), subject.measure(good)
     for shape in ((1,), (20, 1), (1, 20)):
         wrong = target[:1] if shape == (1,) else target.reshape(shape)
-        _require_refusal(subject, metric, {**other, "target": wrong}, before, f"a target of shape {shape}")
+        require_refusal(subject, metric, {**other, "target": wrong}, before, f"a target of shape {shape}")
 
 
 def check_ignored(subject: Subject) -> None:
@@ -142,14 +142,3 @@ def _side_by_side(batch: Batch, more: Batch) -> Batch:
         return torch.cat([value, more[name]], dim)
 
     return {name: widen(name, value) for name, value in batch.items()}
-
-
-def _require_refusal(subject: Subject, metric: Metric, bad: Batch, before: Tensor, what: str) -> None:
-    try:
-        metric.update(**bad)
-    except MetricInputError:
-        require_same(subject, before, value_of(metric), f"after refusing {what}")
-    except Exception as err:
-        raise LawBroken(f"{subject} meets {what} with {type(err).__name__}, not MetricInputError") from err
-    else:
-        raise LawBroken(f"{subject} took a batch with {what}")

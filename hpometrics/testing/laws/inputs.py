@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ...exceptions import MetricInputError
 from ...metrics._validation import batch_of
 from ...metrics.features import RANKING
+from ...metrics.metric import Metric
 from ...metrics.sample_data import Batch, cut
 from ..subjects import LawBroken, Subject, fed, require_same, require_undefined, value_of
 from ..waits import away, waits_of
@@ -27,19 +28,26 @@ def check_refusal(subject: Subject) -> None:
     good, next_one = subject.draw(30, seed=1), subject.draw(20, seed=2)
     metric, before = fed(subject.make(), good), subject.measure(good)
     for what, bad in spoiled(next_one).items():
-        try:
-            metric.update(**bad)
-        except MetricInputError:
-            require_same(subject, before, value_of(metric), f"after refusing {what}")
-        except Exception as err:
-            raise LawBroken(
-                f"{subject} meets {what} with {type(err).__name__}, not MetricInputError"
-            ) from err
-        else:
-            raise LawBroken(f"{subject} took a batch with {what}")
+        require_refusal(subject, metric, bad, before, what)
     require_same(
         subject, subject.measure(good, next_one), value_of(fed(metric, next_one)), "after all refusals"
     )
+
+
+def require_refusal(subject: Subject, metric: Metric, bad: Batch, before: Tensor, what: str) -> None:
+    """Raise unless a metric refuses a batch and keeps its value.
+
+    Raises:
+        LawBroken: it takes the batch, fails in another way, or has another value than `before`.
+    """
+    try:
+        metric.update(**bad)
+    except MetricInputError:
+        require_same(subject, before, value_of(metric), f"after refusing {what}")
+    except Exception as err:
+        raise LawBroken(f"{subject} meets {what} with {type(err).__name__}, not MetricInputError") from err
+    else:
+        raise LawBroken(f"{subject} took a batch with {what}")
 
 
 def check_half(subject: Subject) -> None:

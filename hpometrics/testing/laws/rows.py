@@ -16,6 +16,7 @@ from ...metrics.batch import Outputs
 from ...metrics.features import BINARY, CATEGORY, NUMBER, SET, TIMESERIES, VECTOR, Category
 from ...metrics.sample_data import Batch, cut, rows_of, size_of
 from ..subjects import LawBroken, Subject, require_same, value_of
+from .inputs import over_tensors
 
 NOISE = (0.0, 0.3, 0.9)
 WEIGHT_SCALES = (2.0**-40, 2.0**-10, 2.0**332)
@@ -151,10 +152,7 @@ def _in_whole_numbers(batch: Batch, offset: int) -> Batch:
 
 
 def _in_unit(batch: Batch, unit: float) -> Batch:
-    return {
-        name: value * unit if isinstance(value, Tensor) and value.is_floating_point() else value
-        for name, value in batch.items()
-    }
+    return over_tensors(batch, lambda tensor: tensor * unit if tensor.is_floating_point() else tensor)
 
 
 def check_margin(subject: Subject) -> None:
