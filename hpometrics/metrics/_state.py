@@ -320,7 +320,7 @@ class StatefulMetric(torchmetrics.Metric):
 
 
 def disable_sync(metric: torchmetrics.Metric) -> None:
-    """Let a metric compute over the rows of this process alone, from now on."""
+    """Set a metric to compute over the rows of this process alone, from now on."""
     metric._to_sync = False
 
 

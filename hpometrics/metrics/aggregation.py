@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +13,7 @@ from .._redaction import excerpt
 from ..exceptions import MetricInputError, StateError
 from ._buffer import SHORT_LIST
 from ._device import number, on_host, send_to
+from ._state import StatefulMetric
 from .batch import Outputs
 from .statistics.totals import Sums
 
@@ -168,17 +169,6 @@ def _check_weights(weight: Tensor, value: Tensor, name: str) -> Tensor:
     return share
 
 
-class AveragedMetric(Protocol):
-    """A metric that can hold the states of an `Average`."""
-
-    @property
-    def name(self) -> str:
-        """Its canonical name."""
-
-    def add_state(self, *args: Any, **kwargs: Any) -> None:
-        """Add a state as torchmetrics does."""
-
-
 class Average:
     """The mean over rows of the values that `update` adds; its sum and weight are states of the metric.
 
@@ -186,7 +176,7 @@ class Average:
         metric: the metric whose states these are.
     """
 
-    def __init__(self, metric: AveragedMetric) -> None:
+    def __init__(self, metric: StatefulMetric) -> None:
         self._metric = metric
         self._batch: Outputs | None = None
         for name in (SUM, WEIGHT):

@@ -107,6 +107,12 @@ class OutputFeature:
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             raise MetricInputError(f"{self.type}: {name} is a whole number, got {value!r}")
 
+    def _check_tokens(self) -> None:
+        self._check_count("vocab_size")
+        ignored = self._plain("ignore_index")
+        if isinstance(ignored, bool) or not isinstance(ignored, int):
+            raise MetricInputError(f"{self.type}: ignore_index is a token id, got {ignored!r}")
+
     def _check_threshold(self) -> None:
         value = self._plain("threshold")
         if not (isinstance(value, (int, float)) and math.isfinite(value) and 0 < value < 1):
@@ -220,10 +226,7 @@ class Sequence(OutputFeature):
     ignore_index: int = -100
 
     def __post_init__(self) -> None:
-        self._check_count("vocab_size")
-        ignored = self._plain("ignore_index")
-        if isinstance(ignored, bool) or not isinstance(ignored, int):
-            raise MetricInputError(f"{self.type}: ignore_index is a token id, got {ignored!r}")
+        self._check_tokens()
 
 
 @dataclass(frozen=True)
@@ -238,10 +241,7 @@ class Text(OutputFeature):
     ignore_index: int = -100
 
     def __post_init__(self) -> None:
-        self._check_count("vocab_size")
-        ignored = self._plain("ignore_index")
-        if isinstance(ignored, bool) or not isinstance(ignored, int):
-            raise MetricInputError(f"{self.type}: ignore_index is a token id, got {ignored!r}")
+        self._check_tokens()
 
 
 @dataclass(frozen=True, eq=False)
