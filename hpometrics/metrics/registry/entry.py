@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..._imports import load_path
-from .facts import Facts
+from .facts import Facts, Param
 from .names import MetricName
 
 NOISE = (0.0, 0.3, 0.9)
@@ -32,10 +32,14 @@ class MetricEntry(Facts):
     @property
     def example(self) -> MetricName:
         """A name that can be built: with required parameters, and all others at their defaults."""
-        needed = {param.name: param.example for param in self.params if param.required}
-        needed |= {param.name: param.example for param in self.params if param.name in self.one_of[:1]}
-        k = needed.pop("k", None)
-        return MetricName(self.name, tuple(needed.items()), None if k is None else 5)
+        params = {param.name: param.example for param in self.needed}
+        k = params.pop("k", None)
+        return MetricName(self.name, tuple(params.items()), None if k is None else 5)
+
+    @property
+    def needed(self) -> list[Param]:
+        """The required parameters, and the first of those that exclude each other."""
+        return [param for param in self.params if param.required or param.name in self.one_of[:1]]
 
     @property
     def is_built_in(self) -> bool:

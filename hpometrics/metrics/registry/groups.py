@@ -21,7 +21,6 @@ from typing import TypeVar
 from ...exceptions import MetricNameError
 from ..features import OutputFeature, parse_feature
 from .entry import MetricEntry
-from .facts import Param
 from .index import alias_meaning, all_entries, entries_of, needs_of, observed_of
 from .names import MetricName, parse_import_path
 
@@ -65,14 +64,19 @@ def expand(metrics: Iterable[T], output: OutputFeature | str | None) -> list[T |
     ['mape', 'mae', 'rmse', 'r2']
     """
     feature_type = None if output is None else parse_feature(output).type
-    names: list[T | MetricName] = []
+    expanded: dict[object, T | MetricName] = {}
     for metric in metrics:
         group = group_named(metric, feature_type)
-        members = [metric] if group is None else _with_scope(group, members_of(group.metric, feature_type))
-        names += [
-            member for member in members if not any(member is had or _same(member, had) for had in names)
-        ]
-    return names
+        members: list[T | MetricName] = [metric]
+        if group is not None:
+            members = [
+                replace(name, split=group.split, task=group.task, feature=group.feature)
+                for name in members_of(group.metric, feature_type)
+            ]
+        for member in members:
+            is_name = isinstance(member, (str, MetricName))
+            expanded.setdefault(str(member) if is_name else id(member), member)
+    return list(expanded.values())
 
 
 def group_named(metric: object, feature_type: str | None = None) -> MetricName | None:
@@ -138,21 +142,16 @@ def _families(feature_type: str | None) -> set[str]:
 
 def _is_ready(entry: MetricEntry) -> bool:
     """Return whether a metric can be built as it is, measures ordinary data, and can be optimized."""
-    needy = needs_of(entry) or entry.requires or _needed(entry)
+    needy = needs_of(entry) or entry.requires or entry.needed
     observed = observed_of(entry)
     return entry.direction is not None and not needy and (observed is None or not observed.refuses)
-
-
-def _needed(entry: MetricEntry) -> list[Param]:
-    """Return the required parameters, and the first of those that exclude each other."""
-    return [param for param in entry.params if param.required or param.name in entry.one_of[:1]]
 
 
 def _uses(entry: MetricEntry) -> list[MetricName]:
     """Return a name for each choice of the required parameters; none if one of them has no choices."""
     if needs_of(entry):
         return []
-    needed = _needed(entry)
+    needed = entry.needed
     choices = [[choice for choice in param.settings if choice != "none"] for param in needed]
     names = [param.name for param in needed]
     return [MetricName(entry.name, tuple(zip(names, use, strict=True))) for use in product(*choices)]
@@ -160,14 +159,3 @@ def _uses(entry: MetricEntry) -> list[MetricName]:
 
 def _is_metric(name: str, feature_type: str | None) -> bool:
     return bool(entries_of(name, feature_type)) or alias_meaning(name, feature_type) is not None
-
-
-def _with_scope(group: MetricName, members: list[MetricName]) -> list[MetricName]:
-    return [replace(name, split=group.split, task=group.task, feature=group.feature) for name in members]
-
-
-def _same(one: object, other: object) -> bool:
-    """Return whether two metrics are written as the same name."""
-    return (
-        isinstance(one, (str, MetricName)) and isinstance(other, (str, MetricName)) and str(one) == str(other)
-    )

@@ -169,10 +169,10 @@ def possible_meanings(
     return tuple((reading.resolved, reading.entry) for reading in readings)
 
 
-def is_registered(name: str | MetricName) -> bool:
-    """Return whether any output feature has the metric, so that the engine cannot use its name."""
+def is_registered(name: str | MetricName, feature_type: str | None = None) -> bool:
+    """Return whether an output feature, or any, has the metric, so that the engine cannot use its name."""
     try:
-        find_metric(MetricName.parse(name).bare)
+        find_metric(MetricName.parse(name).bare, feature_type)
     except UnknownMetricError:
         return False
     except MetricNameError:  # the metric exists, with other parameters

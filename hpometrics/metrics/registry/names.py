@@ -242,10 +242,7 @@ def _parse_quoted(text: str, whole: str) -> str:
 def _print_value(value: Scalar) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str) and not _reads_back_as_text(value):
-        return json.dumps(value)
-    return str(value) if isinstance(value, str) else repr(value)
-
-
-def _reads_back_as_text(value: str) -> bool:
-    return bool(_WORD.match(value)) and value not in ("true", "false")
+    if isinstance(value, str):
+        reads_back_as_text = _WORD.match(value) and value not in ("true", "false")
+        return value if reads_back_as_text else json.dumps(value)
+    return repr(value)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ..._ludwig import one_direction
 from ...direction import UNSTATED, Direction
 from ...exceptions import MetricNameError, RegistrationError, UnknownMetricError
 from ..features import InputType, OutputFeature, check_feature_type, parse_feature
 from .entry import MetricEntry, Observed, path_of, registry
-from .facts import Facts, facts_of
+from .facts import facts_of
 from .index import (
     INDEX,
     ReplacedWarning,
@@ -101,7 +100,14 @@ def register_metric(
                 f"{name}: name at least one output feature, as in register_metric({name!r}, [BINARY])"
             )
         entries = [
-            _entry(cls, name, check_feature_type(feature_type), facts, meanings) for feature_type in types
+            MetricEntry(
+                name=name,
+                feature_type=check_feature_type(feature_type),
+                path=path_of(cls),
+                aliases=dict(meanings) or None,
+                **vars(facts),
+            )
+            for feature_type in types
         ]
         for entry in entries:
             _check_free(entry, override)
@@ -139,17 +145,12 @@ def get_metric(name: str | MetricName, output: OutputFeature | str | None = None
     if feature is None:
         _check_one(match.name)
     entry = _entry_for(match, feature)
-    metric: Metric = entry.load()(**_arguments(match.name, entry))
+    values = {**dict(match.name.params), **({} if match.name.k is None else {"k": match.name.k})}
+    arguments = {param.keyword: values[param.name] for param in entry.params if param.name in values}
+    metric: Metric = entry.load()(**arguments)
     metric.name = str(match.name.bare)
     metric.output = feature if feature is not None else parse_feature(entry.feature_type)
     return metric
-
-
-def _entry(cls: type, name: str, feature_type: str, facts: Facts, aliases: Mapping[str, str]) -> MetricEntry:
-    values = {field.name: getattr(facts, field.name) for field in fields(facts)}
-    return MetricEntry(
-        name=name, feature_type=feature_type, path=path_of(cls), aliases=dict(aliases) or None, **values
-    )
 
 
 def _check_free(entry: MetricEntry, override: bool) -> None:
@@ -222,9 +223,3 @@ def _bare(name: str | MetricName) -> MetricName:
             "to the run"
         )
     return parsed
-
-
-def _arguments(name: MetricName, entry: MetricEntry) -> dict[str, Any]:
-    """Return the keyword arguments of `__init__` for the parameters of a name."""
-    values = {**dict(name.params), **({} if name.k is None else {"k": name.k})}
-    return {param.keyword: values[param.name] for param in entry.params if param.name in values}

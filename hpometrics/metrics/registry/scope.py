@@ -11,7 +11,7 @@ from ...direction import Direction
 from ...exceptions import MetricNameError, UnknownMetricError
 from ..features import check_feature_type
 from .groups import group_named, members_of
-from .lookup import FoundMetric, find_metric
+from .lookup import FoundMetric, find_metric, is_registered
 from .names import MetricName
 
 ALL_TASKS = "all"
@@ -55,7 +55,11 @@ def resolve_in_scope(name: str | MetricName, types: Types | None) -> ScopedMetri
         UnknownMetricError: no output has such a metric.
     """
     requested = MetricName.parse(name)
-    _check_row(requested)
+    if requested.over_tasks and requested.task not in (None, ALL_TASKS):
+        raise MetricNameError(
+            f"{requested}: tasks={requested.over_tasks} is about all tasks; leave it or the task "
+            f"{requested.task} out"
+        )
     feature = requested.feature if types is None else _output_of(requested, types)
     match = find_metric(requested.bare, None if types is None else types[feature])
     split = None if requested.split == VALIDATION else requested.split
@@ -116,19 +120,12 @@ def _can_be_task(name: str) -> bool:
         return False
 
 
-def _check_row(name: MetricName) -> None:
-    if name.over_tasks and name.task not in (None, ALL_TASKS):
-        raise MetricNameError(
-            f"{name}: tasks={name.over_tasks} is about all tasks; leave it or the task {name.task} out"
-        )
-
-
 def _output_of(name: MetricName, types: Types) -> str | None:
     if name.feature is not None or len(types) == 1:
         key = next(iter(types)) if name.feature is None else name.feature
         _check_output(name, key, types)
         return key
-    having = [key for key, type_ in types.items() if _serves(name, type_)]
+    having = [key for key, type_ in types.items() if is_registered(name, type_)]
     if len(having) == 1:
         return having[0]
     if having:
@@ -147,16 +144,6 @@ def _check_output(name: MetricName, key: str | None, types: Types) -> None:
             f"{name}: the only output has no name; write {bare}, or output={{{key!r}: ...}} where it is given"
         )
     raise MetricNameError(f"{name}: there is no output {key!r}; there are {', '.join(map(str, types))}")
-
-
-def _serves(name: MetricName, feature_type: str | None) -> bool:
-    try:
-        find_metric(name.bare, feature_type)
-    except UnknownMetricError:
-        return False
-    except MetricNameError:
-        return True  # the metric exists, with other parameters
-    return True
 
 
 def _has(group: MetricName, feature_type: str | None) -> bool:
