@@ -99,18 +99,17 @@ class OutputFeature:
 
     def _check_count(self, name: str) -> None:
         value = self._plain(name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        if value is not None and not (_is_whole(value) and value >= 1):
             raise MetricInputError(f"{self.type}: {name} must be a whole number of at least 1, got {value!r}")
 
     def _check_index(self, name: str) -> None:
         value = self._plain(name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        if value is not None and not _is_whole(value):
             raise MetricInputError(f"{self.type}: {name} is a whole number, got {value!r}")
 
     def _check_tokens(self) -> None:
         self._check_count("vocab_size")
-        ignored = self._plain("ignore_index")
-        if isinstance(ignored, bool) or not isinstance(ignored, int):
+        if not _is_whole(ignored := self._plain("ignore_index")):
             raise MetricInputError(f"{self.type}: ignore_index is a token id, got {ignored!r}")
 
     def _check_threshold(self) -> None:
@@ -119,6 +118,10 @@ class OutputFeature:
             raise MetricInputError(
                 f"{self.type}: threshold is a probability between 0 and 1 (exclusive), got {value!r}"
             )
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _format_facts(facts: Mapping[str, Any]) -> str:

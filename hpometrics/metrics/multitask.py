@@ -117,11 +117,9 @@ def by_task(task: str | Sequence[str] | None, tensors: Tensors) -> list[tuple[st
 def rows_of(tensors: Tensors) -> int:
     """Return the number of rows of a batch: of its target, or else of its first argument with rows."""
     values = [tensors.get("target"), *tensors.values()]
-    return next((len(value) for value in values if hasattr(value, "__len__") and _has_rows(value)), 0)
-
-
-def _has_rows(value: Any) -> bool:
-    return bool(getattr(value, "ndim", 1))
+    return next(
+        (len(value) for value in values if hasattr(value, "__len__") and getattr(value, "ndim", None) != 0), 0
+    )
 
 
 def form_of(tensors: Tensors) -> Form:

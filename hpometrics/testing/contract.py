@@ -55,24 +55,21 @@ class MetricLaws:
 
 def _test_of(law: Law) -> Callable[[MetricLaws], None]:
     def test(self: MetricLaws) -> None:
-        subjects = self.subjects()
-        if law.__name__ in self.exempt:
-            _require_broken(law, subjects)
-            return
-        for subject in subjects:
-            law(subject)
+        subjects, is_exempt = self.subjects(), law.__name__ in self.exempt
+        try:
+            for subject in subjects:
+                law(subject)
+        except LawBroken:
+            if is_exempt:
+                return
+            raise
+        if is_exempt:
+            raise LawBroken(
+                f"{subjects[0].entry} is exempt from {law.__name__} and keeps it; take the exemption out"
+            )
 
     test.__doc__ = law.__doc__
     return test
-
-
-def _require_broken(law: Law, subjects: tuple[Subject, ...]) -> None:
-    try:
-        for subject in subjects:
-            law(subject)
-    except LawBroken:
-        return
-    raise LawBroken(f"{subjects[0].entry} is exempt from {law.__name__} and keeps it; take the exemption out")
 
 
 for _law in LAWS:
