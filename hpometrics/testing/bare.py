@@ -12,12 +12,10 @@ from torch import Tensor
 from ..direction import Direction
 from ..exceptions import MetricInputError
 from ..metrics.catalogue.torchmetrics import ROWS, class_of
-from ..metrics.catalogue.torchmetrics._packing import MetricInputs
-from ..metrics.catalogue.torchmetrics._row import Row
+from ..metrics.catalogue.torchmetrics._row import MetricInputs, Row
 from ..metrics.features import BINARY, CATEGORY, LOGITS, PREDICTIONS, PROBABILITIES, SET, InputType
 from ..metrics.metric import Metric
-from ..metrics.registry.entry import MetricEntry
-from ..metrics.registry.index import all_entries
+from ..metrics.registry.index import MetricEntry, all_entries
 from ..metrics.registry.names import MetricName
 from ..metrics.sample_data import ORDINARY, Batch, draw_of
 from .laws import (

@@ -14,8 +14,8 @@ from matrix import EXHAUSTIVE
 from hpometrics.exceptions import MetricNameError, UnknownMetricError
 from hpometrics.metrics._validation import batch_of
 from hpometrics.metrics.catalogue.torchmetrics import ROWS
-from hpometrics.metrics.catalogue.torchmetrics._packing import MetricInputs, read_inputs
-from hpometrics.metrics.catalogue.torchmetrics._row import Row, pair, target_first
+from hpometrics.metrics.catalogue.torchmetrics._row import MetricInputs, Row, pair, target_first
+from hpometrics.metrics.catalogue.torchmetrics._wrapper import read_inputs
 from hpometrics.metrics.catalogue.torchmetrics.texts import single
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import LOGITS, Binary, Category, parse_feature

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ...registry import index
-from ...registry.entry import path_of, registry
+from ...registry.index import path_of, registry
 from ...registry.register import register_metric
 from . import audio, clusterings, images, labels, numbers, objects, rankings, texts
 from ._data import draw_of

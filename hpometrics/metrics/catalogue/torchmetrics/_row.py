@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torchmetrics
 
@@ -27,7 +27,15 @@ from ...features import (
     TEXT,
     InputType,
 )
-from ._packing import MetricInputs
+
+
+class MetricInputs(NamedTuple):
+    """The inputs of a metric: model output, target and extras, for one batch or for all."""
+
+    preds: Any
+    target: Any
+    extras: Mapping[str, Any]
+
 
 Feed = Callable[[torchmetrics.Metric, MetricInputs], None]
 Void = Callable[[MetricInputs, Mapping[str, Any]], str | None]

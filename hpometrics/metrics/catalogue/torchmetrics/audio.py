@@ -9,8 +9,7 @@ from torchmetrics.functional import audio
 
 from ....direction import MAXIMIZE
 from ...features import AUDIO
-from ._packing import MetricInputs
-from ._row import Row, predictions_only, row_by_row
+from ._row import MetricInputs, Row, predictions_only, row_by_row
 
 _DB = "float in (-inf, inf), in decibels, higher is better"
 _SPEAKERS = "preds, target: (N, speakers, samples) float."

@@ -9,8 +9,7 @@ import torchmetrics
 
 from ....direction import MAXIMIZE, MINIMIZE
 from ...features import CATEGORY, CLUSTERS
-from ._packing import MetricInputs
-from ._row import Row, target_first
+from ._row import MetricInputs, Row, target_first
 
 _ONE_GROUP = "nan when the rows are too few, or all in one cluster"
 _DATA = "preds: (N,) int. `data=`: (N, D) float, what was clustered; no target is read."

@@ -18,8 +18,7 @@ from ....exceptions import MetricInputError
 from ..._checks import Check, read
 from ...batch import Outputs
 from ...features import IMAGE
-from ._packing import MetricInputs
-from ._row import Row, predictions_only, row_by_row, unit_predictions_only
+from ._row import MetricInputs, Row, predictions_only, row_by_row, unit_predictions_only
 
 _OVERSHOT = 1.1  # how far a resampled target may exceed its range
 _PREDICTION_LIMIT = 2.0  # how far a prediction may exceed its range, where no target is read

@@ -12,8 +12,7 @@ from torch import Tensor
 from ....direction import MAXIMIZE, MINIMIZE
 from ....exceptions import MetricInputError
 from ...features import BINARY, CATEGORY, PROBABILITIES, SET
-from ._packing import MetricInputs
-from ._row import Row
+from ._row import MetricInputs, Row
 
 _ALL = (BINARY, CATEGORY, SET)
 _FOUR = ("macro", "micro", "weighted", "none")

@@ -8,8 +8,7 @@ import torchmetrics
 
 from ....direction import MAXIMIZE, MINIMIZE
 from ...features import NUMBER, VECTOR
-from ._packing import MetricInputs
-from ._row import Row, target_first
+from ._row import MetricInputs, Row, target_first
 
 _ZERO = "float from 0, no unit, 0 is best"
 _CORRELATION = "float in [-1, 1], no unit, 1 is best, 0 is chance"

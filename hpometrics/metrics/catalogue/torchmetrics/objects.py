@@ -12,8 +12,7 @@ from torch import Tensor
 
 from ....direction import MAXIMIZE, MINIMIZE
 from ...features import BOXES, IMAGE, MASK
-from ._packing import MetricInputs
-from ._row import Row, row_by_row
+from ._row import MetricInputs, Row, row_by_row
 
 _BOXES: dict[str, Any] = {"keeps": "rows", "requires": "detection"}
 _SIZES = ("small", "medium", "large")

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from ....direction import MAXIMIZE, MINIMIZE
 from ...features import LOGITS, RANKING
-from ._packing import MetricInputs
-from ._row import Row
+from ._row import MetricInputs, Row
 
 _EMPTY = "users without a relevant item are left out (`empty=neg` counts them 0, `pos` 1)"
 _CHOICES = ("skip", "neg", "pos")

@@ -9,8 +9,7 @@ from torchmetrics.functional.text import translation_edit_rate
 
 from ....direction import MAXIMIZE, MINIMIZE
 from ...features import LOGITS, SEQUENCE, TEXT
-from ._packing import MetricInputs
-from ._row import Row
+from ._row import MetricInputs, Row
 
 _SHARE = "float in [0, 1], no unit, 1 is best"
 _ERRORS = "float from 0, no unit, 0 is best, above 1 when the predictions are longer"

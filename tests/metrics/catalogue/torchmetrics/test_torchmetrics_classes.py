@@ -24,7 +24,7 @@ from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.catalogue import torchmetrics as reference
 from hpometrics.metrics.catalogue.torchmetrics import FACADES, ROWS, UNLISTED, Reference, class_of
 from hpometrics.metrics.catalogue.torchmetrics._data import draw_of
-from hpometrics.metrics.catalogue.torchmetrics._packing import MetricInputs
+from hpometrics.metrics.catalogue.torchmetrics._row import MetricInputs
 from hpometrics.metrics.catalogue.torchmetrics.images import check_range
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import FEATURES, Image, Mask

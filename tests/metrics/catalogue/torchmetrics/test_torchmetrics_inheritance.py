@@ -19,7 +19,7 @@ from hpometrics.exceptions import MetricInputError, StateError
 from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.catalogue.torchmetrics import ROWS, Reference
 from hpometrics.metrics.catalogue.torchmetrics._data import draw_of
-from hpometrics.metrics.catalogue.torchmetrics._packing import MetricInputs
+from hpometrics.metrics.catalogue.torchmetrics._row import MetricInputs
 from hpometrics.metrics.features import FEATURES
 from hpometrics.metrics.metric import LudwigMetric, MeanMetric, Metric
 from hpometrics.testing import OUTPUTS, draw
