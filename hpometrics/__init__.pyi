@@ -92,8 +92,11 @@ from .metrics.features import (
     Vector as Vector,
 )
 from .metrics.metric import LudwigMetric as LudwigMetric, MeanMetric as MeanMetric, Metric as Metric
-from .metrics.registry.entry import MetricEntry as MetricEntry
-from .metrics.registry.index import all_entries as all_entries, metric_names as metric_names
+from .metrics.registry.index import (
+    MetricEntry as MetricEntry,
+    all_entries as all_entries,
+    metric_names as metric_names,
+)
 from .metrics.registry.lookup import find_metric as find_metric
 from .metrics.registry.names import MetricName as MetricName
 from .metrics.registry.register import get_metric as get_metric, register_metric as register_metric

@@ -26,8 +26,7 @@ from loaded_python import COLLECTIONS, loaded_python, start_cluster
 from matrix import EXHAUSTIVE
 
 from hpometrics.exceptions import HpometricsError
-from hpometrics.metrics.registry.entry import MetricEntry
-from hpometrics.metrics.registry.index import all_entries
+from hpometrics.metrics.registry.index import MetricEntry, all_entries
 
 if TYPE_CHECKING:
     from servers import Server

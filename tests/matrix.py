@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from hpometrics.metrics.registry.entry import MetricEntry
-from hpometrics.metrics.registry.index import all_entries, observed_of
+from hpometrics.metrics.registry.index import MetricEntry, all_entries, observed_of
 
 EXHAUSTIVE = pytest.mark.exhaustive
 

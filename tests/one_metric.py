@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from hpometrics.exceptions import HpometricsError
-from hpometrics.metrics.registry.entry import MetricEntry
-from hpometrics.metrics.registry.index import all_entries
+from hpometrics.metrics.registry.index import MetricEntry, all_entries
 from hpometrics.metrics.registry.lookup import find_metric
 
 HERE = Path(__file__).parent

@@ -13,7 +13,7 @@ import torch
 from hpometrics.exceptions import HpometricsError
 from hpometrics.metrics.features import FEATURES
 from hpometrics.metrics.metric import Metric
-from hpometrics.metrics.registry.entry import NOISE, MetricEntry, Observed
+from hpometrics.metrics.registry.index import NOISE, MetricEntry, Observed
 from hpometrics.metrics.registry.register import get_metric
 from hpometrics.testing import ORDINARY, Subject, ordinary, subjects_of
 from hpometrics.testing.subjects import fed, value_of

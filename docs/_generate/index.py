@@ -16,8 +16,8 @@ from typing import Any
 from hpometrics.metrics import catalogue
 from hpometrics.metrics.catalogue import torchmetrics
 from hpometrics.metrics.registry import index
-from hpometrics.metrics.registry.entry import MetricEntry, Observed, registry
 from hpometrics.metrics.registry.facts import Param
+from hpometrics.metrics.registry.index import MetricEntry, Observed, registry
 
 from .evidence import observe
 

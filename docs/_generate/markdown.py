@@ -23,9 +23,8 @@ from hpometrics.cli.other_libraries import LIBRARIES, Library, format_full_name,
 from hpometrics.direction import ARROWS
 from hpometrics.exceptions import MetricNameError, UnknownMetricError
 from hpometrics.metrics.features import FEATURES, RANKING
-from hpometrics.metrics.registry.entry import NOISE, MetricEntry
 from hpometrics.metrics.registry.groups import DEFAULT, members_of
-from hpometrics.metrics.registry.index import all_entries
+from hpometrics.metrics.registry.index import NOISE, MetricEntry, all_entries
 from hpometrics.metrics.registry.lookup import find_metric
 from hpometrics.metrics.registry.names import MetricName
 

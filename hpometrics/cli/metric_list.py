@@ -13,9 +13,8 @@ from .._text import did_you_mean
 from ..direction import ARROWS, Direction
 from ..exceptions import MetricNameError, pip_line
 from ..metrics.features import check_feature_type
-from ..metrics.registry.entry import NOISE, MetricEntry, Observed
 from ..metrics.registry.facts import Facts, Param
-from ..metrics.registry.index import all_entries, needs_of, observed_of
+from ..metrics.registry.index import NOISE, MetricEntry, Observed, all_entries, needs_of, observed_of
 
 _WORDS = {Direction.MAXIMIZE: "maximize", Direction.MINIMIZE: "minimize", None: "no direction"}
 HEAD = ("name", "direction", "reads", "features", "meaning")

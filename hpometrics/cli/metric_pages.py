@@ -13,9 +13,16 @@ from ..direction import ARROWS
 from ..exceptions import MetricNameError
 from ..metrics.features import FEATURES, RANKING, check_feature_type
 from ..metrics.registry.diagnostics import DIAGNOSTICS, Diagnostic, OverRanks, diagnostic
-from ..metrics.registry.entry import NOISE, MetricEntry, Observed
 from ..metrics.registry.groups import family_of, group_named, group_names, members_of
-from ..metrics.registry.index import all_entries, load_plugins, needs_of, observed_of
+from ..metrics.registry.index import (
+    NOISE,
+    MetricEntry,
+    Observed,
+    all_entries,
+    load_plugins,
+    needs_of,
+    observed_of,
+)
 from ..metrics.registry.lookup import find_metric, possible_meanings
 from ..metrics.registry.names import MetricName
 from .metric_list import (

@@ -20,8 +20,7 @@ from pydantic_core.core_schema import ModelSchema
 
 from ..backends.registry import SAMPLERS, pruner_names
 from ..loggers.registry import LOGGERS
-from ..metrics.registry.entry import MetricEntry
-from ..metrics.registry.index import all_entries
+from ..metrics.registry.index import MetricEntry, all_entries
 from .models import Backend, Draft, Sweep, backend_texts
 
 _TITLE = "hpometrics sweep"

@@ -12,9 +12,8 @@ from torch import Tensor
 from ..exceptions import HpometricsError
 from ..metrics.features import FEATURES, OutputFeature
 from ..metrics.metric import Metric
-from ..metrics.registry.entry import MetricEntry
 from ..metrics.registry.facts import Param
-from ..metrics.registry.index import all_entries
+from ..metrics.registry.index import MetricEntry, all_entries
 from ..metrics.registry.lookup import find_metric
 from ..metrics.registry.names import MetricName, Scalar
 from ..metrics.registry.register import get_metric

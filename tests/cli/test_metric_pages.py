@@ -14,8 +14,7 @@ from hpometrics.cli.metric_pages import metric_json, metric_text, usage
 from hpometrics.exceptions import MetricNameError, UnknownMetricError, pip_line
 from hpometrics.metrics.features import NUMBER, PREDICTIONS
 from hpometrics.metrics.metric import MeanMetric
-from hpometrics.metrics.registry.entry import registry
-from hpometrics.metrics.registry.index import all_entries
+from hpometrics.metrics.registry.index import all_entries, registry
 from hpometrics.metrics.registry.lookup import find_metric
 from hpometrics.metrics.registry.register import get_metric, register_metric
 

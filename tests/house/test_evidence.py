@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from docs._generate.evidence import FAILED, observe
-from hpometrics.metrics.registry.entry import MetricEntry
+from hpometrics.metrics.registry.index import MetricEntry
 from hpometrics.metrics.registry.lookup import find_metric
 
 

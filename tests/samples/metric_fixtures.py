@@ -12,7 +12,7 @@ import pytest
 def registry(monkeypatch):
     """The registry, for a test to register in; afterwards it is as it was."""
     from hpometrics.metrics.registry import register
-    from hpometrics.metrics.registry.entry import registry as default_registry
+    from hpometrics.metrics.registry.index import registry as default_registry
 
     monkeypatch.setattr(default_registry, "own", default_registry.own.copy())
     return register

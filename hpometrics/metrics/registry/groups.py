@@ -20,8 +20,7 @@ from typing import TypeVar
 
 from ...exceptions import MetricNameError
 from ..features import OutputFeature, parse_feature
-from .entry import MetricEntry
-from .index import alias_meaning, all_entries, entries_of, needs_of, observed_of
+from .index import MetricEntry, alias_meaning, all_entries, entries_of, needs_of, observed_of
 from .names import MetricName, parse_import_path
 
 T = TypeVar("T")

@@ -15,10 +15,10 @@ from ...direction import Direction
 from ...exceptions import ConfigError, DirectionError, MetricNameError, UnknownMetricError
 from ..features import BINARY, FEATURES, PREDICTIONS, RANKING, SET, InputType, check_feature_type
 from .aliases import meaning_elsewhere, meaning_for_output
-from .entry import MetricEntry, registry
 from .facts import Param
 from .groups import group_named, group_names
 from .index import (
+    MetricEntry,
     alias_meaning,
     alias_names,
     all_entries,
@@ -27,6 +27,7 @@ from .index import (
     load_plugins,
     metric_names,
     names_in_any_case,
+    registry,
 )
 from .names import MetricName, Scalar, parse_import_path
 from .torchmetrics_names import class_argument, class_meaning

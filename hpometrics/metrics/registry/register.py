@@ -10,10 +10,11 @@ from ..._ludwig import one_direction
 from ...direction import UNSTATED, Direction
 from ...exceptions import MetricNameError, RegistrationError, UnknownMetricError
 from ..features import InputType, OutputFeature, check_feature_type, parse_feature
-from .entry import MetricEntry, Observed, path_of, registry
 from .facts import facts_of
 from .index import (
     INDEX,
+    MetricEntry,
+    Observed,
     ReplacedWarning,
     alias_meaning,
     alias_names,
@@ -21,6 +22,8 @@ from .index import (
     entry_at,
     metric_names,
     observed_of,
+    path_of,
+    registry,
 )
 from .lookup import (
     FoundMetric,

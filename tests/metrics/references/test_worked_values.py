@@ -10,7 +10,7 @@ from pathlib import Path
 
 from matrix import failures
 
-from hpometrics.metrics.registry.entry import MetricEntry
+from hpometrics.metrics.registry.index import MetricEntry
 
 HERE = Path(__file__).parent
 

@@ -9,9 +9,8 @@ from sample_metrics import Gap
 from hpometrics.exceptions import MetricNameError, UnknownMetricError
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import BOXES, IMAGE, NUMBER, Number, parse_feature
-from hpometrics.metrics.registry.entry import MetricEntry
 from hpometrics.metrics.registry.groups import DEFAULT, expand, group_named, group_names, members_of
-from hpometrics.metrics.registry.index import all_entries, needs_of, observed_of
+from hpometrics.metrics.registry.index import MetricEntry, all_entries, needs_of, observed_of
 from hpometrics.metrics.registry.lookup import find_metric
 from hpometrics.metrics.registry.names import MetricName
 from hpometrics.metrics.registry.register import get_metric, register_metric

@@ -13,8 +13,7 @@ from matrix import covering, entries, failures, traits
 from docs._generate.evidence import FAILED, observe
 from docs._generate.index import build_index
 from hpometrics.metrics.registry import index
-from hpometrics.metrics.registry.entry import Observed
-from hpometrics.metrics.registry.index import INDEX, observed_of
+from hpometrics.metrics.registry.index import INDEX, Observed, observed_of
 from hpometrics.metrics.registry.lookup import find_metric
 
 is_built_in = attrgetter("is_built_in")

@@ -28,15 +28,19 @@ from hpometrics.metrics.features import (
 )
 from hpometrics.metrics.metric import MeanMetric
 from hpometrics.metrics.registry import index
-from hpometrics.metrics.registry.entry import registry as default_registry
 from hpometrics.metrics.registry.groups import DEFAULT, members_of
-from hpometrics.metrics.registry.index import alias_names, all_entries, metric_names
+from hpometrics.metrics.registry.index import (
+    alias_names,
+    all_entries,
+    metric_names,
+    registry as default_registry,
+)
 from hpometrics.metrics.registry.lookup import find_metric
 from hpometrics.metrics.registry.names import MetricName
 from hpometrics.metrics.registry.register import get_metric, register_metric
 
 OVERRIDING = """
-from hpometrics.metrics.registry.entry import Layer, registry
+from hpometrics.metrics.registry.index import Layer, registry
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import FEATURES
 from hpometrics.metrics.registry.groups import DEFAULT
