@@ -106,21 +106,15 @@ class StatefulMetric(torchmetrics.Metric):
                 return statistic
         raise StateError(f"{self.name} keeps no {kind.__name__}{f' named {name!r}' if name else ''}")
 
-    @property
-    def keeps_itself(self) -> bool:
-        """Whether its class has plain attributes as state: a `reset` of its own and no declared state."""
-        own = (
-            type(self).reset is not StatefulMetric.reset and type(self).own_state is StatefulMetric.own_state
-        )
-        return own and not self.metric_state and not self.kept
-
     def own_state(self) -> dict[str, Any]:
         """Return a copy of the states of `add_state`, without the statistics.
 
         Raises:
             StateError: the class has plain attributes as state, which can be neither saved nor merged.
         """
-        if self.keeps_itself:
+        resets_attributes = type(self).reset is not StatefulMetric.reset
+        is_plain = resets_attributes and type(self).own_state is StatefulMetric.own_state
+        if is_plain and not self.metric_state and not self.kept:
             raise StateError(
                 f"{self.name} keeps its state in plain attributes, which can be neither saved, merged nor "
                 "moved; declare them by add_state, or measure over statistics"

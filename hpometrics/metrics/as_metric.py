@@ -83,7 +83,7 @@ def as_metric(
 
 def _wrapped(source: Any, per_row: bool, facts: dict[str, Any]) -> Metric:
     if _is_torchmetric(source):
-        return WrappedMetric(_whole_epoch(_instance(source)), **facts)
+        return WrappedMetric(_inner_of(source), **facts)
     if _is_scorer(source):
         return PooledFunction(functools.partial(source._score_func, **source._kwargs), True, **facts)
     _check_arguments(source, facts["name"])
@@ -113,19 +113,19 @@ def _is_torchmetric(source: Any) -> bool:
     return issubclass(source if isinstance(source, type) else type(source), torchmetrics.Metric)
 
 
-def _instance(source: Any) -> torchmetrics.Metric:
-    if not isinstance(source, type):
-        return source  # type: ignore[no-any-return]
+def _inner_of(source: Any) -> torchmetrics.Metric:
+    """Return the object to wrap: the source itself, or one of its class.
+
+    Raises:
+        RegistrationError: the class needs arguments, or the metric keeps the last batches only.
+    """
     try:
-        return source()  # type: ignore[no-any-return]
+        inner: torchmetrics.Metric = source() if isinstance(source, type) else source
     except (TypeError, ValueError) as err:
         name = source.__name__
         raise RegistrationError(
             f"{name} needs arguments; pass an object, as_metric({name}(...)): {err}"
         ) from err
-
-
-def _whole_epoch(inner: torchmetrics.Metric) -> torchmetrics.Metric:
     if isinstance(inner, Running):
         name, inside = type(inner).__name__, type(inner.base_metric).__name__
         raise RegistrationError(

@@ -125,9 +125,8 @@ class PooledFunction(AdaptedMetric):
     def __init__(self, function: Function, target_first: bool, **facts: Any) -> None:
         super().__init__(**facts)
         self.function, self.target_first = function, target_first
-        self.add_state("preds", [], dist_reduce_fx="cat")
-        self.add_state("target", [], dist_reduce_fx="cat")
-        self.add_state("texts", [], dist_reduce_fx="cat")
+        for name in ("preds", "target", "texts"):
+            self.add_state(name, [], dist_reduce_fx="cat")
 
     def update(self, preds: Rows, target: Rows) -> None:
         """Store a copy of the rows.

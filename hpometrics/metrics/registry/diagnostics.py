@@ -71,11 +71,7 @@ def direction_of(name: str | MetricName, entry: Diagnostic, direction: Direction
     return own or direction  # type: ignore[return-value]  # one of the two is there
 
 
-def _table(*rows: Diagnostic) -> dict[str, Diagnostic]:
-    return {row.name: row for row in rows}
-
-
-DIAGNOSTICS = _table(
+_ROWS = (
     Diagnostic("exs", "examples", _UPDATE, per_task=True, over_ranks="sum"),
     Diagnostic("exps", "examples per second", _BOTH, "1/s", MAXIMIZE),
     Diagnostic(
@@ -143,3 +139,4 @@ DIAGNOSTICS = _table(
     Diagnostic("ctps", "context tokens per second", f"run.watch and {_CONTEXT}", "1/s", MAXIMIZE),
     Diagnostic("ltps", "label tokens per second", f"run.watch and {_LABELS}", "1/s", MAXIMIZE),
 )
+DIAGNOSTICS = {row.name: row for row in _ROWS}

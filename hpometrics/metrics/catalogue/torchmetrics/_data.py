@@ -39,18 +39,23 @@ def _at_most(most: int, draw: Draw) -> Draw:
     return limited
 
 
-def _pictures(side: int, channels: int = 3) -> Draw:
+def _noisy(draw_target: Callable[[int, torch.Generator], Tensor]) -> Draw:
+    """Draw targets, and predictions that are nearly the same."""
+
     def draw(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-        target = uniform((rows, channels, side, side), random)
+        target = draw_target(rows, random)
         return {"predictions": mixed(target, noise, random), "target": target}
 
     return draw
 
 
-def _spectra(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+def _pictures(side: int, channels: int = 3) -> Draw:
+    return _noisy(lambda rows, random: uniform((rows, channels, side, side), random))
+
+
+def _spectra(rows: int, random: torch.Generator) -> Tensor:
     """Draw pictures whose channels are nearly the same, which noise makes different."""
-    target = uniform((rows, 1, 12, 12), random) + 0.1 * uniform((rows, 2, 12, 12), random)
-    return {"predictions": mixed(target, noise, random), "target": target}
+    return uniform((rows, 1, 12, 12), random) + 0.1 * uniform((rows, 2, 12, 12), random)
 
 
 def _sounds(*shape: int) -> Draw:
@@ -73,11 +78,6 @@ def _pansharpened(output: OutputFeature, rows: int, noise: float, random: torch.
     )
     predictions = mixed(fine, noise, random)
     return {"predictions": predictions, "target": fine, "ms": coarse, "pan": pan, "pan_lr": pan_lr}
-
-
-def _smooth(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-    target = 0.5 * torch.ones(rows, 3, 8, 8, dtype=torch.float64)
-    return {"predictions": mixed(target, noise, random), "target": target}
 
 
 def _labels(
@@ -132,11 +132,6 @@ def _boxes(output: OutputFeature, rows: int, noise: float, random: torch.Generat
     return {"predictions": predictions, "target": target}
 
 
-def _clouds(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-    target = uniform((rows, 6, 3), random)
-    return {"predictions": mixed(target, noise, random), "target": target}
-
-
 def _texts(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
     return draw_texts(rows, noise, random)
 
@@ -161,11 +156,11 @@ _BY_NAME: dict[str, Draw] = {
     "psnrb": _pictures(16, 1),
     "ms_ssim": _at_most(2, _pictures(176, 1)),
     "vif": _at_most(12, _pictures(41, 1)),
-    "spectral_distortion": _at_most(12, _spectra),
+    "spectral_distortion": _at_most(12, _noisy(_spectra)),
     "qnr": _at_most(6, _pansharpened),
     "spatial_distortion": _at_most(6, _pansharpened),
-    "total_variation": _smooth,
-    "procrustes": _clouds,
+    "total_variation": _noisy(lambda rows, _: torch.full((rows, 3, 8, 8), 0.5, dtype=torch.float64)),
+    "procrustes": _noisy(lambda rows, random: uniform((rows, 6, 3), random)),
     "sdr": _at_most(12, _sounds(600)),
     "sa_sdr": _sounds(2, 32),
     "pit": _sounds(2, 32),
