@@ -86,7 +86,7 @@ UNTRIED: dict[str, str] = dict.fromkeys(
 """Metrics that no law tries, even if their packages are installed: name -> reason."""
 
 NO_DIRECTION: dict[str, str] = {
-    "best_threshold": "where to cut is no quality",
+    "best_threshold": "a threshold is a choice, not a quality",
     "bias": "best is 0, from either side; absolute_bias is minimized",
     "bias_disparity_bs": "it belongs to the training data alone",
     "bias_disparity_table": "a table",

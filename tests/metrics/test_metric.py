@@ -344,11 +344,11 @@ def test_a_class_that_states_no_facts_says_so_when_they_are_needed():
     """Measuring needs its inputs, optimizing its direction; there is no default for either."""
     silent = type("Silent", (MeanMetric,), {})()
     with pytest.raises(
-        RegistrationError, match="Silent does not state inputs; say inputs = PREDICTIONS, PROB"
+        RegistrationError, match="Silent does not state its inputs; say inputs = PREDICTIONS, PROB"
     ):
         fed(silent)
     with pytest.raises(
-        RegistrationError, match="Silent does not state direction; say direction = MINIMIZE, MAX"
+        RegistrationError, match="Silent does not state its direction; say direction = MINIMIZE, MAX"
     ):
         Run(metric=silent)
 

@@ -161,7 +161,7 @@ def write_facts(cls: type) -> None:
 def unstated(called: str, fact: str) -> RegistrationError:
     """Return the error for a class that does not state a fact."""
     return RegistrationError(
-        f"{called} does not state {fact}; say {fact} = {_CHOICES[fact]}: there is no default"
+        f"{called} does not state its {fact}; say {fact} = {_CHOICES[fact]}: there is no default"
     )
 
 

@@ -82,8 +82,16 @@ def test_facts_may_be_stated_in_any_of_four_ways(cls):
 @pytest.mark.parametrize(
     ("cls", "arguments", "message"),
     [
-        (Silent, (UNSTATED, PREDICTIONS), r"m \(Silent\) does not state direction; .* there is no default"),
-        (Silent, (MAXIMIZE, UNSTATED), r"m \(Silent\) does not state inputs; say inputs = PREDICTIONS, PROB"),
+        (
+            Silent,
+            (UNSTATED, PREDICTIONS),
+            r"m \(Silent\) does not state its direction; .* there is no default",
+        ),
+        (
+            Silent,
+            (MAXIMIZE, UNSTATED),
+            r"m \(Silent\) does not state its inputs; say inputs = PREDICTIONS, PROB",
+        ),
         (Torn, (UNSTATED, UNSTATED), "attribute direction says minimize but get_objective.* says maximize"),
         (
             TornInLudwigsWords,
