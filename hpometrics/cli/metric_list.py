@@ -42,7 +42,7 @@ def format_features(entries: Iterable[MetricEntry]) -> str:
 def format_name(entry: MetricEntry) -> str:
     """Return the name with the parameters that it needs.
 
-    >>> from hpometrics.metrics.registry.register import find_metric
+    >>> from hpometrics.metrics.registry.lookup import find_metric
     >>> f1, hits = find_metric("f1_macro", "category"), find_metric("hits@5")
     >>> format_name(f1.entries[0]), format_name(hits.entries[0])
     ('f1(average=...)', 'hits@k')

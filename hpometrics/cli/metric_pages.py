@@ -210,7 +210,7 @@ def _family(family: str, entry: MetricEntry) -> str:
 def usage(entry: MetricEntry) -> tuple[str, str]:
     """Return an example in a sweep file and one in Python.
 
-    >>> from hpometrics.metrics.registry.register import find_metric
+    >>> from hpometrics.metrics.registry.lookup import find_metric
     >>> sweep, code = usage(find_metric("f1_macro", "category").entries[0])
     >>> print(sweep)
     metrics: {optimize: f1(average=macro)}

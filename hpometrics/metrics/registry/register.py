@@ -12,16 +12,10 @@ from ...exceptions import MetricNameError, RegistrationError, UnknownMetricError
 from ..features import InputType, OutputFeature, check_feature_type, parse_feature
 from .facts import facts_of
 from .index import (
-    INDEX,
     MetricEntry,
-    Observed,
     ReplacedWarning,
     alias_meaning,
-    alias_names,
-    all_entries,
     entry_at,
-    metric_names,
-    observed_of,
     path_of,
     registry,
 )
@@ -30,32 +24,11 @@ from .lookup import (
     find_metric,
     import_metric,
     possible_meanings,
-    printed_name,
-    registered_types,
-    suggestion,
 )
 from .names import MetricName, parse_import_path
 
 if TYPE_CHECKING:
     from ..metric import Metric
-
-__all__ = [
-    "INDEX",
-    "FoundMetric",
-    "MetricEntry",
-    "Observed",
-    "alias_names",
-    "all_entries",
-    "find_metric",
-    "get_metric",
-    "import_metric",
-    "metric_names",
-    "observed_of",
-    "printed_name",
-    "register_metric",
-    "registered_types",
-    "suggestion",
-]
 
 M = TypeVar("M", bound=type)
 

@@ -20,7 +20,8 @@ is_built_in = attrgetter("is_built_in")
 BUILT_IN = list(filter(is_built_in, entries()))
 WITHOUT_TORCH = """
 import sys
-from hpometrics.metrics.registry.register import all_entries, find_metric, metric_names
+from hpometrics.metrics.registry.index import all_entries, metric_names
+from hpometrics.metrics.registry.lookup import find_metric
 from hpometrics.metrics.registry.groups import expand
 assert find_metric("f1_macro", "category").direction == "maximize"
 assert len(all_entries()) > 40 and "roc_auc" in metric_names("binary")

@@ -46,7 +46,9 @@ from hpometrics.metrics.features import FEATURES
 from hpometrics.metrics.registry.groups import DEFAULT
 from hpometrics.metrics.metric import MeanMetric
 from hpometrics.metrics.registry.lookup import possible_meanings
-from hpometrics.metrics.registry.register import all_entries, find_metric, register_metric
+from hpometrics.metrics.registry.index import all_entries
+from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.register import register_metric
 from hpometrics.testing import OUTPUTS
 from hpometrics.testing.subjects import is_here
 
