@@ -345,15 +345,10 @@ def _log_columns_of(batch: Outputs) -> Tensor:
     The rows are filled up to whole vectors: the remaining rows would be computed one by one, which rounds
     differently, and equal rows of different batches would no longer tie.
     """
-    return _whole_columns(batch.logits).log_softmax(0)
-
-
-def _whole_columns(logits: Tensor) -> Tensor:
-    """Return the logits class by class, (C, N or more), filled up with rows of 0 to whole vectors."""
-    rows, classes = logits.shape
+    rows, classes = batch.logits.shape
     if rows % _WHOLE == 0:
-        return logits.t()
-    columns = logits.new_empty(classes, -(-rows // _WHOLE) * _WHOLE)
-    columns[:, :rows] = logits.t()
+        return batch.logits.t().log_softmax(0)
+    columns = batch.logits.new_empty(classes, -(-rows // _WHOLE) * _WHOLE)
+    columns[:, :rows] = batch.logits.t()
     columns[:, rows:] = 0
-    return columns
+    return columns.log_softmax(0)

@@ -127,15 +127,10 @@ def cut(batch: Batch, sizes: Iterable[int]) -> list[Batch]:
     return [rows_of(batch, slice(start, end)) for start, end in itertools.pairwise(ends)]
 
 
-def _binary(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-    return _yes_or_no((rows,), noise, random)
-
-
-def _set(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-    return _yes_or_no((rows, getattr(output, "num_labels", None) or 3), noise, random)
-
-
-def _yes_or_no(shape: tuple[int, ...], noise: float, random: torch.Generator) -> Batch:
+def _yes_or_no(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
+    """Draw an answer for each row, or for each label of a row."""
+    labels = getattr(output, "num_labels", None) or 3
+    shape = (rows, labels) if output.type == SET else (rows,)
     target = (_uniform(shape, random) < 0.4).long()
     guess = (_uniform(shape, random) < 0.5).long()
     answer = torch.where(_uniform(shape, random) < noise, guess, target)
@@ -160,17 +155,10 @@ def _one_of(classes: int, shape: tuple[int, ...], noise: float, random: torch.Ge
     return {"logits": logits + 8 * torch.nn.functional.one_hot(answer, classes), "target": target}
 
 
-def _number(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-    return _values((rows,), noise, random)
-
-
-def _vector(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-    width = getattr(output, "size", None) or getattr(output, "horizon", None) or 3
-    return _values((rows, width), noise, random)
-
-
-def _values(shape: tuple[int, ...], noise: float, random: torch.Generator) -> Batch:
+def _values(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
     """Draw positive values around 200, whose squared errors do not fit into half precision."""
+    width = getattr(output, "size", None) or getattr(output, "horizon", None) or 3
+    shape = (rows,) if output.type == NUMBER else (rows, width)
     target, guess = 100 + 200 * _uniform((2, *shape), random)
     return {"predictions": torch.where(_uniform(shape, random) < noise, guess, target), "target": target}
 
@@ -214,12 +202,12 @@ def _uniform(shape: tuple[int, ...], random: torch.Generator) -> Tensor:
 
 
 _RECIPES: Mapping[str, Callable[[OutputFeature, int, float, torch.Generator], Batch]] = {
-    BINARY: _binary,
+    BINARY: _yes_or_no,
     CATEGORY: _category,
-    SET: _set,
-    NUMBER: _number,
-    VECTOR: _vector,
-    TIMESERIES: _vector,
+    SET: _yes_or_no,
+    NUMBER: _values,
+    VECTOR: _values,
+    TIMESERIES: _values,
     SEQUENCE: _sequence,
     TEXT: _sequence,
     MASK: _mask,
