@@ -240,7 +240,7 @@ class WrappedMetric(AdaptedMetric):
         if any(
             isinstance(state, list) for _, m in _metrics_in(self.inner) for state in m.metric_state.values()
         ):
-            preds, target, extras = _copy_batch(preds), _copy_batch(target), _copy_batch(extras)
+            preds, target, extras = map_tensors(torch.clone, [preds, target, extras])
         before = self.snapshot()
         try:
             self.inner.update(preds, target, **extras)
@@ -343,13 +343,13 @@ def _write(inner: torchmetrics.Metric, part: Part) -> None:
             setattr(module, name, value)
 
 
-def _copy_batch(rows: Any) -> Any:
-    """Copy the tensors of a batch, also those in lists and mappings."""
-    if isinstance(rows, Tensor):
-        return rows.clone()
-    if isinstance(rows, Mapping):
-        return {name: _copy_batch(value) for name, value in rows.items()}
-    return [_copy_batch(value) for value in rows] if isinstance(rows, list) else rows
+def map_tensors(function: Callable[[Tensor], Tensor], value: Any) -> Any:
+    """Return a value with each tensor replaced by a function of it, also those in lists and mappings."""
+    if isinstance(value, Tensor):
+        return function(value)
+    if isinstance(value, Mapping):
+        return {name: map_tensors(function, part) for name, part in value.items()}
+    return [map_tensors(function, part) for part in value] if isinstance(value, list) else value
 
 
 def _copy_state(state: Tensor | list[Tensor]) -> Tensor | list[Tensor]:

@@ -28,6 +28,7 @@ from ...batch import Outputs, as_tensor
 from ...features import CATEGORY, CLUSTERS, IMAGE, MASK, TEXT, InputType, OutputFeature
 from ...metric import Metric
 from ...statistics.statistic import SUM, Kept, NamedTensors, Statistic
+from ...wrappers import map_tensors
 from ..regression._extras import check_finite
 from ._row import MetricInputs, Row
 from .images import check_range, range_rule
@@ -337,18 +338,12 @@ def _device_of(inputs: MetricInputs) -> torch.device:
 
 
 def _cast(inputs: MetricInputs, wide: bool, signals: bool) -> MetricInputs:
-    """Return the inputs with wider tensors, also those in lists and mappings."""
+    """Return the inputs with wider tensors."""
 
-    def cast(value: Any) -> Any:
-        if isinstance(value, Tensor):
-            return value.to(_wider_dtype(value.dtype, wide, signals))
-        if isinstance(value, dict):
-            return {key: cast(entry) for key, entry in value.items()}
-        return [cast(entry) for entry in value] if isinstance(value, list) else value
+    def cast(tensor: Tensor) -> Tensor:
+        return tensor.to(_wider_dtype(tensor.dtype, wide, signals))
 
-    return MetricInputs(
-        cast(inputs.preds), cast(inputs.target), {key: cast(x) for key, x in inputs.extras.items()}
-    )
+    return MetricInputs(*map_tensors(cast, list(inputs)))
 
 
 def _wider_dtype(dtype: torch.dtype, wide: bool, signals: bool) -> torch.dtype:
