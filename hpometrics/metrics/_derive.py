@@ -345,10 +345,11 @@ def _log_columns_of(batch: Outputs) -> Tensor:
     The rows are filled up to whole vectors: the remaining rows would be computed one by one, which rounds
     differently, and equal rows of different batches would no longer tie.
     """
-    rows, classes = batch.logits.shape
+    logits = batch.logits
+    rows, classes = logits.shape
     if rows % _WHOLE == 0:
-        return batch.logits.t().log_softmax(0)
-    columns = batch.logits.new_empty(classes, -(-rows // _WHOLE) * _WHOLE)
-    columns[:, :rows] = batch.logits.t()
+        return logits.t().log_softmax(0)
+    columns = logits.new_empty(classes, -(-rows // _WHOLE) * _WHOLE)
+    columns[:, :rows] = logits.t()
     columns[:, rows:] = 0
     return columns.log_softmax(0)

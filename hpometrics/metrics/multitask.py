@@ -182,6 +182,9 @@ class TaskCollection:
         feature: the name of the output if there are several; names then begin with it, as `intent.accuracy`.
         non_finite: as for `MetricCollection`.
 
+    Attributes:
+        prototype: an empty collection with the metrics of each task.
+
     >>> import torch
     >>> panel = TaskCollection(["accuracy", "accuracy(tasks=micro)"], output="category")
     >>> panel.update(task="a", predictions=torch.tensor([0]), target=torch.tensor([0]))
@@ -202,8 +205,8 @@ class TaskCollection:
         parsed = None if output is None else parse_feature(output)
         requested = [_split_name(metric) for metric in expand(metrics, parsed)]
         members = [metric_of(metric, parsed) for metric, _ in requested]
-        self._prototype = MetricCollection(members, parsed, non_finite=non_finite)
-        self.output = self._prototype.output
+        self.prototype = MetricCollection(members, parsed, non_finite=non_finite)
+        self.output = self.prototype.output
         self._feature = feature
         self._ways: dict[str, dict[str, str | None]] = {}
         for member, (_, place) in zip(members, requested, strict=True):
@@ -230,22 +233,13 @@ class TaskCollection:
         """Return the names of the values of one task, met or not; for None, of those over all tasks."""
         if task is None:
             return tuple(name for key in self._keys for name in self._ways_of(key))
-        measured = self._live.get(task, self._prototype)
+        measured = self._live.get(task, self.prototype)
         return tuple(self._format_name(task, key) for key in measured.names)
-
-    def of(self, task: str | None) -> MetricCollection:
-        """Return the collection of one task that was updated since the last reset."""
-        return self._live[task]
 
     @property
     def measured(self) -> Mapping[str | None, MetricCollection]:
         """The collection of each task that was updated since the last reset."""
         return self._live
-
-    @property
-    def prototype(self) -> MetricCollection:
-        """An empty collection with the metrics of each task."""
-        return self._prototype
 
     def update(self, *, task: str | Sequence[str] | None = None, **tensors: Any) -> None:
         """Add one batch.
@@ -270,7 +264,7 @@ class TaskCollection:
         Raises:
             MetricInputError: it would be refused.
         """
-        self._trial = self._trial or self._prototype.fresh()
+        self._trial = self._trial or self.prototype.fresh()
         if not self._trial.would_take(**tensors):
             self._trial.reset()
             self._trial.update(**tensors)
@@ -290,7 +284,7 @@ class TaskCollection:
         except NonFiniteError:
             raise
         except MetricInputError:
-            further = self._prototype.readable(self._unasked, **rows)
+            further = self.prototype.readable(self._unasked, **rows)
             narrow = self._narrow(live, [metric.name for metric in further])
             if narrow is live:
                 raise
@@ -352,7 +346,7 @@ class TaskCollection:
     def state_dict(self) -> dict[str, Any]:
         """Return, for each task, the names of its optional metrics and the state of its collection."""
         return {
-            task or "": {"unasked": live.names[len(self._prototype.names) :], "state": live.state_dict()}
+            task or "": {"unasked": live.names[len(self.prototype.names) :], "state": live.state_dict()}
             for task, live in self._live.items()
         }
 
@@ -371,17 +365,17 @@ class TaskCollection:
             if task not in self._live:
                 self._check_task_or_none(task)
                 further: list[MetricLike] = [classes.get(key, key) for key in part["unasked"]]
-                self._live[task] = self._prototype.fresh(further) if further else self._empty(self._prototype)
+                self._live[task] = self.prototype.fresh(further) if further else self._empty(self.prototype)
             live = self._live[task] = self._narrow(self._live[task], part["unasked"])
             live.merge_state(live.part_of(part["state"]))
 
     def _narrow(self, live: MetricCollection, unasked: Sequence[str]) -> MetricCollection:
         """Return the collection with only those of its optional metrics that are among some names."""
-        own = live.names[len(self._prototype.names) :]
+        own = live.names[len(self.prototype.names) :]
         shared = [name for name in own if name in unasked]
         if len(shared) == len(own):
             return live
-        narrow = self._prototype.fresh(shared)
+        narrow = self.prototype.fresh(shared)
         narrow.merge_state(narrow.part_of(live.state_dict()))
         return narrow
 
@@ -394,8 +388,8 @@ class TaskCollection:
         """Return an empty collection of the metrics and of the optional ones that can read these rows."""
         form = form_of(rows)
         if form not in self._by_form:
-            further = self._prototype.readable(self._unasked, **rows) if self._unasked else ()
-            self._by_form[form] = self._prototype.fresh(further)
+            further = self.prototype.readable(self._unasked, **rows) if self._unasked else ()
+            self._by_form[form] = self.prototype.fresh(further)
         return self._by_form[form]
 
     def _check_task_or_none(self, task: str | None) -> None:
@@ -408,7 +402,7 @@ class TaskCollection:
         """Return the values before any update, which must not count as an update without a task."""
         if self._nothing is None:
             empty = self.fresh()
-            empty._live[None] = self._prototype.fresh()
+            empty._live[None] = self.prototype.fresh()
             self._nothing = empty.compute(synchronize=False), empty.reasons
         values, reasons = self._nothing
         self.reasons = dict(reasons)
@@ -418,7 +412,7 @@ class TaskCollection:
     def _keys(self) -> tuple[str, ...]:
         """The names of the metrics, including the optional ones that are measured."""
         measured = (live.names for live in self._live.values())
-        return tuple(dict.fromkeys([*self._prototype.names, *(name for names in measured for name in names)]))
+        return tuple(dict.fromkeys([*self.prototype.names, *(name for names in measured for name in names)]))
 
     def _format_name(self, task: str | None, key: str) -> str:
         """Return the name of the value of a metric."""
