@@ -122,7 +122,7 @@ class EpochMeter:
                 self._digest.add(keywords.get("target"), feature)
         if self._examples is not None and not metrics.void:
             for of, own in by_task(task, {_ENTRIES: examples}):
-                self._examples.add(Place(split, of, feature), live.of(of), parts[of], own[_ENTRIES])
+                self._examples.add(Place(split, of, feature), live.measured[of], parts[of], own[_ENTRIES])
         rows = sum([counts.rows for counts, _ in read.values()])
         self.logged.last_batches[split] = LastBatch(task, rows)
         if self.watches is not None:

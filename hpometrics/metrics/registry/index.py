@@ -7,7 +7,6 @@ register through the entry-point group `hpometrics.metrics`.
 
 from __future__ import annotations
 
-import importlib
 import json
 import warnings
 from collections import ChainMap
@@ -18,6 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from ..._imports import load_path
 from ..._text import one_line
 from ...direction import Direction
 from ..features import FEATURES, InputType
@@ -76,11 +76,8 @@ class MetricEntry(Facts):
         registered = registry.class_of(self)
         if registered is not None:
             return registered
-        module, _, attribute = self.path.partition(":")
-        target: Any = importlib.import_module(module)
-        for part in attribute.split("."):
-            target = getattr(target, part)
-        return target  # type: ignore[no-any-return]  # the registry holds metric classes only
+        metric_class: type[Any] = load_path(self.path)
+        return metric_class
 
 
 @dataclass(frozen=True)
