@@ -1,4 +1,4 @@
-"""Error sums and moments: exact however the rows were cut, whatever their offset and scale."""
+"""Error sums, moments and extremes: exact however the rows were cut, whatever their offset and scale."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.features import Number, Vector
 from hpometrics.metrics.statistics import moments as moments_module
 from hpometrics.metrics.statistics.errors import ERROR, PREDS, TARGET, Errors
-from hpometrics.metrics.statistics.moments import Moments
+from hpometrics.metrics.statistics.moments import Extremes, Moments
 
 SIZES = {"whole": [120], "rows": [1] * 120, "uneven": [1, 100, 17, 2], "halves": [60, 60]}
 
@@ -222,3 +222,33 @@ def test_weights_that_take_squares_out_of_range():
         share = moments.in_one_unit().spread(ERROR) / moments.in_one_unit().spread(TARGET)
         plain = moments_of(preds, target, [120])
         assert torch.allclose(share, plain.spread(ERROR) / plain.spread(TARGET), rtol=1e-12)
+
+
+ROWS = torch.tensor([[1.0, -5.0], [4.0, 2.0], [9.0, 0.0]])
+
+
+def extremes_of(rows, **options):
+    """Of the targets of some rows."""
+    extremes = Extremes("target")
+    extremes.update(Outputs(Vector(), predictions=ROWS[rows], target=ROWS[rows], **options))
+    return extremes
+
+
+def test_extremes_of_parts_merge():
+    """By column."""
+    whole = extremes_of(slice(1))
+    whole.merge(extremes_of(slice(1, 3)))
+    assert whole.low.tolist() == [1.0, -5.0] and whole.high.tolist() == [9.0, 2.0]
+
+
+def test_extremes_leave_out_rows_of_weight_0():
+    """Neither as the least nor as the greatest."""
+    extremes = extremes_of(slice(3), sample_weight=[0.0, 1.0, 0.0])
+    assert extremes.low.tolist() == extremes.high.tolist() == [4.0, 2.0]
+
+
+def test_extremes_of_another_width_are_refused():
+    """Naming both."""
+    batch = Outputs(Vector(), predictions=torch.ones(2, 3), target=torch.ones(2, 3))
+    with pytest.raises(MetricInputError, match="2 columns, this one has 3"):
+        extremes_of(slice(3)).check(batch)
