@@ -18,7 +18,6 @@ from ..features import Ranking
 from ..metric import Metric
 from ..registry.names import MetricName
 from ..statistics.user_values import UserFacts, UserValues
-from .interactions import Interactions
 from .side_data import SideData
 
 Column = tuple[Tensor, Tensor]
@@ -230,21 +229,6 @@ def strata(column: Column, groups: Any) -> dict[int, Stratum]:
         group: Stratum(float(values[own == group].mean()), int((own == group).sum()))
         for group in own.unique().tolist()
     }
-
-
-def groups_by_popularity(relevant: Any, item_popularity: Tensor, number: int = 3) -> Tensor:
-    """Group users by the popularity of the items that are relevant to them, for `strata`.
-
-    Args:
-        relevant: the relevant items of each user, in any form of `Interactions`.
-        item_popularity: (items,) the number of interactions of each item.
-        number: the number of groups, of similar size; group 0 likes the least popular items.
-
-    Returns:
-        (users,) int64, -1 where nothing is relevant.
-    """
-    entries = Interactions.of(relevant, "relevant", len(item_popularity))
-    return quantile_groups(entries.means(item_popularity), number)
 
 
 def quantile_groups(means: Tensor, number: int = 3) -> Tensor:

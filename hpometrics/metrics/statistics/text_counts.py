@@ -114,15 +114,6 @@ def running_words(text: bytes) -> list[str]:
     return tokens if is_plain(text) else _split_articles(tokens)
 
 
-def all_normalized(texts: Sequence[str]) -> list[list[str]]:
-    """Return the words of each normalized text.
-
-    >>> all_normalized(["The cat!", "a dog"])
-    [['cat'], ['dog']]
-    """
-    return _by_text(join_texts(texts))
-
-
 def _split_articles(tokens: list[str]) -> list[str]:
     """Drop articles next to signs other than spaces, as in “the”; each distinct word is checked once."""
     odd = {word: _ARTICLE.sub(" ", word).split() for word in set(tokens) if not word.isalnum()}

@@ -10,7 +10,8 @@ import torch
 
 from hpometrics.exceptions import MetricInputError
 from hpometrics.metrics.retrieval.comparison import compare, compare_all, compare_strata, holm
-from hpometrics.metrics.retrieval.per_user import PerUser, Stratum, groups_by_popularity, strata
+from hpometrics.metrics.retrieval.interactions import Interactions
+from hpometrics.metrics.retrieval.per_user import PerUser, Stratum, quantile_groups, strata
 
 USERS = 200
 
@@ -133,6 +134,10 @@ def _some(table: PerUser, which: torch.Tensor) -> PerUser:
 def test_users_are_grouped_by_the_popularity_of_what_they_like():
     """Means 1, 10, 100 and none; ties fall in one group."""
     popularity = torch.tensor([1.0, 10.0, 100.0, 100.0])
-    assert groups_by_popularity([[0], [1], [2, 3], []], popularity).tolist() == [0, 1, 2, -1]
-    assert groups_by_popularity([[0, 2], [1]], popularity, number=2).tolist() == [1, 0]
-    assert groups_by_popularity([[], []], popularity).tolist() == [-1, -1]
+
+    def groups(relevant, number=3):
+        return quantile_groups(Interactions.of(relevant, "relevant").means(popularity), number).tolist()
+
+    assert groups([[0], [1], [2, 3], []]) == [0, 1, 2, -1]
+    assert groups([[0, 2], [1]], number=2) == [1, 0]
+    assert groups([[], []]) == [-1, -1]

@@ -10,7 +10,7 @@ from hpometrics import MetricCollection, Ranking, get_metric
 from hpometrics.direction import MAXIMIZE
 from hpometrics.exceptions import MetricInputError, StateError
 from hpometrics.metrics.retrieval.base import UserAverageTopKMetric
-from hpometrics.metrics.retrieval.per_user import PerUser, groups_by_popularity
+from hpometrics.metrics.retrieval.per_user import PerUser, quantile_groups
 from hpometrics.metrics.statistics.user_values import UserValues
 
 NAMES = ["precision@2", "precision@5", "ndcg@5", "mae(average=user)", "f_score@5"]
@@ -70,7 +70,8 @@ def test_users_have_strata_where_the_output_tells_them():
     panels[0].update(**batch)
     for part in (slice(0, 15), slice(15, None)):
         panels[1].update(**rows(batch, part), sample_weight=torch.full((USERS,), 2.0)[part])
-    expected = groups_by_popularity(batch["target"][batch["users"].argsort()], popularity)
+    liked = batch["target"][batch["users"].argsort()].double()
+    expected = quantile_groups(liked @ popularity / liked.sum(1))
     for panel in panels:
         strata = panel.per_user().strata
         assert list(strata) == ["group", "popularity"]
