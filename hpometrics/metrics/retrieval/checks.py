@@ -18,7 +18,7 @@ from .relevance import fits_float32, may_be_odd, odd_rows
 
 def ranking_checks(batch: RankingBatch) -> Iterator[Check]:
     """Yield the checks of the values of one batch; a score of -inf is an item that is not a candidate."""
-    rule = "scores are numbers, or -inf for an item that is no candidate; not nan or inf"
+    rule = "scores are numbers, or -inf for an item that is not a candidate; not nan or inf"
 
     def explain() -> str:
         bad = ~_ordered_rows(batch)

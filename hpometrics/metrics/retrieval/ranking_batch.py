@@ -209,7 +209,7 @@ class RankingBatch(Outputs):
             MetricInputError: the output has no groups of users, or users are missing or out of range.
         """
         groups = self.side.user_groups
-        users = known_users(self.users, len(groups), "user_groups", "groups of users are told")
+        users = known_users(self.users, len(groups), "user_groups", "groups of users are looked up")
         if on_host(users):
             return groups[users]
         is_known = (users >= 0) & (users < len(groups))  # ids on a device are not checked
@@ -330,7 +330,7 @@ class RankingBatch(Outputs):
     def _check_numbered(self) -> None:
         if not self.numbered:
             raise MetricInputError(
-                "the items of lists are needed, and queries= alone do not tell them; pass items=, (pairs,), "
+                "the items of lists are needed, and queries= alone do not name them; pass items=, (pairs,), "
                 "the item of each pair, or leave out metrics of the catalogue"
             )
 

@@ -128,7 +128,7 @@ class SideData:
             return self._output.num_users
         if self._output.seen is None:
             raise MetricInputError(
-                "the number of users in training is wanted and was not given; give it once, as "
+                "the metric reads the number of users in training, which the output lacks; give it once, as "
                 "Ranking(num_users=...), or give seen="
             )
         return len(self.seen)
@@ -166,7 +166,7 @@ class SideData:
         data = getattr(self._output, name)
         if data is None:
             raise MetricInputError(
-                f"{name} is wanted and was not given; give it once, as Ranking({name}=...)"
+                f"the metric reads {name}, which the output lacks; give it once, as Ranking({name}=...)"
             )
         return parse(data).to(self._device)
 

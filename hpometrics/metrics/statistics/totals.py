@@ -174,8 +174,8 @@ def _states(batch: Outputs) -> States:
     missing = [f"{name}=" for name in ("slots", "gold_slots") if name not in batch.extras]
     if missing:
         raise MetricInputError(
-            "dialogue states are wanted as slots=[...] and gold_slots=[...], a mapping per row, beside the "
-            f"texts; {' and '.join(missing)} missing"
+            "dialogue metrics read slots=[...] and gold_slots=[...], a mapping per row, beside the texts; "
+            f"got no {' and no '.join(missing)}"
         )
     return States(_mappings(batch, "slots"), _mappings(batch, "gold_slots"))
 

@@ -132,7 +132,7 @@ def test_places_of_a_query_are_no_items(name):
     """Nothing of the catalogue is told of them, though there are as many; lists are measured all the same."""
     output = Ranking(item_popularity=[5, 1], item_groups=[0, 1], item_features=[[1.0], [0.5]])
     given = {"scores": torch.rand(2), "target": [1, 0], "queries": [0, 0]}
-    with pytest.raises(MetricInputError, match="queries= alone do not tell them; pass items=, "):
+    with pytest.raises(MetricInputError, match="queries= alone do not name them; pass items=, "):
         MetricCollection([name], output).update(**given)
     panel = MetricCollection(["recall@2"], output)
     panel.update(**given)

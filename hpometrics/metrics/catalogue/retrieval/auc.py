@@ -202,7 +202,7 @@ class RankingLogLoss(WholeMetric):
     >>> import torch
     >>> metric = RankingLogLoss()
     >>> metric.update(torch.tensor([[0.0, -torch.inf]]), torch.tensor([[1, 0]]))
-    >>> round(metric.compute().item(), 4)  # log(2); -inf is no candidate
+    >>> round(metric.compute().item(), 4)  # log(2); -inf is not a candidate
     0.6931
     """
 

@@ -98,8 +98,8 @@ class EqualOpportunity(RateSpread):
 class StatisticalParity(RateSpread):
     """Inequality of the chances that items of different groups are listed, relevant or not.
 
-    Needs `Ranking(item_groups=...)`; items of group -1 are in no group. What a user has seen, and what is no
-    candidate, could not be listed and is not counted.
+    Needs `Ranking(item_groups=...)`; items of group -1 are in no group. What a user has seen, and what is not
+    a candidate, could not be listed and is not counted.
 
     Shape: scores, target (users, items).
     Value: float from 0, no unit, 0 is best: all groups have the same rate; nan when fewer than two groups

@@ -288,7 +288,7 @@ class TailPercentage(_ByPopularity, ListMetric):
     Value: float in [0, 1], no unit, more is better; nan when every list is empty.
 
     Raises:
-        MetricInputError: popularity is not given, or `tail_ratio` is no share.
+        MetricInputError: popularity is not given, or `tail_ratio` does not lie in (0, 1].
     Formula: mean over users of list items among the rarest tail_ratio of all items / length of the list
     Deviates: RecBole leaves items that nobody interacted with out of the tail.
     Source: RecBole's TailPercentage.

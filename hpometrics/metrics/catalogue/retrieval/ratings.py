@@ -35,7 +35,7 @@ class RatingMAE(_RatingError):
 
     Value: float from 0, in units of the ratings, 0 is best; nan when nothing rated is ranked.
     Formula: mean over users of the mean of |score - rating|, or the mean over all ratings.
-    Deviates: a rated item whose score is -inf is no candidate and is left out; WarpRec's is `average=user`.
+    Deviates: an item whose score is -inf is not a candidate and is left out; WarpRec's is `average=user`.
     Source: Herlocker et al. 2004, ACM TOIS 22(1).
 
     >>> import torch
@@ -58,7 +58,7 @@ class RatingMSE(_RatingError):
 
     Value: float from 0, in squared units of the ratings, 0 is best; nan when nothing rated is ranked.
     Formula: mean over users of the mean of (score - rating)^2, or the mean over all ratings.
-    Deviates: a rated item whose score is -inf is no candidate and is left out; WarpRec's is `average=user`.
+    Deviates: an item whose score is -inf is not a candidate and is left out; WarpRec's is `average=user`.
     Source: Herlocker et al. 2004, ACM TOIS 22(1).
 
     >>> import torch
@@ -82,7 +82,7 @@ class RatingRMSE(RatingMSE):
 
     Value: float from 0, in units of the ratings, 0 is best; nan when nothing rated is ranked.
     Formula: mean over users of sqrt(mean of (score - rating)^2), or sqrt(mean over all ratings).
-    Deviates: a rated item whose score is -inf is no candidate and is left out; WarpRec's is `average=user`.
+    Deviates: an item whose score is -inf is not a candidate and is left out; WarpRec's is `average=user`.
     Source: Herlocker et al. 2004, ACM TOIS 22(1); pooled: Bennett & Lanning 2007, The Netflix Prize, KDD Cup.
 
     >>> import torch

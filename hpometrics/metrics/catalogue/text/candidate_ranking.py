@@ -34,7 +34,9 @@ def candidates_of(batch: Outputs) -> list[tuple[str, ...]]:
     """
     rows = batch.extras.get("candidates")
     if rows is None:
-        raise MetricInputError("expected candidates as candidates=[...], a list of texts per row, best first")
+        raise MetricInputError(
+            "metrics of candidates read candidates=[...], a list of texts per row, best first; got none"
+        )
     if len(rows) != len(batch):
         raise MetricInputError(f"candidates have {len(rows)} rows, the batch has {len(batch)}")
     for number, row in enumerate(rows):

@@ -185,7 +185,7 @@ def test_what_is_needed_is_said_before_anything_is_counted():
     batch = {"scores": torch.tensor([[3.0, 2]]), "target": torch.tensor([[1, 0]])}
     with pytest.raises(MetricInputError, match=r"give it once, as Ranking\(item_groups=...\)"):
         fed(get_metric("reo@1", Ranking()), batch)
-    with pytest.raises(MetricInputError, match="groups of users are told by user; pass users="):
+    with pytest.raises(MetricInputError, match="groups of users are looked up by user; pass users="):
         fed(get_metric("user_mad_ranking@1", Ranking(user_groups=[0, 1])), batch)
     with pytest.raises(MetricInputError, match=r"user_groups has users 0..1, got users from 2 to 2"):
         fed(get_metric("user_mad_ranking@1", Ranking(user_groups=[0, 1])), {**batch, "users": [2]})

@@ -116,7 +116,7 @@ def test_popularity_is_asked_for(name):
     """The message names the argument."""
     metric = get_metric(name, Ranking(num_users=5))
     with pytest.raises(
-        MetricInputError, match=r"item_popularity is wanted .* Ranking\(item_popularity=...\)"
+        MetricInputError, match=r"reads item_popularity, which .* Ranking\(item_popularity=...\)"
     ):
         metric.update(torch.zeros(1, 3), [[0]])
 

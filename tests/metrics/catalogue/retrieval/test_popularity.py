@@ -144,7 +144,7 @@ def test_popularity_is_asked_for_before_anything_is_counted(name):
     """Also where it is needed only in the end."""
     metric = get_metric(f"{name}@2", Ranking())
     with pytest.raises(
-        MetricInputError, match=r"item_popularity is wanted .* Ranking\(item_popularity=...\)"
+        MetricInputError, match=r"reads item_popularity, which .* Ranking\(item_popularity=...\)"
     ):
         metric.update(torch.zeros(1, 3), [[0]])
 

@@ -49,8 +49,8 @@ def test_undefined_without_slots(name, reason):
 @pytest.mark.parametrize(
     "extras, words",
     [
-        ({"slots": [{}]}, "wanted as .* gold_slots= missing"),
-        ({}, "slots= and gold_slots= missing"),
+        ({"slots": [{}]}, "read .*; got no gold_slots="),
+        ({}, "got no slots= and no gold_slots="),
         ({"slots": [{}, {}], "gold_slots": [{}]}, "slots are a list of 1 mappings"),
         ({"slots": ["a"], "gold_slots": [{}]}, "got str in row 0"),
     ],
