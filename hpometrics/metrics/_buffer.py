@@ -23,8 +23,7 @@ from ._device import on_host, without_autograd
 from .batch import Outputs
 from .features import CATEGORY, LOGITS, PROBABILITIES
 from .retrieval.lists import Lists
-from .retrieval.ranking_batch import RankingBatch
-from .statistics.cutoffs import rankings_in
+from .retrieval.ranking_batch import RankingBatch, rankings_in
 from .statistics.sorted_scores import FEW
 from .statistics.statistic import Statistic
 

@@ -16,8 +16,7 @@ from ._checks import Check, check_shapes, value_checks
 from ._device import on_host
 from .batch import Outputs
 from .features import BINARY, CATEGORY, LOGITS, RANKING, SEQUENCE, TEXT, OutputFeature
-from .retrieval.checks import finite_rows, ranking_checks
-from .retrieval.ranking_batch import RankingBatch
+from .retrieval.ranking_batch import RankingBatch, finite_rows, ranking_checks
 
 
 def batch_of(feature: OutputFeature, **arguments: Any) -> Outputs:

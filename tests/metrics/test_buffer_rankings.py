@@ -102,7 +102,7 @@ def test_a_refusal_is_that_of_the_batch():
     panel = MetricCollection(["item_coverage@2"], output=Ranking())
     with pytest.raises(MetricInputError, match=r"give Ranking\(num_items=...\)"):
         panel.update(scores=torch.rand(1, 2), target=[[0]], items=torch.tensor([[3, 0]]))
-    with pytest.raises(MetricInputError, match="queries= alone do not tell"):
+    with pytest.raises(MetricInputError, match="queries= alone do not name"):
         panel.update(scores=torch.rand(2), target=torch.ones(2), queries=torch.tensor([0, 0]))
 
 

@@ -3,51 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
-from ..features import OutputFeature
 from .lists import Lists
-from .relevance import Relevance
-from .side_data import SideData
 
-
-class TiledBatch(Protocol):
-    """The batch of rankings that a tile belongs to."""
-
-    @property
-    def feature(self) -> OutputFeature:
-        """The output, with its side data."""
-
-    @property
-    def side(self) -> SideData:
-        """The side data, each read when it is first used."""
-
-    @property
-    def relevance(self) -> Relevance:
-        """The relevant items of each row."""
-
-    @property
-    def items(self) -> Tensor | None:
-        """(rows, candidates) the item of each column; None where columns are items."""
-
-    @property
-    def users(self) -> Tensor | None:
-        """(rows,) the number of each user, or None."""
-
-    @property
-    def weight(self) -> Tensor | None:
-        """(rows,) the weight of each row, or None."""
-
-    @property
-    def extras(self) -> Mapping[str, Any]:
-        """All other keyword arguments of the update."""
+if TYPE_CHECKING:
+    from .ranking_batch import RankingBatch
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +31,7 @@ class Tile:
         cache: the blocks created so far.
     """
 
-    batch: TiledBatch
+    batch: RankingBatch
     start: int
     preds: Tensor
     lists: Lists

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ...exceptions import MetricInputError
 from .interactions import Interactions
-from .reading import read_users
+from .side_data import read_users
 
 Words = npt.NDArray[np.uint64]
 _DRAW, _ORDER = 1, 2  # streams of random numbers

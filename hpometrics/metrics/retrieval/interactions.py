@@ -409,3 +409,33 @@ class PaddedInteractions(Interactions):
         grades = self._table_of(self.grades)
         table = self.items.view(self.mask.shape)[which]
         return PaddedInteractions(table, mask, None if grades is None else grades[which])
+
+
+def beside(entries: Interactions, like: Tensor) -> Interactions:
+    """Return entries on the device of a tensor; they are sent as a table, whose size is known on the host."""
+    return entries if on_host(like) else PaddedInteractions.from_packed(entries).to(like.device)
+
+
+def columns_of_items(entries: Interactions, items: Tensor) -> Interactions:
+    """Replace item ids by columns of each row's candidates, and drop items that are not candidates."""
+    rows, width = items.shape
+    if not items.numel() or not len(entries.items):
+        return entries.where(torch.zeros(len(entries.items), dtype=torch.bool, device=items.device))
+    if on_host(items):
+        items, entries = _renumber_large(items, entries)
+    most = torch.maximum(items.amax(), entries.items.amax()) + 2
+    first = torch.arange(rows, device=items.device).unsqueeze(1) * most
+    ordered, order = (first + items + 1).view(-1).sort()
+    keys = entries.row_of * most + entries.items + 1
+    indices = torch.searchsorted(ordered, keys).clamp(max=len(ordered) - 1)
+    return entries.renumbered(torch.where(ordered[indices] == keys, order[indices] % width, -1))
+
+
+def _renumber_large(items: Tensor, entries: Interactions) -> tuple[Tensor, Interactions]:
+    """Renumber ids, in their order, if their product with rows exceeds 64 bits, as for hashes."""
+    if (max(int(items.max()), int(entries.items.max())) + 2) * (len(items) + 1) < 2**63:
+        return items, entries
+    every = torch.cat([items.reshape(-1), entries.items, items.new_full((1,), -1)])
+    numbers = torch.unique(every, return_inverse=True)[1] - 1  # no item, -1, comes first and stays -1
+    split = items.numel()
+    return numbers[:split].view(items.shape), entries.renumbered(numbers[split:-1])

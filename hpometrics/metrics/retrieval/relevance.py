@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,50 +18,11 @@ _BUFFER = 1 << 20  # grades of rows over all columns in memory at a time
 _BUFFER_ON_DEVICE = 1 << 28
 
 
-class Relevance(Protocol):
-    """The relevant entries of a batch by row and column; the grade of other items is 0."""
-
-    @property
-    def counts(self) -> Tensor:
-        """The number of relevant items of each row, (rows,) int64, including those without a column."""
-
-    def at(self, columns: Tensor) -> Tensor:
-        """Return the grades of columns (rows, k) of each row; the grade of column -1 is 0."""
-
-    def ideal(self, k: int) -> Tensor:
-        """Return the k largest grades of each row, descending, then 0: (rows, k) float32."""
-
-    def dense(self, start: int, stop: int) -> Tensor:
-        """Return the grades of rows over all columns, (stop - start, width) float32."""
-
-    @property
-    def entries(self) -> Interactions:
-        """The relevant columns of each row with their grades."""
-
-    @property
-    def graded(self) -> bool:
-        """Whether there may be grades other than 1."""
-
-    @property
-    def refused(self) -> SparseRelevance | None:
-        """The items that are judged and not relevant; None if these are all other items."""
-
-    @property
-    def unjudged(self) -> SparseRelevance | None:
-        """The items marked as not judged; None if there cannot be any."""
-
-    @property
-    def odd(self) -> Tensor | None:
-        """Whether each row has a grade that is not finite, (rows,) bool; None if stored grades show it."""
-
-    def only(self, which: Tensor) -> Relevance:
-        """Return the relevance of some rows alone."""
-
-
 class DenseRelevance:
     """Relevance as a matrix of grades, of which those above a threshold are relevant.
 
-    Every item is judged, except those of the grade `void`.
+    Every item is judged, except those of the grade `void`. `odd` states which rows have a grade that is not
+    finite, (rows,) bool; None if the matrix itself shows it.
     """
 
     refused: SparseRelevance | None = None
@@ -74,7 +34,7 @@ class DenseRelevance:
 
     @cached_property
     def counts(self) -> Tensor:
-        """The number of relevant items of each row."""
+        """The number of relevant items of each row, (rows,) int64."""
         if on_host(self._target) and self._target.dtype in (torch.bool, torch.float32):
             grades = self._target.numpy()  # NumPy counts in half of torch's time
             all_flags = grades.dtype == np.bool_ and self._threshold < 1
@@ -97,14 +57,14 @@ class DenseRelevance:
         return _ones(self._target) < int(self.counts.sum())
 
     def at(self, columns: Tensor) -> Tensor:
-        """Return the grades of columns of each row."""
+        """Return the grades of columns (rows, k) of each row; the grade of column -1 is 0."""
         if not self._target.shape[1]:
             return torch.zeros(columns.shape, device=columns.device)
         grades = self._target.gather(1, columns.clamp(min=0)).float()
         return torch.where((columns >= 0) & (grades > self._threshold), grades, 0.0)
 
     def ideal(self, k: int) -> Tensor:
-        """Return the k largest grades of each row; on a device by `torch.topk`."""
+        """Return the k largest grades of each row, descending, then 0, (rows, k); on a device by `topk`."""
         if not self.graded:
             return _of_counts(self.counts, k)
         if on_host(self._target):
@@ -115,7 +75,7 @@ class DenseRelevance:
         return torch.nn.functional.pad(best, (0, k - width))
 
     def dense(self, start: int, stop: int) -> Tensor:
-        """Return the grades of rows over all columns."""
+        """Return the grades of rows over all columns, (stop - start, width) float32."""
         part = self._target[start:stop].float()
         return part if self._threshold == 0 else torch.where(part > self._threshold, part, 0.0)
 
@@ -240,6 +200,10 @@ class SparseRelevance:
             self.entries.rows(which), self._width, self.counts[which], by_id=self.by_id.rows(which),
             refused=refused, unjudged=unjudged, odd=None if self.odd is None else self.odd[which],
         )  # fmt: skip
+
+
+Relevance = DenseRelevance | SparseRelevance
+"""The relevant entries of a batch by row and column; the grade of other items is 0."""
 
 
 def _ones(grades: Tensor) -> int:

@@ -201,6 +201,35 @@ def _number_of(groups: Tensor) -> int:
     return max(int(groups.max()), 0) + 1 if len(groups) else 1
 
 
+def read_users(users: Any, rows: int) -> Tensor:
+    """Return the number of the user of each row.
+
+    Raises:
+        MetricInputError: they are not one whole number per row.
+    """
+    ids = as_tensor(users, "users=")
+    if tuple(ids.shape) != (rows,) or (rows and ids.is_floating_point()):
+        raise MetricInputError(
+            f"users are whole numbers, one per row, shape ({rows},); got {ids.dtype} of {tuple(ids.shape)}"
+        )
+    return ids.long()
+
+
+def known_users(users: Tensor | None, number: int, name: str, why: str) -> Tensor:
+    """Return the users after checking that side data has an entry for each of them.
+
+    Raises:
+        MetricInputError: users are missing or out of range.
+    """
+    if users is None:
+        raise MetricInputError(f"{why} by user; pass users=, the user of each row")
+    if on_host(users) and len(users):
+        low, high = (int(x) for x in users.aminmax())
+        if low < 0 or high >= number:
+            raise MetricInputError(f"{name} has users 0..{number - 1}, got users from {low} to {high}")
+    return users
+
+
 _POWER, _LEAST = 0.5, 0.1
 
 

@@ -75,10 +75,6 @@ class Confusion(Statistic):
         super().reset()
         self._width: int | None = None
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.reset()
-
     def check(self, batch: Outputs) -> None:
         """Check that the number of classes is that of earlier batches, and small enough for a matrix.
 
@@ -207,10 +203,6 @@ class ClassTotals(Statistic):
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"totals": "sum"}
     weighted: ClassVar[bool] = True
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.reset()
 
     @property
     def counts(self) -> Counts:

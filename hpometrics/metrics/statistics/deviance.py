@@ -73,18 +73,13 @@ class Dispersion(ErrorSum):
                 part = {**self._part(times_power(target, -exponent), weight), "exponent": exponent}
         self.merge_state(part)
 
-    def merge_state(self, state: Mapping[str, Tensor]) -> None:
-        """Merge the state of other rows."""
-        self._check_state(state)
-        if not state:
-            return
+    def add_state(self, other: Mapping[str, Tensor]) -> None:
+        """Join the rows of another state, each column in the larger of its two units."""
         self._derived = {}
-        if not self._state:
-            self._state = {name: value.clone() for name, value in state.items()}
-            return
-        self._check_shapes({name: state[name] for name in self.reductions})
         current = self._state
-        other = {name: value.to(current["rows"].device) for name, value in state.items()}
+        if not current:
+            self._state = {name: value.clone() for name, value in other.items()}
+            return
         units = {}
         if "exponent" in current or "exponent" in other:
             ours, theirs = exponent_of(current, "mean"), exponent_of(other, "mean")

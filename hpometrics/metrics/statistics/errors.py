@@ -147,6 +147,7 @@ class ErrorSum(Statistic):
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"rows": "sum", "total": "sum"}
+    optional = ("exponent",)
     weighted: ClassVar[bool] = True
     degree: float = 0
     """The power by which the measure grows with the unit of the values; 0 where it does not."""
@@ -169,16 +170,7 @@ class ErrorSum(Statistic):
         if self.degree and is_out_of_range(part["total"]):
             self._add_in_range(batch, part)
         else:
-            self._add_in_units(part)
-
-    def merge_state(self, state: Mapping[str, Tensor]) -> None:
-        """Merge the `state()` of another statistic."""
-        self._check_state(state)
-        if state and self._state:
-            self._check_shapes({name: state[name] for name in self.reductions})
-            state = {name: value.to(self._state["total"].device) for name, value in state.items()}
-        if state:
-            self._add_in_units(state)
+            self.add_state(part)
 
     @property
     def mean(self) -> Tensor:
@@ -232,9 +224,9 @@ class ErrorSum(Statistic):
         if bool(exponent.any()):
             scaled = self._total(batch, times_power(values, -exponent))
             part = {**part, "total": scaled.where(exponent != 0, total), "exponent": exponent}
-        self._add_in_units(part)
+        self.add_state(part)
 
-    def _add_in_units(self, other: Mapping[str, Tensor]) -> None:
+    def add_state(self, other: Mapping[str, Tensor]) -> None:
         """Add sums, each column in the larger of its two units."""
         current = self._state
         if not current or not ("exponent" in current or "exponent" in other):
@@ -246,9 +238,6 @@ class ErrorSum(Statistic):
         self._state["total"] = self.in_unit(current["total"], ours - common)
         scaled = {**other, "total": self.in_unit(other["total"], theirs - common)}
         self.add(**{name: scaled[name] for name in self.reductions})
-
-    def _check_state(self, state: Mapping[str, Tensor]) -> None:
-        super()._check_state({name: value for name, value in state.items() if name != "exponent"})
 
 
 class Errors(ErrorSum):

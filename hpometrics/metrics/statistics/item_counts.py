@@ -13,10 +13,10 @@ from ...exceptions import MetricInputError
 from .._device import on_host, send_to
 from ..batch import Outputs
 from ..retrieval.lists import Lists
-from ..retrieval.ranking_batch import RankingBatch
-from ..retrieval.reading import known_users
-from .cutoffs import AtCutoffs, FormulaMeans, rankings_in
+from ..retrieval.ranking_batch import RankingBatch, rankings_in
+from ..retrieval.side_data import known_users
 from .statistic import Reduction, Statistic, tally
+from .user_values import AtCutoffs, FormulaMeans
 
 Measure = Callable[[Lists], Tensor]
 PairSource = Literal["lists", "seen"]

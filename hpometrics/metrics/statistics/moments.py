@@ -58,6 +58,7 @@ class Moments(Statistic):
     reductions: ClassVar[Mapping[str, Reduction]] = {
         "rows": "sum", "origin": "own", "mean": "own", "spread": "own", "cross": "own",
     }  # fmt: skip
+    optional = ("exponent",)
     weighted: ClassVar[bool] = True
     regroups = True
 
@@ -75,15 +76,7 @@ class Moments(Statistic):
         part = _moments(*_from_one(batch, values), weight, rows)
         if is_out_of_range(part["spread"]):
             part = _in_own_units(part, values, weight)
-        self._join(part)
-
-    def merge_state(self, state: Mapping[str, Tensor]) -> None:
-        """Merge the `state()` of another statistic."""
-        self._check_state(state)
-        if self._state and state:
-            self._check_shapes({name: state[name] for name in self.reductions})
-        if state:
-            self._join(state)
+        self.add_state(part)
 
     @property
     def rows(self) -> float:
@@ -139,11 +132,10 @@ class Moments(Statistic):
             "exponent": exponent,
         }
 
-    def _join(self, other: Mapping[str, Tensor]) -> None:
+    def add_state(self, other: Mapping[str, Tensor]) -> None:
+        """Join the moments of other rows, each column in the larger of its two units."""
         self._derived = {}
         current = self._state
-        if current:
-            other = {name: value.to(current["rows"].device) for name, value in other.items()}
         on_cpu = on_host(other["rows"])
         if not current or (on_cpu and not current["rows"].item()):
             self._state = {name: value.clone() for name, value in other.items()}
@@ -169,9 +161,6 @@ class Moments(Statistic):
             "cross": current["cross"] + other["cross"] + gap[PREDS] * gap[TARGET] * weight,
             **units,
         }
-
-    def _check_state(self, state: Mapping[str, Tensor]) -> None:
-        super()._check_state({name: value for name, value in state.items() if name != "exponent"})
 
 
 def _from_one(batch: Outputs, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -294,16 +283,12 @@ class Extremes(Statistic):
             low, high = torch.where(counts, values, torch.inf), torch.where(counts, values, -torch.inf)
         self.merge_state({"low": low.amin(0), "high": high.amax(0)})
 
-    def merge_state(self, state: Mapping[str, Tensor]) -> None:
-        """Merge the extremes of other rows."""
-        self._check_state(state)
-        if self._state and state:
-            self._check_shapes(state)
-            current = self._state
-            state = {
-                "low": torch.minimum(current["low"], state["low"].to(current["low"].device)),
-                "high": torch.maximum(current["high"], state["high"].to(current["high"].device)),
-            }
-        if state:
-            self._state = {name: value.clone() for name, value in state.items()}
-            self._derived = {}
+    def add_state(self, state: Mapping[str, Tensor]) -> None:
+        """Compare with the extremes of other rows."""
+        low, high = state["low"], state["high"]
+        current = self._state or state
+        self._state = {
+            "low": torch.minimum(current["low"], low),
+            "high": torch.maximum(current["high"], high),
+        }
+        self._derived = {}

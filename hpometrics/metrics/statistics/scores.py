@@ -15,7 +15,7 @@ from .._device import on_host
 from ..batch import Outputs
 from ..features import CATEGORY, LOGITS
 from .errors import WHOLE, check_width, columns, difference
-from .statistic import Reduction, Statistic, refuse_other_width
+from .statistic import Kept, NamedTensors, Reduction, Statistic, refuse_other_width
 
 Stored = tuple[Tensor, Tensor, Tensor | None]
 CLASS_SCORES = 2
@@ -23,7 +23,6 @@ CLASS_SCORES = 2
 UNKNOWN = 2
 """The value of a set's label that is neither 0 nor 1 but unknown."""
 _CHUNK = 1 << 18  # elements per chunk, which is filled once and never moved
-_LOOSE = 512  # parts that are kept separate before they are joined into one
 
 
 class Scores(Statistic):
@@ -50,10 +49,6 @@ class Scores(Statistic):
         self._free = 0
         self._are_logits: bool | None = None
         self._has_gaps = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.reset()
 
     @property
     def empty(self) -> bool:
@@ -158,11 +153,6 @@ class Scores(Statistic):
         if self.of_classes:
             return torch.tensor([CLASS_SCORES], dtype=torch.uint8)
         return torch.tensor([self.are_logits])
-
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Replace the rows by those of a state."""
-        self.reset()
-        self.merge_state(state)
 
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
         """Append the rows of a state.
@@ -272,7 +262,7 @@ class Rows(NamedTuple):
         return difference(self.target, self.target[0])
 
 
-class Pooled(Statistic):
+class Pooled(Kept):
     """Predictions, target and weight of every row; memory grows by 16 bytes per value and 8 per row.
 
     >>> from hpometrics.metrics.features import Number
@@ -282,30 +272,17 @@ class Pooled(Statistic):
     [[1.0], [4.0]]
     """
 
-    reductions: ClassVar[Mapping[str, Reduction]] = {"values": "own", "weight": "own"}
     weighted: ClassVar[bool] = True
-    grows: ClassVar[bool] = True
     regroups = True
 
     def __init__(self) -> None:
-        super().__init__()
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget every row."""
-        super().reset()
-        self._parts: list[tuple[Tensor, Tensor]] = []
-        self._joined = 0
-
-    @property
-    def empty(self) -> bool:
-        """True until the first row."""
-        return not self._parts
+        super().__init__("rows", _values_and_weight)
+        self.params = {}  # all are the same statistic
 
     @property
     def rows(self) -> Rows:
         """All rows whose weight is above 0, in their original order."""
-        return self.derived("rows", lambda pooled: _weighted_rows(*pooled._all()))
+        return self.derived("rows", lambda pooled: _weighted_rows(**pooled.tensors))
 
     def check(self, batch: Outputs) -> None:
         """Check the number of columns.
@@ -313,58 +290,7 @@ class Pooled(Statistic):
         Raises:
             MetricInputError: naming both numbers.
         """
-        check_width(batch, self._parts[0][0] if self._parts else None)
-
-    def update(self, batch: Outputs) -> None:
-        """Store one batch."""
-        self._append(_values(batch), batch.weights.clone())
-
-    def state(self) -> dict[str, Tensor]:
-        """Return the rows by name; empty before the first row."""
-        if self.empty:
-            return {}
-        values, weight = self._all()
-        return {"values": values.clone(), "weight": weight.clone()}
-
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Replace the rows by those of a state."""
-        self.reset()
-        self.merge_state(state)
-
-    def merge_state(self, state: Mapping[str, Tensor]) -> None:
-        """Append the rows of a state.
-
-        Raises:
-            StateError: its names or its number of columns differ.
-        """
-        self._check_state(state)
-        if not state:
-            return
-        values, weight = state["values"].clone(), state["weight"].clone()
-        if self._parts:
-            first = self._parts[0][0]
-            if first.shape[-1] != values.shape[-1]:
-                raise StateError(f"{self}: rows of {first.shape[-1]} columns merge, got {values.shape[-1]}")
-            values, weight = values.to(first.device), weight.to(first.device)
-        self._append(values, weight)
-
-    def to(self, device: torch.device | str) -> None:
-        """Move the rows to a device."""
-        self._parts = [(values.to(device), weight.to(device)) for values, weight in self._parts]
-        self._derived = {}
-
-    def _append(self, values: Tensor, weight: Tensor) -> None:
-        self._parts.append((values, weight))
-        self._derived = {}
-        if len(self._parts) - self._joined > _LOOSE:
-            self._parts[self._joined :] = [_join(self._parts[self._joined :])]
-            self._joined = len(self._parts)
-
-    def _all(self) -> tuple[Tensor, Tensor]:
-        if len(self._parts) > 1:
-            self._parts = [_join(self._parts)]
-            self._joined = 0
-        return self._parts[0]
+        check_width(batch, None if self.empty else self._parts[0]["values"])
 
 
 def quantile(values: Tensor, weight: Tensor, alpha: float) -> Tensor:
@@ -402,16 +328,14 @@ def _around(values: Tensor, weight: Tensor, alpha: float) -> tuple[Tensor, Tenso
     return lower.squeeze(0), upper.squeeze(0), is_boundary.squeeze(0)
 
 
-def _values(batch: Outputs) -> Tensor:
+def _values_and_weight(batch: Outputs) -> NamedTensors:
     parts = batch.predictions, batch.target
-    if not all(part.dtype in WHOLE for part in parts):
-        return columns(batch)[:2].transpose(0, 1).clone()
-    values = torch.stack([part.long() for part in parts], 1)
-    return values.unsqueeze(-1) if values.ndim == 2 else values
-
-
-def _join(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
-    return torch.cat([values for values, _ in parts]), torch.cat([weight for _, weight in parts])
+    if all(part.dtype in WHOLE for part in parts):
+        values = torch.stack([part.long() for part in parts], 1)
+        values = values.unsqueeze(-1) if values.ndim == 2 else values
+    else:
+        values = columns(batch)[:2].transpose(0, 1).clone()
+    return {"values": values, "weight": batch.weights.clone()}
 
 
 def _weighted_rows(values: Tensor, weight: Tensor) -> Rows:

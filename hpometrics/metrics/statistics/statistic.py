@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
@@ -14,7 +15,7 @@ from .._device import on_host
 from ..batch import Outputs
 
 T = TypeVar("T")
-Reduction = Literal["sum", "own"]  # own: merged by the subclass, which overrides merge_state
+Reduction = Literal["sum", "own"]  # own: merged by the subclass, which overrides add_state or merge_state
 NamedTensors = dict[str, Tensor]
 
 
@@ -42,6 +43,8 @@ class Statistic:
     """
 
     reductions: ClassVar[Mapping[str, Reduction]]
+    optional: ClassVar[tuple[str, ...]] = ()
+    """The names of further states, which it has only where they are needed."""
     weighted: ClassVar[bool] = False
     pools_tasks: ClassVar[bool] = False
     grows: ClassVar[bool] = False
@@ -50,8 +53,7 @@ class Statistic:
 
     def __init__(self, **params: Any) -> None:
         self.params = params
-        self._state: dict[str, Tensor] = {}
-        self._derived: dict[str, Any] = {}
+        self.reset()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in sorted(self.params.items()))})"
@@ -95,12 +97,14 @@ class Statistic:
 
     def fresh(self) -> Self:
         """Return an empty statistic of the same class and parameters."""
-        return type(self)(**self.params)
+        empty = copy.copy(self)
+        empty.reset()
+        return empty
 
     def reset(self) -> None:
-        """Forget every row."""
-        self._state = {}
-        self._derived = {}
+        """Forget every row; a subclass that keeps more than its state replaces that by new, empty objects."""
+        self._state: dict[str, Tensor] = {}
+        self._derived: dict[str, Any] = {}
 
     def add(self, **values: Tensor) -> None:
         """Add to the states of reduction `sum`; the first values become the states."""
@@ -139,9 +143,13 @@ class Statistic:
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
         """Merge the `state()` of another statistic of the same identity."""
         self._check_state(state)
-        if self._state:
+        if state:
             self._check_shapes(state)
-            state = {name: value.to(self._state[name].device) for name, value in state.items()}
+            device = next(iter(self._state.values())).device if self._state else None
+            self.add_state({name: value.to(device or value.device) for name, value in state.items()})
+
+    def add_state(self, state: Mapping[str, Tensor]) -> None:
+        """Merge a checked, non-empty state on the same device; overridden where states are not sums."""
         self.add(**state)
 
     def state(self) -> dict[str, Tensor]:
@@ -156,7 +164,7 @@ class Statistic:
         """
         self._check_state(state)
         self.reset()
-        self._state = {name: value.clone() for name, value in state.items()}
+        self.merge_state(state)
 
     def to(self, device: torch.device | str) -> None:
         """Move the states to a device."""
@@ -164,15 +172,15 @@ class Statistic:
         self._derived = {}
 
     def _check_state(self, state: Mapping[str, Tensor]) -> None:
-        if state and set(state) != set(self.reductions):
+        if state and set(state) - set(self.optional) != set(self.reductions):
             raise StateError(
                 f"{self} holds {', '.join(self.reductions)}; got a state of {', '.join(state) or 'nothing'}"
             )
 
     def _check_shapes(self, state: Mapping[str, Tensor]) -> None:
         for name, value in state.items():
-            current = self._state[name]
-            if current.shape != value.shape:
+            current = self._state.get(name)
+            if current is not None and current.shape != value.shape:
                 raise StateError(
                     f"{self}: {name} has shape {tuple(current.shape)}, the other's {tuple(value.shape)}"
                 )
@@ -198,12 +206,7 @@ class Kept(Statistic):
 
     def __init__(self, of: str, take: Callable[[Outputs], NamedTensors]) -> None:
         super().__init__(of=of)
-        self._extract = take
-        self.reset()
-
-    def fresh(self) -> Self:
-        """Return an empty statistic with the same function."""
-        return type(self)(self.params["of"], self._extract)
+        self._block, self._extract = f"taken: {of}", take
 
     def reset(self) -> None:
         """Forget every batch."""
@@ -249,11 +252,6 @@ class Kept(Statistic):
         """Return a copy of all stored tensors."""
         return {name: value.clone() for name, value in self.tensors.items()}
 
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Replace the stored tensors by a copy of a state."""
-        self.reset()
-        self.merge_state(state)
-
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
         """Merge the `state()` of another statistic.
 
@@ -263,12 +261,8 @@ class Kept(Statistic):
         if not state:
             return
         current = self.tensors
-        fits = not current or (
-            current.keys() == state.keys()
-            and all(value.shape[1:] == current[name].shape[1:] for name, value in state.items())
-        )
-        if not fits:
-            raise StateError(f"{self} holds {', '.join(current)}; got {', '.join(state)}, or of other shapes")
+        if current and _row_shapes(current) != _row_shapes(state):
+            raise StateError(f"{self}: rows of {_row_shapes(current)} merge, got {_row_shapes(state)}")
         device = next(iter(current.values())).device if current else None
         self._store({name: value.clone().to(device or value.device) for name, value in state.items()})
 
@@ -277,8 +271,11 @@ class Kept(Statistic):
         super().to(device)
         self._parts = [{name: value.to(device) for name, value in part.items()} for part in self._parts]
 
+    def _check_state(self, state: Mapping[str, Tensor]) -> None:
+        """Accept any names: `merge_state` compares them with the stored ones."""
+
     def _tensors_of(self, batch: Outputs) -> NamedTensors:
-        return batch.block(f"taken: {self.params['of']}", self._extract)
+        return batch.block(self._block, self._extract)
 
     def _store(self, tensors: NamedTensors) -> None:
         self.add(**{name: value for name, value in tensors.items() if name.startswith(SUM)})
@@ -321,3 +318,8 @@ def refuse_other_width(batch: Outputs, width: int | None) -> None:
 
 def _join(parts: list[NamedTensors]) -> NamedTensors:
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+
+
+def _row_shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    """Return the shape of a row of each tensor."""
+    return {name: tuple(value.shape[1:]) for name, value in sorted(tensors.items())}

@@ -292,13 +292,13 @@ class DistinctNgrams(Statistic):
     """
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"ngrams": "own", "total": "own"}
+    optional = ("light", "weights")
     weighted: ClassVar[bool] = True
     pools_tasks: ClassVar[bool] = True
     grows: ClassVar[bool] = True
 
     def __init__(self, n: int) -> None:
         super().__init__(n=n)
-        self.reset()
 
     def reset(self) -> None:
         """Forget every row."""
@@ -358,14 +358,9 @@ class DistinctNgrams(Statistic):
             state |= {"light": _encode(self._light), "weights": weights}
         return state
 
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Replace the n-grams by those of a state."""
-        self.reset()
-        self.merge_state(state)
-
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
         """Merge the `state()` of another statistic."""
-        self._check_state({name: state[name] for name in state if name not in ("light", "weights")})
+        self._check_state(state)
         if state:
             self._ngrams.update(_decode(state["ngrams"]))
             self.total += float(state["total"])

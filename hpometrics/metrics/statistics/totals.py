@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -63,10 +63,6 @@ class WeightedMean(Statistic):
             total, weight = self._numbers
             return torch.tensor(total / weight, dtype=torch.float64) if weight > 0 else None
         return self.total / self.weight if self.weight > 0 else None
-
-    def fresh(self) -> Self:
-        """Return an empty statistic of the same owner."""
-        return type(self)(self.params["owner"], self._contribution, regroups=self.regroups)
 
     def check(self, batch: Outputs) -> None:
         """Measure the batch without adding it, so that the owner may refuse it.

@@ -1,11 +1,11 @@
-"""Means over users, and the stored value of each user."""
+"""Statistics of ranked lists at cut-offs: means over users, and the stored value of each user."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -15,12 +15,61 @@ from .._device import on_host
 from ..aggregation import RowValues
 from ..batch import Outputs
 from ..features import OutputFeature, Ranking
-from ..retrieval.ranking_batch import RankingBatch
-from .cutoffs import FormulaMeans, rankings_in
+from ..retrieval.ranking_batch import RankingBatch, rankings_in
 from .statistic import Kept, NamedTensors, Reduction, Statistic
 
 Measure = Callable[[RankingBatch, tuple[int, ...]], Tensor | tuple[Tensor, Tensor]]
+Formula = TypeVar("Formula", bound=Callable[..., Any])
 _ROWS = ("users", "values", "weights")
+
+
+class AtCutoffs(Statistic):
+    """Base class of statistics of lists of several lengths.
+
+    Two of the same class and parameters join: the remaining one measures at the cut-offs of both.
+
+    Args:
+        cutoffs: the lengths of lists, ascending; 0 is the whole ranking, an empty tuple reads no lists.
+        params: the parameters that distinguish it from others of its class.
+    """
+
+    def __init__(self, cutoffs: tuple[int, ...] = (), **params: Any) -> None:
+        super().__init__(**params)
+        self.cutoffs = cutoffs
+
+    @property
+    def label(self) -> str:
+        """The label with the cut-offs, whose order is their order in the state."""
+        return f"{super().label} at {', '.join(map(str, self.cutoffs)) or 'no cut-off'}"
+
+    def join(self, other: Self) -> None:
+        """Add the cut-offs of another statistic."""
+        self.cutoffs = tuple(sorted({*self.cutoffs, *other.cutoffs}))
+
+    def prepare(self, batch: Outputs) -> None:
+        """Request lists of the largest cut-off."""
+        rankings_in(batch).reach(max(self.cutoffs, default=0))
+
+    def place(self, cutoff: int | None) -> int:
+        """Return the index of a cut-off in the state; 0 where there are no lists."""
+        return 0 if cutoff is None else self.cutoffs.index(cutoff)
+
+
+class FormulaMeans(AtCutoffs, Generic[Formula]):
+    """Base class of the sum and weight of the values of one formula at several cut-offs.
+
+    Args:
+        owner: the name of the formula; the same owner means the same formula.
+        measure: returns its values.
+        cutoffs: the lengths of lists.
+    """
+
+    reductions: ClassVar[Mapping[str, Reduction]] = {"total": "sum", "weight": "sum"}
+    weighted: ClassVar[bool] = True
+
+    def __init__(self, owner: str, measure: Formula, cutoffs: tuple[int, ...] = ()) -> None:
+        super().__init__(cutoffs, owner=owner)
+        self._measure = measure
 
 
 class Measured:
@@ -78,12 +127,6 @@ class UserMeans(FormulaMeans[Measure]):
     ) -> None:
         super().__init__(owner, measure, cutoffs)
         self._of_lists = of_lists
-
-    def fresh(self) -> Self:
-        """Return an empty statistic of the same formula and cut-offs."""
-        copy = super().fresh()
-        copy._of_lists = self._of_lists
-        return copy
 
     @property
     def joins(self) -> bool:
@@ -197,10 +240,6 @@ class UserValues(UserMeans):
     grows: ClassVar[bool] = True
     reductions: ClassVar[Mapping[str, Reduction]] = {**UserMeans.reductions, **dict.fromkeys(_ROWS, "own")}
 
-    def __init__(self, owner: str, measure: Measure, cutoffs: tuple[int, ...] = ()) -> None:
-        self._rows = Kept(f"values of {owner} by user", self._row_tensors)
-        super().__init__(owner, measure, cutoffs)
-
     def check(self, batch: Outputs) -> None:
         """Measure the batch, which must have users.
 
@@ -228,29 +267,16 @@ class UserValues(UserMeans):
     def reset(self) -> None:
         """Forget every row."""
         super().reset()
-        self._rows.reset()
+        self._rows = Kept(f"values of {self.params['owner']} by user", self._row_tensors)
 
     def state(self) -> NamedTensors:
         """Return a copy of sums and rows by name."""
         return {**super().state(), **self._rows.state()}
 
-    def merge_state(self, state: Mapping[str, Tensor]) -> None:
-        """Merge the `state()` of another statistic."""
-        self._check_state(state)
-        if not state:
-            return
-        sums = {name: value for name, value in state.items() if name not in _ROWS}
-        if self._state:
-            self._check_shapes(sums)
-            sums = {name: value.to(self._state[name].device) for name, value in sums.items()}
+    def add_state(self, state: Mapping[str, Tensor]) -> None:
+        """Add the sums of a state, and append its rows."""
         self._rows.merge_state({name: state[name] for name in _ROWS})
-        self.add(**sums)
-
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Replace everything by a copy of a state."""
-        self._check_state(state)
-        self.reset()
-        self.merge_state(state)
+        self.add(**{name: value for name, value in state.items() if name not in _ROWS})
 
     def to(self, device: torch.device | str) -> None:
         """Move sums and rows to a device."""

@@ -15,12 +15,11 @@ from hpometrics import MetricCollection, Ranking
 from hpometrics.metrics.features import RANKING
 from hpometrics.metrics.registry.index import all_entries, observed_of
 from hpometrics.metrics.retrieval import scoring as scoring_module
-from hpometrics.metrics.retrieval.checks import finite_rows, ranking_checks
-from hpometrics.metrics.retrieval.factors import FactorScores
 from hpometrics.metrics.retrieval.interactions import Interactions, PaddedInteractions
-from hpometrics.metrics.retrieval.ranking_batch import RankingBatch
-from hpometrics.metrics.retrieval.reading import _split_entries
+from hpometrics.metrics.retrieval.ranking_batch import RankingBatch, finite_rows, ranking_checks
 from hpometrics.metrics.retrieval.row_areas import ranks_of
+from hpometrics.metrics.retrieval.scoring import FactorScores
+from hpometrics.metrics.retrieval.update import _split_entries
 from hpometrics.testing import OUTPUTS, away, draw, subjects_of, waits_of
 
 ENTRIES = [entry for entry in all_entries(RANKING) if ".torchmetrics" not in entry.path]

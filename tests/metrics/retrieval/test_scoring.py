@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from hpometrics.metrics.retrieval import scoring
-from hpometrics.metrics.retrieval.factors import FactorScores
 from hpometrics.metrics.retrieval.interactions import Interactions
-from hpometrics.metrics.retrieval.scoring import GivenScores, tiles
+from hpometrics.metrics.retrieval.scoring import FactorScores, GivenScores, tiles
 
 USERS, ITEMS = torch.randn(7, 3), torch.randn(20, 3)
 SCORES = USERS @ ITEMS.T
@@ -91,7 +90,7 @@ def test_nobody_multiplies_factors_to_know_that_they_are_small(monkeypatch):
 @pytest.mark.parametrize("way", ["rows", "pairs"])
 def test_on_a_device_products_raise_a_flag(way, monkeypatch):
     """The one tensor that was there before they were made, whichever of them was too large."""
-    monkeypatch.setattr("hpometrics.metrics.retrieval.factors.on_host", lambda tensor: False)
+    monkeypatch.setattr("hpometrics.metrics.retrieval.scoring.on_host", lambda tensor: False)
     scoring = FactorScores(HUGE, HUGE)
     flag = scoring.overflow
     assert not flag and bool(scoring.ordered)

@@ -11,7 +11,7 @@ from torch import Tensor
 from hpometrics import MAXIMIZE, BaseMetric, MetricBlock, MetricCollection, Ranking, TopKMetric
 from hpometrics.exceptions import MetricInputError
 from hpometrics.metrics.registry.facts import params_of
-from hpometrics.metrics.retrieval.user_functions import own_value
+from hpometrics.metrics.retrieval.base import own_value
 
 SCORES = torch.tensor([[0.9, 0.1, 0.5, 0.3], [0.2, 0.8, 0.4, 0.6]])
 TARGET = torch.tensor([[1, 0, 2, 0], [0, 0, 1, 0]])

@@ -12,10 +12,12 @@ from ....exceptions import MetricNameError
 from ...features import CLUSTERS
 from ...registry.register import register_metric
 from ...statistics.contingency import Table
-from ._base import entropy, expected_mutual_information, mutual_information
 from .partitions import ClusteringMetric
 
 AverageMethod = Literal["arithmetic", "geometric", "min", "max"]
+
+_CHUNK = 1 << 20  # terms in memory at a time
+_FAR = 24  # a cell is sqrt(24 * size) off its mean with a probability below 2 exp(-48)
 
 
 @register_metric("mutual_information", [CLUSTERS], aliases=["mutual_info_score"])
@@ -228,3 +230,57 @@ def _explained_share(table: Table, sizes: Tensor) -> Tensor:
     if len(sizes) == 1:
         return torch.ones_like(table.total)
     return (mutual_information(table) / entropy(sizes)).clamp(max=1)
+
+
+def entropy(sizes: Tensor) -> Tensor:
+    """Return the entropy of a grouping, in nats, from the sizes of its groups."""
+    shares = sizes / sizes.sum()
+    nats: Tensor = torch.special.xlogy(shares, shares).sum().neg()
+    return nats
+
+
+def mutual_information(table: Table) -> Tensor:
+    """Return the mutual information of both sides, in nats; never below 0."""
+    expected = table.rows[table.row] * table.columns[table.column]
+    shares = table.cells / table.total
+    return (shares * (table.cells * table.total / expected).log()).sum().clamp(min=0)
+
+
+def expected_mutual_information(table: Table) -> Tensor:
+    """Return the mean mutual information, in nats, over all assignments of rows to groups of these sizes.
+
+    The cell of a group of a rows and a cluster of b holds k rows with the hypergeometric probability. Sizes
+    that occur several times are computed once: the work grows with the distinct sizes, not with the groups.
+    Only counts near the mean of a cell are summed; the rest is below the precision of float64.
+
+    Source: Vinh, Epps & Bailey 2010, Journal of Machine Learning Research 11; tails by Hoeffding 1963,
+        Journal of the American Statistical Association 58(301).
+    """
+    rows, row_times = torch.unique(table.rows, return_counts=True)
+    columns, column_times = torch.unique(table.columns, return_counts=True)
+    a, b = (part.flatten() for part in torch.meshgrid(rows, columns, indexing="ij"))
+    times = (row_times.unsqueeze(1) * column_times).flatten().double()
+    smaller, mean = torch.minimum(a, b), a * b / table.total
+    reach = (_FAR * smaller).sqrt()
+    least = torch.maximum(a + b - table.total, (mean - reach).ceil()).clamp(min=1)
+    most = torch.minimum(smaller, (mean + reach).floor())
+    terms = (most - least + 1).clamp(min=0).long()
+    ends = terms.cumsum(0)
+    expected = torch.zeros_like(table.total)
+    for start in range(0, int(ends[-1]), _CHUNK):
+        place = torch.arange(start, min(start + _CHUNK, int(ends[-1])), device=a.device)
+        cell = torch.searchsorted(ends, place, right=True)
+        count = least[cell] + (place - (ends - terms)[cell])
+        expected += (times[cell] * _term(count, a[cell], b[cell], table.total)).sum()
+    return expected
+
+
+def _term(k: Tensor, a: Tensor, b: Tensor, total: Tensor) -> Tensor:
+    """Return the information of a cell that holds k of `total` rows, times the probability that it does."""
+    log_probability = _log_choices(a, k) + _log_choices(total - a, b - k) - _log_choices(total, b)
+    return k / total * (total * k / (a * b)).log() * log_probability.exp()
+
+
+def _log_choices(n: Tensor, k: Tensor) -> Tensor:
+    """Return the natural logarithm of the number of ways to choose k of n."""
+    return torch.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma(n - k + 1)

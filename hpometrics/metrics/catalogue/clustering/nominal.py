@@ -13,7 +13,8 @@ from ....direction import MAXIMIZE
 from ...features import CATEGORY, CLUSTERS
 from ...registry.register import register_metric
 from ...statistics.contingency import Table
-from ._base import GroupingMetric, entropy, mutual_information
+from .information import entropy, mutual_information
+from .partitions import GroupingMetric
 
 _ONE_VALUE = "one side has a single value, which cannot vary with the other"
 

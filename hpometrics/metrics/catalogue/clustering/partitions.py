@@ -1,17 +1,63 @@
-"""Agreement of clusters with known groups, by pairs of rows or by matching."""
+"""Agreement of two groupings of the same rows, by pairs of rows or by matching."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ....direction import MAXIMIZE
-from ...features import CLUSTERS
+from ...features import CATEGORY, CLUSTERS, PREDICTIONS
+from ...metric import Metric
 from ...registry.register import register_metric
-from ...statistics.contingency import Table
-from ._base import GroupingMetric, best_assignment, pairs
+from ...statistics.confusion import Confusion
+from ...statistics.contingency import Contingency, Table, table_of_matrix
+from ...statistics.statistic import Statistic
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
+
+
+class GroupingMetric(Metric):
+    """Base class of metrics that are computed from the contingency table of target and predictions.
+
+    `of_table` receives a table with at least one row; `chance_of_rows` states that it counts single rows (or
+    pairs of them), so that weights must be whole numbers.
+
+    Shape:
+        preds, target: (N,) int, any numbers.
+    """
+
+    inputs = PREDICTIONS
+    family: ClassVar[str] = "grouping"
+    chance_of_rows: ClassVar[bool] = False
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Return the contingency table, which for a category is the confusion matrix."""
+        return {"contingency": Confusion() if self.output.type == CATEGORY else Contingency()}
+
+    @property
+    def table(self) -> Table:
+        """The contingency table."""
+        if self.output.type == CATEGORY:
+            return self.statistic(Confusion).derived("table", lambda own: table_of_matrix(own.matrix))
+        return self.statistic(Contingency).table
+
+    def compute(self) -> Tensor:
+        """Return the value of the table; nan with a reason where it has no row."""
+        table = self.table
+        if not table.total > 0:
+            return self.undefined("no row counted")
+        if self.chance_of_rows and not table.whole:
+            return self.undefined(f"{self.name} counts single rows; their weights must be whole numbers")
+        return self.of_table(table)
+
+    def of_table(self, table: Table) -> Tensor:
+        """Return the value of a table."""
+        raise NotImplementedError(f"{type(self).__name__} needs of_table(table)")
 
 
 class ClusteringMetric(GroupingMetric):
@@ -153,3 +199,58 @@ class ClusterAccuracy(ClusteringMetric):
         dense[table.row.cpu(), table.column.cpu()] = table.cells.cpu()
         row, column = best_assignment(dense.numpy())
         return dense[row, column].sum().to(table.cells.device) / table.total
+
+
+def pairs(sizes: Tensor) -> Tensor:
+    """Return the number of pairs of rows in the same group or cell."""
+    return (sizes * (sizes - 1)).sum() / 2
+
+
+def best_assignment(profit: Floats) -> tuple[Places, Places]:
+    """Return the cells of the largest sum, no two in a row or column, as many as the shorter side has.
+
+    Source: shortest augmenting paths, Jonker & Volgenant 1987, Computing 38; cubic in the number of groups.
+
+    >>> rows, columns = best_assignment(np.array([[5.0, 4.0], [4.0, 0.0]]))
+    >>> rows.tolist(), columns.tolist()
+    ([1, 0], [0, 1])
+    """
+    if profit.shape[0] > profit.shape[1]:
+        columns, rows = best_assignment(profit.T)
+        return rows, columns
+    cost = profit.max() - profit
+    owner = np.full(cost.shape[1], -1)
+    row_price, column_price = np.zeros(cost.shape[0]), np.zeros(cost.shape[1])
+    for row in range(len(cost)):
+        _assign_column(row, cost, row_price, column_price, owner)
+    columns = np.flatnonzero(owner >= 0)
+    return owner[columns], columns
+
+
+def _assign_column(row: int, cost: Floats, row_price: Floats, column_price: Floats, owner: Any) -> None:
+    """Find the cheapest chain of swaps that frees a column for a row, and apply it."""
+    shortest = np.full(len(owner), np.inf)
+    previous = np.full(len(owner), -1)
+    visited = np.zeros(len(owner), dtype=bool)
+    length, current = 0.0, row
+    while True:
+        paths = length + cost[current] - row_price[current] - column_price
+        shorter = ~visited & (paths < shortest)
+        shortest[shorter], previous[shorter] = paths[shorter], current
+        column = int(np.where(visited, np.inf, shortest).argmin())
+        length = shortest[column]
+        visited[column] = True
+        if owner[column] < 0:
+            break
+        current = int(owner[column])
+    row_price[row] += length
+    matched = visited & (owner >= 0)
+    row_price[owner[matched]] += length - shortest[matched]
+    column_price[matched] -= length - shortest[matched]
+    while True:
+        current = int(previous[column])
+        freed = np.flatnonzero(owner == current)
+        owner[column] = current
+        if current == row:
+            break
+        column = int(freed[0])

@@ -13,7 +13,7 @@ from ...features import TIMESERIES, OutputFeature
 from ...registry.register import register_metric
 from ...statistics.errors import is_out_of_range
 from .._data import Batch, normal, shape_of, uniform
-from ._extras import ExtraMean, read_extra
+from .errors import ExtraMean, read_extra
 from .quantiles import check_inner_share, winkler
 
 Baseline = Literal["history", "horizon"]

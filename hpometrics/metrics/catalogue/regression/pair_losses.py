@@ -13,8 +13,8 @@ from ...features import NUMBER, VECTOR, OutputFeature
 from ...metric import Metric
 from ...registry.register import register_metric
 from .._data import Batch, normal, shape_of, uniform
-from ._extras import ExtraMean
 from .correlation import cosine
+from .errors import ExtraMean
 
 _EPS = 1e-6  # torch's, added to every coordinate of a distance
 

@@ -15,8 +15,7 @@ from ...registry.register import register_metric
 from ...statistics.scores import Pooled, quantile
 from ...statistics.statistic import Statistic
 from .._data import Batch, draw_drifted, normal, shape_of, uniform
-from ._extras import ExtraMean, read_extra
-from .errors import REAL, ErrorMean
+from .errors import REAL, ErrorMean, ExtraMean, read_extra
 
 
 def pinball(error: Tensor, alpha: float | Tensor) -> Tensor:

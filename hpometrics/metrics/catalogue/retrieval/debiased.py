@@ -11,9 +11,8 @@ from ...features import RANKING
 from ...registry.register import register_metric
 from ...retrieval.base import ListMetric
 from ...retrieval.lists import Cut
-from ...retrieval.ranking_batch import RankingBatch
+from ...retrieval.ranking_batch import RankingBatch, rankings_in
 from ...retrieval.side_data import propensity
-from ...statistics.cutoffs import rankings_in
 
 
 class _InversePropensity(ListMetric):

@@ -13,9 +13,8 @@ from ...features import RANKING
 from ...registry.register import register_metric
 from ...retrieval.base import TopKMetric
 from ...retrieval.lists import Cut, Lists
-from ...retrieval.ranking_batch import RankingBatch
+from ...retrieval.ranking_batch import RankingBatch, rankings_in
 from ...retrieval.side_data import SideData
-from ...statistics.cutoffs import rankings_in
 from ...statistics.item_counts import ItemCounts, ItemMeans, ItemTotals
 from ...statistics.statistic import Statistic
 from ...statistics.user_values import GroupMeans

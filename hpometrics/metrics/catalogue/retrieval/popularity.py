@@ -14,7 +14,7 @@ from ...features import RANKING
 from ...registry.register import register_metric
 from ...retrieval.base import BaseMetric, ListMetric, TopKMetric
 from ...retrieval.lists import Cut
-from ...retrieval.ranking_batch import RankingBatch
+from ...retrieval.ranking_batch import RankingBatch, rankings_in
 from ...retrieval.side_data import (
     SideData,
     at_least_one,
@@ -24,7 +24,6 @@ from ...retrieval.side_data import (
     rarest,
     share_of_users,
 )
-from ...statistics.cutoffs import rankings_in
 from ...statistics.item_counts import ItemCounts, ItemTotals
 from ...statistics.statistic import Statistic
 from .._data import draw_biased

@@ -29,7 +29,7 @@ from ...features import CATEGORY, CLUSTERS, IMAGE, MASK, TEXT, InputType, Output
 from ...metric import Metric
 from ...statistics.statistic import SUM, Kept, NamedTensors, Statistic
 from ...wrappers import map_tensors
-from ..regression._extras import check_finite
+from ..regression.errors import check_finite
 from ._row import MetricInputs, Row
 from .images import check_range, range_rule
 

@@ -11,7 +11,7 @@ from matrix import covering, pairs
 from sklearn.metrics.cluster import contingency_matrix
 
 from hpometrics.exceptions import MetricNameError
-from hpometrics.metrics.catalogue.clustering._base import best_assignment
+from hpometrics.metrics.catalogue.clustering.partitions import best_assignment
 from hpometrics.metrics.collection import MetricCollection
 from hpometrics.metrics.features import Clusters
 from hpometrics.metrics.registry.register import get_metric

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from hpometrics import MetricCollection, MetricInputError, Ranking, get_metric
-from hpometrics.metrics.retrieval.reading import side_by_side
+from hpometrics.metrics.retrieval.update import side_by_side
 
 
 def test_pairs_stand_side_by_side():
