@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import string
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -16,14 +16,13 @@ from ....direction import MAXIMIZE
 from ....exceptions import MetricNameError
 from ..._device import on_host
 from ...batch import Outputs
-from ...features import PREDICTIONS, TEXT, OutputFeature
-from ...metric import Metric
+from ...features import TEXT
 from ...registry.register import register_metric
 from ...statistics.ngrams import NgramMatches
 from ...statistics.statistic import Statistic
 from ...statistics.text_counts import TOKENIZERS, Tokenize, normalized_words, words
 from ...statistics.totals import RowTotals, Sums
-from .words import TextMetric, draw_texts, ngram_matches, numbers, per_row, reference_counts
+from .words import ReferenceMetric, TextMetric, ngram_matches, numbers, per_row, reference_counts
 
 Floats = NDArray[np.float64]
 Smooth = Literal["exp", "none", "floor"]
@@ -188,7 +187,7 @@ class BleuCounts(RowTotals):
 
 
 @register_metric("bleu", [TEXT], aliases=["corpus_bleu", "sacrebleu"])
-class CorpusBleu(Metric):
+class CorpusBleu(ReferenceMetric):
     """BLEU of the corpus, in percent: matches of all texts are pooled before any ratio.
 
     Args:
@@ -222,8 +221,6 @@ class CorpusBleu(Metric):
     """
 
     direction = MAXIMIZE
-    inputs = PREDICTIONS
-    extras: ClassVar[tuple[str, ...]] = ("texts", "references")
 
     def __init__(
         self,
@@ -260,11 +257,6 @@ class CorpusBleu(Metric):
             )
         bleu = brevity(predicted, nearest) * _geometric_mean(matched, possible, self.smooth)
         return torch.tensor(bleu * (100 if self.scale == "percent" else 1), dtype=torch.float64)
-
-    @staticmethod
-    def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
-        """Draw a batch for the laws."""
-        return draw_texts(rows, noise, random)
 
 
 def brevity(predicted: float, right: float) -> float:
@@ -377,7 +369,7 @@ F_SCORES = {False: f_score, True: mean_f_score}
 
 
 @register_metric("chrf", [TEXT], aliases={"chrf_plus_plus": "chrf(word_order=2)"})
-class Chrf(Metric):
+class Chrf(ReferenceMetric):
     """F-score of the character n-grams of a corpus, in percent; with word n-grams it is chrF++.
 
     White space does not count. Among several references the one with the highest score of its own counts.
@@ -412,8 +404,6 @@ class Chrf(Metric):
     """
 
     direction = MAXIMIZE
-    inputs = PREDICTIONS
-    extras: ClassVar[tuple[str, ...]] = ("texts", "references")
 
     def __init__(
         self,
@@ -447,8 +437,3 @@ class Chrf(Metric):
         totals = counts.total.cpu().numpy()[None]
         share = float(F_SCORES[self.eps_smoothing](totals, self.beta)[0])
         return torch.tensor(share * (100 if self.scale == "percent" else 1), dtype=torch.float64)
-
-    @staticmethod
-    def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
-        """Draw a batch for the laws."""
-        return draw_texts(rows, noise, random)

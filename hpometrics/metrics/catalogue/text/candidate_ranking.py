@@ -75,7 +75,7 @@ class CandidateMetric(MeanMetric):
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
         """Draw a batch for the laws: eight candidates, the right one first apart from the noise."""
-        batch = draw_texts(rows, 0.0, random)
+        batch = draw_texts(output, rows, 0.0, random)
         candidates = []
         for text in batch["predictions"]:
             others = [f"other {number}" for number in range(7)]

@@ -21,10 +21,8 @@ from ...statistics.statistic import Statistic
 from ...statistics.totals import SlotCounts, states
 from .words import per_row
 
-EXTRAS = ("texts", "references", "slots", "gold_slots")
 
-
-def draw_states(rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
+def draw_states(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
     """Draw states of up to four slots, of which a share `noise` is predicted at random or not at all."""
     predicted, right = [], []
     for _ in range(rows):
@@ -50,8 +48,8 @@ def _empty_turns(batch: Outputs) -> Tensor:
     return per_row(np.array([not right for right in states(batch).right]), batch)
 
 
-class JointGoal(MeanMetric):
-    """Base class of shares of turns whose whole state is right.
+class DialogueMetric(Metric):
+    """Base class of metrics of dialogue states.
 
     Shape:
         slots, gold_slots: N mappings from slot to value, predicted and right; beside N texts.
@@ -60,13 +58,14 @@ class JointGoal(MeanMetric):
         MetricInputError: one of the two is missing, or not a mapping per row.
     """
 
+    direction = MAXIMIZE
     inputs = PREDICTIONS
-    extras: ClassVar[tuple[str, ...]] = EXTRAS
+    extras: ClassVar[tuple[str, ...]] = ("texts", "references", "slots", "gold_slots")
+    draw_batch = staticmethod(draw_states)
 
-    @staticmethod
-    def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
-        """Draw a batch for the laws."""
-        return draw_states(rows, noise, random)
+
+class JointGoal(DialogueMetric, MeanMetric):
+    """Base class of shares of turns whose whole state is right."""
 
 
 @register_metric("jga", [TEXT], aliases=["joint_goal_accuracy"])
@@ -83,8 +82,6 @@ class JointGoalAccuracy(JointGoal):
     >>> metric.compute().item()
     0.5
     """
-
-    direction = MAXIMIZE
 
     def measure(self, batch: Outputs) -> Tensor:
         """Return 1 for each turn whose state is right, else 0."""
@@ -106,8 +103,6 @@ class EmptyGoalAccuracy(JointGoal):
     0.5
     """
 
-    direction = MAXIMIZE
-
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
         """Return 1 for each right turn, and as its weight 1 for a turn without a right slot."""
         return _right_turns(batch), _empty_turns(batch)
@@ -128,25 +123,13 @@ class FilledGoalAccuracy(JointGoal):
     0.5
     """
 
-    direction = MAXIMIZE
-
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
         """Return 1 for each right turn, and as its weight 1 for a turn with a right slot."""
         return _right_turns(batch), 1 - _empty_turns(batch)
 
 
-class SlotMetric(Metric):
-    """Base class of ratios of slots counted over all turns.
-
-    Shape:
-        slots, gold_slots: N mappings from slot to value, predicted and right; beside N texts.
-
-    Raises:
-        MetricInputError: one of the two is missing, or not a mapping per row.
-    """
-
-    inputs = PREDICTIONS
-    extras: ClassVar[tuple[str, ...]] = EXTRAS
+class SlotMetric(DialogueMetric):
+    """Base class of ratios of slots counted over all turns."""
 
     def statistics(self) -> dict[str, Statistic]:
         """Return the counts of slots."""
@@ -155,11 +138,6 @@ class SlotMetric(Metric):
     def ratio(self, hits: Tensor, whole: Tensor, reason: str) -> Tensor:
         """Return hits / whole; nan with the reason where the denominator is 0."""
         return hits / whole if whole else self.undefined(reason)
-
-    @staticmethod
-    def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
-        """Draw a batch for the laws."""
-        return draw_states(rows, noise, random)
 
 
 @register_metric("slot_p", [TEXT], aliases=["slot_precision"])
@@ -176,8 +154,6 @@ class SlotPrecision(SlotMetric):
     >>> metric.compute().item()
     0.5
     """
-
-    direction = MAXIMIZE
 
     def compute(self) -> Tensor:
         """Divide hits by predicted slots."""
@@ -200,8 +176,6 @@ class SlotRecall(SlotMetric):
     0.5
     """
 
-    direction = MAXIMIZE
-
     def compute(self) -> Tensor:
         """Divide hits by right slots."""
         hits, _, right = self.statistic(SlotCounts).total
@@ -223,8 +197,6 @@ class SlotF1(SlotMetric):
     >>> round(metric.compute().item(), 4)  # 2 * 1 / (2 + 1)
     0.6667
     """
-
-    direction = MAXIMIZE
 
     def compute(self) -> Tensor:
         """Divide twice the hits by all slots."""

@@ -20,8 +20,8 @@ from .words import per_row
 NO_NGRAM = 1e-12 / 1e-5  # what ParlAI gives to a text that is shorter than the n-grams
 
 
-def draw_varied(rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
-    """Draw texts of different words, of which a share `noise` is replaced by the same one."""
+def draw_varied(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
+    """Draw a batch for the laws: different words, of which a share `noise` is replaced by the same one."""
     texts = []
     for _ in range(rows):
         numbers = torch.randperm(5000, generator=random)[:8]
@@ -30,20 +30,28 @@ def draw_varied(rows: int, noise: float, random: torch.Generator) -> dict[str, A
     return {"predictions": texts, "target": texts}
 
 
-class IntraDistinct(MeanMetric):
-    """Base class of means over texts of the share of their n-grams that are distinct.
+class DistinctMetric(Metric):
+    """Base class of shares of n-grams that are distinct.
 
     Shape:
         predictions: N texts; the target is not read.
-    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
 
     Raises:
         MetricInputError: token ids instead of texts.
     """
 
+    direction = MAXIMIZE
     inputs = PREDICTIONS
     extras: ClassVar[tuple[str, ...]] = ("texts", "references")
+    draw_batch = staticmethod(draw_varied)
     n: ClassVar[int]
+
+
+class IntraDistinct(DistinctMetric, MeanMetric):
+    """Base class of means over texts of the share of their n-grams that are distinct.
+
+    Value: float in [0, 1], no unit, 1 is best; nan before the first row.
+    """
 
     def measure(self, batch: Outputs) -> Tensor:
         """Return the share of each text."""
@@ -53,25 +61,9 @@ class IntraDistinct(MeanMetric):
             shares.append(len(set(grams)) / len(grams) if grams else NO_NGRAM)
         return per_row(np.array(shares), batch)
 
-    @staticmethod
-    def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
-        """Draw a batch for the laws in which one word is repeated more often with more noise."""
-        return draw_varied(rows, noise, random)
 
-
-class InterDistinct(Metric):
-    """Base class of shares of the n-grams of all texts that are distinct.
-
-    Shape:
-        predictions: N texts; the target is not read.
-
-    Raises:
-        MetricInputError: token ids instead of texts.
-    """
-
-    inputs = PREDICTIONS
-    extras: ClassVar[tuple[str, ...]] = ("texts", "references")
-    n: ClassVar[int]
+class InterDistinct(DistinctMetric):
+    """Base class of shares of the n-grams of all texts that are distinct."""
 
     def statistics(self) -> dict[str, Statistic]:
         """Return the set of n-grams."""
@@ -83,11 +75,6 @@ class InterDistinct(Metric):
         if not grams.total:
             return self.undefined(f"no text has {'a word' if self.n == 1 else f'{self.n} words'}")
         return torch.tensor(grams.distinct / grams.total, dtype=torch.float64)
-
-    @staticmethod
-    def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
-        """Draw a batch for the laws in which one word is repeated more often with more noise."""
-        return draw_varied(rows, noise, random)
 
 
 @register_metric("intradistinct_1", [TEXT], aliases=["intradistinct-1"])
@@ -103,7 +90,6 @@ class IntraDistinct1(IntraDistinct):
     0.6667
     """
 
-    direction = MAXIMIZE
     n = 1
 
 
@@ -122,7 +108,6 @@ class IntraDistinct2(IntraDistinct):
     0.8
     """
 
-    direction = MAXIMIZE
     n = 2
 
 
@@ -144,7 +129,6 @@ class InterDistinct1(InterDistinct):
     0.6667
     """
 
-    direction = MAXIMIZE
     n = 1
 
 
@@ -166,5 +150,4 @@ class InterDistinct2(InterDistinct):
     0.75
     """
 
-    direction = MAXIMIZE
     n = 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, repeat
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -15,14 +15,13 @@ from torch import Tensor
 from ....direction import MAXIMIZE, MINIMIZE
 from ....exceptions import MetricNameError
 from ...batch import Outputs
-from ...features import PREDICTIONS, TEXT, OutputFeature
-from ...metric import Metric
+from ...features import TEXT
 from ...registry.register import register_metric
 from ...statistics.edits import align, edit_distance, edit_distances, extended_edits
 from ...statistics.statistic import Statistic
 from ...statistics.text_counts import Words, words
 from ...statistics.totals import RowTotals
-from .words import TextMetric, draw_texts, per_row
+from .words import ReferenceMetric, TextMetric, per_row
 
 Unit = Literal["word", "character"]
 
@@ -92,32 +91,41 @@ def _padded(texts: Sequence[Sequence[str]], numbers: dict[str, int]) -> tuple[Te
     return padded, torch.tensor([len(row) for row in rows])
 
 
-class ErrorRate(Metric):
+class ErrorRate(ReferenceMetric):
     """Base class of ratios of pooled edit counts.
 
     Shape:
         predictions: N texts.
         target: N texts, or N lists of one or more references (the one with the fewest edits per word counts).
-
-    Raises:
-        MetricInputError: token ids instead of texts, or a row without a reference.
     """
 
-    inputs = PREDICTIONS
-    extras: ClassVar[tuple[str, ...]] = ("texts", "references")
 
-    @staticmethod
-    def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
-        """Draw a batch for the laws."""
-        return draw_texts(rows, noise, random)
+class EditsPerToken(ErrorRate):
+    """Base class of edits per token of the references, where a token is a `unit` of the texts."""
 
-    def _per_token(self, unit: Unit) -> Tensor:
+    direction = MINIMIZE
+    unit: ClassVar[Unit]
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Return the edits over words or characters."""
+        return {"edits": EditCounts(self.unit)}
+
+    def compute(self) -> Tensor:
+        """Divide edits by tokens."""
         edits, length = self.statistic(EditCounts).total
-        return edits / length if length else self.undefined(f"the references hold no {unit}")
+        return edits / length if length else self.undefined(f"the references hold no {self.unit}")
+
+
+class AlignmentRate(ErrorRate):
+    """Base class of functions of the edits, the hits and both lengths of alignments."""
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Return the counts of the alignments."""
+        return {"alignments": AlignedCounts()}
 
 
 @register_metric("wer", [TEXT], aliases=["word_error_rate"])
-class WordErrorRate(ErrorRate):
+class WordErrorRate(EditsPerToken):
     """Word error rate: word edits that turn predictions into references, per word of the references.
 
     Words are separated by white space; nothing is normalized. Among several references the one with the
@@ -137,19 +145,11 @@ class WordErrorRate(ErrorRate):
     0.25
     """
 
-    direction = MINIMIZE
-
-    def statistics(self) -> dict[str, Statistic]:
-        """Return the edits over words."""
-        return {"edits": EditCounts("word")}
-
-    def compute(self) -> Tensor:
-        """Divide edits by words."""
-        return self._per_token("word")
+    unit = "word"
 
 
 @register_metric("cer", [TEXT], aliases=["char_error_rate"])
-class CharacterErrorRate(ErrorRate):
+class CharacterErrorRate(EditsPerToken):
     """Character error rate: character edits that turn predictions into references, per character of them.
 
     Spaces are characters; nothing is normalized. Among several references the one with the fewest edits per
@@ -169,15 +169,7 @@ class CharacterErrorRate(ErrorRate):
     0.3333
     """
 
-    direction = MINIMIZE
-
-    def statistics(self) -> dict[str, Statistic]:
-        """Return the edits over characters."""
-        return {"edits": EditCounts("character")}
-
-    def compute(self) -> Tensor:
-        """Divide edits by characters."""
-        return self._per_token("character")
+    unit = "character"
 
 
 @register_metric("edit_distance", [TEXT])
@@ -204,7 +196,7 @@ class EditDistance(TextMetric):
 
 
 @register_metric("mer", [TEXT])
-class MatchErrorRate(ErrorRate):
+class MatchErrorRate(AlignmentRate):
     """Match error rate: the share of the aligned words that are edits.
 
     Among the alignments with the fewest edits the one with the most matches counts. Words are separated by
@@ -224,22 +216,14 @@ class MatchErrorRate(ErrorRate):
 
     direction = MINIMIZE
 
-    def statistics(self) -> dict[str, Statistic]:
-        """Return the edits and hits of the alignments."""
-        return {"alignments": AlignedCounts()}
-
     def compute(self) -> Tensor:
         """Divide edits by edits and hits."""
         edits, hits, _, _ = self.statistic(AlignedCounts).total
         return edits / (edits + hits) if edits + hits else self.undefined("no text holds a word")
 
 
-class PreservedWords(ErrorRate):
+class PreservedWords(AlignmentRate):
     """Base class of word information preserved or lost, a function of hits and both lengths."""
-
-    def statistics(self) -> dict[str, Statistic]:
-        """Return the hits and lengths of the alignments."""
-        return {"alignments": AlignedCounts()}
 
     def preserved_share(self) -> Tensor:
         """Return the product of the shares of predicted and of right words that are hits."""

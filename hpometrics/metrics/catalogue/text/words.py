@@ -13,7 +13,7 @@ from ....direction import MAXIMIZE
 from ..._device import send_to
 from ...batch import Outputs
 from ...features import PREDICTIONS, TEXT, OutputFeature
-from ...metric import MeanMetric
+from ...metric import MeanMetric, Metric
 from ...registry.register import register_metric
 from ...statistics.ngrams import NgramMatches
 from ...statistics.text_counts import (
@@ -42,8 +42,25 @@ class Overlap(NamedTuple):
     f1: Floats
 
 
-class TextMetric(MeanMetric):
-    """Base class of metrics of predicted texts and their references, measured text by text.
+def draw_texts(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
+    """Draw a batch for the laws: texts of 2 to 9 words, of which a share `noise` is replaced at random."""
+    texts: list[str] = []
+    references: list[list[str]] = []
+    for _ in range(rows):
+        length = int(torch.randint(2, 10, (), generator=random))
+        right, other, guess = torch.randint(40, (3, length), generator=random)
+        answer = torch.where(torch.rand(length, generator=random) < noise, guess, right)
+        texts.append(_text(answer))
+        references.append([_text(right), _text(other)][: 1 + length % 2])
+    return {"predictions": texts, "target": references}
+
+
+def _text(numbers: Tensor) -> str:
+    return " ".join(f"w{number}" for number in numbers.tolist())
+
+
+class ReferenceMetric(Metric):
+    """Base class of metrics of predicted texts and their references.
 
     The texts are the predictions and the target, or the extras `texts` and `references` beside token ids.
 
@@ -57,24 +74,11 @@ class TextMetric(MeanMetric):
 
     inputs = PREDICTIONS
     extras: ClassVar[tuple[str, ...]] = ("texts", "references")
-
-    @staticmethod
-    def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
-        """Draw a batch for the laws: texts of which a share `noise` of the words is replaced at random."""
-        return draw_texts(rows, noise, random)
+    draw_batch = staticmethod(draw_texts)
 
 
-def draw_texts(rows: int, noise: float, random: torch.Generator) -> dict[str, Any]:
-    """Draw texts of 2 to 9 words with one or two references, and predictions with noise."""
-    texts: list[str] = []
-    references: list[list[str]] = []
-    for _ in range(rows):
-        length = int(torch.randint(2, 10, (), generator=random))
-        right, other, guess = torch.randint(40, (3, length), generator=random)
-        answer = torch.where(torch.rand(length, generator=random) < noise, guess, right)
-        texts.append(_text(answer))
-        references.append([_text(right), _text(other)][: 1 + length % 2])
-    return {"predictions": texts, "target": references}
+class TextMetric(ReferenceMetric, MeanMetric):
+    """Base class of means over texts, each measured on its own."""
 
 
 def per_row(values: NDArray[Any], batch: Outputs) -> Tensor:
@@ -128,10 +132,6 @@ def _overlap(matches: NgramMatches) -> Overlap:
     return Overlap(*map(matches.best, ratios))
 
 
-def _text(numbers: Tensor) -> str:
-    return " ".join(f"w{number}" for number in numbers.tolist())
-
-
 def _any_equal(batch: Outputs, name: str, tokenizer: Tokenizer) -> Tensor:
     """Return 1 for each row whose prediction has the words of one of its references, else 0."""
     texts = words(batch, name, tokenizer)
@@ -139,8 +139,14 @@ def _any_equal(batch: Outputs, name: str, tokenizer: Tokenizer) -> Tensor:
     return per_row(np.array(hits), batch)
 
 
+class WordMetric(TextMetric):
+    """Base class of means over texts of the words that they share with their best reference."""
+
+    direction = MAXIMIZE
+
+
 @register_metric("accuracy", [TEXT], aliases=["exact_match", "em"])
-class TextAccuracy(TextMetric):
+class TextAccuracy(WordMetric):
     """Share of texts that equal one of their references, after normalization.
 
     Normalization is ParlAI's: lower case; ASCII punctuation, "a", "an", "the" become single spaces.
@@ -155,15 +161,13 @@ class TextAccuracy(TextMetric):
     0.5
     """
 
-    direction = MAXIMIZE
-
     def measure(self, batch: Outputs) -> Tensor:
         """Return 1 for each text that equals a reference, else 0."""
         return _any_equal(batch, "normalized", normalized_words)
 
 
 @register_metric("f1", [TEXT], aliases=["f1_unigram", "unigram_f1", "nlg_f1"])
-class TextF1(TextMetric):
+class TextF1(WordMetric):
     """Mean F1 of the words of a text and of its best reference, after normalization.
 
     Words are counted as often as they occur. Normalization is ParlAI's, see `accuracy`; a text that
@@ -180,15 +184,13 @@ class TextF1(TextMetric):
     0.5
     """
 
-    direction = MAXIMIZE
-
     def measure(self, batch: Outputs) -> Tensor:
         """Return the F1 of each text."""
         return per_row(overlap(batch, "normalized", normalized_words).f1, batch)
 
 
 @register_metric("precision", [TEXT], aliases=["unigram_precision"])
-class TextPrecision(TextMetric):
+class TextPrecision(WordMetric):
     """Mean share of the words of a text that its best reference has, after normalization.
 
     Words are counted as often as they occur. Normalization is ParlAI's, see `accuracy`; a text that
@@ -204,15 +206,13 @@ class TextPrecision(TextMetric):
     0.6667
     """
 
-    direction = MAXIMIZE
-
     def measure(self, batch: Outputs) -> Tensor:
         """Return the precision of each text."""
         return per_row(overlap(batch, "normalized", normalized_words).precision, batch)
 
 
 @register_metric("recall", [TEXT], aliases=["unigram_recall"])
-class TextRecall(TextMetric):
+class TextRecall(WordMetric):
     """Mean share of the words of the best reference that a text has, after normalization.
 
     Words are counted as often as they occur. Normalization is ParlAI's, see `accuracy`; a reference that
@@ -228,15 +228,13 @@ class TextRecall(TextMetric):
     1.0
     """
 
-    direction = MAXIMIZE
-
     def measure(self, batch: Outputs) -> Tensor:
         """Return the recall of each text."""
         return per_row(overlap(batch, "normalized", normalized_words).recall, batch)
 
 
 @register_metric("squad_em", [TEXT], aliases=["squad_exact_match"])
-class SquadExactMatch(TextMetric):
+class SquadExactMatch(WordMetric):
     """Share of answers that equal one of the right ones, after SQuAD's normalization.
 
     Unlike in `accuracy`, punctuation is deleted and not replaced by a space: "don't" is one word.
@@ -252,15 +250,13 @@ class SquadExactMatch(TextMetric):
     0.5
     """
 
-    direction = MAXIMIZE
-
     def measure(self, batch: Outputs) -> Tensor:
         """Return 1 for each answer that equals a right one, else 0."""
         return _any_equal(batch, "squad", squad_words)
 
 
 @register_metric("squad_f1", [TEXT])
-class SquadF1(TextMetric):
+class SquadF1(WordMetric):
     """Mean F1 of the words of an answer and of the best right answer, after SQuAD's normalization.
 
     An answer and a reference that both normalize to nothing agree: F1 is 1 for them, as for the unanswerable
@@ -276,8 +272,6 @@ class SquadF1(TextMetric):
     >>> round(metric.compute().item(), 4)  # 2 * 1 / (2 + 1)
     0.6667
     """
-
-    direction = MAXIMIZE
 
     def measure(self, batch: Outputs) -> Tensor:
         """Return the F1 of each answer."""

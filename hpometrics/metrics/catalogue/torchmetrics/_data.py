@@ -132,10 +132,6 @@ def _boxes(output: OutputFeature, rows: int, noise: float, random: torch.Generat
     return {"predictions": predictions, "target": target}
 
 
-def _texts(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
-    return draw_texts(rows, noise, random)
-
-
 def _grouped(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
     groups = torch.arange(rows) % 2
     target = (torch.arange(rows) // 2) % 2
@@ -146,7 +142,7 @@ def _grouped(output: OutputFeature, rows: int, noise: float, random: torch.Gener
 
 _BY_FEATURE: dict[str, Draw] = {
     IMAGE: _at_most(40, _pictures(16)), AUDIO: _sounds(64), MASK: _masks, BOXES: _boxes,
-    TEXT: _texts,
+    TEXT: draw_texts,
 }  # fmt: skip
 
 _BY_NAME: dict[str, Draw] = {
