@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,30 +31,20 @@ from .sorted_scores import (
 _AT_ONCE = 1 << 12  # positives that are looked up at a time
 _NAN = float("nan")
 
+T = TypeVar("T")
 Indices = npt.NDArray[np.intp]
 Criterion = Literal["f1", "fbeta", "mcc", "youden", "accuracy", "balanced_accuracy", "jaccard"]
 
 
-class Areas(NamedTuple):
-    """Positive rows of a column (or their weight), ROC AUC and average precision; nan where not defined."""
+class Areas(NamedTuple, Generic[T]):
+    """Positive rows of a column (or their weight), ROC AUC and average precision; nan where not defined.
 
-    positives: float
-    roc_auc: float
-    average_precision: float
-
-
-@dataclass(frozen=True)
-class Curves:
-    """The areas of every class against the rest, float64 of shape (C,); nan for a class without rows.
-
-    Attributes:
-        positives: the number of rows of each class, or their weight.
-        roc_auc, average_precision: the areas of each class against the rest.
+    Of one column they are numbers, of every class against the rest float64 tensors of shape (C,).
     """
 
-    positives: Tensor
-    roc_auc: Tensor
-    average_precision: Tensor
+    positives: T
+    roc_auc: T
+    average_precision: T
 
 
 class Positions(NamedTuple):
@@ -66,25 +55,25 @@ class Positions(NamedTuple):
     positives_below: Tensor
 
 
-def curves_of(scores: Scores) -> Curves:
+def curves_of(scores: Scores) -> Areas[Tensor]:
     """Compute the exact ROC AUC and average precision of every class against the rest."""
     return scores.derived("curves", _all_areas)
 
 
-def pooled_curve(scores: Scores) -> Curves:
+def pooled_curve(scores: Scores) -> Areas[Tensor]:
     """Compute the same of all columns pooled into one, 0-d."""
     if scores.classes == 1:
         only = curves_of(scores)
-        return Curves(only.positives[0], only.roc_auc[0], only.average_precision[0])
-    return scores.derived("curve pooled", lambda own: Curves(*_tensor(areas_of(pooled_column(own)))))
+        return Areas(only.positives[0], only.roc_auc[0], only.average_precision[0])
+    return scores.derived("curve pooled", lambda own: Areas(*_tensor(areas_of(pooled_column(own)))))
 
 
-def areas_of(column: SortedColumn) -> Areas:
+def areas_of(column: SortedColumn) -> Areas[float]:
     """Compute the areas of one column."""
     return unweighted_areas(column) if isinstance(column, UnweightedColumn) else weighted_areas(column)
 
 
-def unweighted_areas(column: UnweightedColumn) -> Areas:
+def unweighted_areas(column: UnweightedColumn) -> Areas[float]:
     """Compute the areas by ranks: beyond the sort, the work grows with the number of positives only.
 
     The rank sum counts a tie as a half; the pairs among positives are subtracted again. Average precision is
@@ -101,7 +90,7 @@ def unweighted_areas(column: UnweightedColumn) -> Areas:
     return Areas(float(n_pos), (ranks - n_pos * n_pos / 2) / (n_pos * (n - n_pos)), precision / n_pos)
 
 
-def weighted_areas(column: WeightedColumn) -> Areas:
+def weighted_areas(column: WeightedColumn) -> Areas[float]:
     """Compute the areas with running sums of weights in the place of ranks.
 
     The sums run from either end: a sum above a score is not computed as a difference, which would lose small
@@ -120,7 +109,7 @@ def weighted_areas(column: WeightedColumn) -> Areas:
     return Areas(float(n_pos), float(pairs / n_pos / n_neg), float((positives * precision).sum() / n_pos))
 
 
-def partitioned_areas(columns: PartitionedScores, n_pos: int, stretches: Iterable[Stretch]) -> Areas:
+def partitioned_areas(columns: PartitionedScores, n_pos: int, stretches: Iterable[Stretch]) -> Areas[float]:
     """Compute the areas of a partitioned column, whose negatives and positives are sorted separately.
 
     Each positive is looked up among the negatives of its own stretch; all earlier stretches lie below it.
@@ -138,18 +127,18 @@ def partitioned_areas(columns: PartitionedScores, n_pos: int, stretches: Iterabl
     return Areas(float(n_pos), wins / 2 / (n_pos * (n - n_pos)), precision / n_pos)
 
 
-def _of_one_class(positives: float) -> Areas:
+def _of_one_class(positives: float) -> Areas[float]:
     return Areas(float(positives), _NAN, 1.0 if positives else _NAN)
 
 
-def _all_areas(own: Scores) -> Curves:
+def _all_areas(own: Scores) -> Areas[Tensor]:
     if can_be_partitioned(own) and not is_sorted(own):
         columns = PartitionedScores(own)
-        return Curves(*_tensor([partitioned_areas(columns, *column) for column in columns]).T)
-    return Curves(*_tensor([areas_of(column) for column in sorted_columns(own)]).T)
+        return Areas(*_tensor([partitioned_areas(columns, *column) for column in columns]).T)
+    return Areas(*_tensor([areas_of(column) for column in sorted_columns(own)]).T)
 
 
-def _tensor(areas: Areas | list[Areas]) -> Tensor:
+def _tensor(areas: Areas[float] | list[Areas[float]]) -> Tensor:
     return torch.tensor(areas, dtype=torch.float64)
 
 
@@ -267,22 +256,6 @@ def _fbeta(tp: Tensor, fp: Tensor, beta_squared: float) -> Tensor:
     return _ratio((1 + beta_squared) * tp, (1 + beta_squared) * tp + fp + beta_squared * fn)
 
 
-def _jaccard(tp: Tensor, fp: Tensor, beta_squared: float) -> Tensor:
-    return _ratio(tp, tp[-1] + fp)
-
-
-def _accuracy(tp: Tensor, fp: Tensor, beta_squared: float) -> Tensor:
-    return (tp + (fp[-1] - fp)) / (tp[-1] + fp[-1])
-
-
-def _youden(tp: Tensor, fp: Tensor, beta_squared: float) -> Tensor:
-    return tp / tp[-1] - fp / fp[-1]
-
-
-def _balanced_accuracy(tp: Tensor, fp: Tensor, beta_squared: float) -> Tensor:
-    return (tp / tp[-1] + (fp[-1] - fp) / fp[-1]) / 2
-
-
 def _mcc(tp: Tensor, fp: Tensor, beta_squared: float) -> Tensor:
     fn, tn = tp[-1] - tp, fp[-1] - fp
     return _ratio(tp * tn - fp * fn, ((tp + fp) * (tp + fn)).sqrt() * ((tn + fp) * (tn + fn)).sqrt())
@@ -297,10 +270,10 @@ CRITERIA: Mapping[Criterion, Callable[[Tensor, Tensor, float], Tensor]] = {
     "f1": _fbeta,
     "fbeta": _fbeta,
     "mcc": _mcc,
-    "youden": _youden,
-    "accuracy": _accuracy,
-    "balanced_accuracy": _balanced_accuracy,
-    "jaccard": _jaccard,
+    "youden": lambda tp, fp, _: tp / tp[-1] - fp / fp[-1],
+    "accuracy": lambda tp, fp, _: (tp + (fp[-1] - fp)) / (tp[-1] + fp[-1]),
+    "balanced_accuracy": lambda tp, fp, _: (tp / tp[-1] + (fp[-1] - fp) / fp[-1]) / 2,
+    "jaccard": lambda tp, fp, _: _ratio(tp, tp[-1] + fp),
 }
 """The value of a criterion at each cut, from the true and false positives of all cuts (the last has all)."""
 

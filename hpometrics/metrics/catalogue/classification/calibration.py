@@ -13,14 +13,15 @@ from ....exceptions import MetricNameError
 from ..._device import on_host
 from ...batch import Outputs
 from ...features import BINARY, CATEGORY, PROBABILITIES, SET
-from ...metric import MeanMetric, Metric
+from ...metric import Metric
 from ...registry.register import register_metric
 from ...statistics.calibration import CalibrationBins, ClassBins
 from ...statistics.statistic import Statistic
+from .probability import ProbabilityLoss
 
 
 @register_metric("brier", [BINARY, SET], aliases=["neg_brier_score", "brier_score"])
-class BinaryBrier(MeanMetric):
+class BinaryBrier(ProbabilityLoss):
     """Mean squared gap between the predicted probability and the 0/1 outcome; of a set over all labels.
 
     Soft labels may take the place of outcomes.
@@ -38,11 +39,6 @@ class BinaryBrier(MeanMetric):
     0.025
     """
 
-    direction = MINIMIZE
-    inputs = PROBABILITIES
-    reads_soft = True
-    regroups = True
-
     def measure(self, batch: Outputs) -> Tensor:
         """Return the squared gaps."""
         probabilities = batch.probabilities
@@ -51,7 +47,7 @@ class BinaryBrier(MeanMetric):
 
 
 @register_metric("brier", [CATEGORY], aliases=["neg_brier_score", "brier_score"])
-class Brier(MeanMetric):
+class Brier(ProbabilityLoss):
     """Mean squared gap between predicted probabilities and outcome, summed over classes.
 
     Soft labels may take the place of outcomes.
@@ -70,11 +66,6 @@ class Brier(MeanMetric):
     >>> round(metric.compute().item(), 4)  # 0.5**2 + 0.3**2 + 0.2**2
     0.38
     """
-
-    direction = MINIMIZE
-    inputs = PROBABILITIES
-    reads_soft = True
-    regroups = True
 
     def measure(self, batch: Outputs) -> Tensor:
         """Return the expanded square: squared norm of the row, minus twice the true probability, plus 1."""

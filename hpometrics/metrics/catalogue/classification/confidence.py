@@ -110,6 +110,7 @@ class OrderedCalibration(Metric):
     Value: float in [0, 1], no unit, 0 is best; nan before the first row.
     """
 
+    direction = MINIMIZE
     inputs = PROBABILITIES
     family: ClassVar[str] = "calibration"
 
@@ -150,8 +151,6 @@ class AdaptiveEce(OrderedCalibration):
     0.3
     """
 
-    direction = MINIMIZE
-
     def __init__(self, *, bins: int = 15) -> None:
         super().__init__()
         if bins < 1:
@@ -184,8 +183,6 @@ class KsCalibrationError(OrderedCalibration):
     >>> round(metric.compute().item(), 4)  # |0.1 - 0.8 - 0.3 - 0.2| / 4
     0.3
     """
-
-    direction = MINIMIZE
 
     def of_running_sums(self, weight: Tensor, excess: Tensor) -> Tensor:
         """Return the largest running sum."""

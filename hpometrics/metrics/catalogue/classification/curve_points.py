@@ -230,6 +230,8 @@ class BinnedColumns(AveragedColumns):
         MetricNameError: bins is below 1, no such class, or `class` beside `average`.
     """
 
+    direction = MAXIMIZE
+
     def __init__(
         self, *, bins: int = 4096, average: CurveAverage = "macro", class_: int | None = None
     ) -> None:
@@ -303,8 +305,6 @@ class BinnedRocAuc(BinnedColumns):
     (0.875, 0.125)
     """
 
-    direction = MAXIMIZE
-
     def area(self, positives: Tensor, negatives: Tensor) -> BinnedCurve:
         """Return the area and its error from the pairs of rows."""
         return roc_auc_of(positives, negatives)
@@ -332,7 +332,6 @@ class BinnedAveragePrecision(BinnedColumns):
     0.1667
     """
 
-    direction = MAXIMIZE
     needs = "there is no positive row"
 
     def area(self, positives: Tensor, negatives: Tensor) -> BinnedCurve:

@@ -23,8 +23,15 @@ _BCE_ALIASES = [
 ]  # fmt: skip
 
 
+class LogitLoss(MeanMetric):
+    """Base class of mean losses of logits."""
+
+    direction = MINIMIZE
+    inputs = LOGITS
+
+
 @register_metric("hinge", [BINARY, SET], aliases=["hinge_loss"])
-class Hinge(MeanMetric):
+class Hinge(LogitLoss):
     """Mean hinge loss: how far a logit falls short of 1 on the right side of 0, for a set over all labels.
 
     Shape:
@@ -41,9 +48,6 @@ class Hinge(MeanMetric):
     0.75
     """
 
-    direction = MINIMIZE
-    inputs = LOGITS
-
     def measure(self, batch: Outputs) -> Tensor:
         """Return the hinge loss of each row, or of each label of each row."""
         logits = batch.logits.double()
@@ -51,7 +55,7 @@ class Hinge(MeanMetric):
 
 
 @register_metric("hinge", [CATEGORY], aliases=["hinge_loss"])
-class CrammerSingerHinge(MeanMetric):
+class CrammerSingerHinge(LogitLoss):
     """Mean multiclass hinge loss: how far the right logit falls short of being 1 above every other.
 
     Shape:
@@ -68,9 +72,6 @@ class CrammerSingerHinge(MeanMetric):
     0.375
     """
 
-    direction = MINIMIZE
-    inputs = LOGITS
-
     def measure(self, batch: Outputs) -> Tensor:
         """Compare the logit of the right class with the largest other logit."""
         index = batch.index.unsqueeze(1)
@@ -79,11 +80,9 @@ class CrammerSingerHinge(MeanMetric):
         return (1 - (logits.gather(1, index).squeeze(1).double() - others)).clamp(min=0)
 
 
-class ClassLoss(MeanMetric):
+class ClassLoss(LogitLoss):
     """Base class of losses of a category or mask: a mean over the logits and the right class."""
 
-    direction = MINIMIZE
-    inputs = LOGITS
     regroups = True
 
     def measure(self, batch: Outputs) -> Tensor | tuple[Tensor, Tensor]:
@@ -207,7 +206,7 @@ class MultiMargin(ClassLoss):
 
 
 @register_metric("corn", [CATEGORY], aliases=["corn_loss"])
-class CORN(MeanMetric):
+class CORN(LogitLoss):
     """CORN loss of ordered classes: each logit predicts whether a row that reached a class goes beyond it.
 
     It is the binary cross entropy over all questions whether a row whose class is at least k is above k, for
@@ -227,8 +226,6 @@ class CORN(MeanMetric):
     0.5044
     """
 
-    direction = MINIMIZE
-    inputs = LOGITS
     regroups = True
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
@@ -250,11 +247,9 @@ class CORN(MeanMetric):
         return {"logits": 8 * beyond - 4 + 0.5 * normal((rows, classes), random), "target": target}
 
 
-class LabelLoss(MeanMetric):
+class LabelLoss(LogitLoss):
     """Base class of losses of a binary output or set: a mean over the logit and the target."""
 
-    direction = MINIMIZE
-    inputs = LOGITS
     regroups = True
 
     def measure(self, batch: Outputs) -> Tensor:
@@ -396,7 +391,7 @@ class SigmoidFocal(LabelLoss):
 
 
 @register_metric("multilabel_margin", [SET], aliases=["multilabel_margin_loss"])
-class MultilabelMargin(MeanMetric):
+class MultilabelMargin(LogitLoss):
     """Multilabel margin loss: how far right labels fall short of being 1 above wrong ones, over all pairs.
 
     Shape:
@@ -414,8 +409,6 @@ class MultilabelMargin(MeanMetric):
     0.6666666666666666
     """
 
-    direction = MINIMIZE
-    inputs = LOGITS
     regroups = True
 
     def measure(self, batch: Outputs) -> Tensor:

@@ -19,12 +19,21 @@ from ...statistics.statistic import Statistic
 from .curves import ONE_CLASS
 
 
+class ProbabilityLoss(MeanMetric):
+    """Base class of mean losses of probabilities, against hard or soft labels."""
+
+    direction = MINIMIZE
+    inputs = PROBABILITIES
+    reads_soft = True
+    regroups = True
+
+
 @register_metric(
     "log_loss",
     [CATEGORY, BINARY, SET],
     aliases=["neg_log_loss", "cross_entropy", "logloss", "nll", "negative_log_likelihood"],
 )
-class LogLoss(MeanMetric):
+class LogLoss(ProbabilityLoss):
     """Mean negative log-likelihood of the target, in nats; against soft labels, the cross-entropy.
 
     From logits it is computed in log space and exact; a probability below the machine epsilon of its dtype
@@ -47,18 +56,13 @@ class LogLoss(MeanMetric):
     0.10536
     """
 
-    direction = MINIMIZE
-    inputs = PROBABILITIES
-    reads_soft = True
-    regroups = True
-
     def measure(self, batch: Outputs) -> Tensor:
         """Return the cross-entropy of each row (or label)."""
         return cross_entropy(batch)
 
 
 @register_metric("kl_divergence", [CATEGORY, BINARY, SET], aliases=["kld"])
-class KullbackLeibler(MeanMetric):
+class KullbackLeibler(ProbabilityLoss):
     """Mean Kullback-Leibler divergence of the predicted probabilities from the soft labels, in nats.
 
     It is the cross-entropy minus the entropy of the labels, hence 0 for a model that predicts exactly the
@@ -79,11 +83,6 @@ class KullbackLeibler(MeanMetric):
     0.1438
     """
 
-    direction = MINIMIZE
-    inputs = PROBABILITIES
-    reads_soft = True
-    regroups = True
-
     def measure(self, batch: Outputs) -> Tensor:
         """Subtract the entropy of the labels."""
         loss = cross_entropy(batch)
@@ -98,6 +97,8 @@ class KullbackLeibler(MeanMetric):
 class Skill(Metric):
     """Base class of skill scores: 1 minus a loss over that of predicting the target's class shares."""
 
+    direction = MAXIMIZE
+    inputs = PROBABILITIES
     loss: ClassVar[str]
 
     def statistics(self) -> dict[str, Statistic]:
@@ -140,8 +141,6 @@ class LogLossSkill(Skill):
     0.585
     """
 
-    direction = MAXIMIZE
-    inputs = PROBABILITIES
     reads_soft = True
     loss = "log_loss"
 
@@ -170,8 +169,6 @@ class BrierSkill(Skill):
     0.75
     """
 
-    direction = MAXIMIZE
-    inputs = PROBABILITIES
     loss = "brier"
 
     def of_shares(self, shares: Tensor) -> Tensor:

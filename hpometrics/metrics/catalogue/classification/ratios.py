@@ -159,6 +159,7 @@ class FowlkesMallows(Ratio):
 
 
 class _FBeta(Ratio):
+    direction = MAXIMIZE
     word = "fbeta"
     needs = "positive in target or predictions"
     beta: float
@@ -190,8 +191,6 @@ class FBeta(_FBeta):
     0.6944
     """
 
-    direction = MAXIMIZE
-
     def __init__(self, *, beta: float, average: Average | None = None, class_: int | None = None) -> None:
         super().__init__(average=average, class_=class_)
         self.beta = check_beta("fbeta", beta)
@@ -218,8 +217,6 @@ class BinaryFBeta(BinaryRatio, _FBeta):
     0.8333
     """
 
-    direction = MAXIMIZE
-
     def __init__(self, *, beta: float, average: BinaryAverage = "binary", class_: int | None = None) -> None:
         super().__init__(average=average, class_=class_)
         self.beta = check_beta("fbeta", beta)
@@ -245,8 +242,6 @@ class SetFBeta(SetRatio, _FBeta):
     >>> round(metric.compute().item(), 4)  # (5 / 6 + 1) / 2
     0.9167
     """
-
-    direction = MAXIMIZE
 
     def __init__(self, *, beta: float, average: SetAverage | None = None, class_: int | None = None) -> None:
         super().__init__(average=average, class_=class_)

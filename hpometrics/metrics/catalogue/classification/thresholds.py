@@ -13,9 +13,8 @@ from ...registry.register import register_metric
 from ...statistics.areas import CRITERIA, Criterion, best_cut, curves_of, pooled_curve, probability_between
 from ...statistics.scores import Scores
 from ...statistics.sorted_scores import RankedColumn, ranked_column
-from ...statistics.statistic import Statistic
 from ._base import averages, check_beta
-from .curves import ONE_CLASS, AveragedColumns, ColumnMetric, CurveAverage
+from .curves import ONE_CLASS, ColumnMetric, CurveAverage
 
 BestCriterion = Literal["f1", "fbeta", "mcc", "youden", "accuracy", "balanced_accuracy", "jaccard"]
 
@@ -34,15 +33,12 @@ class MaximumOverThresholds(ColumnMetric):
 
     direction = MAXIMIZE
     criterion: Criterion
+    beta: float = 1.0
+    """How many times recall counts as much as precision, for the criterion `fbeta`."""
 
     def of_column(self, column: RankedColumn) -> Tensor:
         """Return the largest value of the criterion over every cut."""
-        return CRITERIA[self.criterion](*column.cuts, self.beta_squared).amax()
-
-    @property
-    def beta_squared(self) -> float:
-        """The weight of recall against precision, for the criterion `fbeta`."""
-        return 1.0
+        return CRITERIA[self.criterion](*column.cuts, self.beta**2).amax()
 
 
 @register_metric("f1_max", [BINARY, SET], aliases={"max_f1": "f1_max", **averages("f1_max")})
@@ -87,11 +83,6 @@ class FbetaMax(MaximumOverThresholds):
     def __init__(self, *, beta: float, average: CurveAverage = "macro", class_: int | None = None) -> None:
         super().__init__(average=average, class_=class_)
         self.beta = check_beta("fbeta_max", beta)
-
-    @property
-    def beta_squared(self) -> float:
-        """The square of `beta`."""
-        return self.beta**2
 
 
 @register_metric("accuracy_max", [BINARY, SET])
@@ -209,7 +200,7 @@ class BestThreshold(ColumnMetric):
 
 
 @register_metric("best_threshold", [SET])
-class BestThresholds(AveragedColumns):
+class BestThresholds(ColumnMetric):
     """Probability of each label above which to predict it so that a criterion is largest.
 
     It is measured, never optimized. There is a threshold per label (`average` none): a mean of them would be
@@ -238,10 +229,6 @@ class BestThresholds(AveragedColumns):
         super().__init__(average=average)
         self.criterion: BestCriterion = criterion
         self.beta = check_beta("best_threshold", beta)
-
-    def statistics(self) -> dict[str, Statistic]:
-        """Return the scores of every row."""
-        return {"scores": Scores()}
 
     def of_all(self) -> tuple[Tensor, Tensor]:
         """Return the best threshold of each label, with equal weights."""

@@ -26,6 +26,7 @@ class NominalMetric(GroupingMetric):
         preds, target: (N,) int.
     """
 
+    direction = MAXIMIZE
     family: ClassVar[str] = "nominal"
 
 
@@ -98,8 +99,6 @@ class CramersV(ChiSquareMetric):
     0.5774
     """
 
-    direction = MAXIMIZE
-
     def largest(self, rows: float, columns: float) -> float:
         """Return the shorter side less one."""
         return min(rows, columns) - 1
@@ -123,8 +122,6 @@ class TschuprowsT(ChiSquareMetric):
     0.8409
     """
 
-    direction = MAXIMIZE
-
     def largest(self, rows: float, columns: float) -> float:
         """Return the geometric mean of both sides less one."""
         return float((max(rows - 1, 0) * max(columns - 1, 0)) ** 0.5)
@@ -144,8 +141,6 @@ class PearsonsContingency(NominalMetric):
     >>> round(metric.compute().item(), 4)  # sqrt(1 / 2)
     0.7071
     """
-
-    direction = MAXIMIZE
 
     def of_table(self, table: Table) -> Tensor:
         """Map the mean square contingency to [0, 1)."""
@@ -174,8 +169,6 @@ class TheilsU(NominalMetric):
     >>> round(metric.compute().item(), 4)
     1.0
     """
-
-    direction = MAXIMIZE
 
     def __init__(self, *, explained: Literal["target", "predictions"] = "target") -> None:
         super().__init__()

@@ -35,6 +35,7 @@ class MaskRatio(Ratio):
         there is no class to average.
     """
 
+    direction = MAXIMIZE
     needs = "class to average"
 
     def __init__(
@@ -74,7 +75,6 @@ class Iou(MaskRatio):
     0.5833
     """
 
-    direction = MAXIMIZE
     word = "iou"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -99,7 +99,6 @@ class Dice(MaskRatio):
     0.8
     """
 
-    direction = MAXIMIZE
     word = "dice"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -171,6 +170,7 @@ class ImageMetric(MeanMetric):
         target: (N, height, width) int; pixels of `ignore_index` count for nothing.
     """
 
+    direction = MAXIMIZE
     inputs = PREDICTIONS
 
 
@@ -245,7 +245,6 @@ class ImageIou(ImageRatio):
     0.625
     """
 
-    direction = MAXIMIZE
     word = "image_iou"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -269,7 +268,6 @@ class ImageDice(ImageRatio):
     0.6667
     """
 
-    direction = MAXIMIZE
     word = "image_dice"
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
@@ -299,8 +297,6 @@ class GeneralizedDice(ImageMetric):
     >>> round(metric.compute().item(), 4)  # 2 * (1/2 + 1) / ((1 + 2) / 2 + (2 + 1) / 1)
     0.6667
     """
-
-    direction = MAXIMIZE
 
     def __init__(self, *, weighting: Weighting = "square", include_background: bool = True) -> None:
         super().__init__()
