@@ -181,9 +181,9 @@ class ErrorSum(Statistic):
 
     @property
     def root_mean(self) -> Tensor:
-        """The power mean of each column, for squares the root of their mean: shape (D,)."""
+        """The power mean of each column, for squares and shares the root of their mean: shape (D,)."""
         mean = self._state["total"] / self._state["rows"]
-        root = mean.sqrt() if self.degree == 2 else mean.pow(1 / self.degree)
+        root = mean.sqrt() if self.degree in (0, 2) else mean.pow(1 / self.degree)
         exponent = self._state.get("exponent")
         return root if exponent is None else times_power(root, exponent)
 

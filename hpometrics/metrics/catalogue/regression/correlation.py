@@ -9,22 +9,20 @@ from torch import Tensor
 
 from ....direction import MAXIMIZE
 from ....exceptions import MetricNameError
-from ...features import PREDICTIONS, TIMESERIES, VECTOR
-from ...metric import Metric
+from ...features import TIMESERIES, VECTOR
 from ...registry.register import register_metric
 from ...statistics.errors import ERROR, PREDS, TARGET
 from ...statistics.moments import Moments
 from ...statistics.ranks import Pairs, mean_ranks
-from ...statistics.scores import Pooled
-from ...statistics.statistic import Statistic
-from .errors import REAL, ErrorMean
-from .variation import MomentMetric, no_variation_reason
+from ...statistics.scores import Rows
+from .errors import REAL, ErrorMean, MomentMetric, RowsMetric
+from .variation import VariationMetric
 
 Variant = Literal["a", "b", "c"]
 
 
 @register_metric("pearson", REAL, aliases=["pearson_corrcoef", "pearsonr"])
-class Pearson(MomentMetric):
+class Pearson(VariationMetric):
     """Pearson correlation: how closely predictions and target follow a rising straight line.
 
     Shape:
@@ -41,12 +39,10 @@ class Pearson(MomentMetric):
     """
 
     direction = MAXIMIZE
+    varying = (PREDS, TARGET)
 
-    def compute(self) -> Tensor:
+    def of_moments(self, moments: Moments) -> Tensor:
         """Divide the cross moment by both spreads per column; average the columns."""
-        moments = self.statistic(Moments)
-        if (reason := no_variation_reason(self.name, moments, PREDS, TARGET)) is not None:
-            return self.undefined(reason)
         size = moments.spread(PREDS).sqrt() * moments.spread(TARGET).sqrt()
         return (moments.cross / size).clamp(-1, 1).mean()
 
@@ -102,21 +98,14 @@ class Concordance(MomentMetric):
         return (2 * moments.cross / size).mean()
 
 
-class OrderMetric(Metric):
+class OrderMetric(RowsMetric):
     """Base class of correlations of the orders of predictions and target; every row is stored."""
 
     direction = MAXIMIZE
-    inputs = PREDICTIONS
 
-    def statistics(self) -> dict[str, Statistic]:
-        """Return the stored rows."""
-        return {"rows": Pooled()}
-
-    def compute(self) -> Tensor:
+    def of_rows(self, rows: Rows) -> Tensor:
         """Correlate each column with its target; average the columns."""
-        preds, target, weight = self.statistic(Pooled).rows
-        if len(weight) < 2:
-            return self.undefined(f"{self.name} needs at least 2 rows, got {len(weight)}")
+        preds, target, weight = rows
         for what, values in (("prediction", preds), ("target", target)):
             if bool((values == values[0]).all(0).any()):
                 return self.undefined(f"{self.name} compares orders, and every {what} is the same number")

@@ -210,6 +210,8 @@ class CRPS(ExtraMean):
 class GaussianMean(ExtraMean):
     """Base class of mean scores of Gaussians whose means are the predictions."""
 
+    direction = MINIMIZE
+
     @staticmethod
     def draw_batch(output: OutputFeature, rows: int, noise: float, random: torch.Generator) -> Batch:
         """Return Gaussians of a small spread around predictions that stray as far as the noise."""
@@ -243,8 +245,6 @@ class GaussianCRPS(GaussianMean):
     0.4674
     """
 
-    direction = MINIMIZE
-
     def get_current_value(  # type: ignore[override]
         self, preds: Tensor, target: Tensor, scale: Tensor
     ) -> Tensor:
@@ -275,8 +275,6 @@ class GaussianNLL(GaussianMean):
     >>> round(metric.compute().item(), 4)  # (log(4) + 4 / 4) / 2
     1.1931
     """
-
-    direction = MINIMIZE
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6) -> None:
         super().__init__()

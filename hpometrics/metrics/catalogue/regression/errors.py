@@ -24,7 +24,7 @@ from ...metric import MeanMetric, Metric
 from ...registry.register import register_metric
 from ...statistics.errors import ERROR, TARGET, Errors, MaskedSquares, Measure, columns, times_power
 from ...statistics.moments import Extremes, Moments
-from ...statistics.scores import Pooled, quantile
+from ...statistics.scores import Pooled, Rows, quantile
 from ...statistics.statistic import Statistic
 from .._data import Batch, draw_drifted, uniform
 
@@ -56,19 +56,70 @@ class ErrorMetric(Metric):
     direction = MINIMIZE
     inputs = PREDICTIONS
     measure: ClassVar[Measure]
+    unmeasured: ClassVar[str | None] = None
+    """Why a value that is not finite is undefined; without a reason it may be infinite."""
 
     def statistics(self) -> dict[str, Statistic]:
         """Return the sum of the measure per column."""
         return {"errors": Errors(self.measure)}
 
     def compute(self) -> Tensor:
+        """Return the value of the errors; nan with a reason where they have none."""
+        value = self.of_errors(self.statistic(Errors))
+        if self.unmeasured and not value.isfinite():
+            return self.undefined(self.unmeasured)
+        return self.undefined("no row counted") if value.isnan() else value
+
+    def of_errors(self, errors: Errors) -> Tensor:
         """Average the columns."""
-        mean = self.statistic(Errors).mean.mean()
-        return self.undefined("no row counted") if mean.isnan() else mean
+        return errors.mean.mean()
 
     def row_values(self, batch: Outputs) -> RowValues | None:
         """Return the mean over the columns of each row."""
         return weighed_rows(self.statistic(Errors).measured(batch).mean(-1), batch.target, self.name)
+
+
+class RootMetric(ErrorMetric):
+    """Base class of roots of means of squares, one for each column or one for all."""
+
+    def __init__(self, *, multioutput: Multioutput = "uniform") -> None:
+        super().__init__()
+        self.multioutput = multioutput
+
+    def of_errors(self, errors: Errors) -> Tensor:
+        """Average the roots of the columns, or take one root of all columns."""
+        return root_over(errors.root_mean, self.multioutput)
+
+
+class RowsMetric(Metric):
+    """Base class of functions of the predictions and targets of all rows, which are stored."""
+
+    inputs = PREDICTIONS
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Return the stored rows."""
+        return {"rows": Pooled()}
+
+    def compute(self) -> Tensor:
+        """Return the value of the rows; nan with a reason for fewer than 2."""
+        rows = self.statistic(Pooled).rows
+        if len(rows.weight) < 2:
+            return self.undefined(f"{self.name} needs at least 2 rows, got {len(rows.weight)}")
+        return self.of_rows(rows)
+
+    def of_rows(self, rows: Rows) -> Tensor:
+        """Return the value of 2 rows or more."""
+        raise NotImplementedError(f"{type(self).__name__} needs of_rows(rows)")
+
+
+class MomentMetric(Metric):
+    """Base class of functions of the moments of predictions, target and error."""
+
+    inputs = PREDICTIONS
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Return the moments per column."""
+        return {"moments": Moments()}
 
 
 class ErrorMean(MeanMetric):
@@ -194,7 +245,7 @@ class MSE(ErrorMetric):
 
 
 @register_metric("rmse", REAL, aliases=["root_mean_squared_error", "neg_root_mean_squared_error"])
-class RMSE(ErrorMetric):
+class RMSE(RootMetric):
     """Root of the mean squared error.
 
     For several columns it is the mean of their roots (`multioutput=uniform`) or one root of all (`pooled`).
@@ -214,15 +265,6 @@ class RMSE(ErrorMetric):
     """
 
     measure = "square"
-
-    def __init__(self, *, multioutput: Multioutput = "uniform") -> None:
-        super().__init__()
-        self.multioutput = multioutput
-
-    def compute(self) -> Tensor:
-        """Average the roots of the columns, or take one root of all columns."""
-        root = root_over(self.statistic(Errors).root_mean, self.multioutput)
-        return self.undefined("no row counted") if root.isnan() else root
 
 
 @register_metric("mae", REAL, aliases=["mean_absolute_error", "neg_mean_absolute_error", "l1", "l1_loss"])
@@ -245,7 +287,7 @@ class MAE(ErrorMetric):
 
 
 @register_metric("median_absolute_error", REAL, aliases=["neg_median_absolute_error"])
-class MedianAbsoluteError(Metric):
+class MedianAbsoluteError(RowsMetric):
     """Median of the absolute errors over all rows, which are stored.
 
     Shape:
@@ -261,12 +303,7 @@ class MedianAbsoluteError(Metric):
     """
 
     direction = MINIMIZE
-    inputs = PREDICTIONS
     draw_batch = staticmethod(draw_drifted)
-
-    def statistics(self) -> dict[str, Statistic]:
-        """Return the stored rows."""
-        return {"rows": Pooled()}
 
     def compute(self) -> Tensor:
         """Average the medians of the columns."""
@@ -308,15 +345,10 @@ class MaxError(Metric):
         return largest if largest.isfinite() else self.undefined("no row counted")
 
 
-class MeanError(Metric):
+class MeanError(MomentMetric):
     """Base class of functions of the mean error, measured from a first row to keep digits."""
 
-    inputs = PREDICTIONS
     draw_batch = staticmethod(draw_drifted)
-
-    def statistics(self) -> dict[str, Statistic]:
-        """Return the moments per column."""
-        return {"moments": Moments()}
 
     @property
     def errors(self) -> Tensor:

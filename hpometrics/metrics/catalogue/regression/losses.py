@@ -236,10 +236,9 @@ class Minkowski(ErrorMetric):
         """Return the sum of the powers per column."""
         return {"errors": Errors("power", self.p)}
 
-    def compute(self) -> Tensor:
+    def of_errors(self, errors: Errors) -> Tensor:
         """Return the root of the mean of all columns."""
-        mean = power_mean(self.statistic(Errors).root_mean, self.p)
-        return self.undefined("no row counted") if mean.isnan() else mean
+        return power_mean(errors.root_mean, self.p)
 
 
 @register_metric("poisson_nll", REAL, aliases=["poisson_nll_loss"])

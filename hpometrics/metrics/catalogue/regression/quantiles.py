@@ -9,13 +9,11 @@ from torch import Tensor
 
 from ....direction import MAXIMIZE, MINIMIZE
 from ....exceptions import MetricNameError
-from ...features import PREDICTIONS, OutputFeature
-from ...metric import Metric
+from ...features import OutputFeature
 from ...registry.register import register_metric
-from ...statistics.scores import Pooled, quantile
-from ...statistics.statistic import Statistic
+from ...statistics.scores import Rows, quantile
 from .._data import Batch, draw_drifted, normal, shape_of, uniform
-from .errors import REAL, ErrorMean, ExtraMean, read_extra
+from .errors import REAL, ErrorMean, ExtraMean, RowsMetric, read_extra
 
 
 def pinball(error: Tensor, alpha: float | Tensor) -> Tensor:
@@ -52,23 +50,15 @@ class Pinball(ErrorMean):
         return pinball(error, self.alpha)
 
 
-class D2(Metric):
+class D2(RowsMetric):
     """Base class of shares by which predictions reduce the pinball loss of a constant, over stored rows."""
 
     direction = MAXIMIZE
-    inputs = PREDICTIONS
     alpha: float
 
-    def statistics(self) -> dict[str, Statistic]:
-        """Return the stored rows."""
-        return {"rows": Pooled()}
-
-    def compute(self) -> Tensor:
+    def of_rows(self, rows: Rows) -> Tensor:
         """Compare both losses per column; average the columns."""
-        rows = self.statistic(Pooled).rows
         weight = rows.weight
-        if len(weight) < 2:
-            return self.undefined(f"{self.name} needs at least 2 rows, got {len(weight)}")
         if bool((rows.target == rows.target[0]).all(0).any()):
             return self.undefined(f"{self.name} is a share of variation, and every target is the same number")
         target = rows.target if rows.target.is_floating_point() else rows.gaps

@@ -14,12 +14,12 @@ from ...registry.register import register_metric
 from ...statistics.errors import TARGET, Errors
 from ...statistics.moments import Extremes, Moments
 from ...statistics.statistic import Statistic
-from .errors import REAL, ErrorMetric, Multioutput, power_mean, root_over
+from .errors import REAL, ErrorMetric, Multioutput, RootMetric, power_mean, root_over
 from .variation import squared_errors, unexplained_share
 
 Normalization = Literal["mean", "range", "std"]
 
-_OF_ZERO = "a target is 0, of which no error is a share; {others} and mae are defined there"
+_OF_ZERO = "a target is 0, of which no error is a share; smape, wape and mae are defined there"
 _NO_LOGARITHM = "a prediction or a target is -1 or less, and has no log(1 + x)"
 
 
@@ -46,15 +46,11 @@ class MAPE(ErrorMetric):
     """
 
     measure = "percentage"
-
-    def compute(self) -> Tensor:
-        """Average the columns, unless a target is 0."""
-        mean = self.statistic(Errors).mean.mean()
-        return mean if mean.isfinite() else self.undefined(_OF_ZERO.format(others="smape, wape"))
+    unmeasured = _OF_ZERO
 
 
 @register_metric("rmspe", REAL, aliases=["root_mean_squared_percentage_error"])
-class RMSPE(ErrorMetric):
+class RMSPE(RootMetric):
     """Root of the mean squared error as a share of the target.
 
     For several columns it is the mean of their roots (`multioutput=uniform`) or one root of all (`pooled`).
@@ -74,15 +70,7 @@ class RMSPE(ErrorMetric):
     """
 
     measure = "square_percentage"
-
-    def __init__(self, *, multioutput: Multioutput = "uniform") -> None:
-        super().__init__()
-        self.multioutput = multioutput
-
-    def compute(self) -> Tensor:
-        """Average the roots of the columns, or take one root of all, unless a target is 0."""
-        root = root_over(self.statistic(Errors).mean.sqrt(), self.multioutput)
-        return root if root.isfinite() else self.undefined(_OF_ZERO.format(others="smape, wape"))
+    unmeasured = _OF_ZERO
 
 
 @register_metric("smape", REAL, aliases=["symmetric_mean_absolute_percentage_error"])
@@ -161,15 +149,11 @@ class MSLE(ErrorMetric):
     """
 
     measure = "square_log"
-
-    def compute(self) -> Tensor:
-        """Average the columns."""
-        mean = self.statistic(Errors).mean.mean()
-        return mean if mean.isfinite() else self.undefined(_NO_LOGARITHM)
+    unmeasured = _NO_LOGARITHM
 
 
 @register_metric("rmsle", REAL, aliases=["root_mean_squared_log_error", "neg_root_mean_squared_log_error"])
-class RMSLE(ErrorMetric):
+class RMSLE(RootMetric):
     """Root of the mean squared gap between log(1 + preds) and log(1 + target).
 
     For several columns it is the mean of their roots (`multioutput=uniform`) or one root of all (`pooled`).
@@ -191,19 +175,15 @@ class RMSLE(ErrorMetric):
     0.1993
     """
 
+    unmeasured = _NO_LOGARITHM
+
     def __init__(self, *, clip: bool = False, multioutput: Multioutput = "uniform") -> None:
-        super().__init__()
+        super().__init__(multioutput=multioutput)
         self.clip = clip
-        self.multioutput = multioutput
 
     def statistics(self) -> dict[str, Statistic]:
         """Return the sum of the squared gaps per column."""
         return {"errors": Errors("square_log_clipped" if self.clip else "square_log")}
-
-    def compute(self) -> Tensor:
-        """Average the roots of the columns, or take one root of all columns."""
-        root = root_over(self.statistic(Errors).root_mean, self.multioutput)
-        return root if root.isfinite() else self.undefined(_NO_LOGARITHM)
 
 
 @register_metric("nrmse", REAL, aliases=["normalized_root_mean_squared_error"])

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from ....direction import MAXIMIZE, MINIMIZE
 from ....exceptions import MetricNameError
-from ...features import PREDICTIONS
-from ...metric import Metric
 from ...registry.register import register_metric
 from ...statistics.errors import ERROR, TARGET, times_power
 from ...statistics.moments import Moments
-from ...statistics.scores import Pooled
-from ...statistics.statistic import Statistic
-from .errors import REAL
+from ...statistics.scores import Rows
+from .errors import REAL, MomentMetric, RowsMetric
 
 Multioutput = Literal["uniform", "variance_weighted"]
-
-
-class MomentMetric(Metric):
-    """Base class of functions of the moments of predictions, target and error."""
-
-    inputs = PREDICTIONS
-
-    def statistics(self) -> dict[str, Statistic]:
-        """Return the moments per column."""
-        return {"moments": Moments()}
 
 
 def no_variation_reason(name: str, moments: Moments, *sides: int) -> str | None:
@@ -58,8 +45,24 @@ def unexplained_share(moments: Moments, squared: Tensor) -> Tensor:
     return times_power(squared / moments.spread(TARGET), power)
 
 
+class VariationMetric(MomentMetric):
+    """Base class of functions of moments of columns that vary, by default those of the target."""
+
+    varying: ClassVar[tuple[int, ...]] = (TARGET,)
+
+    def compute(self) -> Tensor:
+        """Return the value of the moments; nan with a reason for too few rows or a constant column."""
+        moments = self.statistic(Moments)
+        reason = no_variation_reason(self.name, moments, *self.varying)
+        return self.of_moments(moments) if reason is None else self.undefined(reason)
+
+    def of_moments(self, moments: Moments) -> Tensor:
+        """Return the value of moments of columns that vary."""
+        raise NotImplementedError(f"{type(self).__name__} needs of_moments(moments)")
+
+
 @register_metric("r2", REAL, aliases=["r2_score"])
-class R2(MomentMetric):
+class R2(VariationMetric):
     """Coefficient of determination: the share of the target's variation that the predictions explain.
 
     Always predicting the target's mean scores 0. For several columns it is the mean (`multioutput=uniform`)
@@ -86,16 +89,13 @@ class R2(MomentMetric):
         super().__init__()
         self.multioutput = multioutput
 
-    def compute(self) -> Tensor:
+    def of_moments(self, moments: Moments) -> Tensor:
         """Compare squared errors with the target's spread, per column; average the columns."""
-        moments = self.statistic(Moments)
-        if (reason := no_variation_reason(self.name, moments, TARGET)) is not None:
-            return self.undefined(reason)
         return 1 - _average(unexplained_share(moments, squared_errors(moments)), moments, self.multioutput)
 
 
 @register_metric("adjusted_r2", REAL)
-class AdjustedR2(MomentMetric):
+class AdjustedR2(VariationMetric):
     """R2 corrected for what a linear model with `features` inputs explains by chance.
 
     A row of weight 2 is two rows: n is the sum of the weights, so that their scale counts. Weights that are
@@ -123,11 +123,8 @@ class AdjustedR2(MomentMetric):
             raise MetricNameError(f"adjusted_r2: features is a number of inputs from 0, got {features!r}")
         self.features = features
 
-    def compute(self) -> Tensor:
+    def of_moments(self, moments: Moments) -> Tensor:
         """Correct the mean r2 of the columns for the degrees of freedom."""
-        moments = self.statistic(Moments)
-        if (reason := no_variation_reason(self.name, moments, TARGET)) is not None:
-            return self.undefined(reason)
         free = moments.rows - self.features - 1
         if free <= 0:
             return self.undefined(f"{self.name} needs more than {self.features + 1} rows")
@@ -135,7 +132,7 @@ class AdjustedR2(MomentMetric):
 
 
 @register_metric("explained_variance", REAL, aliases=["explained_variance_score"])
-class ExplainedVariance(MomentMetric):
+class ExplainedVariance(VariationMetric):
     """Share of the target's variation that the predictions explain, ignoring a constant offset.
 
     Shape:
@@ -157,16 +154,13 @@ class ExplainedVariance(MomentMetric):
         super().__init__()
         self.multioutput = multioutput
 
-    def compute(self) -> Tensor:
+    def of_moments(self, moments: Moments) -> Tensor:
         """Compare the error's spread with the target's, per column; average the columns."""
-        moments = self.statistic(Moments)
-        if (reason := no_variation_reason(self.name, moments, TARGET)) is not None:
-            return self.undefined(reason)
         return 1 - _average(unexplained_share(moments, moments.spread(ERROR)), moments, self.multioutput)
 
 
 @register_metric("rse", REAL, aliases=["relative_squared_error"])
-class RSE(MomentMetric):
+class RSE(VariationMetric):
     """Squared error relative to always predicting the target's mean: 1 - r2.
 
     Shape:
@@ -184,16 +178,13 @@ class RSE(MomentMetric):
 
     direction = MINIMIZE
 
-    def compute(self) -> Tensor:
+    def of_moments(self, moments: Moments) -> Tensor:
         """Compare squared errors with the target's spread, per column; average the columns."""
-        moments = self.statistic(Moments)
-        if (reason := no_variation_reason(self.name, moments, TARGET)) is not None:
-            return self.undefined(reason)
         return unexplained_share(moments, squared_errors(moments)).mean()
 
 
 @register_metric("rae", REAL, aliases=["relative_absolute_error"])
-class RAE(Metric):
+class RAE(RowsMetric):
     """Absolute error relative to always predicting the target's mean, over all rows, which are stored.
 
     Shape:
@@ -210,19 +201,10 @@ class RAE(Metric):
     """
 
     direction = MINIMIZE
-    inputs = PREDICTIONS
 
-    def statistics(self) -> dict[str, Statistic]:
-        """Return the stored rows."""
-        return {"rows": Pooled()}
-
-    def compute(self) -> Tensor:
+    def of_rows(self, rows: Rows) -> Tensor:
         """Compare absolute errors with the target's gaps from its mean, per column; average the columns."""
-        rows = self.statistic(Pooled).rows
-        weight = rows.weight
-        if len(weight) < 2:
-            return self.undefined(f"{self.name} needs at least 2 rows, got {len(weight)}")
-        shifted = rows.gaps
+        weight, shifted = rows.weight, rows.gaps
         gaps = weight @ (shifted - weight @ shifted / weight.sum()).abs()
         if bool((rows.target == rows.target[0]).all(0).any()):
             return self.undefined(f"{self.name} is a share of variation, and every target is the same number")
