@@ -16,11 +16,17 @@ from ...retrieval.ranking_batch import RankingBatch
 from ...statistics.statistic import Statistic
 from ...statistics.user_values import UserMeans
 
-_ALONE = "no user has both a relevant item and another"
+
+class AreaMetric(ListMetric):
+    """Base class of the chances that a relevant item has a higher score than another one."""
+
+    direction = MAXIMIZE
+    family = "areas"
+    void = "no user has both a relevant item and another"
 
 
 @register_metric("gauc", [RANKING], aliases=["GAUC", "roc_auc", "auroc", "retrieval_auroc"])
-class GroupedAUC(WholeMetric):
+class GroupedAUC(AreaMetric, WholeMetric):
     """Chance that a relevant item of a user has a higher score than another one, averaged over users.
 
     Shape: scores, target (users, items).
@@ -39,10 +45,6 @@ class GroupedAUC(WholeMetric):
     0.5
     """
 
-    direction = MAXIMIZE
-    family = "areas"
-    void = _ALONE
-
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
         """Divide right pairs by pairs; nan where there are none."""
         right, positives, others = batch.areas
@@ -50,7 +52,7 @@ class GroupedAUC(WholeMetric):
 
 
 @register_metric("auc", [RANKING], aliases=["AUC"])
-class PooledAUC(WholeMetric):
+class PooledAUC(AreaMetric, WholeMetric):
     """Chance that a relevant item has a higher score than another one of its user, over all relevant items.
 
     Users count by the number of their relevant items; `gauc` counts them alike.
@@ -70,10 +72,6 @@ class PooledAUC(WholeMetric):
     0.6667
     """
 
-    direction = MAXIMIZE
-    family = "areas"
-    void = _ALONE
-
     def statistics(self) -> dict[str, Statistic]:
         """Keep sum and weight alone: values of users, who do not count alike, would be those of `gauc`."""
         return {"users": UserMeans(self.formula, self.of_batch, (0,))}
@@ -85,7 +83,7 @@ class PooledAUC(WholeMetric):
 
 
 @register_metric("lauc", [RANKING], aliases=["LAUC"])
-class LimitedAUC(ListMetric):
+class LimitedAUC(AreaMetric):
     """Area under the curve of which relevant items behind the first k have no part, averaged over users.
 
     Shape: scores, target (users, items).
@@ -103,10 +101,6 @@ class LimitedAUC(ListMetric):
     0.5
     """
 
-    direction = MAXIMIZE
-    family = "areas"
-    void = _ALONE
-
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
         """Divide areas by what an ideal list has; nan where there is nothing else."""
         lists, others = batch.lists, batch.others.unsqueeze(1)
@@ -116,7 +110,7 @@ class LimitedAUC(ListMetric):
 
 
 @register_metric("partial_auc", [RANKING])
-class PartialAUC(ListMetric):
+class PartialAUC(AreaMetric):
     """Chance that a relevant item comes before one of the k best others, averaged over users.
 
     Shape: scores, target (users, items).
@@ -132,10 +126,6 @@ class PartialAUC(ListMetric):
     0.5
     """
 
-    direction = MAXIMIZE
-    family = "areas"
-    void = _ALONE
-
     def of_batch(self, batch: RankingBatch, cutoffs: tuple[int, ...]) -> Tensor:
         """Count, for each relevant item, which of the first others come after it."""
         lists, others = batch.whole, batch.others
@@ -149,7 +139,7 @@ class PartialAUC(ListMetric):
 
 
 @register_metric("pairwise_accuracy", [RANKING])
-class PairwiseAccuracy(ListMetric):
+class PairwiseAccuracy(AreaMetric):
     """Chance that a relevant item of a list of k comes before another one of the list, averaged over users.
 
     Without k of the whole ranking, where it is `gauc`, but that ties count in the order of the ranking. Users
@@ -169,8 +159,6 @@ class PairwiseAccuracy(ListMetric):
     0.5
     """
 
-    direction = MAXIMIZE
-    family = "areas"
     void = "no user has both a relevant item and another in the list"
 
     def __init__(self, k: int | None = None, **kwargs: Any) -> None:

@@ -29,6 +29,7 @@ _EMPTY = "every list is empty: nothing was recommended"
 class _OfCounts(TopKMetric):
     """A metric that is a function of how often each item of the catalogue is recommended."""
 
+    family = "coverage"
     draw_batch = staticmethod(draw_narrowed)
     prepare = Metric.prepare  # the counts ask for lists of k items themselves
 
@@ -67,7 +68,6 @@ class ItemCoverage(_OfCounts):
     """
 
     direction = MAXIMIZE
-    family = "coverage"
 
     def of_counts(self, counts: Tensor) -> Tensor:
         """Count the items that occur."""
@@ -118,7 +118,6 @@ class Gini(_OfCounts):
     """
 
     direction = MINIMIZE
-    family = "coverage"
 
     def of_counts(self, counts: Tensor) -> Tensor:
         """Weigh the counts by their rank."""
@@ -152,7 +151,6 @@ class ShannonEntropy(_OfCounts):
     """
 
     direction = MAXIMIZE
-    family = "coverage"
 
     def __init__(self, k: int, normalized: bool = False, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
@@ -169,8 +167,16 @@ class ShannonEntropy(_OfCounts):
         return entropy / math.log(len(counts)) if self.normalized else entropy
 
 
+class LengthMetric(ListMetric):
+    """Base class of functions of the length of lists."""
+
+    direction = MAXIMIZE
+    family = "coverage"
+    draw_batch = staticmethod(draw_shortened)
+
+
 @register_metric("user_coverage", [RANKING], aliases=["UserCoverage"])
-class UserCoverage(ListMetric):
+class UserCoverage(LengthMetric):
     """Share of users with a relevant item who are recommended anything: one item at least.
 
     It is the same at each k; `user_coverage_at_n` wants k items.
@@ -188,10 +194,7 @@ class UserCoverage(ListMetric):
     0.5
     """
 
-    direction = MAXIMIZE
-    family = "coverage"
     of_lists = True
-    draw_batch = staticmethod(draw_shortened)
 
     def values(self, cut: Cut) -> Tensor:
         """Look for one item."""
@@ -199,7 +202,7 @@ class UserCoverage(ListMetric):
 
 
 @register_metric("user_coverage_at_n", [RANKING], aliases=["UserCoverageAtN"])
-class UserCoverageAtN(ListMetric):
+class UserCoverageAtN(LengthMetric):
     """Share of users who are recommended a full list of k items.
 
     Every user counts, with or without a relevant item.
@@ -218,12 +221,9 @@ class UserCoverageAtN(ListMetric):
     0.5
     """
 
-    direction = MAXIMIZE
-    family = "coverage"
     of_lists = True
     every_user = True
     void = "no user counts"
-    draw_batch = staticmethod(draw_shortened)
 
     def values(self, cut: Cut) -> Tensor:
         """Look for k items."""
@@ -231,7 +231,7 @@ class UserCoverageAtN(ListMetric):
 
 
 @register_metric("num_retrieved", [RANKING], aliases=["NumRetrieved"])
-class NumRetrieved(ListMetric):
+class NumRetrieved(LengthMetric):
     """Number of items in lists of k, averaged over users; fewer than k where a user has too few candidates.
 
     Users without a relevant item are left out. Without k, of all that is ranked.
@@ -248,10 +248,6 @@ class NumRetrieved(ListMetric):
     >>> metric.compute().item()  # two and one
     1.5
     """
-
-    direction = MAXIMIZE
-    family = "coverage"
-    draw_batch = staticmethod(draw_shortened)
 
     def __init__(self, k: int | None = None, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)

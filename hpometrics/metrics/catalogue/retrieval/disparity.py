@@ -115,6 +115,8 @@ class SourceBias(BiasDistance):
 class _ListedBias(TopKMetric, BiasDistance):
     """A distance of a bias that reads lists of k items."""
 
+    direction = MINIMIZE
+
     def __init__(self, k: int, users: int | None = None, items: int | None = None, **kwargs: Any) -> None:
         super().__init__(k, users=users, items=items, **kwargs)
 
@@ -142,7 +144,6 @@ class ListBias(_ListedBias):
     0.6667
     """
 
-    direction = MINIMIZE
     of = "br"
     draw_batch = staticmethod(draw_as_catalogue)
 
@@ -169,7 +170,6 @@ class BiasDisparity(_ListedBias):
     1.0
     """
 
-    direction = MINIMIZE
     of = "bd"
     best = 0.0
     draw_batch = staticmethod(draw_as_training)

@@ -39,6 +39,7 @@ def relative_spread(rates: Tensor) -> Tensor:
 class RateSpread(TopKMetric):
     """A metric of how unequal the rates are at which groups of items are listed, of those that could be."""
 
+    direction = MINIMIZE
     family = "fairness"
 
     def require(self, batch: Outputs) -> None:
@@ -86,8 +87,6 @@ class EqualOpportunity(RateSpread):
     0.0
     """
 
-    direction = MINIMIZE
-
     def statistics(self) -> dict[str, Statistic]:
         """Count hits and relevant items."""
         return {"hits": ItemCounts("hits", (self.k,)), "relevant": ItemTotals("relevant")}
@@ -116,8 +115,6 @@ class StatisticalParity(RateSpread):
     1.0
     """
 
-    direction = MINIMIZE
-
     def statistics(self) -> dict[str, Statistic]:
         """Count items of lists and items on offer."""
         return {"lists": ItemCounts("lists", (self.k,)), "offered": ItemTotals("offered")}
@@ -126,6 +123,7 @@ class StatisticalParity(RateSpread):
 class ItemGap(TopKMetric):
     """A metric of how far apart groups of items are, each the mean of its items' own means over lists."""
 
+    direction = MINIMIZE
     family = "fairness"
     draw_batch = staticmethod(draw_pushed_items)
 
@@ -171,8 +169,6 @@ class ItemMADRanking(ItemGap):
     0.75
     """
 
-    direction = MINIMIZE
-
     def __init__(self, k: int, gain: Gain = "linear", **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
         self.gain = gain
@@ -204,8 +200,6 @@ class ItemMADRating(ItemGap):
     2.5
     """
 
-    direction = MINIMIZE
-
     def of_places(self, lists: Lists) -> Tensor:
         """Return the scores of hits."""
         return torch.where(lists.hits, lists.values.double(), torch.nan)
@@ -214,6 +208,7 @@ class ItemMADRating(ItemGap):
 class UserGap(TopKMetric):
     """A metric of how far apart groups of users are, each the mean of its users' values."""
 
+    direction = MINIMIZE
     family = "fairness"
 
     def statistics(self) -> dict[str, Statistic]:
@@ -256,8 +251,6 @@ class UserMADRanking(UserGap):
     1.0
     """
 
-    direction = MINIMIZE
-
     def __init__(self, k: int, gain: Gain = "linear", **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
         self.gain = gain
@@ -289,7 +282,6 @@ class UserMADRating(UserGap):
     2.0
     """
 
-    direction = MINIMIZE
     draw_batch = staticmethod(draw_pushed_users)
 
     def values(self, cut: Cut) -> Tensor:

@@ -35,8 +35,15 @@ def gains(grades: Tensor, gain: Gain, unit: Tensor | None = None) -> Tensor:
     return torch.where(grades > 0, torch.where(power < 1, small, worth), 0.0)
 
 
+class GainMetric(ListMetric):
+    """Base class of metrics in which an item counts more the earlier it comes."""
+
+    direction = MAXIMIZE
+    family = "gain"
+
+
 @register_metric("dcg", [RANKING], aliases={"dcg_burges": "dcg(gain=exp)"})
-class RankingDCG(ListMetric):
+class RankingDCG(GainMetric):
     """Discounted gain of the first k items, averaged over users; without k of all.
 
     Shape: scores, target (users, items), grades from 0.
@@ -53,8 +60,6 @@ class RankingDCG(ListMetric):
     2.8928
     """
 
-    direction = MAXIMIZE
-    family = "gain"
     of_lists = True
 
     def __init__(self, k: int | None = None, gain: Gain = "linear", **kwargs: Any) -> None:
@@ -98,8 +103,6 @@ class RankingNDCG(RankingDCG):
     0.6309
     """
 
-    direction = MAXIMIZE
-    family = "gain"
     of_lists = True
 
     def values(self, cut: Cut) -> Tensor:
@@ -114,7 +117,7 @@ class RankingNDCG(RankingDCG):
 
 
 @register_metric("rbp", [RANKING], aliases=["rank_biased_precision", "RBP"])
-class RankBiasedPrecision(ListMetric):
+class RankBiasedPrecision(GainMetric):
     """Rate of hits of a reader who goes on to the next item with probability p; without k, in the whole list.
 
     Shape: scores, target (users, items).
@@ -134,8 +137,6 @@ class RankBiasedPrecision(ListMetric):
     0.625
     """
 
-    direction = MAXIMIZE
-    family = "gain"
     of_lists = True
 
     def __init__(self, k: int | None = None, p: float = 0.8, **kwargs: Any) -> None:
@@ -150,7 +151,7 @@ class RankBiasedPrecision(ListMetric):
 
 
 @register_metric("err", [RANKING], aliases=["expected_reciprocal_rank", "ERR"])
-class ExpectedReciprocalRank(ListMetric):
+class ExpectedReciprocalRank(GainMetric):
     """Expected 1 / rank where a reader stops, who is the sooner content the higher the grades are.
 
     Shape: scores, target (users, items), grades from 0; one above `max_grade` counts as `max_grade`.
@@ -171,8 +172,6 @@ class ExpectedReciprocalRank(ListMetric):
     0.5833
     """
 
-    direction = MAXIMIZE
-    family = "gain"
     of_lists = True
 
     def __init__(self, k: int | None = None, max_grade: int = 4, **kwargs: Any) -> None:

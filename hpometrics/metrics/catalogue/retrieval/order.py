@@ -19,12 +19,19 @@ _LEVELS = 10  # eleven levels of recall, 0.0 to 1.0
 Norm = Literal["min", "n", "hits"]
 
 
+class HitOrderMetric(ListMetric):
+    """Base class of metrics of how early relevant items come."""
+
+    direction = MAXIMIZE
+    family = "order"
+
+
 @register_metric(
     "mrr",
     [RANKING],
     aliases=["MRR", "mean_reciprocal_rank", "retrieval_mrr", "recip_rank", "reciprocal_rank", "RR"],
 )
-class MeanReciprocalRank(ListMetric):
+class MeanReciprocalRank(HitOrderMetric):
     """Mean over users of 1 over the rank of the first relevant item, 0 where it lies behind k.
 
     Shape: scores, target (users, items).
@@ -40,8 +47,6 @@ class MeanReciprocalRank(ListMetric):
     0.75
     """
 
-    direction = MAXIMIZE
-    family = "order"
     of_lists = True
 
     def __init__(self, k: int | None = None, **kwargs: Any) -> None:
@@ -64,7 +69,7 @@ class MeanReciprocalRank(ListMetric):
         "map_cut": "map(norm=n)",
     },
 )
-class MeanAveragePrecision(ListMetric):
+class MeanAveragePrecision(HitOrderMetric):
     """Mean over users of the precision at the ranks of their relevant items.
 
     Shape: scores, target (users, items).
@@ -83,8 +88,6 @@ class MeanAveragePrecision(ListMetric):
     0.8333
     """
 
-    direction = MAXIMIZE
-    family = "order"
     of_lists = True
 
     def __init__(self, k: int | None = None, norm: Norm = "min", **kwargs: Any) -> None:
@@ -101,7 +104,7 @@ class MeanAveragePrecision(ListMetric):
 
 
 @register_metric("mar", [RANKING], aliases=["MAR", "mean_average_recall"])
-class MeanAverageRecall(ListMetric):
+class MeanAverageRecall(HitOrderMetric):
     """Mean over users of the recall at the ranks of their relevant items.
 
     Shape: scores, target (users, items).
@@ -119,8 +122,6 @@ class MeanAverageRecall(ListMetric):
     0.25
     """
 
-    direction = MAXIMIZE
-    family = "order"
     of_lists = True
 
     def values(self, cut: Cut) -> Tensor:
@@ -130,7 +131,7 @@ class MeanAverageRecall(ListMetric):
 
 
 @register_metric("r_precision", [RANKING], aliases=["retrieval_r_precision", "rprec", "Rprec", "RPrec"])
-class RPrecision(WholeMetric):
+class RPrecision(HitOrderMetric, WholeMetric):
     """Share of relevant items among as many as there are relevant ones, averaged over users.
 
     Shape: scores, target (users, items).
@@ -146,16 +147,13 @@ class RPrecision(WholeMetric):
     0.5
     """
 
-    direction = MAXIMIZE
-    family = "order"
-
     def values(self, cut: Cut) -> Tensor:
         """Count the hits that come early enough."""
         return cut.sum(cut.lists.hits & (cut.lists.places <= cut.relevant)) / cut.relevant
 
 
 @register_metric("interpolated_precision", [RANKING], aliases=["iprec_at_recall"])
-class InterpolatedPrecision(WholeMetric):
+class InterpolatedPrecision(HitOrderMetric, WholeMetric):
     """Best precision at any rank that has found at least a share of the relevant items, averaged over users.
 
     Shape: scores, target (users, items).
@@ -174,9 +172,6 @@ class InterpolatedPrecision(WholeMetric):
     >>> round(metric.compute().item(), 4)  # both are found at rank 3
     0.6667
     """
-
-    direction = MAXIMIZE
-    family = "order"
 
     def __init__(self, recall: float | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -32,11 +32,15 @@ from .gain import gains
 Relevance = Literal["binary", "discounted"]
 
 
-class _Found(ListMetric):
-    """Mean novelty of what is found: hits count by their novelty, the more the earlier they come."""
+class NoveltyMetric(ListMetric):
+    """Base class of metrics of how little known the items of lists are."""
 
     direction = MAXIMIZE
     family = "novelty"
+
+
+class _Found(NoveltyMetric):
+    """Mean novelty of what is found: hits count by their novelty, the more the earlier they come."""
 
     def __init__(self, k: int, relevance: Relevance = "binary", **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
@@ -117,7 +121,7 @@ class EFD(_Found):
 
 
 @register_metric("self_information", [RANKING], aliases=["mean_inv_user_freq", "miuf"])
-class SelfInformation(ListMetric):
+class SelfInformation(NoveltyMetric):
     """Mean self-information of recommended items, relevant or not: how few users know them.
 
     Users whose list is empty are left out; those without a relevant item count. An item that nobody
@@ -140,8 +144,6 @@ class SelfInformation(ListMetric):
     1.0
     """
 
-    direction = MAXIMIZE
-    family = "novelty"
     every_user = True
     void = "every list is empty"
 
@@ -152,7 +154,7 @@ class SelfInformation(ListMetric):
 
 
 @register_metric("serendipity", [RANKING])
-class Serendipity(ListMetric):
+class Serendipity(NoveltyMetric):
     """Excess certainty, over popularity alone, with which relevant items are recommended, mean over k places.
 
     Users without a relevant item are left out.
@@ -176,9 +178,6 @@ class Serendipity(ListMetric):
     >>> metric.compute().item()  # the least popular of four comes first: (4 - 1) / 4
     0.75
     """
-
-    direction = MAXIMIZE
-    family = "novelty"
 
     def values_in(self, batch: RankingBatch, cut: Cut) -> Tensor:
         """Compare what the model expects with what popularity expects."""

@@ -18,8 +18,15 @@ from ...statistics.statistic import Statistic
 from ...statistics.user_values import UserMeans
 
 
+class FoundMetric(ListMetric):
+    """Base class of functions of the number of relevant items that a list has."""
+
+    direction = MAXIMIZE
+    family = "relevance"
+
+
 @register_metric("precision", [RANKING], aliases=["Precision", "P", "retrieval_precision"])
-class RankingPrecision(ListMetric):
+class RankingPrecision(FoundMetric):
     """Share of the first k items that are relevant, averaged over users.
 
     Shape: scores, target (users, items).
@@ -38,8 +45,6 @@ class RankingPrecision(ListMetric):
     0.5
     """
 
-    direction = MAXIMIZE
-    family = "relevance"
     of_lists = True
 
     def __init__(self, k: int, shown: bool = False, **kwargs: Any) -> None:
@@ -52,7 +57,7 @@ class RankingPrecision(ListMetric):
 
 
 @register_metric("recall", [RANKING], aliases=["Recall", "R", "retrieval_recall"])
-class RankingRecall(ListMetric):
+class RankingRecall(FoundMetric):
     """Share of a user's relevant items that are among the first k, averaged over users.
 
     Shape: scores, target (users, items).
@@ -69,8 +74,6 @@ class RankingRecall(ListMetric):
     0.5
     """
 
-    direction = MAXIMIZE
-    family = "relevance"
     of_lists = True
 
     def __init__(self, k: int, capped: bool = False, **kwargs: Any) -> None:
@@ -85,7 +88,7 @@ class RankingRecall(ListMetric):
 @register_metric(
     "hit_rate", [RANKING], aliases=["Hit", "HitRate", "hits", "retrieval_hit_rate", "success", "Success"]
 )
-class HitRate(ListMetric):
+class HitRate(FoundMetric):
     """Share of users who find a relevant item among the first k.
 
     Shape: scores, target (users, items).
@@ -102,8 +105,6 @@ class HitRate(ListMetric):
     0.5
     """
 
-    direction = MAXIMIZE
-    family = "relevance"
     of_lists = True
 
     def values(self, cut: Cut) -> Tensor:
@@ -111,7 +112,7 @@ class HitRate(ListMetric):
         return (cut.found > 0).double()
 
 
-class _WeighedHits(ListMetric):
+class _WeighedHits(FoundMetric):
     """The weighted harmonic mean of precision and recall of a user, whose beta a subclass gives."""
 
     beta: float
@@ -141,8 +142,6 @@ class RankingF1(_WeighedHits):
     0.6667
     """
 
-    direction = MAXIMIZE
-    family = "relevance"
     beta = 1.0
 
 
@@ -162,9 +161,6 @@ class RankingFBeta(_WeighedHits):
     >>> round(metric.compute().item(), 4)  # 5 * 0.5 * 1 / (4 * 0.5 + 1)
     0.8333
     """
-
-    direction = MAXIMIZE
-    family = "relevance"
 
     def __init__(self, k: int, beta: float, **kwargs: Any) -> None:
         super().__init__(k, **kwargs)
