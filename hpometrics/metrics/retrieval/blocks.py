@@ -107,14 +107,6 @@ def _is_importable(cls: type) -> bool:
         return False
 
 
-def _binary(tile: Tile, k: int) -> Tensor:
-    return (tile.target > 0).float()
-
-
-def _discounted(tile: Tile, k: int) -> Tensor:
-    return torch.where(tile.target > 0, torch.exp2(tile.target + 1) - 1, 0.0)
-
-
 class _Namespace(type):
     """A metaclass of classes of blocks, which can be iterated, called by value and indexed by name."""
 
@@ -171,8 +163,11 @@ class MetricBlock(metaclass=_Namespace):
     (True, True)
     """
 
-    BINARY_RELEVANCE: ClassVar[Block] = Block("binary_relevance", _binary)
-    DISCOUNTED_RELEVANCE: ClassVar[Block] = Block("discounted_relevance", _discounted)
+    BINARY_RELEVANCE: ClassVar[Block] = Block("binary_relevance", lambda tile, k: (tile.target > 0).float())
+    DISCOUNTED_RELEVANCE: ClassVar[Block] = Block(
+        "discounted_relevance",
+        lambda tile, k: torch.where(tile.target > 0, torch.exp2(tile.target + 1) - 1, 0.0),
+    )
     VALID_USERS: ClassVar[Block] = Block("valid_users", lambda tile, k: tile.lists.valid.sum())
     VALID_USERS_MASK: ClassVar[Block] = Block("valid_users_mask", lambda tile, k: tile.lists.valid)
     TOP_K_INDICES: ClassVar[Block] = Block("top_{k}_indices", lambda tile, k: tile.lists.columns[:, :k])

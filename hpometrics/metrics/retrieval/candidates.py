@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ...exceptions import MetricInputError
 from .interactions import Interactions
-from .side_data import read_users
+from .side_data import read_interactions, read_users
 
 Words = npt.NDArray[np.uint64]
 _DRAW, _ORDER = 1, 2  # streams of random numbers
@@ -79,7 +79,9 @@ def sample_candidates(
     )
     relevant = Interactions.of(target, "target", num_items)
     rows = len(relevant)
-    hidden = None if seen is None else _hidden(seen, rows, num_items)
+    hidden = None if seen is None else read_interactions(seen, num_items)
+    if hidden is not None and len(hidden) != rows:
+        raise MetricInputError(f"seen has the items of the same users as target, {rows}; got {len(hidden)}")
     numbers = np.arange(rows) if users is None else read_users(users, rows).cpu().numpy()
     negatives = _negatives(relevant, hidden, num_items, num_negatives, numbers, seed, allow_fewer)
     width = relevant.most
@@ -103,14 +105,6 @@ def _check_count(value: Any, name: str) -> int:
     if not isinstance(value, Integral) or value < 0:
         raise MetricInputError(f"{name} is a whole number from 0, got {value!r}")
     return int(value)
-
-
-def _hidden(data: object, rows: int, num_items: int) -> Interactions:
-    """Parse the seen items of users; entries that are 0, which a matrix may have, are dropped."""
-    entries = Interactions.of(data, "seen", num_items)
-    if len(entries) != rows:
-        raise MetricInputError(f"seen has the items of the same users as target, {rows}; got {len(entries)}")
-    return entries if entries.grades is None else entries.where(entries.grades != 0)
 
 
 def _negatives(

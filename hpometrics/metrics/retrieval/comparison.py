@@ -93,7 +93,7 @@ def compare(
         difference=float(gaps.mean()),
         low=low,
         high=high,
-        p_value=_signed_rank(gaps),
+        p_value=float(_scipy_stats().wilcoxon(gaps).pvalue) if gaps.any() else 1.0,
         effect_size=float(gaps.mean()) / spread if spread > 0 else float("nan"),
     )
 
@@ -198,10 +198,6 @@ def _interval(gaps: Floats, confidence: float, resamples: int, seed: int) -> tup
         random_state=np.random.default_rng(seed),
     )
     return float(result.confidence_interval.low), float(result.confidence_interval.high)
-
-
-def _signed_rank(gaps: Floats) -> float:
-    return float(_scipy_stats().wilcoxon(gaps).pvalue) if gaps.any() else 1.0
 
 
 def _scipy_stats() -> Any:

@@ -326,8 +326,7 @@ class WholeLists(Lists):
 
     def part(self, start: int, stop: int) -> WholeLists:
         """Return the lists of some rows."""
-        own = (self._ranks, self.values, self.columns, self.items, self.grades, self.relevant)
-        parts = (tensor[start:stop] for tensor in own)
+        parts = (tensor[start:stop] for tensor in (self._ranks, *self._tensors))
         return WholeLists(*parts, best=lambda: self.ideal[start:stop])
 
 

@@ -118,7 +118,9 @@ class RankingBatch(Outputs):
     @property
     def areas(self) -> Areas:
         """Correctly ordered pairs, relevant items and other items of each row, see `right_pairs`."""
-        return self._cached("areas", self._count_pairs)
+        return self._cached(
+            "areas", lambda: right_pairs(self.tiles(scratch=True), self.relevance.entries, self.width)
+        )
 
     @property
     def rated(self) -> Areas:
@@ -310,9 +312,6 @@ class RankingBatch(Outputs):
             measured[end : end + len(part)] = part
             end += len(part)
         return measured
-
-    def _count_pairs(self) -> Areas:
-        return right_pairs(self.tiles(scratch=True), self.relevance.entries, self.width)
 
     def _rated_entries(self) -> Areas:
         entries = self.relevance.entries

@@ -6,8 +6,8 @@ Each fact is (items,), as long as the catalogue, and computed once for all batch
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
-from typing import Any, TypeVar
+from functools import cached_property, wraps
+from typing import Any, TypeVar, TypeVarTuple
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ _PER_ITEM = ("item_popularity", "item_groups", "item_features", "propensity")
 
 G = TypeVar("G", Tensor, Interactions)
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class SideData:
@@ -45,12 +46,7 @@ class SideData:
     @cached_property
     def seen(self) -> Interactions:
         """The training interactions, users x items, which are never recommended again."""
-        return self._read("seen", self._parse_seen)
-
-    def _parse_seen(self, data: Any) -> Interactions:
-        """Parse the seen items; entries that are 0, which a matrix may have, are dropped."""
-        entries = Interactions.of(data, "seen", self._output.num_items)
-        return entries if entries.grades is None else entries.where(entries.grades != 0)
+        return self._read("seen", lambda data: read_interactions(data, self._output.num_items))
 
     def seen_by(self, users: Tensor) -> Interactions:
         """Return the seen items of some users; on a device as a table as wide as the longest row of all."""
@@ -63,11 +59,6 @@ class SideData:
 
     @cached_property
     def num_items(self) -> int | None:
-        """The number of items, if the output states it or side data of items show it."""
-        return self._stated_items
-
-    @cached_property
-    def _stated_items(self) -> int | None:
         """The number of items in the output, or else of the first side data with an entry per item."""
         values_of_items = (getattr(self._output, name) for name in _PER_ITEM)
         lengths = (_length(values) for values in values_of_items if values is not None)
@@ -172,7 +163,7 @@ class SideData:
 
     def _per_item(self, data: Any, name: str, dims: int = 1) -> Tensor:
         values = as_tensor(data, name)
-        items = self._stated_items
+        items = self.num_items
         if values.ndim != dims or (items is not None and len(values) != items):
             shape = f"({items if items is not None else 'items'},{' features' if dims == 2 else ''})"
             raise MetricInputError(f"{name} has shape {shape}, got {tuple(values.shape)}")
@@ -186,6 +177,12 @@ def _length(values: Any) -> int | None:
     if hasattr(values, "shape"):
         return values.shape[0] if values.shape else None
     return len(values) if hasattr(values, "__len__") else None
+
+
+def read_interactions(data: object, num_items: int | None) -> Interactions:
+    """Parse the seen items of users; entries that are 0, which a matrix may have, are dropped."""
+    entries = Interactions.of(data, "seen", num_items)
+    return entries if entries.grades is None else entries.where(entries.grades != 0)
 
 
 def _groups(values: Tensor, name: str) -> Tensor:
@@ -233,16 +230,23 @@ def known_users(users: Tensor | None, number: int, name: str, why: str) -> Tenso
 _POWER, _LEAST = 0.5, 0.1
 
 
+def _fact(compute: Callable[[SideData, *Ts], Tensor]) -> Callable[[SideData, *Ts], Tensor]:
+    """Cache what a function computes from side data, by its further arguments, for all batches."""
+
+    @wraps(compute)
+    def cached(side: SideData, *args: *Ts) -> Tensor:
+        return side.derived(f"{compute.__name__} of {args}", lambda own: compute(own, *args))
+
+    return cached
+
+
+@_fact
 def popularity(side: SideData, num_items: int) -> Tensor:
     """Return the number of interactions of each item, float64.
 
     Raises:
         MetricInputError: it is missing, or has another number of items.
     """
-    return side.derived(f"popularity of {num_items}", lambda own: _padded_popularity(own, num_items))
-
-
-def _padded_popularity(side: SideData, num_items: int) -> Tensor:
     counts = side.item_popularity
     missing = num_items - len(counts)  # items without an interaction
     if missing < 0 or bool((counts < 0).any()):
@@ -253,23 +257,19 @@ def _padded_popularity(side: SideData, num_items: int) -> Tensor:
     return torch.nn.functional.pad(counts, (0, missing))
 
 
+@_fact
 def at_least_one(side: SideData, num_items: int) -> Tensor:
     """Return the number of interactions of each item, at least 1."""
-    return side.derived(
-        f"popularity of {num_items}, at least one", lambda own: popularity(own, num_items).clamp(min=1)
-    )
+    return popularity(side, num_items).clamp(min=1)
 
 
+@_fact
 def share_of_users(side: SideData, num_items: int) -> Tensor:
     """Return the share of the users who interacted with each item, at least one of them.
 
     Raises:
         MetricInputError: an item has more interactions than there are users.
     """
-    return side.derived(f"share of users of {num_items}", lambda own: _user_shares(own, num_items))
-
-
-def _user_shares(side: SideData, num_items: int) -> Tensor:
     shares = at_least_one(side, num_items) / side.num_users
     if bool((shares > 1).any()):
         raise MetricInputError(
@@ -279,33 +279,28 @@ def _user_shares(side: SideData, num_items: int) -> Tensor:
     return shares
 
 
+@_fact
 def long_tail(side: SideData, num_items: int, pop_ratio: float) -> Tensor:
     """Return which items are in the long tail, bool, outside of the head of most popular items.
 
     The head ends with the item that makes its share of all interactions exceed `pop_ratio`. Of equally
     popular items the first ones are head; with a ratio of 1 all items are.
     """
-    return side.derived(f"tail of {num_items} by {pop_ratio}", lambda own: _tail(own, num_items, pop_ratio))
-
-
-def _tail(side: SideData, num_items: int, pop_ratio: float) -> Tensor:
     counts, order = popularity(side, num_items).sort(descending=True, stable=True)
     before = counts.cumsum(0) - counts
     return torch.empty_like(before, dtype=torch.bool).scatter_(0, order, before > pop_ratio * counts.sum())
 
 
+@_fact
 def rarest(side: SideData, num_items: int, ratio: float) -> Tensor:
     """Return which items are the least popular share of all, bool: at least one, of equal ones the first."""
-    return side.derived(f"rarest of {num_items} by {ratio}", lambda own: _rarest(own, num_items, ratio))
-
-
-def _rarest(side: SideData, num_items: int, ratio: float) -> Tensor:
     counts = popularity(side, num_items)
     rare = torch.zeros_like(counts, dtype=torch.bool)
     rare[counts.argsort(stable=True)[: max(1, int(num_items * ratio))]] = True
     return rare
 
 
+@_fact
 def propensity(side: SideData, num_items: int) -> Tensor:
     """Return the probability that a relevant item is observed, float64, or an estimate from popularity.
 
@@ -314,10 +309,6 @@ def propensity(side: SideData, num_items: int) -> Tensor:
     Raises:
         MetricInputError: neither propensity nor popularity is available, or for another number of items.
     """
-    return side.derived(f"propensity of {num_items}", lambda own: _propensity(own, num_items))
-
-
-def _propensity(side: SideData, num_items: int) -> Tensor:
     if side.gives("propensity"):
         if len(side.propensity) != num_items:
             raise MetricInputError(
@@ -328,16 +319,13 @@ def _propensity(side: SideData, num_items: int) -> Tensor:
     return (counts / counts.max().clamp(min=1)).pow(_POWER).clamp(min=_LEAST)
 
 
+@_fact
 def expectedness(side: SideData, num_items: int) -> Tensor:
     """Return how expected a recommendation of each item is, by its popularity rank alone, float64 in [0, 1].
 
     It is 1 for the most popular item and falls by 1 / items per rank; items of the same popularity have the
     same rank, and an item without interactions has 0.
     """
-    return side.derived(f"expected of {num_items}", lambda own: _expectation(own, num_items))
-
-
-def _expectation(side: SideData, num_items: int) -> Tensor:
     counts = popularity(side, num_items)
     levels: Tensor = torch.unique_consecutive(counts.sort().values)
     rank = (len(levels) - torch.searchsorted(levels, counts)).double()

@@ -37,22 +37,13 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """
     depth = min(k, scores.shape[1])
     if not on_host(scores):
-        values, columns = _mark_ends(*_by_torch(scores, depth))
+        values, columns = _mark_ends(*scores.topk(depth, dim=1))
     elif scores.dtype is torch.float32:
         values, columns = _by_bounds(scores.contiguous(), depth)
     else:
-        values, columns = _mark_ends(*_by_sorting(scores, depth))
+        ordered = scores.sort(dim=1, descending=True, stable=True)
+        values, columns = _mark_ends(*(part[:, :depth] for part in ordered))
     return _pad(values, columns, k)
-
-
-def _by_torch(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    values, columns = scores.topk(k, dim=1)
-    return values, columns
-
-
-def _by_sorting(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    values, columns = scores.sort(dim=1, descending=True, stable=True)
-    return values[:, :k], columns[:, :k]
 
 
 def _mark_ends(values: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:

@@ -96,19 +96,15 @@ def average_precision_of(positives: Tensor, negatives: Tensor) -> BinnedCurve:
     """
     total = positives.sum(-1)
     tp, fp = (part.flip(-1).cumsum(-1).flip(-1) for part in (positives, negatives))
-    value = _mean(positives * _share(tp, fp), total)
-    best = _mean(positives * _share(tp, (fp - negatives).clamp(min=0)), total)
+    value = (positives * _share(tp, fp)).sum(-1) / total
+    best = (positives * _share(tp, (fp - negatives).clamp(min=0))).sum(-1) / total
     shift = (tp + fp).log() - ((tp - positives).clamp(min=0) + fp).log()
-    worst = _mean(positives - torch.where(fp > 0, fp * shift, 0.0), total)
+    worst = (positives - torch.where(fp > 0, fp * shift, 0.0)).sum(-1) / total
     return BinnedCurve(value, torch.maximum(best - value, value - worst).clamp(min=0))
 
 
 def _share(tp: Tensor, fp: Tensor) -> Tensor:
     return torch.where(tp > 0, tp / (tp + fp), 0.0)
-
-
-def _mean(parts: Tensor, total: Tensor) -> Tensor:
-    return parts.sum(-1) / total
 
 
 def _sum_weights(bins: Tensor, weight: Tensor | None, size: int) -> Tensor:
@@ -267,8 +263,4 @@ def _excess_of(own: Confidences) -> Excess:
     weight = torch.ones_like(sure, dtype=torch.float64) if weight is None else weight[order]
     gaps = (sure.double() - right[order].double()) * weight
     last = torch.unique_consecutive(sure, return_counts=True)[1].cumsum(0) - 1
-    return Excess(*(_from_zero(part.cumsum(0)[last]) for part in (weight, gaps)))
-
-
-def _from_zero(sums: Tensor) -> Tensor:
-    return torch.cat([sums.new_zeros(1), sums])
+    return Excess(*(torch.nn.functional.pad(part.cumsum(0)[last], (1, 0)) for part in (weight, gaps)))

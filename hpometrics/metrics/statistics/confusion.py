@@ -84,7 +84,13 @@ class Confusion(Statistic):
         if batch.num_classes is not None and batch.feature.type != BINARY:
             refuse_other_width(batch, self._width)
         if on_host(batch.target):
-            _check_size(batch.block("num_classes", _num_classes))
+            classes = batch.block("num_classes", _num_classes)
+            if classes > MOST_CLASSES:
+                raise MetricInputError(
+                    f"a confusion matrix has at most {MOST_CLASSES} classes, got {classes}; of so many "
+                    "choose ratios of counts, such as accuracy or f1_macro, and state them: "
+                    f"category(num_classes={classes})"
+                )
 
     def update(self, batch: Outputs) -> None:
         """Count one batch."""
@@ -148,14 +154,6 @@ def _num_classes(batch: Outputs) -> int:
     size: int | None = getattr(feature, "num_classes", None) or getattr(feature, "vocab_size", None)
     labels = batch.decided[:2]
     return size or max((int(label.amax()) for label in labels if len(label)), default=0) + 1
-
-
-def _check_size(classes: int) -> None:
-    if classes > MOST_CLASSES:
-        raise MetricInputError(
-            f"a confusion matrix has at most {MOST_CLASSES} classes, got {classes}; of so many choose ratios "
-            f"of counts, such as accuracy or f1_macro, and state them: category(num_classes={classes})"
-        )
 
 
 def _rows_of_labels(batch: Outputs) -> Tensor | int:

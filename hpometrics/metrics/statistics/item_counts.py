@@ -50,7 +50,7 @@ class ItemCounts(AtCutoffs):
         Raises:
             MetricInputError: it is unknown or differs.
         """
-        size = self._size(batch)
+        size = rankings_in(batch).num_items
         if self._state and self._state["counts"].shape[1] != size:
             raise MetricInputError(
                 f"items are counted over one catalogue; it had {self._state['counts'].shape[1]} items, now "
@@ -61,31 +61,22 @@ class ItemCounts(AtCutoffs):
         """Count the items of each position."""
         rankings = rankings_in(batch)
         lists = rankings.lists
-        plain = self.params["of"] == "lists" and batch.weight is None
-        worth = None if plain else weigh(self._counting_positions(lists), batch.weight)
+        hits = self.params["of"] == "hits"
+        plain = not hits and batch.weight is None
+        worth = None if plain else weigh(lists.hits if hits else lists.real, batch.weight)
         counts = sum_between_cutoffs(lists.items, worth, self.cutoffs, rankings.num_items)
         users = counts.new_full((), len(batch)) if batch.weight is None else batch.weight.sum()
         self.add(counts=counts, users=users)
 
-    def _counting_positions(self, lists: Lists) -> Tensor:
-        """Return which positions count, (rows, depth) bool."""
-        return lists.hits if self.params["of"] == "hits" else lists.real
-
     def at(self, cutoff: int) -> Tensor:
         """Return how often each item is in lists of a cut-off, (items,) float64."""
-        return self.derived("counts", _up_to_each)[self.place(cutoff)]
+        counts = self.derived("counts", lambda own: own._state["counts"].cumsum(0, dtype=torch.float64))
+        return counts[self.place(cutoff)]
 
     @property
     def users(self) -> Tensor:
         """The weight of all users."""
         return self._state["users"]
-
-    def _size(self, batch: Outputs) -> int:
-        return rankings_in(batch).num_items
-
-
-def _up_to_each(own: ItemCounts) -> Tensor:
-    return own._state["counts"].cumsum(0, dtype=torch.float64)
 
 
 class ItemMeans(FormulaMeans[Measure]):
@@ -145,21 +136,18 @@ class ItemTotals(Statistic):
         Raises:
             MetricInputError: it is not.
         """
-        self._size(batch)
+        _ = rankings_in(batch).num_items
 
     def update(self, batch: Outputs) -> None:
         """Count the items of each user."""
         rankings = rankings_in(batch)
         count = _count_relevant if self.params["of"] == "relevant" else _count_offered
-        self.add(counts=count(rankings, rankings.weights, self._size(batch)))
+        self.add(counts=count(rankings, rankings.weights, rankings.num_items))
 
     @property
     def counts(self) -> Tensor:
         """How many users each item has, (items,) float64."""
         return self._state["counts"]
-
-    def _size(self, batch: Outputs) -> int:
-        return rankings_in(batch).num_items
 
 
 def _count_relevant(batch: RankingBatch, weights: Tensor, size: int) -> Tensor:

@@ -24,10 +24,6 @@ def _codes(values: Tensor) -> Tensor:
     return codes  # type: ignore[no-any-return]  # torch does not annotate what unique returns
 
 
-def _squares(codes: Tensor, weight: Tensor) -> float:
-    return float(torch.bincount(codes, weight).square().sum())
-
-
 def _inversions(codes: Tensor, weight: Tensor) -> float:
     """Sum the weights of the pairs whose earlier row has the higher code, one bit of the codes at a time.
 
@@ -156,7 +152,9 @@ class Pairs:
         both = x * width + y
         order = both.argsort()
         discordant = _inversions(y[order], weight[order])
-        same_x, same_y, same = (_squares(codes, weight) for codes in (x, y, _codes(both)))
+        same_x, same_y, same = (
+            float(torch.bincount(codes, weight).square().sum()) for codes in (x, y, _codes(both))
+        )
         total = float(weight.sum().square())
         concordant = (total - same_x - same_y + same) / 2 - discordant
         return cls(concordant, discordant, total, same_x, same_y, min(int(x.max()) + 1, width))
@@ -243,7 +241,7 @@ def mean_ranks(values: Tensor, weight: Tensor) -> Tensor:
     >>> mean_ranks(torch.tensor([5.0, 1.0, 5.0]), torch.ones(3)).tolist()  # positions 2 and 3 are shared
     [2.0, 0.5, 2.0]
     """
-    _, group = torch.unique(values, return_inverse=True)
+    group = _codes(values)
     weights = torch.bincount(group, weight.double())
     return (weights.cumsum(0) - weights / 2)[group]
 

@@ -39,8 +39,18 @@ class SequenceEditCounts(RowTotals):
         ).double()
 
 
+class DecodedMetric(Metric):
+    """Base class of metrics of sequences that end where the target does, or each before its first `end`."""
+
+    inputs = PREDICTIONS
+
+    def __init__(self, *, end: int | None = None) -> None:
+        super().__init__()
+        self.end = end
+
+
 @register_metric("edit_distance", [SEQUENCE])
-class SequenceEditDistance(MeanMetric):
+class SequenceEditDistance(DecodedMetric, MeanMetric):
     """Mean number of token edits that turn a predicted sequence into its target.
 
     Args:
@@ -61,11 +71,6 @@ class SequenceEditDistance(MeanMetric):
     """
 
     direction = MINIMIZE
-    inputs = PREDICTIONS
-
-    def __init__(self, *, end: int | None = None) -> None:
-        super().__init__()
-        self.end = end
 
     def measure(self, batch: Outputs) -> Tensor:
         """Return the distance of each sequence."""
@@ -73,7 +78,7 @@ class SequenceEditDistance(MeanMetric):
 
 
 @register_metric("token_error_rate", [SEQUENCE, TEXT])
-class TokenErrorRate(Metric):
+class TokenErrorRate(DecodedMetric):
     """Token error rate: token edits that turn predictions into targets, per token of the targets.
 
     Args:
@@ -93,11 +98,6 @@ class TokenErrorRate(Metric):
     """
 
     direction = MINIMIZE
-    inputs = PREDICTIONS
-
-    def __init__(self, *, end: int | None = None) -> None:
-        super().__init__()
-        self.end = end
 
     def statistics(self) -> dict[str, Statistic]:
         """Return the edits and lengths."""
@@ -167,7 +167,7 @@ class FairseqBleu(Metric):
 
 
 @register_metric("gen_n_toks", [SEQUENCE, TEXT])
-class GeneratedTokens(MeanMetric):
+class GeneratedTokens(DecodedMetric, MeanMetric):
     """Mean number of tokens generated per sequence, which has no direction.
 
     Args:
@@ -188,11 +188,6 @@ class GeneratedTokens(MeanMetric):
     """
 
     direction = None
-    inputs = PREDICTIONS
-
-    def __init__(self, *, end: int | None = None) -> None:
-        super().__init__()
-        self.end = end
 
     def measure(self, batch: Outputs) -> Tensor:
         """Return the length of each sequence."""
