@@ -23,8 +23,6 @@ from .side_data import SideData
 Column = tuple[Tensor, Tensor]
 
 GROUP, POPULARITY = "group", "popularity"
-STRATA = (GROUP, POPULARITY)
-"""The kinds of strata: `Ranking(user_groups=...)`, or thirds by the popularity of what users like."""
 _BY = "by "  # the prefix of the heading of strata in a CSV file
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self, TypeVar, cast
 
@@ -151,7 +152,7 @@ class RankingBatch(Outputs):
     def masked(self, keep: Tensor) -> Self:
         """Return the same rows, with weight 0 where `keep` is false; no device synchronizes."""
         weight = keep.double() if self.weight is None else torch.where(keep, self.weight, 0.0)
-        return self._with_update(self._update.scored(self.scoring.masked(keep), weight))
+        return self._with_update(replace(self._update, scoring=self.scoring.masked(keep), weight=weight))
 
     @property
     def numbered(self) -> bool:
@@ -442,7 +443,8 @@ def _odd_rows(batch: RankingBatch) -> Tensor:
 
 def _check_distinct(items: Tensor, batch: RankingBatch) -> Check:
     rule = "items name each candidate of a row once, -1 where a place only fills up"
-    repeats = _repeated_items(items)
+    ordered = torch.from_numpy(np.sort(items.numpy(), axis=1)) if on_host(items) else items.sort(dim=1).values
+    repeats = torch.where(ordered[:, 1:] == ordered[:, :-1], ordered[:, 1:], -1)  # -1 is no repeated item
 
     def explain() -> str:
         row, place = (int(number) for number in (repeats >= 0).nonzero()[0])
@@ -450,12 +452,6 @@ def _check_distinct(items: Tensor, batch: RankingBatch) -> Check:
         return f"{rule}; row {row}{whose} has item {int(repeats[row, place])} twice, keep one of the two"
 
     return Check(read((repeats >= 0).any()), rule, explain)
-
-
-def _repeated_items(items: Tensor) -> Tensor:
-    """Return the items that occur again in their row, (rows, candidates - 1), -1 for others."""
-    ordered = torch.from_numpy(np.sort(items.numpy(), axis=1)) if on_host(items) else items.sort(dim=1).values
-    return torch.where(ordered[:, 1:] == ordered[:, :-1], ordered[:, 1:], -1)
 
 
 def _format_rows(rule: str, bad: Tensor, batch: RankingBatch) -> str:

@@ -106,10 +106,6 @@ class Update:
             **{name: value[which] for name, value in own.items() if value is not None},
         )
 
-    def scored(self, scoring: Scoring, weight: Tensor) -> Update:
-        """Return the same rows with other scores and weights."""
-        return replace(self, scoring=scoring, weight=weight)
-
     def without_scores(self, counts: Tensor, weight: Tensor | None) -> Update:
         """Return rows over no columns, with so many relevant items each, for existing lists."""
         rows, device = len(counts), counts.device

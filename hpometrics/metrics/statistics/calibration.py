@@ -14,7 +14,7 @@ from .._device import on_host
 from ..batch import Outputs
 from ..features import BINARY, SET
 from .scores import Scores
-from .statistic import Reduction, Statistic, refuse_other_width, tally
+from .statistic import Reduction, Statistic, block, refuse_other_width, tally
 
 
 @dataclass(frozen=True)
@@ -120,13 +120,19 @@ class Confidence(NamedTuple):
     weight: Tensor | None
 
 
+@block
 def confidence_of(batch: Outputs) -> Confidence:
     """Return the block of the confidences of a batch.
 
     A category's confidence is its largest probability, and correct means predicted; a binary output's is the
     probability of class 1, and correct means that the target is 1. Each label of a set is such an answer.
     """
-    return batch.block("confidence", _confidence)
+    if batch.feature.type == BINARY:
+        return Confidence(batch.probabilities, batch.target, batch.weight)
+    if batch.feature.type != SET:
+        sure = exponential(batch.log_probabilities.amax(-1))
+        return Confidence(sure, batch.predictions == batch.target, batch.weight)
+    return _confidence_of_labels(batch)
 
 
 class _Bins(Statistic):
@@ -182,15 +188,6 @@ class ClassBins(_Bins):
         weight = None if weight is None else weight.flatten()
         sums = _sum_values(bins, (None, probabilities.flatten(), outcomes), weight, classes * self.bins)
         self.add(sums=sums.view(3, classes, self.bins))
-
-
-def _confidence(batch: Outputs) -> Confidence:
-    if batch.feature.type == BINARY:
-        return Confidence(batch.probabilities, batch.target, batch.weight)
-    if batch.feature.type != SET:
-        sure = exponential(batch.log_probabilities.amax(-1))
-        return Confidence(sure, batch.predictions == batch.target, batch.weight)
-    return _confidence_of_labels(batch)
 
 
 def _confidence_of_labels(batch: Outputs) -> Confidence:

@@ -11,7 +11,7 @@ from torch import Tensor
 from ...exceptions import MetricInputError
 from .._device import number, on_host
 from ..batch import Outputs, as_tensor
-from .statistic import Reduction, Statistic
+from .statistic import Reduction, Statistic, block
 
 PREDS, TARGET, ERROR = range(3)
 _LEAST, _MOST = 2.0**-900, 2.0**900  # between these a sum is exact enough and has room to grow
@@ -30,9 +30,12 @@ _DEGREES: Mapping[str, int] = {
 _EPS = 1e-9
 
 
+@block
 def columns(batch: Outputs) -> Tensor:
     """Return the block of predictions, target and error (predictions - target): (3, N, D), float64."""
-    return batch.block("regression_columns", _columns)
+    parts = batch.predictions, batch.target
+    block = torch.stack([*(part.double() for part in parts), difference(*parts)])
+    return block.unsqueeze(-1) if block.ndim == 2 else block
 
 
 def check_width(batch: Outputs, state: Tensor | None) -> None:
@@ -56,12 +59,6 @@ def rows_of(batch: Outputs) -> Tensor:
 def over_rows(values: Tensor, weight: Tensor | None) -> Tensor:
     """Sum values (..., N, D) over their rows, weighted if there are weights."""
     return values.sum(-2) if weight is None else torch.einsum("...nd,n->...d", values, weight)
-
-
-def _columns(batch: Outputs) -> Tensor:
-    parts = batch.predictions, batch.target
-    block = torch.stack([*(part.double() for part in parts), difference(*parts)])
-    return block.unsqueeze(-1) if block.ndim == 2 else block
 
 
 def difference(first: Tensor, second: Tensor) -> Tensor:

@@ -85,7 +85,7 @@ class Moments(Statistic):
 
     def mean(self, of: int) -> Tensor:
         """Return the mean of each column of `PREDS`, `TARGET` or `ERROR`."""
-        return times_power(self.center(of), self.exponent(of)) if self._has_units else self.center(of)
+        return times_power(self.center(of), self.exponent(of))
 
     def deviation(self, of: int) -> Tensor:
         """Return the standard deviation, over n, of each column of `PREDS`, `TARGET` or `ERROR`."""
@@ -110,16 +110,12 @@ class Moments(Statistic):
 
     def in_one_unit(self) -> Moments:
         """Return the moments with predictions, target and error of each column in their largest unit."""
-        if not self._has_units:
+        if "exponent" not in self._state:
             return self
         one, exponent = self.fresh(), self._state["exponent"]
         largest = torch.where(_are_0(self._state), exponent.amin(0), exponent).amax(0)
         one._state = self._in_units(self._state, largest.expand_as(exponent))
         return one
-
-    @property
-    def _has_units(self) -> bool:
-        return "exponent" in self._state
 
     def _in_units(self, state: Mapping[str, Tensor], exponent: Tensor) -> dict[str, Tensor]:
         by = exponent_of(state, "mean") - exponent

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
@@ -19,7 +18,7 @@ from .statistic import Kept, NamedTensors, Reduction, Statistic, refuse_other_wi
 
 Stored = tuple[Tensor, Tensor, Tensor | None]
 CLASS_SCORES = 2
-"""The value of `are_logits` in the state of scores by `class_scores_of`; 1 meant log-probabilities."""
+"""The value of `are_logits` in the state of scores by `class_scores_of`."""
 UNKNOWN = 2
 """The value of a set's label that is neither 0 nor 1 but unknown."""
 _CHUNK = 1 << 18  # elements per chunk, which is filled once and never moved
@@ -48,7 +47,8 @@ class Scores(Statistic):
         self._chunks: list[Stored] = []
         self._free = 0
         self._are_logits: bool | None = None
-        self._has_gaps = False
+        self.has_gaps = False
+        """Whether labels of a set may be unknown, so that a column has fewer rows than the store."""
 
     @property
     def empty(self) -> bool:
@@ -70,11 +70,6 @@ class Scores(Statistic):
     def of_classes(self) -> bool:
         """Whether the scores are those of `class_scores_of` for a category's logits."""
         return self.are_logits and self.classes > 1 and self._chunks[0][1].ndim == 1
-
-    @property
-    def has_gaps(self) -> bool:
-        """Whether labels of a set may be unknown, so that a column has fewer rows than the store."""
-        return self._has_gaps
 
     @property
     def classes(self) -> int:
@@ -103,7 +98,7 @@ class Scores(Statistic):
         if filled[0][1].ndim == 1:
             return scores, self.target == (index if self.classes > 1 else 1), weight
         label = torch.cat([target[:, index] for _, target, _ in filled])
-        if not self._has_gaps:
+        if not self.has_gaps:
             return scores, label == 1, weight
         is_known = label != UNKNOWN
         return scores[is_known], label[is_known] == 1, None if weight is None else weight[is_known]
@@ -132,7 +127,7 @@ class Scores(Statistic):
         scores = scores if scores.ndim == 2 else scores.unsqueeze(1)
         target = _narrow(batch.outcome, scores.shape[1])
         if batch.known is not None:
-            target, self._has_gaps = target.masked_fill(~batch.known, UNKNOWN), True
+            target, self.has_gaps = target.masked_fill(~batch.known, UNKNOWN), True
         self._append(scores, target, batch.weight)
         self._derived = {}
 
@@ -141,18 +136,13 @@ class Scores(Statistic):
         if self.empty:
             return {}
         weight = self.weight
+        kind = [CLASS_SCORES] if self.of_classes else [self.are_logits]
         return {
             "scores": torch.cat([scores for scores, _, _ in self.filled]),
             "target": self.target.clone(),
             "weight": self.target.new_empty(0, dtype=torch.float64) if weight is None else weight.clone(),
-            "are_logits": self._kind(),
+            "are_logits": torch.tensor(kind, dtype=torch.uint8 if self.of_classes else torch.bool),
         }
-
-    def _kind(self) -> Tensor:
-        """Return the value of `are_logits` in a state."""
-        if self.of_classes:
-            return torch.tensor([CLASS_SCORES], dtype=torch.uint8)
-        return torch.tensor([self.are_logits])
 
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
         """Append the rows of a state.
@@ -171,12 +161,8 @@ class Scores(Statistic):
             )
         self._are_logits = are_logits
         target = _narrow(state["target"], width)
-        self._has_gaps |= target.ndim == 2 and bool((target == UNKNOWN).any())
-        scores = state["scores"]
-        if state["are_logits"][0] == 1 and width > 1 and target.ndim == 1:
-            above = scores > -math.log(2)  # log-probabilities, in states of an earlier version
-            scores = torch.where(above, -(-4 * scores.expm1()).log(), scores)
-        self._append(scores, target, state["weight"] if len(state["weight"]) else None)
+        self.has_gaps |= target.ndim == 2 and bool((target == UNKNOWN).any())
+        self._append(state["scores"], target, state["weight"] if len(state["weight"]) else None)
         self._derived = {}
 
     def to(self, device: torch.device | str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import torch
@@ -291,6 +292,16 @@ class Kept(Statistic):
             self._parts = [_join(self._parts)]
             self._joined = 1
         return self._parts[0] if self._parts else {}
+
+
+def block(compute: Callable[[Outputs], T]) -> Callable[[Outputs], T]:
+    """Compute what a function derives from a batch at most once for each batch."""
+
+    @wraps(compute)
+    def cached(batch: Outputs) -> T:
+        return batch.block(compute, compute)
+
+    return cached
 
 
 def tally(codes: Tensor, weight: Tensor | None, size: int) -> Tensor:

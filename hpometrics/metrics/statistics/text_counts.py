@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ...exceptions import missing_extra
 from ..batch import Outputs
-from .statistic import Reduction, Statistic
+from .statistic import Reduction, Statistic, block
 
 Tokens = Sequence[str]
 Tokenizer = Callable[[str], list[str]]
@@ -65,24 +65,23 @@ def words(batch: Outputs, name: str, tokenizer: Tokenizer) -> Words:
     return batch.block(f"words {name}", make)
 
 
+@block
 def predicted_words(batch: Outputs) -> list[list[str]]:
     """Return the block of the normalized words of each prediction."""
-    return batch.block("predicted words", lambda batch: _by_text(closed_predictions(batch)))
+    return _by_text(closed_predictions(batch))
 
 
+@block
 def closed_predictions(batch: Outputs) -> bytes:
     """Return the block of all predictions joined by `join_texts`."""
-    return batch.block("closed predictions", lambda batch: join_texts(batch.texts))
+    return join_texts(batch.texts)
 
 
+@block
 def closed_references(batch: Outputs) -> bytes:
     """Return the block of all references joined by `join_texts`, row after row."""
-
-    def make(batch: Outputs) -> bytes:
-        single = batch.single_references
-        return join_texts(list(chain.from_iterable(batch.references)) if single is None else single)
-
-    return batch.block("closed references", make)
+    single = batch.single_references
+    return join_texts(list(chain.from_iterable(batch.references)) if single is None else single)
 
 
 def join_texts(texts: Sequence[str]) -> bytes:

@@ -13,7 +13,7 @@ from ..._redaction import excerpt
 from ...exceptions import MetricInputError
 from .._device import on_host, send_to
 from ..batch import Outputs
-from .statistic import Reduction, Statistic
+from .statistic import Reduction, Statistic, block
 
 Sums = tuple[Tensor, Tensor] | tuple[float, float]
 Contribution = Callable[[Outputs], Sums]
@@ -157,16 +157,13 @@ class States(NamedTuple):
     right: list[Slots]
 
 
+@block
 def states(batch: Outputs) -> States:
     """Return the block of dialogue states, read from the extras `slots` and `gold_slots`.
 
     Raises:
         MetricInputError: one of them is missing, or is not a list of one mapping per row.
     """
-    return batch.block("dialogue states", _states)
-
-
-def _states(batch: Outputs) -> States:
     missing = [f"{name}=" for name in ("slots", "gold_slots") if name not in batch.extras]
     if missing:
         raise MetricInputError(

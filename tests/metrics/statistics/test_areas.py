@@ -83,16 +83,13 @@ def test_a_histogram_of_one_bin_knows_nothing():
     assert precision.error_bound.item() == pytest.approx(1 - 3 / 8)
 
 
-def test_a_state_of_log_probabilities_is_read():
-    """As an earlier version left it: the same ranks, and rows of both versions in one order."""
+def test_a_state_of_class_scores_is_read():
+    """The scores of logits stay as they are."""
     output, target = Category(3), torch.tensor([0, 1, 2, 0])
     logits = torch.randn(4, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     batch = Outputs(output, logits=logits, target=target)
-    new, old = Scores(), Scores()
-    new.update(batch)
-    state = {**new.state(), "scores": batch.log_probabilities, "are_logits": torch.tensor([True])}
-    old.load_state(state)
-    torch.testing.assert_close(old.state()["scores"], new.state()["scores"])
-    assert torch.equal(old.state()["are_logits"], new.state()["are_logits"])
-    old.load_state(new.state())
-    assert torch.equal(old.state()["scores"], new.state()["scores"])
+    first, loaded = Scores(), Scores()
+    first.update(batch)
+    loaded.load_state(first.state())
+    assert torch.equal(loaded.state()["are_logits"], first.state()["are_logits"]) and loaded.of_classes
+    assert torch.equal(loaded.state()["scores"], first.state()["scores"])

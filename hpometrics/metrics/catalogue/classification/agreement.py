@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -202,10 +203,6 @@ def _misses_by_distance(statistic: Confusion) -> Tensor:
     return torch.cat([columns[classes - 1 : classes], columns[classes:] + columns[: classes - 1].flip(0)])
 
 
-def _expected_misses(predicted: Tensor, actual: Tensor) -> Tensor:
-    return actual.sum() - predicted @ (actual / actual.sum())
-
-
 def _expected_distance(predicted: Tensor, actual: Tensor) -> Tensor:
     """Return the expected distance: the sum, over cuts between classes, of the rows that a cut separates."""
     below, at_most = (predicted.cumsum(0) / predicted.sum())[:-1], (actual.cumsum(0) / actual.sum())[:-1]
@@ -220,8 +217,8 @@ def _expected_squared_distance(predicted: Tensor, actual: Tensor) -> Tensor:
     return spread + actual.sum() * (means[0] - means[1]) ** 2
 
 
-_COST_BY_CHANCE = {
-    "none": _expected_misses,
+_COST_BY_CHANCE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "none": lambda predicted, actual: actual.sum() - predicted @ (actual / actual.sum()),
     "linear": _expected_distance,
     "quadratic": _expected_squared_distance,
 }

@@ -15,7 +15,7 @@ from ...statistics.calibration import BinnedCurve, ScoreHistogram, average_preci
 from ...statistics.scores import Scores
 from ...statistics.sorted_scores import RankedColumn, ranked_column
 from ...statistics.statistic import Statistic
-from .curves import ONE_CLASS, AveragedColumns, CurveAverage, check_class, column_of, column_weights
+from .curves import ONE_CLASS, AveragedColumns, CurveAverage, check_class, column_of
 
 
 class Curve(Metric):
@@ -277,12 +277,7 @@ class BinnedColumns(AveragedColumns):
         """Return the bound of the average, which is the average of the bounds."""
         histogram = self.statistic(ScoreHistogram)
         curve = self.area(histogram.positives, histogram.negatives)
-        if self.class_ is not None:
-            return curve.error_bound[column_of(self, self.class_, len(curve.value))]
-        if self.average == "none":
-            return curve.error_bound
-        weight = column_weights(curve.value, histogram.positives.sum(-1), self.average)
-        return (curve.error_bound.nan_to_num(nan=0.0) * weight).sum() / weight.sum()
+        return self.averaged(curve.error_bound, curve.value, histogram.positives.sum(-1))
 
 
 @register_metric("roc_auc_binned", [CATEGORY, BINARY, SET], aliases=["auc_binned"])

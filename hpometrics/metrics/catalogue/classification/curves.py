@@ -59,14 +59,18 @@ class AveragedColumns(Metric):
         if self.average == "micro":
             return self._or_undefined(self.of_pooled())
         values, positives = self.of_all()
+        value = self.averaged(values, values, positives)
+        return value if self.average == "none" else self._or_undefined(value)
+
+    def averaged(self, numbers: Tensor, values: Tensor, positives: Tensor) -> Tensor:
+        """Select or average numbers of columns, without those whose value is undefined; nan if all are."""
         if self.class_ is not None:
-            return self._or_undefined(values[column_of(self, self.class_, len(values))])
+            return numbers[column_of(self, self.class_, len(numbers))]
         if self.average == "none":
-            return values
-        weight = column_weights(values, positives, self.average)
-        if not weight.sum() > 0:
-            return self.undefined(self.needs)
-        return (values.nan_to_num(nan=0.0) * weight).sum() / weight.sum()
+            return numbers
+        weight = positives if self.average == "weighted" else torch.ones_like(values)
+        weight = torch.where(values.isnan(), 0.0, weight)
+        return (numbers.nan_to_num(nan=0.0) * weight).sum() / weight.sum()
 
     def _or_undefined(self, value: Tensor) -> Tensor:
         return self.undefined(self.needs) if value.isnan() else value
@@ -99,12 +103,6 @@ def column_of(metric: Metric, class_: int, columns: int) -> int:
     if class_ >= columns:
         raise MetricInputError(f"{metric.name}: the classes are 0..{columns - 1}, there is no class {class_}")
     return class_
-
-
-def column_weights(values: Tensor, positives: Tensor, average: CurveAverage) -> Tensor:
-    """Return the weight of each column in an average: 0 if its value is undefined."""
-    weight = positives if average == "weighted" else torch.ones_like(values)
-    return torch.where(values.isnan(), 0.0, weight)
 
 
 class ColumnMetric(AveragedColumns):

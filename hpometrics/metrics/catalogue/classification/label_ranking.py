@@ -12,6 +12,7 @@ from ...batch import Outputs
 from ...features import PROBABILITIES, SET
 from ...metric import MeanMetric
 from ...registry.register import register_metric
+from ...statistics.statistic import block
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,9 @@ class LabelRanks:
         return (count > 0) & (count < self.num_labels)
 
 
+@block
 def label_ranks(batch: Outputs) -> LabelRanks:
     """Sort the labels of every row, once for all metrics of this file."""
-    return batch.block("label_ranks", _label_ranks)
-
-
-def _label_ranks(batch: Outputs) -> LabelRanks:
     mask = batch.known
     scores = batch.scores if mask is None else batch.scores.masked_fill(~mask, -torch.inf)
     scores, order = scores.sort(1, descending=True)

@@ -294,7 +294,8 @@ class SubtopicRecall(ListMetric):
     def values_in(self, batch: RankingBatch, cut: Cut) -> Tensor:
         """Count each feature where it first occurs among hits."""
         has = batch.item_features > 0
-        counts = torch.cat([_count_new(own) for _, own in facts_of(cut.lists, has, cut.lists.hits)])
+        hits = facts_of(cut.lists, has, cut.lists.hits)
+        counts = torch.cat([(own & (own.cumsum(1) == 1)).sum(2) for _, own in hits])
         return cut.sum(counts) / number_of_features(feature_counts(batch, has))
 
 
@@ -333,7 +334,8 @@ class IntraListDiversity(ListMetric):
         """Divide by the number of pairs."""
         units = torch.nn.functional.normalize(batch.item_features.double(), dim=1)
         pairs = cut.lengths * (cut.lengths - 1) / 2
-        parts = [_similarity(own) for _, own in facts_of(cut.lists, units, cut.lists.real)]
+        listed = facts_of(cut.lists, units, cut.lists.real)
+        parts = [(own * (own.cumsum(1) - own)).sum(2) for _, own in listed]  # with all items before
         similarity = cut.sum(torch.cat(parts))
         return torch.where(pairs > 0, 1 - similarity / pairs, torch.nan)
 
@@ -360,13 +362,3 @@ def number_of_features(counts: Tensor) -> Tensor:
     """Count the features whose count is above 0, (rows, 1) float64; nan where there are none."""
     some = (counts > 0).sum(1, keepdim=True).double()
     return torch.where(some > 0, some, torch.nan)
-
-
-def _count_new(own: Tensor) -> Tensor:
-    """Count the features of each item that no item before it has, (rows, depth)."""
-    return (own & (own.cumsum(1) == 1)).sum(2)
-
-
-def _similarity(units: Tensor) -> Tensor:
-    """Return the sum of the cosine similarities of each item with those before it, (rows, depth)."""
-    return (units * (units.cumsum(1) - units)).sum(2)

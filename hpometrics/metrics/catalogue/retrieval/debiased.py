@@ -13,6 +13,7 @@ from ...retrieval.base import ListMetric
 from ...retrieval.lists import Cut
 from ...retrieval.ranking_batch import RankingBatch, rankings_in
 from ...retrieval.side_data import propensity
+from ...statistics.statistic import block
 
 
 class _InversePropensity(ListMetric):
@@ -136,14 +137,11 @@ class SNIPSDCG(_InversePropensity):
         return cut.sum(hits * cut.lists.discounts) / _relevant_weight(batch)
 
 
-def _relevant_weight(batch: RankingBatch) -> Tensor:
+@block
+def _relevant_weight(batch: Outputs) -> Tensor:
     """Return the sum of 1 / propensity over the relevant items of each row, (rows, 1) float64."""
-    return batch.block("1 / propensity of relevant items", _added).unsqueeze(1)
-
-
-def _added(batch: Outputs) -> Tensor:
     ranked = rankings_in(batch)
     relevant = ranked.relevant_items
     total = torch.zeros(len(batch), dtype=torch.float64, device=relevant.items.device)
     weights = 1 / propensity(ranked.side, ranked.num_items)
-    return total.index_add_(0, relevant.row_of, relevant.real(weights[relevant.items]))
+    return total.index_add_(0, relevant.row_of, relevant.real(weights[relevant.items])).unsqueeze(1)

@@ -110,10 +110,8 @@ class RankingNDCG(RankingDCG):
         lists = cut.lists
         unit = None if self.gain in ("linear", "binary") else lists.ideal[:, :1]
         gain = cut.sum(gains(lists.worth, self.gain, unit), lists.discounts)
-        return gain / cut.sum_of_ideal(self._gains_of_ideal, lists.ideal_discounts)
-
-    def _gains_of_ideal(self, grades: Tensor) -> Tensor:
-        return gains(grades, self.gain, grades[:, :1])
+        ideal = cut.sum_of_ideal(lambda best: gains(best, self.gain, best[:, :1]), lists.ideal_discounts)
+        return gain / ideal
 
 
 @register_metric("rbp", [RANKING], aliases=["rank_biased_precision", "RBP"])

@@ -17,13 +17,20 @@ from ...batch import Outputs
 from ...features import PREDICTIONS, TEXT, OutputFeature
 from ...metric import MeanMetric
 from ...registry.register import register_metric
+from ...statistics.statistic import block
 from ...statistics.text_counts import normalized
 from .words import draw_texts, per_row
 
 
+@block
 def ranks(batch: Outputs) -> NDArray[np.int64]:
     """Return the block of ranks of the right text, from 1; 0 where no candidate is right."""
-    return batch.block("ranks of references", _ranks)
+    form = cache(normalized)
+    places = []
+    for row, references in zip(candidates_of(batch), batch.references, strict=True):
+        right = set(map(form, references))
+        places.append(next((place for place, text in enumerate(row, 1) if form(text) in right), 0))
+    return np.array(places)
 
 
 def candidates_of(batch: Outputs) -> list[tuple[str, ...]]:
@@ -45,15 +52,6 @@ def candidates_of(batch: Outputs) -> list[tuple[str, ...]]:
                 f"candidates are a list of texts per row, got {excerpt(repr(row), 150)} in row {number}"
             )
     return [tuple(row) for row in rows]
-
-
-def _ranks(batch: Outputs) -> NDArray[np.int64]:
-    form = cache(normalized)
-    places = []
-    for row, references in zip(candidates_of(batch), batch.references, strict=True):
-        right = set(map(form, references))
-        places.append(next((place for place, text in enumerate(row, 1) if form(text) in right), 0))
-    return np.array(places)
 
 
 class CandidateMetric(MeanMetric):

@@ -17,6 +17,7 @@ from ...batch import Outputs, as_tensor
 from ...features import LOGITS, PREDICTIONS, PROBABILITIES, SEQUENCE, TEXT, OutputFeature
 from ...metric import MeanMetric
 from ...registry.register import register_metric
+from ...statistics.statistic import block
 from .._data import Batch, normal, uniform
 
 _AT_ONCE, _AT_ONCE_ON_DEVICE = 1 << 21, 1 << 26
@@ -38,15 +39,12 @@ def next_token_losses(batch: Outputs) -> Tensor:
     return _losses(batch)[1][:, :-1]
 
 
+@block
 def _losses(batch: Outputs) -> Tensor:
     """Return the block of -log p of the token at each position and of the token after it, (2, N, T).
 
     A few positions at a time, so that no log-probability of the whole vocabulary is stored for all of them.
     """
-    return batch.block("token_losses", _losses_by_position)
-
-
-def _losses_by_position(batch: Outputs) -> Tensor:
     true = batch.index.masked_fill(~batch.counted, 0)
     pairs = torch.stack([true, true.roll(-1, 1)], -1)
     if LOGITS not in batch.given:

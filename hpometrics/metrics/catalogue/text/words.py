@@ -16,6 +16,7 @@ from ...features import PREDICTIONS, TEXT, OutputFeature
 from ...metric import MeanMetric, Metric
 from ...registry.register import register_metric
 from ...statistics.ngrams import NgramMatches
+from ...statistics.statistic import block
 from ...statistics.text_counts import (
     ARTICLES,
     END,
@@ -97,16 +98,13 @@ def ngram_matches(batch: Outputs, name: str, tokenizer: Tokenizer) -> NgramMatch
     return batch.block(f"n-grams {name}", make)
 
 
+@block
 def numbers(batch: Outputs) -> TokenIds:
     """Return the block of the normalized words of all predictions, then of all references, as numbers."""
-
-    def make(batch: Outputs) -> TokenIds:
-        text = closed_predictions(batch) + closed_references(batch)
-        if is_plain(text):
-            return number_bytes(text, END, ARTICLES)
-        return number_running_words(running_words(text), END, ARTICLES)
-
-    return batch.block("numbers", make)
+    text = closed_predictions(batch) + closed_references(batch)
+    if is_plain(text):
+        return number_bytes(text, END, ARTICLES)
+    return number_running_words(running_words(text), END, ARTICLES)
 
 
 def reference_counts(batch: Outputs) -> Ints:
