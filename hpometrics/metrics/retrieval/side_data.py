@@ -124,10 +124,6 @@ class SideData:
             )
         return len(self.seen)
 
-    def gives(self, name: str) -> bool:
-        """Return whether the output has a side data, by its name in `Ranking`."""
-        return getattr(self._output, name) is not None
-
     def derived(self, name: str, make: Callable[[SideData], T]) -> T:
         """Return a value computed from the side data, cached for all batches."""
         if name not in self._derived:
@@ -309,7 +305,7 @@ def propensity(side: SideData, num_items: int) -> Tensor:
     Raises:
         MetricInputError: neither propensity nor popularity is available, or for another number of items.
     """
-    if side.gives("propensity"):
+    if side._output.propensity is not None:
         if len(side.propensity) != num_items:
             raise MetricInputError(
                 f"propensity has {len(side.propensity)} items, the catalogue has {num_items}"

@@ -56,8 +56,15 @@ def _losses(batch: Outputs) -> Tensor:
     return -losses.view(*true.shape, 2).movedim(-1, 0)
 
 
+class TokenMetric(MeanMetric):
+    """Base class of shares of tokens or sequences that are predicted correctly."""
+
+    direction = MAXIMIZE
+    inputs = PREDICTIONS
+
+
 @register_metric("token_accuracy", [SEQUENCE, TEXT], aliases=["token_acc"])
-class TokenAccuracy(MeanMetric):
+class TokenAccuracy(TokenMetric):
     """Share of tokens that are predicted correctly.
 
     Args:
@@ -77,9 +84,6 @@ class TokenAccuracy(MeanMetric):
     0.75
     """
 
-    direction = MAXIMIZE
-    inputs = PREDICTIONS
-
     def __init__(self, *, average: Literal["token", "sequence"] = "token") -> None:
         super().__init__()
         self.average = average
@@ -94,7 +98,7 @@ class TokenAccuracy(MeanMetric):
 
 
 @register_metric("sequence_accuracy", [SEQUENCE, TEXT], aliases=["token_em"])
-class SequenceAccuracy(MeanMetric):
+class SequenceAccuracy(TokenMetric):
     """Share of sequences in which every token that counts is predicted correctly.
 
     Predictions at padded positions do not matter; a sequence that is all padding is left out.
@@ -112,16 +116,13 @@ class SequenceAccuracy(MeanMetric):
     0.5
     """
 
-    direction = MAXIMIZE
-    inputs = PREDICTIONS
-
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
         """Return 1 for each sequence without a wrong token, and which sequences have tokens."""
         return (right_tokens(batch) == batch.counted).all(1), batch.counted.any(1)
 
 
 @register_metric("last_accuracy", [SEQUENCE, TEXT])
-class LastAccuracy(MeanMetric):
+class LastAccuracy(TokenMetric):
     """Share of sequences whose last token that counts is predicted correctly.
 
     A sequence that is all padding is left out.
@@ -137,9 +138,6 @@ class LastAccuracy(MeanMetric):
     >>> metric.compute().item()
     0.5
     """
-
-    direction = MAXIMIZE
-    inputs = PREDICTIONS
 
     def measure(self, batch: Outputs) -> tuple[Tensor, Tensor]:
         """Return 1 for each sequence with a right last token, and which sequences have tokens."""
