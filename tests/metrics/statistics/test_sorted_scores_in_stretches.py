@@ -49,7 +49,7 @@ def whole(scores):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sorted_scores, "_SMALL", 1 << 30)
         scores.to("cpu")  # forgets what was derived
-        return [*curves_of(scores).__dict__.values()]
+        return [*curves_of(scores)]
 
 
 @pytest.mark.parametrize("steps", ROUNDED.values(), ids=ROUNDED)
@@ -59,7 +59,7 @@ def test_stretches_have_the_areas_of_whole_columns(name, steps):
     """Ties are never parted, and every stretch counts what lies in those before."""
     scores = stored(*OUTPUTS[name], steps)
     assert can_be_partitioned(scores)
-    apart_areas = [*curves_of(scores).__dict__.values()]
+    apart_areas = [*curves_of(scores)]
     torch.testing.assert_close(apart_areas, whole(scores), rtol=1e-14, atol=1e-15, equal_nan=True)
 
 
@@ -76,7 +76,7 @@ def test_one_kind_of_rows_has_no_area(target, area):
     """Nothing can be told apart, in stretches too."""
     scores = Scores()
     scores.update(Outputs(Binary(), logits=torch.randn(200), target=torch.full((200,), target)))
-    found = torch.stack([*curves_of(scores).__dict__.values()]).squeeze(1)
+    found = torch.stack([*curves_of(scores)]).squeeze(1)
     torch.testing.assert_close(found, torch.tensor(area, dtype=torch.float64), equal_nan=True)
 
 

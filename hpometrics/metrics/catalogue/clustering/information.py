@@ -11,7 +11,7 @@ from ....direction import MAXIMIZE, MINIMIZE
 from ....exceptions import MetricNameError
 from ...features import CLUSTERS
 from ...registry.register import register_metric
-from ...statistics.contingency import Table
+from ...statistics.confusion import Table
 from .partitions import ClusteringMetric
 
 AverageMethod = Literal["arithmetic", "geometric", "min", "max"]

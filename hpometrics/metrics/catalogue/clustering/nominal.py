@@ -12,7 +12,7 @@ from torch import Tensor
 from ....direction import MAXIMIZE
 from ...features import CATEGORY, CLUSTERS
 from ...registry.register import register_metric
-from ...statistics.contingency import Table
+from ...statistics.confusion import Table
 from .information import entropy, mutual_information
 from .partitions import GroupingMetric
 

@@ -13,8 +13,7 @@ from ....direction import MAXIMIZE
 from ...features import CATEGORY, CLUSTERS, PREDICTIONS
 from ...metric import Metric
 from ...registry.register import register_metric
-from ...statistics.confusion import Confusion
-from ...statistics.contingency import Contingency, Table, table_of_matrix
+from ...statistics.confusion import Confusion, Contingency, Table, table_of_matrix
 from ...statistics.statistic import Statistic
 
 Floats = NDArray[np.float64]

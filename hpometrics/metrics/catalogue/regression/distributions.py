@@ -18,7 +18,7 @@ from ...statistics.errors import columns
 from ...statistics.totals import WeightedMean
 from .._data import Batch, draw_drifted, normal, shape_of, uniform
 from .errors import REAL, ErrorMean, ExtraMean
-from .losses import check_positive
+from .robust import check_positive
 
 _SLACK = 0.02  # tolerance of the sum of a row in half precision
 
