@@ -93,12 +93,11 @@ class BinnedCalibration(Metric):
     """
 
     inputs = PROBABILITIES
-    word: ClassVar[str]
 
     def __init__(self, *, bins: int = 15) -> None:
         super().__init__()
         if bins < 1:
-            raise MetricNameError(f"{self.word} needs at least one bin, got bins={bins}")
+            raise MetricNameError(f"{self.name} needs at least one bin, got bins={bins}")
         self.bins = bins
 
     def statistics(self) -> dict[str, Statistic]:
@@ -137,7 +136,6 @@ class ExpectedCalibrationError(BinnedCalibration):
     """
 
     direction = MINIMIZE
-    word = "ece"
 
     def of_bins(self, rows: Tensor, confidence: Tensor, right: Tensor) -> Tensor:
         """Weigh the gaps of the bins by their rows."""
@@ -163,7 +161,6 @@ class RmsCalibrationError(BinnedCalibration):
     """
 
     direction = MINIMIZE
-    word = "rms_calibration_error"
 
     def of_bins(self, rows: Tensor, confidence: Tensor, right: Tensor) -> Tensor:
         """Weigh the squared gaps of the bins by their rows."""
@@ -190,7 +187,6 @@ class MaximumCalibrationError(BinnedCalibration):
     """
 
     direction = MINIMIZE
-    word = "mce"
 
     def of_bins(self, rows: Tensor, confidence: Tensor, right: Tensor) -> Tensor:
         """Return the largest gap."""
@@ -217,7 +213,6 @@ class ClasswiseEce(BinnedCalibration):
     """
 
     direction = MINIMIZE
-    word = "classwise_ece"
 
     def statistics(self) -> dict[str, Statistic]:
         """Return the bins of every class."""
@@ -279,7 +274,6 @@ class BrierReliability(BrierPart):
     """
 
     direction = MINIMIZE
-    word = "brier_reliability"
 
     def of_bins(self, rows: Tensor, probability: Tensor, outcomes: Tensor) -> Tensor:
         """Weigh the squared gaps of the bins by their rows."""
@@ -305,7 +299,6 @@ class BrierResolution(BrierPart):
     """
 
     direction = MAXIMIZE
-    word = "brier_resolution"
 
     def of_bins(self, rows: Tensor, probability: Tensor, outcomes: Tensor) -> Tensor:
         """Weigh the squared gaps between the bins and the base rate by their rows."""
@@ -332,7 +325,6 @@ class BrierUncertainty(BrierPart):
     """
 
     direction = None
-    word = "brier_uncertainty"
 
     def of_bins(self, rows: Tensor, probability: Tensor, outcomes: Tensor) -> Tensor:
         """Return the variance of the outcome."""

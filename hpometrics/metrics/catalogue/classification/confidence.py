@@ -210,7 +210,6 @@ class ReliabilityCurve(BinnedCalibration):
     """
 
     direction = None
-    word = "reliability_curve"
 
     def of_bins(self, rows: Tensor, confidence: Tensor, right: Tensor) -> Tensor:
         """Divide by the rows of the bins."""
