@@ -43,21 +43,6 @@ class AdaptedMetric(LudwigObjectNames, Metric):
         """The direction in torchmetrics' words."""
         return None if self.direction is None else self.direction is MAXIMIZE
 
-    @property
-    def source(self) -> Any:
-        """The class of the source, which must be the same for two metrics to merge."""
-        return None
-
-    def merge(self, other: Metric) -> None:
-        """Merge the state of another metric, which does not change.
-
-        Raises:
-            StateError: the other one wraps something else.
-        """
-        if isinstance(other, AdaptedMetric) and (self.name, self.source) != (other.name, other.source):
-            raise StateError(f"{self.name} merges only with its own kind, got {other.name}")
-        super().merge(other)
-
     def select_component(self, result: Any) -> Any:
         """Return the component of a result; without a component the result itself.
 
@@ -115,7 +100,20 @@ Rows = Tensor | list[Any]
 """The rows of a batch; texts, and the references of a row, are a list."""
 
 
-class PooledFunction(AdaptedMetric):
+class FunctionMetric(AdaptedMetric):
+    """A function of predictions and target, or of target and predictions, which then are arrays."""
+
+    def __init__(self, function: Function, target_first: bool, **facts: Any) -> None:
+        super().__init__(**facts)
+        self.function, self.target_first = function, target_first
+
+    def _call(self, preds: Rows, target: Rows) -> Any:
+        if self.target_first:
+            return self.function(_array(target), _array(preds))
+        return self.function(preds, target)
+
+
+class PooledFunction(FunctionMetric):
     """A function of all rows of the epoch, which are copied and stored by batch, texts as JSON lines."""
 
     preds: list[Tensor]
@@ -123,8 +121,7 @@ class PooledFunction(AdaptedMetric):
     texts: list[Tensor]
 
     def __init__(self, function: Function, target_first: bool, **facts: Any) -> None:
-        super().__init__(**facts)
-        self.function, self.target_first = function, target_first
+        super().__init__(function, target_first, **facts)
         for name in ("preds", "target", "texts"):
             self.add_state(name, [], dist_reduce_fx="cat")
 
@@ -159,13 +156,10 @@ class PooledFunction(AdaptedMetric):
     def compute(self) -> Tensor:
         """Call the function once, on all rows."""
         if len(self.texts) > 0:
-            return self._value(*_parse_texts(dim_zero_cat(self.texts)))
+            return self.scalar(self._call(*_parse_texts(dim_zero_cat(self.texts))))
         if len(self.preds) > 0:
-            return self._value(dim_zero_cat(self.preds), dim_zero_cat(self.target))
+            return self.scalar(self._call(dim_zero_cat(self.preds), dim_zero_cat(self.target)))
         return self.undefined(NOTHING_MEASURED)
-
-    def _value(self, preds: Rows, target: Rows) -> Tensor:
-        return self.scalar(_call(self.function, preds, target, self.target_first))
 
     def merge_own(self, state: Mapping[str, Any], updates: int) -> None:
         """Append the rows of another metric."""
@@ -174,12 +168,8 @@ class PooledFunction(AdaptedMetric):
         self.count_updates(updates)
 
 
-class RowFunction(AdaptedMetric, MeanMetric):
+class RowFunction(FunctionMetric, MeanMetric):
     """The mean of the values of a function, one per row."""
-
-    def __init__(self, function: Function, target_first: bool, **facts: Any) -> None:
-        super().__init__(**facts)
-        self.function, self.target_first = function, target_first
 
     def get_current_value(self, preds: Rows, target: Rows) -> Tensor:
         """Call the function on the rows of a batch.
@@ -187,7 +177,7 @@ class RowFunction(AdaptedMetric, MeanMetric):
         Raises:
             MetricInputError: it does not return one value per row.
         """
-        value = as_tensor(self.select_component(_call(self.function, preds, target, self.target_first)))
+        value = as_tensor(self.select_component(self._call(preds, target)))
         if value.shape != (len(target),):
             raise MetricInputError(
                 f"{self.name} with per_row=True gives one value for each of {len(target)} rows, "
@@ -200,10 +190,6 @@ def _parse_texts(lines: Tensor) -> tuple[list[Any], list[Any]]:
     """Return the predicted texts and the right ones, of all batches."""
     batches = [json.loads(line) for line in lines.cpu().numpy().tobytes().splitlines()]
     return [row for preds, _ in batches for row in preds], [row for _, target in batches for row in target]
-
-
-def _call(function: Function, preds: Rows, target: Rows, target_first: bool) -> Any:
-    return function(_array(target), _array(preds)) if target_first else function(preds, target)
 
 
 def _array(rows: Rows) -> Any:
@@ -259,10 +245,15 @@ class WrappedMetric(AdaptedMetric):
         _write(joined, _join_parts(joined, parts, self))
         return self.scalar(joined.compute())
 
-    @property
-    def source(self) -> type[torchmetrics.Metric]:
-        """The class of the wrapped metric."""
-        return type(self.inner)
+    def merge(self, other: Metric) -> None:
+        """Merge the state of another metric, which does not change.
+
+        Raises:
+            StateError: the other one wraps something else.
+        """
+        if isinstance(other, WrappedMetric) and type(self.inner) is not type(other.inner):
+            raise StateError(f"{self.name} merges only with its own kind, got {other.name}")
+        super().merge(other)
 
     @property
     def reader(self) -> Callable[..., Any]:
