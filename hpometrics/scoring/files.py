@@ -87,17 +87,17 @@ class Table(ABC):
 
     def _numbers(self, column: Any, name: str, first: int) -> np.ndarray:
         """Return cells as numbers, lists of them side by side; raise for the first that does not fit."""
-        kinds = pa.types.is_floating, pa.types.is_integer
-        is_arrow = isinstance(column, pa.Array) and not any(is_kind(column.type) for is_kind in kinds)
-        cells = column.to_pylist() if is_arrow else column
+        is_arrow = isinstance(column, pa.Array)
+        if is_arrow and not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+            column = column.to_pylist()
         try:
-            return np.asarray(cells, dtype=np.float64)
+            return np.asarray(column, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
-            shapes = [_shape(cell) for cell in cells]
+            shapes = [_shape(cell) for cell in column]
         row = next((i for i, shape in enumerate(shapes) if shape is None or shape != shapes[0]), 0)
         shape, width = shapes[row], math.prod(shapes[0] or ())
         if shape is None:
-            problem = f"holds {excerpt(cells[row], 60)!r}, which is not a number"
+            problem = f"holds {excerpt(column[row], 60)!r}, which is not a number"
         else:
             problem = f"holds {math.prod(shape)} numbers, the rows before {width}"
         raise self.error(f"column {name!r} {problem}", first + row)
