@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from ..exceptions import HpometricsError
+from ..exceptions import HpometricsError, MetricInputError
 from ..metrics.features import FEATURES, OutputFeature
 from ..metrics.metric import Metric
 from ..metrics.registry.facts import Param
@@ -19,6 +20,8 @@ from ..metrics.registry.names import MetricName, Scalar
 from ..metrics.registry.register import get_metric
 from ..metrics.sample_data import OUTPUTS, Batch, Draw, draw, draw_of
 from .exemptions import UNTRIED
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,20 @@ def require_same(subject: Subject, expected: Tensor, got: Tensor, how: str, tole
         got.double(), expected.double(), rtol=tolerance, atol=tolerance, equal_nan=True
     ):
         raise LawBroken(f"{subject}: {how}: expected {expected.tolist()}, got {got.tolist()}")
+
+
+def unless_refused(subject: Subject, step: Callable[[], T], what: str, word: str) -> T | None:
+    """Return the result of a step; None if the metric refuses what it reads there, as it may.
+
+    Raises:
+        LawBroken: it refuses without the word that names the reason.
+    """
+    try:
+        return step()
+    except MetricInputError as err:
+        if word not in str(err):
+            raise LawBroken(f"{subject} refuses {what} without saying so: {err}") from err
+        return None
 
 
 def require_undefined(subject: Subject, metric: Metric, when: str) -> None:

@@ -13,7 +13,7 @@ from ...metrics._validation import NonFinite
 from ...metrics.features import BINARY, CATEGORY, MASK, SEQUENCE, SET
 from ...metrics.metric import Metric
 from ...metrics.sample_data import Batch, rows_of, size_of
-from ..subjects import LawBroken, Subject, fed, require_same, require_undefined, value_of
+from ..subjects import LawBroken, Subject, fed, require_same, require_undefined, unless_refused, value_of
 from .inputs import MODEL_OUTPUTS, require_refusal, with_value
 
 _IGNORED = {BINARY: 7, CATEGORY: -1, SET: -1, SEQUENCE: -100, MASK: 255}
@@ -71,11 +71,8 @@ def check_ignored(subject: Subject) -> None:
     output: Any = subject.output  # each of these features has an ignore_index
     ignoring = replace(subject, output=replace(output, ignore_index=label))
     expected = subject.measure(batch)
-    try:
-        got = ignoring.measure(*parts)
-    except MetricInputError as err:
-        if "ignore_index" not in str(err):
-            raise LawBroken(f"{subject} refuses ignored rows without saying so: {err}") from err
+    got = unless_refused(subject, lambda: ignoring.measure(*parts), "ignored rows", "ignore_index")
+    if got is None:
         return
     require_same(subject, expected, got, f"beside what ignore_index={label} leaves out", 1e-9)
     if feature == SET:

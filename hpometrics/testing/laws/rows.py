@@ -15,7 +15,7 @@ from ...metrics._validation import batch_of
 from ...metrics.batch import Outputs
 from ...metrics.features import BINARY, CATEGORY, NUMBER, SET, TIMESERIES, VECTOR, Category
 from ...metrics.sample_data import Batch, cut, rows_of, size_of
-from ..subjects import LawBroken, Subject, require_same, value_of
+from ..subjects import LawBroken, Subject, fed, require_same, unless_refused, value_of
 from .inputs import over_tensors
 
 NOISE = (0.0, 0.3, 0.9)
@@ -82,11 +82,9 @@ def check_weights(subject: Subject) -> None:
     times = torch.tensor([2, 1, 0, 1, 3]).repeat(rows)[:rows]
     weighed = {**batch, "sample_weight": times.double()}
     repeated = rows_of(batch, torch.arange(rows).repeat_interleave(times))
-    try:
-        parts = subject.measure(*cut(weighed, [7, rows - 7]))
-    except MetricInputError as err:
-        if "weigh" not in str(err):
-            raise LawBroken(f"{subject} refuses weights without saying so: {err}") from err
+    cuts = cut(weighed, [7, rows - 7])
+    parts = unless_refused(subject, lambda: subject.measure(*cuts), "weights", "weigh")
+    if parts is None:
         return
     expected = subject.measure(repeated)
     require_same(subject, expected, subject.measure(weighed), "rows weighed, not repeated", 1e-9)
@@ -177,12 +175,9 @@ def _with_margin(batch: Batch, margin: float) -> Batch:
 def check_weightless(subject: Subject) -> None:
     """Rows that all have weight 0 do not count: the value is nan, a single number with a reason."""
     batch = subject.draw(6)
-    metric = subject.make()
-    try:
-        metric.update(**batch, sample_weight=torch.zeros(size_of(batch)))
-    except MetricInputError as err:
-        if "weigh" not in str(err):
-            raise LawBroken(f"{subject} refuses weights without saying so: {err}") from err
+    weighed = {**batch, "sample_weight": torch.zeros(size_of(batch))}
+    metric = unless_refused(subject, lambda: fed(subject.make(), weighed), "weights", "weigh")
+    if metric is None:
         return
     value = value_of(metric)
     if not value.isnan().all() or not (value.ndim or metric.undefined_reason):
@@ -198,13 +193,9 @@ def check_soft_labels(subject: Subject) -> None:
         return
     beside = {name: value for name, value in batch.items() if name != "target"}
     soft = {**beside, "target_probabilities": _sure(outputs)}
-    try:
-        value = subject.measure(soft)
-    except MetricInputError as err:
-        if "soft labels" not in str(err):
-            raise LawBroken(f"{subject} refuses soft labels without saying so: {err}") from err
-        return
-    require_same(subject, subject.measure(batch), value, "soft labels of 0 and 1", 1e-9)
+    value = unless_refused(subject, lambda: subject.measure(soft), "soft labels", "soft labels")
+    if value is not None:
+        require_same(subject, subject.measure(batch), value, "soft labels of 0 and 1", 1e-9)
 
 
 def _sure(batch: Outputs) -> Tensor:
