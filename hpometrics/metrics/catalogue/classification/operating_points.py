@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor
 
 from ....direction import MAXIMIZE, MINIMIZE
@@ -19,13 +17,6 @@ class OperatingPoint(ColumnMetric):
 
     Several classes are measured one against the rest, each at a threshold of its own.
     """
-
-    level: ClassVar[str]
-
-    def _check_level(self, value: float) -> float:
-        if not 0 <= value <= 1:
-            raise MetricNameError(f"{self.level} is a rate in [0, 1], got {value:g}")
-        return value
 
 
 @register_metric("recall_at_precision", [BINARY, CATEGORY, SET], aliases=["recall_at_fixed_precision"])
@@ -47,13 +38,12 @@ class RecallAtPrecision(OperatingPoint):
     """
 
     direction = MAXIMIZE
-    level = "precision"
 
     def __init__(
         self, *, precision: float, average: CurveAverage = "macro", class_: int | None = None
     ) -> None:
         super().__init__(average=average, class_=class_)
-        self.precision = self._check_level(precision)
+        self.precision = _check_rate("precision", precision)
 
     def of_column(self, column: RankedColumn) -> Tensor:
         """Return the largest recall where the precision suffices."""
@@ -80,11 +70,10 @@ class PrecisionAtRecall(OperatingPoint):
     """
 
     direction = MAXIMIZE
-    level = "recall"
 
     def __init__(self, *, recall: float, average: CurveAverage = "macro", class_: int | None = None) -> None:
         super().__init__(average=average, class_=class_)
-        self.recall = self._check_level(recall)
+        self.recall = _check_rate("recall", recall)
 
     def of_column(self, column: RankedColumn) -> Tensor:
         """Return the largest precision where the recall suffices."""
@@ -112,13 +101,12 @@ class SensitivityAtSpecificity(OperatingPoint):
     """
 
     direction = MAXIMIZE
-    level = "specificity"
 
     def __init__(
         self, *, specificity: float, average: CurveAverage = "macro", class_: int | None = None
     ) -> None:
         super().__init__(average=average, class_=class_)
-        self.specificity = self._check_level(specificity)
+        self.specificity = _check_rate("specificity", specificity)
 
     def of_column(self, column: RankedColumn) -> Tensor:
         """Return the largest sensitivity where the specificity suffices."""
@@ -147,13 +135,12 @@ class SpecificityAtSensitivity(OperatingPoint):
     """
 
     direction = MAXIMIZE
-    level = "sensitivity"
 
     def __init__(
         self, *, sensitivity: float, average: CurveAverage = "macro", class_: int | None = None
     ) -> None:
         super().__init__(average=average, class_=class_)
-        self.sensitivity = self._check_level(sensitivity)
+        self.sensitivity = _check_rate("sensitivity", sensitivity)
 
     def of_column(self, column: RankedColumn) -> Tensor:
         """Return the largest specificity where the sensitivity suffices."""
@@ -183,13 +170,12 @@ class FalsePositiveRate(OperatingPoint):
     """
 
     direction = MINIMIZE
-    level = "tpr"
 
     def __init__(
         self, *, tpr: float = 0.95, average: CurveAverage = "macro", class_: int | None = None
     ) -> None:
         super().__init__(average=average, class_=class_)
-        self.tpr = self._check_level(tpr)
+        self.tpr = _check_rate("tpr", tpr)
 
     def of_column(self, column: RankedColumn) -> Tensor:
         """Return the least false positive rate where the true positive rate suffices."""
@@ -222,3 +208,10 @@ class EqualErrorRate(ColumnMetric):
         alarms, misses = fp * column.positives, (column.positives - tp) * column.negatives
         nearest = (alarms - misses).abs().argmin()
         return (alarms[nearest] + misses[nearest]) / 2 / (column.positives * column.negatives)
+
+
+def _check_rate(name: str, value: float) -> float:
+    """Check that a required rate lies in [0, 1], and return it."""
+    if not 0 <= value <= 1:
+        raise MetricNameError(f"{name} is a rate in [0, 1], got {value:g}")
+    return value

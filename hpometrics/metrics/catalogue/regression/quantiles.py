@@ -216,7 +216,7 @@ class IntervalCoverage(IntervalMean):
 
 
 @register_metric("interval_coverage_error", REAL)
-class IntervalCoverageError(IntervalMean):
+class IntervalCoverageError(IntervalCoverage):
     """Distance of the share of targets inside their interval from the nominal `1 - alpha`.
 
     Value: float in [0, 1], a share, 0 is best; nan before the first row.
@@ -235,12 +235,6 @@ class IntervalCoverageError(IntervalMean):
     def __init__(self, *, alpha: float = 0.1) -> None:
         super().__init__()
         self.alpha = check_inner_share("interval_coverage_error", alpha)
-
-    def get_current_value(  # type: ignore[override]  # reads extras
-        self, preds: Tensor, target: Tensor, lower: Tensor, upper: Tensor
-    ) -> Tensor:
-        """Return 1 for each target inside its interval, else 0."""
-        return ((lower <= target) & (target <= upper)).double()
 
     def compute(self) -> Tensor:
         """Return the distance of the share from the nominal one."""
