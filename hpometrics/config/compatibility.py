@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.util import find_spec
+from itertools import chain
 from typing import Any
 from warnings import catch_warnings
 
@@ -53,19 +54,20 @@ def check_support(sweep: Draft, document: Document, settle: bool = False) -> Non
         settle: whether Ray may be loaded to check options; Optuna is loaded wherever options are given.
     """
     before = len(document.problems)
-    backends = (_check_command, _check_points, _check_section, _check_trials)
-    for check in (
-        _check_sampler,
-        _check_pruner,
-        _check_pick,
-        _check_objectives,
-        _check_loggers,
-        _check_report,
-        *backends,
-    ):
-        for path, text in check(sweep):
-            document.add(path, text)
-    for path, text in _check_pruner_epochs(sweep, document):
+    notes = (
+        _check_sampler(sweep),
+        _check_pruner(sweep),
+        _check_pick(sweep),
+        _check_objectives(sweep),
+        _check_loggers(sweep),
+        _check_report(sweep),
+        _check_command(sweep),
+        _check_points(sweep),
+        _check_section(sweep),
+        _check_trials(sweep),
+        _check_pruner_epochs(sweep, document),
+    )
+    for path, text in chain(*notes):
         document.add(path, text)
     if len(document.problems) == before:
         for path, text in _check_options(sweep, settle):
