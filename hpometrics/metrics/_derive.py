@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -27,9 +27,6 @@ from .features import (
     InputType,
     OutputFeature,
 )
-
-if TYPE_CHECKING:
-    from .batch import Outputs
 
 _ANY = "any"  # the output of a metric that was never registered
 
@@ -132,6 +129,9 @@ _LOG_2 = math.log(2)
 _WHOLE = 64  # a multiple of every width that a processor computes at once
 
 
+T = TypeVar("T")
+
+
 class Decided(NamedTuple):
     """Target and predicted class of each position that counts, flat int64; weights if there are any."""
 
@@ -140,12 +140,53 @@ class Decided(NamedTuple):
     weight: Tensor | None
 
 
+class Batch(Protocol):
+    """The part of `Outputs` that the derivations read."""
+
+    @property
+    def feature(self) -> OutputFeature: ...
+    @property
+    def given(self) -> Mapping[InputType, Tensor]: ...
+    @property
+    def records(self) -> Mapping[str, list[Any]]: ...
+    @property
+    def target(self) -> Tensor: ...
+    @property
+    def weight(self) -> Tensor | None: ...
+    @property
+    def has_target(self) -> bool: ...
+    @property
+    def logits(self) -> Tensor: ...
+    @property
+    def probabilities(self) -> Tensor: ...
+    @property
+    def predictions(self) -> Tensor: ...
+    @property
+    def log_probabilities(self) -> Tensor: ...
+    @property
+    def scores(self) -> Tensor: ...
+    @property
+    def index(self) -> Tensor: ...
+    @property
+    def counted(self) -> Tensor: ...
+    @property
+    def known(self) -> Tensor | None: ...
+    @property
+    def outcome(self) -> Tensor: ...
+
+    def __len__(self) -> int: ...
+
+    def block(self, name: Hashable, make: Callable[[Any], T]) -> T:
+        """Return the tensor stored under a name, made the first time."""
+        ...
+
+
 def class_dim(feature: OutputFeature) -> int:
     """Return the dimension of logits and probabilities that runs over classes or labels."""
     return 1 if feature.type == MASK else -1
 
 
-def num_classes_of(batch: Outputs) -> int | None:
+def num_classes_of(batch: Batch) -> int | None:
     """Return the number of classes of the scores; None without scores, or for yes or no."""
     if batch.feature.type not in _SOFTMAX:
         return None
@@ -164,7 +205,7 @@ def derivable(kind: InputType, outputs: frozenset[InputType], feature: OutputFea
     )
 
 
-def index_of(batch: Outputs) -> Tensor:
+def index_of(batch: Batch) -> Tensor:
     """Return the target as int64; a target of texts raises."""
     if "target" in batch.records:
         raise MetricInputError(f"expected token ids, got texts; {_IDS}")
@@ -192,7 +233,7 @@ def widen(values: Tensor) -> Tensor:
     return values if values.is_floating_point() else values.double()
 
 
-def probabilities_of(batch: Outputs) -> Tensor:
+def probabilities_of(batch: Batch) -> Tensor:
     """Return the probabilities of the batch, or the sigmoid or softmax of its logits."""
     if PROBABILITIES in batch.given:
         return widen(batch.given[PROBABILITIES])
@@ -208,7 +249,7 @@ def exponential(values: Tensor) -> Tensor:
     return torch.from_numpy(np.exp(values.numpy())) if on_host(values) else values.exp()
 
 
-def predictions_of(batch: Outputs) -> Tensor:
+def predictions_of(batch: Batch) -> Tensor:
     """Return the predictions of the batch, or those that its scores decide."""
     if PREDICTIONS in batch.given:
         return batch.given[PREDICTIONS]
@@ -226,13 +267,13 @@ def _largest(scores: Tensor, dim: int) -> Tensor:
     return torch.from_numpy(scores.numpy().argmax(dim))
 
 
-def counted_of(batch: Outputs) -> Tensor:
+def counted_of(batch: Batch) -> Tensor:
     """Return which positions count, bool: those whose target is not `ignore_index`."""
     ignored: int | None = getattr(batch.feature, "ignore_index", None)
     return torch.ones_like(batch.index, dtype=torch.bool) if ignored is None else batch.index != ignored
 
 
-def known_of(batch: Outputs) -> Tensor | None:
+def known_of(batch: Batch) -> Tensor | None:
     """Return which labels of a set are known, bool; None if all are."""
     ignored: int | None = getattr(batch.feature, "ignore_index", None)
     if ignored is None or batch.feature.type != SET or not batch.has_target:
@@ -240,7 +281,7 @@ def known_of(batch: Outputs) -> Tensor | None:
     return batch.target != ignored
 
 
-def column_weight_of(batch: Outputs, columns: int) -> Tensor | None:
+def column_weight_of(batch: Batch, columns: int) -> Tensor | None:
     """Return the weight of each column of each row; None if each counts 1."""
     weight = None if batch.weight is None else batch.weight.unsqueeze(1).expand(-1, columns)
     if batch.known is None:
@@ -248,7 +289,7 @@ def column_weight_of(batch: Outputs, columns: int) -> Tensor | None:
     return batch.known.double() if weight is None else weight * batch.known
 
 
-def decided_of(batch: Outputs) -> Decided:
+def decided_of(batch: Batch) -> Decided:
     """Return the decided positions; on a device, where dropping some would wait, these get weight 0."""
     target, preds, weight = batch.index, batch.predictions.long(), batch.weight
     if batch.feature.type not in _BY_POSITION:
@@ -267,32 +308,32 @@ def distance(predicted: Tensor, right: Tensor) -> Tensor:
     return (predicted - right).square_().sum(1)
 
 
-def _decide(batch: Outputs) -> Tensor:
+def _decide(batch: Batch) -> Tensor:
     """Compare in logit space where there are logits: the sigmoid of a large one is exactly 1."""
     return (batch.scores > _threshold(batch)).long()
 
 
-def _threshold(batch: Outputs) -> float:
+def _threshold(batch: Batch) -> float:
     threshold: float = batch.feature.threshold  # type: ignore[attr-defined]  # binary, set
     if LOGITS not in batch.given:
         return threshold
     return torch.logit(torch.tensor(threshold, dtype=torch.float64)).item()
 
 
-def label_flags_of(batch: Outputs) -> tuple[Tensor, Tensor]:
+def label_flags_of(batch: Batch) -> tuple[Tensor, Tensor]:
     """Return predicted and right labels of a set, float32 of 0 and 1; an unknown label is 0 in both."""
     predicted, right = _predicted_flags(batch), batch.outcome.float()
     return (predicted, right) if batch.known is None else (predicted * batch.known, right)
 
 
-def _predicted_flags(batch: Outputs) -> Tensor:
+def _predicted_flags(batch: Batch) -> Tensor:
     if PREDICTIONS in batch.given:
         return batch.given[PREDICTIONS].float()
     scores = batch.scores
     return torch.gt(scores, _threshold(batch), out=torch.empty_like(scores)).float()
 
 
-def log_probabilities_of(batch: Outputs) -> Tensor:
+def log_probabilities_of(batch: Batch) -> Tensor:
     """Return the log-probabilities of classes, from logits without leaving log space."""
     if batch.feature.type not in _SOFTMAX:
         raise MetricInputError(
@@ -307,7 +348,7 @@ def log_probabilities_of(batch: Outputs) -> Tensor:
     return logits.log_softmax(class_dim(batch.feature))
 
 
-def class_scores_of(batch: Outputs) -> Tensor:
+def class_scores_of(batch: Batch) -> Tensor:
     """Return scores that rank the rows of a class: the log-probability up to 1/2, above it -log(4 - 4p).
 
     The two meet at 1/2. Log-probabilities alone tie where the model is sure, since p rounds to 1; the sum of
@@ -339,7 +380,7 @@ def probabilities_of_class_scores(scores: Tensor) -> Tensor:
     return torch.where(scores > -_LOG_2, 1 - (-scores).exp() / 4, scores.exp())
 
 
-def _log_columns_of(batch: Outputs) -> Tensor:
+def _log_columns_of(batch: Batch) -> Tensor:
     """Compute the log-softmax over few classes, (C, N or more), which is several times faster class by class.
 
     The rows are filled up to whole vectors: the remaining rows would be computed one by one, which rounds

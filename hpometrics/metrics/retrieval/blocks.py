@@ -3,19 +3,51 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
+from ..features import OutputFeature
 from .lists import Lists
+from .relevance import Relevance
+from .side_data import SideData
 
-if TYPE_CHECKING:
-    from .ranking_batch import RankingBatch
+
+class TiledBatch(Protocol):
+    """The batch of rankings that a tile belongs to."""
+
+    @property
+    def feature(self) -> OutputFeature:
+        """The output, with its side data."""
+
+    @property
+    def side(self) -> SideData:
+        """The side data, each read when it is first used."""
+
+    @property
+    def relevance(self) -> Relevance:
+        """The relevant items of each row."""
+
+    @property
+    def items(self) -> Tensor | None:
+        """(rows, candidates) the item of each column; None where columns are items."""
+
+    @property
+    def users(self) -> Tensor | None:
+        """(rows,) the number of each user, or None."""
+
+    @property
+    def weight(self) -> Tensor | None:
+        """(rows,) the weight of each row, or None."""
+
+    @property
+    def extras(self) -> Mapping[str, Any]:
+        """All other keyword arguments of the update."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +63,7 @@ class Tile:
         cache: the blocks created so far.
     """
 
-    batch: RankingBatch
+    batch: TiledBatch
     start: int
     preds: Tensor
     lists: Lists
