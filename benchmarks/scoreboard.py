@@ -21,7 +21,7 @@ from pathlib import Path
 
 from rows import classes, curves, detection, door, regression, retrieval, sequences, text  # noqa: F401
 from rows.references import reference_rows
-from rows.row import ROWS, Figure, Quiet, Row, figure_of
+from rows.row import ROWS, Figure, Row, figure_of, quiet
 
 ROOT = Path(__file__).resolve().parents[1]
 WORSE = 1.3
@@ -59,7 +59,7 @@ def figures_of(rows: list[Row], turns: int | None, memory: bool) -> Iterator[Fig
     """Measure rows, and print each as it is done; a row whose peer is missing is named and left out."""
     for row in rows:
         try:
-            with Quiet():
+            with quiet():
                 figure = figure_of(row, whole, turns, memory or row.memory is not None)
         except ImportError as err:
             print(f"| {row.name} | {row.work} | {row.peer} is not installed: {err} |", flush=True)
@@ -135,7 +135,7 @@ def value_in(root: Path, row: Row) -> float:
 
 def print_value(name: str) -> None:
     """Print the value of a row as JSON."""
-    with Quiet():
+    with quiet():
         print(json.dumps(figure_of(ROWS[name], whole, 3).value))
 
 

@@ -15,8 +15,9 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -192,16 +193,10 @@ def in_children(measure: Measure) -> Measure:
     return measure
 
 
-@dataclass
-class Quiet:
-    """Warnings of peers about their data, hidden while a row runs."""
-
-    context: warnings.catch_warnings = field(default_factory=warnings.catch_warnings)
-
-    def __enter__(self) -> None:
-        self.context.__enter__()
+@contextmanager
+def quiet() -> Iterator[None]:
+    """One thread, and no warnings of peers about their data."""
+    torch.set_num_threads(1)
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.set_num_threads(1)
-
-    def __exit__(self, *exc: object) -> None:
-        self.context.__exit__(*exc)
+        yield

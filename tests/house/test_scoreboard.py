@@ -10,7 +10,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 from rows.references import reference_rows
-from rows.row import Figure, Quiet, Row, figure_of
+from rows.row import Figure, Row, figure_of, quiet
 from scoreboard import ROWS, chosen_rows, line_of
 
 from hpometrics.metrics.registry.index import all_entries
@@ -28,7 +28,7 @@ def few(size: int) -> int:
 @pytest.mark.parametrize("name", [name for name in ROWS if name not in ELSEWHERE])
 def test_ours_and_the_peer_agree(name):
     """What is timed gives the same values."""
-    with Quiet():
+    with quiet():
         assert figure_of(ROWS[name], few, turns=1).ours > 0
 
 
@@ -66,7 +66,7 @@ def test_a_metric_without_a_row_is_timed_beside_its_oracle():
     """By the registered name; one without an oracle has none."""
     rows = chosen_rows(None, "mcc")
     assert [row.name for row in rows] == ["mcc of binary", "mcc of category"]
-    with Quiet():
+    with quiet():
         assert figure_of(rows[0], few, turns=1).theirs > 0
     assert reference_rows("no_such_metric") == []
     with pytest.raises(SystemExit, match="no row for 'no_such_metric'"):
