@@ -7,9 +7,7 @@ from sample_evaluations import (
     AccuracyEvaluation,
     Classification,
     Guess,
-    GuessEvaluation,
     PrecisionEvaluation,
-    guesses,
 )
 
 from hpometrics import EngineError, RecordError
@@ -40,16 +38,6 @@ def test_an_evaluator_may_be_given_whole():
     evaluation = type("Whole", (Evaluation,), {"engine_evaluator": (Classification(), evaluator)})()
     assert evaluation.evaluate(DOCUMENTED).best_index == 1
     assert evaluation.evaluator is evaluator
-
-
-def test_a_metric_by_name():
-    """The class says what the engine predicts."""
-    pytest.importorskip("torch")  # which the registry needs, and no other evaluation of this file
-    assert GuessEvaluation().evaluate(guesses(0.0, 4.0), tell=silent).best_index == 1
-    assert (
-        Evaluation(Guess, "rmse", ["mae"], output="number").evaluate(guesses(1.0), tell=silent).best_index
-        == 0
-    )
 
 
 def test_the_record_names_the_evaluation(tmp_path):

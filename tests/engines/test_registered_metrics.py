@@ -5,11 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
+from sample_evaluations import Guess, GuessEvaluation, guesses
 from sklearn.metrics import f1_score, log_loss, roc_auc_score
 
 from hpometrics import MAXIMIZE, MINIMIZE, Binary, Category, MetricCollection, Ranking, as_metric
 from hpometrics.engines.registered_metrics import TupleReader
-from hpometrics.evaluation import MetricEvaluator, registered
+from hpometrics.evaluation import Evaluation, MetricEvaluator, registered
 from hpometrics.exceptions import DirectionError, HpometricsError
 from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.features import parse_feature
@@ -191,3 +192,12 @@ def test_lists_of_a_ranking_are_scores():
     """Of a row with three items the relevant one is second, 1 / log2(3); lists are no item numbers."""
     tuples = [("q", [0.9, 0.5, 0.1], [0, 1, 0])]
     assert registered("ndcg@3", output="ranking").score([(0, tuples)]) == pytest.approx(1 / math.log2(3))
+
+
+def test_a_metric_by_name():
+    """The class says what the engine predicts."""
+    assert GuessEvaluation().evaluate(guesses(0.0, 4.0), tell=[].append).best_index == 1
+    assert (
+        Evaluation(Guess, "rmse", ["mae"], output="number").evaluate(guesses(1.0), tell=[].append).best_index
+        == 0
+    )
