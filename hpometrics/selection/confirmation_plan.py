@@ -1,0 +1,338 @@
+"""What a confirmation does next: the runs that its next look waits for, or its end.
+
+Decisions are a function of the record alone: no random number, no clock, no order in which runs end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+
+from ..direction import Direction
+from ..exceptions import ConfigError
+from ..records.trial_record import deviation, mean, numbers_of
+from .confirmation import (
+    LUCK,
+    Confirmation,
+    ConfirmationRecord,
+    ConfirmationState,
+    ConfirmSettings,
+    FreshRun,
+    HonestValue,
+    Look,
+    Pair,
+    Standing,
+)
+from .honest_value import Redraws, honest_value
+from .two_way import TwoWay, unpaired
+
+_LEVELS = {
+    0.005: (0.005, 0.0025, 0.0017),  # halves and thirds: Bonferroni
+    0.01: (0.01, 0.0055, 0.0039),
+    0.02: (0.02, 0.0114, 0.0081),
+    0.025: (0.025, 0.0145, 0.0103),
+    0.05: (0.05, 0.0294, 0.0220),
+    0.10: (0.10, 0.0608, 0.0464),
+    0.20: (0.20, 0.13, 0.102),
+}
+"""The level of each of one, two or three looks that together err in this share (Pocock 1977, Biometrika
+64(2); checked for Student's t by simulation)."""
+_LUCK_DEVIATIONS = NormalDist().inv_cdf(0.75) * math.sqrt(2)
+"""A difference of so many deviations of a seed wins three of four pairs of single trainings (Bouthillier et
+al. 2021, Accounting for variance in machine learning benchmarks)."""
+
+
+class Next(NamedTuple):
+    """What follows: runs that are missing before the next look, or the end."""
+
+    missing: tuple[tuple[int, int], ...] = ()
+    """The trial and the number of the seed of each run."""
+    end: Confirmation | None = None
+
+
+def plan(record: ConfirmationRecord) -> Next:
+    """Return the runs that the next look waits for, or how the confirmation ended.
+
+    Raises:
+        ConfigError: there are fewer than two contenders.
+    """
+    if len(record.contenders) < 2:
+        raise ConfigError(
+            "confirm compares at least two complete trials with a finite value; this search has "
+            f"{len(record.contenders)}"
+        )
+    course = _Course(record)
+    for extension, settings in enumerate(record.plans):
+        for moment in course.schedule(extension, settings):
+            if missing := course.missing(moment.seeds):
+                return Next(end=course.end(timed_out=True)) if record.timed_out else Next(missing)
+            course.look(moment, settings)
+            if course.settled:
+                break
+    return Next(end=course.end())
+
+
+class _Moment(NamedTuple):
+    """When a look is made, and at which levels."""
+
+    seeds: int
+    separation: float
+    equivalence: float
+    decides: bool
+
+
+class _Course:
+    """The looks of a record, made again from the first one."""
+
+    def __init__(self, record: ConfirmationRecord) -> None:
+        self._record = record
+        self._entered: list[int] = []
+        self._alive: list[int] = []
+        self._looks: list[Look] = []
+        self._left_at: dict[int, int] = {}
+        self._reasons: dict[int, str] = {}
+        self._pairs: dict[int, Pair] = {}
+        self._state: ConfirmationState | None = None
+        self._redraws = Redraws(record.direction, record.search, max(one.top for one in record.plans))
+
+    @property
+    def settled(self) -> bool:
+        """Whether a look has ended the current plan."""
+        return self._state is not None
+
+    def schedule(self, extension: int, settings: ConfirmSettings) -> list[_Moment]:
+        """Let the contenders of a plan enter, and return its looks that are not over yet.
+
+        The first plan errs at its level in all. The first extension adds half of that; a further one
+        compares but decides nothing.
+        """
+        joined = [one.trial for one in self._record.contenders[len(self._entered) : settings.top]]
+        self._entered += joined
+        self._alive += joined
+        if extension and len(self._alive) < 2:
+            return []
+        self._state = None
+        made = self._looks[-1].seeds if self._looks else 0
+        seeds = [count for count in settings.looks() if count > made] or [max(made, settings.repeats)]
+        share = settings.level if extension == 0 else settings.level / 2
+        place = len(seeds) - 1
+        levels = _LEVELS[share][place], _LEVELS[2 * share][place]
+        return [_Moment(count, *levels, decides=extension < 2) for count in seeds]
+
+    def missing(self, seeds: int) -> tuple[tuple[int, int], ...]:
+        """Return the runs up to a seed that no look can do without, by seed, then in the search's order."""
+        trials = [trial for trial in self._alive if not self._failure(trial, seeds)]
+        every = ((trial, number) for number in range(1, seeds + 1) for trial in trials)
+        return tuple(run for run in every if run not in self._record.runs)
+
+    def look(self, moment: _Moment, settings: ConfirmSettings) -> None:
+        """Compare the contenders with the leader, and settle the plan if that decides it."""
+        failed = self._drop_failed(moment.seeds)
+        if not self._alive:
+            self._state = ConfirmationState.UNCONFIRMED
+            return
+        leader = self._leader(moment.seeds)
+        seeds_matter = any(self._differs(trial, moment.seeds) for trial in self._alive)
+        if not seeds_matter:
+            moment = moment._replace(
+                separation=_LEVELS[settings.level][0], equivalence=_LEVELS[2 * settings.level][0]
+            )
+        pairs = tuple(
+            self._pair(leader, trial, moment, seeds_matter) for trial in self._alive if trial != leader
+        )
+        equivalence = self._equivalence(moment.seeds, settings)
+        self._pairs.update({pair.trial: pair for pair in pairs})
+        still_in = [pair for pair in pairs if not (pair.separated and moment.decides)]
+        for pair in pairs:
+            if pair not in still_in:
+                self._leave(pair.trial, moment.seeds, f"worse than trial {leader}")
+        may_lose = self._may_lose(leader, still_in, moment.seeds)
+        self._looks.append(Look(moment.seeds, leader, pairs, equivalence, may_lose, failed, seeds_matter))
+        if not moment.decides:
+            return
+        if not still_in:
+            self._state = ConfirmationState.DECIDED
+        elif equivalence > 0 and may_lose <= equivalence:
+            self._state = ConfirmationState.TIED
+        elif not seeds_matter:
+            self._state = ConfirmationState.SPENT
+
+    def end(self, timed_out: bool = False) -> Confirmation:
+        """Return how it ended."""
+        record, last = self._record, self._looks[-1] if self._looks else None
+        state = self._state or (ConfirmationState.SPENT if last else ConfirmationState.UNCONFIRMED)
+        confirmed = last is not None and state is not ConfirmationState.UNCONFIRMED
+        winner = last.leader if last is not None and confirmed else record.contenders[0].trial
+        reason = "the time is up" if timed_out else None
+        if not confirmed and not timed_out:
+            reason = "every contender failed or broke a constraint"
+        seen = {trial: self._runs(trial, self._seeds_of(trial)) for trial in self._entered}
+        return Confirmation(
+            state=state,
+            winner=winner,
+            may_lose=last.may_lose if last is not None and confirmed else math.inf,
+            equivalence=last.equivalence if last is not None else math.nan,
+            level=record.plans[0].level,
+            standings=self._standings(winner, seen),
+            looks=tuple(self._looks),
+            honest=self._honest(winner) if confirmed else None,
+            trainings=sum(map(len, seen.values())),
+            planned=max(min(one.top, len(record.contenders)) * one.repeats for one in record.plans),
+            extended=len(record.plans) - 1,
+            reason=reason,
+        )
+
+    def _runs(self, trial: int, seeds: int) -> list[FreshRun]:
+        return self._record.runs_of(trial, seeds)
+
+    def _seeds_of(self, trial: int) -> int:
+        """Return the number of seeds that count of a contender."""
+        return self._left_at.get(trial) or (self._looks[-1].seeds if self._looks else 0)
+
+    def _values(self, trial: int, seeds: int) -> list[float]:
+        return [math.nan if run.value is None else run.value for run in self._runs(trial, seeds)]
+
+    def _failure(self, trial: int, seeds: int) -> str | None:
+        """Return why a contender cannot be compared after some seeds; None if it can."""
+        for number in range(1, seeds + 1):
+            run = self._record.runs.get((trial, number))
+            if run is not None and (run.value is None or not math.isfinite(run.value)):
+                return f"failed at seed {number}: {run.reason or f'its value is {run.value}'}"
+        return None
+
+    def _drop_failed(self, seeds: int) -> dict[int, str]:
+        """Take out the contenders that failed, or whose means break a constraint."""
+        failed = {}
+        for trial in list(self._alive):
+            reason = self._failure(trial, seeds) or self._broken(trial, seeds)
+            if reason is not None:
+                failed[trial] = reason
+                self._leave(trial, seeds, reason)
+        return failed
+
+    def _broken(self, trial: int, seeds: int) -> str | None:
+        measured = [numbers_of(run.values) for run in self._runs(trial, seeds)]
+        names = [bound.name for bound in self._record.bounds]
+        means = {name: mean(each.get(name, math.nan) for each in measured) for name in names}
+        broken = [text for bound in self._record.bounds if (text := bound.broken_by(means)) is not None]
+        return "; ".join(broken) or None
+
+    def _leave(self, trial: int, seeds: int, reason: str) -> None:
+        self._alive.remove(trial)
+        self._left_at[trial], self._reasons[trial] = seeds, reason
+
+    def _leader(self, seeds: int) -> int:
+        """Return the contender with the best mean; of equal ones the better in the search."""
+        order = [trial for trial in self._entered if trial in self._alive]
+        return order[self._record.direction.best_index(mean(self._values(trial, seeds)) for trial in order)]
+
+    def _differs(self, trial: int, seeds: int) -> bool:
+        """Check whether the runs of a contender depend on their seeds."""
+        first, *others = self._runs(trial, seeds)
+        return any(
+            run.value != first.value
+            or (run.rows is not None and first.rows is not None and not np.array_equal(run.rows, first.rows))
+            for run in others
+        )
+
+    def _pair(self, leader: int, trial: int, moment: _Moment, seeds_matter: bool) -> Pair:
+        table = self._difference(leader, trial, moment.seeds)
+        if not seeds_matter:
+            table = table.of_one_seed
+        return Pair(
+            leader=leader,
+            trial=trial,
+            difference=table.mean,
+            half=table.half_width(moment.separation),
+            p_value=table.p_value,
+            level=moment.separation,
+            may_be_better=table.half_width(moment.equivalence) - table.mean,
+        )
+
+    def _difference(self, leader: int, trial: int, seeds: int) -> TwoWay:
+        """Return by how much the leader is better than another contender."""
+        ours, theirs = self._runs(leader, seeds), self._runs(trial, seeds)
+        worse_by = self._record.direction.worse_by
+        gaps = [
+            worse_by(other, value)
+            for value, other in zip(self._values(leader, seeds), self._values(trial, seeds), strict=True)
+        ]
+        tables = [_table(runs) for runs in (ours, theirs)]
+        left, right = tables
+        if left is None or right is None:
+            return TwoWay.of_seeds(gaps)
+        clustered = self._record.clustered
+        if ours[0].rows_id == theirs[0].rows_id:
+            sign = 1.0 if self._record.direction is Direction.MAXIMIZE else -1.0
+            return TwoWay.of(sign * (left - right), clustered)
+        return unpaired(TwoWay.of(left, clustered), TwoWay.of(right, clustered), gaps)
+
+    def _equivalence(self, seeds: int, settings: ConfirmSettings) -> float:
+        if settings.equivalence != LUCK:
+            return float(settings.equivalence)
+        variances = [float(np.var(self._values(trial, seeds), ddof=1)) for trial in self._alive]
+        return _LUCK_DEVIATIONS * math.sqrt(mean(variances))
+
+    def _may_lose(self, leader: int, others: Sequence[Pair], seeds: int) -> float:
+        if not others:
+            return 0.0
+        luck = self._redraws.luck(self._fresh(seeds)) if self._record.search is not None else None
+        choice = 0.0 if luck is None else luck.of_choice(leader)
+        return max(0.0, *(pair.may_be_better for pair in others)) + choice
+
+    def _fresh(self, seeds: int) -> dict[int, list[FreshRun]]:
+        """Return the runs of each contender that did not fail, up to a seed or that at which it left."""
+        compared = [trial for trial in self._entered if trial in self._alive or trial in self._pairs]
+        runs = {trial: self._runs(trial, self._left_at.get(trial, seeds)) for trial in compared}
+        return {trial: each for trial, each in runs.items() if all(run.value is not None for run in each)}
+
+    def _honest(self, winner: int) -> HonestValue:
+        record = self._record
+        runs = self._runs(winner, self._seeds_of(winner))
+        luck = self._redraws.luck(self._fresh(self._seeds_of(winner)))
+        limits = []
+        if luck is None:
+            limits.append("of these validation rows; picking on them makes it look better than it is")
+        elif record.search is None:
+            limits.append("the luck of choosing the contenders is not in it")
+        return honest_value(
+            record.direction,
+            runs,
+            luck,
+            scale=record.scale,
+            clustered=record.clustered,
+            level=record.plans[0].level,
+            limits=limits,
+        )
+
+    def _standings(self, winner: int, seen: Mapping[int, Sequence[FreshRun]]) -> tuple[Standing, ...]:
+        """Return the contenders, the winner first, then the best mean."""
+        searched = dict(self._record.contenders)
+        key = self._record.direction.sort_key
+        standings = []
+        for trial, runs in seen.items():
+            values = [run.value for run in runs if run.value is not None]
+            standings.append(
+                Standing(
+                    trial=trial,
+                    search_value=searched[trial],
+                    mean=mean(values) if values else math.nan,
+                    deviation=deviation(values),
+                    seeds=len(values),
+                    left_at=self._left_at.get(trial),
+                    reason=self._reasons.get(trial),
+                    pair=None if trial == winner else self._pairs.get(trial),
+                )
+            )
+        return tuple(sorted(standings, key=lambda one: (one.trial != winner, key(one.mean))))
+
+
+def _table(runs: Sequence[FreshRun]) -> np.ndarray | None:
+    """Return the row values of the picked epochs, of shape (seeds, rows); None if seeds differ in rows."""
+    if any(run.rows is None for run in runs) or len({run.rows_id for run in runs}) > 1:
+        return None
+    return np.stack([run.picked_rows for run in runs])
