@@ -7,12 +7,13 @@ practically tied, or the trainings are spent.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from ..direction import Direction
+from .._formatting import first_of, plural
+from ..direction import ARROWS, Direction
 from ..exceptions import ConfigError
 from ..records.trial_record import Reading
 from .intervals import Interval
@@ -27,6 +28,9 @@ RowTables: TypeAlias = Mapping[int, Rows]
 """The row values of the epochs of each trial of a search, of shape (epochs, rows)."""
 
 LEAST_SEEDS = 3
+_MOST_NEAR = 5
+_CHEAPER = 0.9
+_LEAST_P = 0.001
 LEVELS = (0.01, 0.05, 0.10)
 LUCK: Literal["luck"] = "luck"
 
@@ -139,6 +143,7 @@ class FreshRun:
         picked: the place of the picked epoch among those.
         rows_id: identifies the rows and their order; runs with different rows are not paired.
         values: all values of the picked epoch, for constraints.
+        seconds: the time that it took.
         reason: why it failed.
     """
 
@@ -147,6 +152,7 @@ class FreshRun:
     picked: int = 0
     rows_id: str | None = None
     values: Mapping[str, Reading] = field(default_factory=dict)
+    seconds: float = 0.0
     reason: str | None = None
 
     @property
@@ -158,15 +164,24 @@ class FreshRun:
         return rows
 
 
+class ConfirmationPlan(NamedTuple):
+    """What is trained again: the contenders under the settings that were in force when they were chosen."""
+
+    settings: ConfirmSettings
+    contenders: tuple[Contender, ...]
+    """The best complete trials of the search, best first."""
+
+
 @dataclass(frozen=True)
 class ConfirmationRecord:
     """All that a confirmation decides by.
 
     Args:
+        metric: its name.
         direction: of the metric.
-        contenders: the best complete trials of the search, best first.
-        plans: the settings, and those of each extension.
+        plans: the first plan, and those of its extensions.
         runs: the runs that ended, by trial and number of the seed, counted from 1.
+        others: the complete trials that are not contenders.
         bounds: constraints, which the means over the seeds have to keep.
         search: the row values of the trials of the search, where they were kept.
         scale: of the metric's values.
@@ -174,15 +189,21 @@ class ConfirmationRecord:
         timed_out: whether no further run may begin.
     """
 
+    metric: str
     direction: Direction
-    contenders: Sequence[Contender]
-    plans: Sequence[ConfirmSettings]
+    plans: Sequence[ConfirmationPlan]
     runs: Mapping[tuple[int, int], FreshRun] = field(default_factory=dict)
+    others: Sequence[Contender] = ()
     bounds: Sequence[Constraint] = ()
     search: RowTables | None = None
     scale: Scale = Scale.IDENTITY
     clustered: bool = False
     timed_out: bool = False
+
+    @property
+    def contenders(self) -> dict[int, float]:
+        """The contenders of all plans in the order in which they enter, with their values in the search."""
+        return {trial: value for plan in self.plans for trial, value in plan.contenders}
 
     def runs_of(self, trial: int, seeds: int) -> list[FreshRun]:
         """Return the runs of a contender up to a seed, as far as they ended."""
@@ -202,6 +223,10 @@ class Pair:
     level: float
     may_be_better: float
     """By how much the other one may be better than the leader."""
+    seeds_wanted: int | None = None
+    """How many seeds would separate the two; None if no number would."""
+    rows_wanted: int | None = None
+    """How many rows it takes before seeds can do that."""
 
     @property
     def separated(self) -> bool:
@@ -237,13 +262,15 @@ class Look:
 
 @dataclass(frozen=True)
 class Standing:
-    """A contender at the end."""
+    """A contender at the end; its mean is None if none of its runs counts."""
 
     trial: int
     search_value: float
-    mean: float
+    mean: float | None
     deviation: float | None
     seeds: int
+    seconds: float
+    """The mean time of a training."""
     left_at: int | None = None
     reason: str | None = None
     pair: Pair | None = None
@@ -272,28 +299,170 @@ class Confirmation:
     """The end of a confirmation.
 
     Attributes:
+        metric: its name.
+        direction: of the metric.
         state: `decided`: every other contender is worse than the winner; `tied`: none can be better by more
             than the equivalence; `spent`: all seeds are trained; `unconfirmed`: no contender is left.
         winner: the trial.
-        may_lose: with confidence, no other contender is better by more than this.
+        may_lose: with confidence, no other contender is better by more than this; None if unconfirmed.
+        equivalence: the difference that does not matter, in the metric's unit.
+        level: the share of confirmations that may decide wrongly.
         standings: the contenders, the winner first, then by mean.
-        honest: the value of the winner's params without the luck of picking; None without a winner.
-        trainings, planned: the fresh runs that ended, and the most there could have been.
+        looks: the comparisons that were made.
+        honest: the value of the winner's params without the luck of picking; None if unconfirmed.
+        trainings, planned: the fresh runs that count, and the most there could have been.
+        others: the number of complete trials that are not contenders.
+        near: those of them whose value in the search, with the luck of a seed, reaches the winner's mean.
         extended: how often more was asked for.
+        reason: why it is unconfirmed, or ended early.
     """
 
+    metric: str
+    direction: Direction
     state: ConfirmationState
     winner: int
-    may_lose: float
-    equivalence: float
+    may_lose: float | None
+    equivalence: float | None
     level: float
     standings: tuple[Standing, ...]
     looks: tuple[Look, ...]
     honest: HonestValue | None
     trainings: int
     planned: int
+    others: int = 0
+    near: tuple[int, ...] = ()
     extended: int = 0
     reason: str | None = None
+
+    @property
+    def standing(self) -> Standing:
+        """The winner."""
+        return self.standings[0]
+
+    @property
+    def open_pairs(self) -> list[Pair]:
+        """The comparisons of the winner with the contenders that are left, the closest first."""
+        left = [one.pair for one in self.standings if one.left_at is None and one.pair is not None]
+        return sorted(left, key=lambda pair: -pair.may_be_better)
+
+    def lines(self, params: str = "", more: str = "more repeats") -> list[str]:
+        """Return it in words, a line each.
+
+        Args:
+            params: the winner's, as they are printed behind the headline.
+            more: how to ask for more repeats.
+        """
+        head = f"Winner: trial {self.winner}, {self._headline()}"
+        lines = [f"{head}   {params}".rstrip()]
+        if self.honest is None:
+            return [*lines, f"  {self.reason}; it is the best of the search alone"]
+        lines += [self._value_line(self.honest), self._reason_line()]
+        trainings = f"  {plural(self.trainings, 'training')} of up to {self.planned}"
+        lines.append(trainings + (f"; {self.reason}" if self.reason else "") + self._others_text())
+        lines += self._advice(more)
+        if self.extended == 1:
+            lines.append(f"  extended once, so that at most {150 * self.level:g}% of such verdicts are wrong")
+        elif self.extended:
+            lines.append(
+                f"  extended {self.extended} times: the trainings after the first extension decide nothing"
+            )
+        return lines
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def _headline(self) -> str:
+        pairs = self.open_pairs
+        if self.state is ConfirmationState.TIED:
+            return f"practically tied with {listed(str(pair.trial) for pair in pairs)}"
+        if self.state is ConfirmationState.SPENT:
+            return f"not decided after {plural(self.trainings, 'training')}"
+        return self.state.value
+
+    def _value_line(self, honest: HonestValue) -> str:
+        interval = honest.interval
+        value = f"{interval.value:.4g} {self.metric}{ARROWS[self.direction]}"
+        sure = f"({100 * (1 - self.level):g}%: {interval.bounds})"
+        searched = f"the search had measured {self.standing.search_value:.4g}"
+        if honest.bias or not honest.limits:
+            return f"  {value}, expected of these params on new rows {sure}; {searched}"
+        return f"  {value}, the mean of {self.standing.seeds} fresh trainings {sure}; {searched}"
+
+    def _reason_line(self) -> str:
+        pairs = self.open_pairs
+        if self.state is ConfirmationState.DECIDED:
+            beaten = [one.pair for one in self.standings if one.pair is not None]
+            if not beaten:
+                return "  no other contender is left"
+            nearest = min(beaten, key=lambda pair: pair.difference - pair.half)
+            gap = f"{nearest.difference:.4g} ({nearest.interval.bounds})"
+            count = (
+                "the other contender" if len(beaten) == 1 else f"each of the {len(beaten)} other contenders"
+            )
+            return (
+                f"  better than {count} under the same seeds; by {gap} than trial {nearest.trial}, the "
+                f"nearest, {format_p(nearest.p_value)}"
+            )
+        most = f"{self.may_lose or 0.0:.3g}"
+        level = f"({100 * (1 - self.level):g}%)"
+        if self.state is ConfirmationState.TIED:
+            luck = f"less than {self.equivalence or 0.0:.3g} does not matter"
+            return f"  no other contender is better by more than {most} {level}; {luck}"
+        left = [str(one.trial) for one in self.standings if one.left_at is not None]
+        text = f"  another contender may be better by up to {most} {level}"
+        text += f"; still in: {listed(str(pair.trial) for pair in pairs)}"
+        return text + (f"; out: {listed(left)}" if left else "")
+
+    def _others_text(self) -> str:
+        if not self.others:
+            return ""
+        text = f"; {plural(self.others, 'complete trial')} not confirmed"
+        if not self.near:
+            return f"{text}, none within the luck of a seed of the winner"
+        return f"{text}, of which {first_of(self.near, _MOST_NEAR)} may be as good by the luck of a seed"
+
+    def _advice(self, more: str) -> list[str]:
+        """Return what to do when nothing is decided."""
+        pairs = self.open_pairs
+        if self.looks and not self.looks[-1].seeds_matter:
+            return ["  training does not depend on run.seed, so that more trainings decide nothing"]
+        if self.state is ConfirmationState.TIED:
+            tied = {self.winner, *(pair.trial for pair in pairs)}
+            cheapest = min((one for one in self.standings if one.trial in tied), key=lambda one: one.seconds)
+            if cheapest.trial == self.winner or not self.standing.seconds:
+                return []
+            share = cheapest.seconds / self.standing.seconds
+            return [f"  trial {cheapest.trial} trains in {share:.2g} of the time"] if share < _CHEAPER else []
+        if self.state is not ConfirmationState.SPENT or not pairs:
+            return []
+        pair = pairs[0]
+        if pair.seeds_wanted is not None:
+            return [f"  about {pair.seeds_wanted} seeds would tell {self.winner} from {pair.trial}: {more}"]
+        if pair.rows_wanted:
+            return [
+                f"  no number of seeds tells {self.winner} from {pair.trial} on these rows; about "
+                f"{pair.rows_wanted:,} rows would"
+            ]
+        return [f"  {self.winner} and {pair.trial} are equal as far as these trainings can tell"]
+
+
+def listed(words: Iterable[str]) -> str:
+    """Return words as they are listed in a sentence.
+
+    >>> listed(["25", "18", "55"])
+    '25, 18 and 55'
+    """
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def format_p(value: float) -> str:
+    """Return a p-value as it is printed.
+
+    >>> format_p(0.0234), format_p(1e-6)
+    ('p = 0.023', 'p < 0.001')
+    """
+    return "p < 0.001" if value < _LEAST_P else f"p = {value:.2g}"
 
 
 def _logistic(value: float) -> float:

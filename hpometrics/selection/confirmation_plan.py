@@ -6,7 +6,7 @@ Decisions are a function of the record alone: no random number, no clock, no ord
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -14,13 +14,15 @@ import numpy as np
 
 from ..direction import Direction
 from ..exceptions import ConfigError
-from ..records.trial_record import deviation, mean, numbers_of
+from ..records.trial_record import TrialRecord, TrialState, deviation, mean, numbers_of
 from .confirmation import (
     LUCK,
     Confirmation,
+    ConfirmationPlan,
     ConfirmationRecord,
     ConfirmationState,
     ConfirmSettings,
+    Contender,
     FreshRun,
     HonestValue,
     Look,
@@ -28,6 +30,7 @@ from .confirmation import (
     Standing,
 )
 from .honest_value import Redraws, honest_value
+from .selection import ranked
 from .two_way import TwoWay, unpaired
 
 _LEVELS = {
@@ -41,6 +44,7 @@ _LEVELS = {
 }
 """The level of each of one, two or three looks that together err in this share (Pocock 1977, Biometrika
 64(2); checked for Student's t by simulation)."""
+_ONE_SIDED = NormalDist().inv_cdf(0.95)
 _LUCK_DEVIATIONS = NormalDist().inv_cdf(0.75) * math.sqrt(2)
 """A difference of so many deviations of a seed wins three of four pairs of single trainings (Bouthillier et
 al. 2021, Accounting for variance in machine learning benchmarks)."""
@@ -54,7 +58,17 @@ class Next(NamedTuple):
     end: Confirmation | None = None
 
 
-def plan(record: ConfirmationRecord) -> Next:
+def contenders_of(records: Iterable[TrialRecord], direction: Direction) -> list[Contender]:
+    """Return the complete trials with a finite value, best first; of equal ones the earliest."""
+    complete = [record for record in records if record.state is TrialState.COMPLETE]
+    return [
+        Contender(record.number, record.value)
+        for record in ranked(complete, direction)
+        if record.value is not None and math.isfinite(record.value)
+    ]
+
+
+def plan_for(record: ConfirmationRecord) -> Next:
     """Return the runs that the next look waits for, or how the confirmation ended.
 
     Raises:
@@ -66,11 +80,11 @@ def plan(record: ConfirmationRecord) -> Next:
             f"{len(record.contenders)}"
         )
     course = _Course(record)
-    for extension, settings in enumerate(record.plans):
-        for moment in course.schedule(extension, settings):
+    for extension, plan in enumerate(record.plans):
+        for moment in course.schedule(extension, plan):
             if missing := course.missing(moment.seeds):
                 return Next(end=course.end(timed_out=True)) if record.timed_out else Next(missing)
-            course.look(moment, settings)
+            course.look(moment, plan.settings)
             if course.settled:
                 break
     return Next(end=course.end())
@@ -97,20 +111,21 @@ class _Course:
         self._reasons: dict[int, str] = {}
         self._pairs: dict[int, Pair] = {}
         self._state: ConfirmationState | None = None
-        self._redraws = Redraws(record.direction, record.search, max(one.top for one in record.plans))
+        self._redraws = Redraws(record.direction, record.search, len(record.contenders))
 
     @property
     def settled(self) -> bool:
         """Whether a look has ended the current plan."""
         return self._state is not None
 
-    def schedule(self, extension: int, settings: ConfirmSettings) -> list[_Moment]:
+    def schedule(self, extension: int, plan: ConfirmationPlan) -> list[_Moment]:
         """Let the contenders of a plan enter, and return its looks that are not over yet.
 
         The first plan errs at its level in all. The first extension adds half of that; a further one
         compares but decides nothing.
         """
-        joined = [one.trial for one in self._record.contenders[len(self._entered) : settings.top]]
+        settings = plan.settings
+        joined = [one.trial for one in plan.contenders if one.trial not in self._entered]
         self._entered += joined
         self._alive += joined
         if extension and len(self._alive) < 2:
@@ -164,26 +179,46 @@ class _Course:
     def end(self, timed_out: bool = False) -> Confirmation:
         """Return how it ended."""
         record, last = self._record, self._looks[-1] if self._looks else None
-        state = self._state or (ConfirmationState.SPENT if last else ConfirmationState.UNCONFIRMED)
-        confirmed = last is not None and state is not ConfirmationState.UNCONFIRMED
-        winner = last.leader if last is not None and confirmed else record.contenders[0].trial
-        reason = "the time is up" if timed_out else None
-        if not confirmed and not timed_out:
-            reason = "every contender failed or broke a constraint"
+        if self._state is ConfirmationState.UNCONFIRMED:
+            last = None
+        winner = next(iter(record.contenders)) if last is None else last.leader
         seen = {trial: self._runs(trial, self._seeds_of(trial)) for trial in self._entered}
+        standings = self._standings(winner, seen)
+        unconfirmed = last is None and not timed_out
+        reason = "every contender failed or broke a constraint" if unconfirmed else None
+        repeats = max(plan.settings.repeats for plan in record.plans)
         return Confirmation(
-            state=state,
+            metric=record.metric,
+            direction=record.direction,
+            state=(self._state or ConfirmationState.SPENT) if last else ConfirmationState.UNCONFIRMED,
             winner=winner,
-            may_lose=last.may_lose if last is not None and confirmed else math.inf,
-            equivalence=last.equivalence if last is not None else math.nan,
-            level=record.plans[0].level,
-            standings=self._standings(winner, seen),
+            may_lose=last.may_lose if last else None,
+            equivalence=last.equivalence if last else None,
+            level=self._level,
+            standings=standings,
             looks=tuple(self._looks),
-            honest=self._honest(winner) if confirmed else None,
+            honest=self._honest(winner) if last else None,
             trainings=sum(map(len, seen.values())),
-            planned=max(min(one.top, len(record.contenders)) * one.repeats for one in record.plans),
+            planned=len(record.contenders) * repeats,
+            others=len(record.others),
+            near=self._near(standings) if last else (),
             extended=len(record.plans) - 1,
-            reason=reason,
+            reason="the time is up" if timed_out else reason,
+        )
+
+    @property
+    def _level(self) -> float:
+        return self._record.plans[0].settings.level
+
+    def _near(self, standings: Sequence[Standing]) -> tuple[int, ...]:
+        """Return the other trials that a lucky seed may have kept from the contenders."""
+        deviations = [one.deviation for one in standings if one.deviation is not None]
+        reached, direction = standings[0].mean, self._record.direction
+        if reached is None or not deviations:
+            return ()
+        luck = _ONE_SIDED * math.sqrt(2 * mean(deviation**2 for deviation in deviations))
+        return tuple(
+            trial for trial, value in self._record.others if direction.worse_by(value, reached) <= luck
         )
 
     def _runs(self, trial: int, seeds: int) -> list[FreshRun]:
@@ -251,6 +286,8 @@ class _Course:
             p_value=table.p_value,
             level=moment.separation,
             may_be_better=table.half_width(moment.equivalence) - table.mean,
+            seeds_wanted=table.seeds_wanted(moment.separation),
+            rows_wanted=table.rows_wanted(moment.separation),
         )
 
     def _difference(self, leader: int, trial: int, seeds: int) -> TwoWay:
@@ -305,30 +342,36 @@ class _Course:
             luck,
             scale=record.scale,
             clustered=record.clustered,
-            level=record.plans[0].level,
+            level=self._level,
             limits=limits,
         )
 
     def _standings(self, winner: int, seen: Mapping[int, Sequence[FreshRun]]) -> tuple[Standing, ...]:
         """Return the contenders, the winner first, then the best mean."""
-        searched = dict(self._record.contenders)
-        key = self._record.direction.sort_key
         standings = []
         for trial, runs in seen.items():
             values = [run.value for run in runs if run.value is not None]
+            average = mean(values)
             standings.append(
                 Standing(
                     trial=trial,
-                    search_value=searched[trial],
-                    mean=mean(values) if values else math.nan,
-                    deviation=deviation(values),
+                    search_value=self._record.contenders[trial],
+                    mean=average if math.isfinite(average) else None,
+                    deviation=deviation(values) if math.isfinite(average) else None,
                     seeds=len(values),
+                    seconds=mean(run.seconds for run in runs) if runs else 0.0,
                     left_at=self._left_at.get(trial),
                     reason=self._reasons.get(trial),
                     pair=None if trial == winner else self._pairs.get(trial),
                 )
             )
-        return tuple(sorted(standings, key=lambda one: (one.trial != winner, key(one.mean))))
+        key = self._record.direction.sort_key
+        return tuple(
+            sorted(
+                standings,
+                key=lambda one: (one.trial != winner, key(math.nan if one.mean is None else one.mean)),
+            )
+        )
 
 
 def _table(runs: Sequence[FreshRun]) -> np.ndarray | None:

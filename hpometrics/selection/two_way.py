@@ -17,6 +17,7 @@ Array = NDArray[np.float64]
 
 _LEAST_P = 1e-12
 _STEPS = 60
+_MOST_SEEDS = 1000
 _MANY_CLUSTERS = 100  # from here on the normal quantile serves clusters too
 
 
@@ -122,6 +123,27 @@ class TwoWay:
             middle = (low + high) / 2
             low, high = (middle, high) if self.half_width(math.exp(middle)) > gap else (low, middle)
         return math.exp((low + high) / 2)
+
+    def seeds_wanted(self, level: float) -> int | None:
+        """Return how many seeds would show this mean to differ from 0; None if no number would."""
+        rest = self.mean**2 - self.row_share(level)
+        if rest <= 0 or self.seeds < 2:
+            return None
+        spread = self.seed_variance * self.seeds
+        return next(
+            (
+                count
+                for count in range(2, _MOST_SEEDS)
+                if student_quantile(level, count - 1) ** 2 * spread / count <= rest
+            ),
+            None,
+        )
+
+    def rows_wanted(self, level: float) -> int | None:
+        """Return how many rows it takes before seeds can show this mean to differ from 0."""
+        if not self.mean or not self.rows:
+            return None
+        return math.ceil(self.rows * self.row_share(level) / self.mean**2)
 
     @property
     def of_one_seed(self) -> Self:

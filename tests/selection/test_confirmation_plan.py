@@ -13,6 +13,7 @@ from hpometrics import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConfigError
 from hpometrics.run.reporter import derive_seed
 from hpometrics.selection.confirmation import (
+    ConfirmationPlan,
     ConfirmationRecord,
     ConfirmationState,
     ConfirmSettings,
@@ -20,7 +21,7 @@ from hpometrics.selection.confirmation import (
     FreshRun,
     looks,
 )
-from hpometrics.selection.confirmation_plan import _LEVELS, plan
+from hpometrics.selection.confirmation_plan import _LEVELS, plan_for
 from hpometrics.selection.rules import Constraint
 
 RACE = {
@@ -43,12 +44,13 @@ def race(values=RACE, *, direction=MAXIMIZE, plans=None, **facts):
     """A record of these values; the contenders in their order."""
     contenders = [Contender(trial, 0.9 - 0.01 * place) for place, trial in enumerate(values)]
     plans = plans or [ConfirmSettings(top=len(values), repeats=5)]
-    return ConfirmationRecord(direction, contenders, plans, runs_of(values), **facts)
+    whole = [ConfirmationPlan(each, tuple(contenders[: each.top])) for each in plans]
+    return ConfirmationRecord("accuracy", direction, whole, runs_of(values), **facts)
 
 
 def ended(*arguments, **facts):
     """How a race ends; all of its runs are there."""
-    end = plan(race(*arguments, **facts)).end
+    end = plan_for(race(*arguments, **facts)).end
     assert end is not None
     return end
 
@@ -145,9 +147,9 @@ def test_luck_is_0_95_deviations_of_a_seed():
 def test_missing_runs_are_asked_for_look_by_look():
     """First a block of three seeds for each, then only what the contenders that are left need."""
     empty = race({trial: [] for trial in RACE})
-    assert plan(empty).missing == tuple((trial, seed) for seed in (1, 2, 3) for trial in RACE)
+    assert plan_for(empty).missing == tuple((trial, seed) for seed in (1, 2, 3) for trial in RACE)
     block = race({trial: values[:3] for trial, values in RACE.items()})
-    assert plan(block).missing == ((4, 4), (2, 4))
+    assert plan_for(block).missing == ((4, 4), (2, 4))
 
 
 def test_a_failed_run_takes_its_contender_out():
@@ -202,7 +204,7 @@ def test_an_extension_goes_on_with_what_is_trained():
     """Its looks are those that are not over, at half of the level; who left stays out."""
     plans = [ConfirmSettings(3, 5, equivalence=0), ConfirmSettings(3, 8, equivalence=0)]
     more = race(plans=plans)
-    assert plan(more).missing == ((4, 6), (2, 6))
+    assert plan_for(more).missing == ((4, 6), (2, 6))
     values = {4: RACE[4] + [0.9, 0.91, 0.905], 9: RACE[9], 2: RACE[2] + [0.89, 0.9, 0.9]}
     end = ended(values, plans=plans)
     assert [look.seeds for look in end.looks] == [3, 4, 5, 6, 8]
@@ -215,7 +217,7 @@ def test_more_contenders_catch_up():
     plans = [ConfirmSettings(2, 3, equivalence=0), ConfirmSettings(3, 3, equivalence=0)]
     values = {trial: seeds[:3] for trial, seeds in RACE.items()}
     later = {**values, 2: []}
-    assert plan(race(later, plans=plans)).missing == ((2, 1), (2, 2), (2, 3))
+    assert plan_for(race(later, plans=plans)).missing == ((2, 1), (2, 2), (2, 3))
     assert ended(values, plans=plans).winner == 4
 
 
@@ -230,10 +232,10 @@ def test_a_second_extension_decides_nothing():
 def test_the_time_may_be_up():
     """The last look stands; before the first one nothing is confirmed."""
     block = {trial: values[:3] for trial, values in RACE.items()}
-    end = plan(race(block, timed_out=True)).end
+    end = plan_for(race(block, timed_out=True)).end
     assert (end.state, end.winner, end.reason, len(end.looks)) == ("spent", 4, "the time is up", 1)
-    end = plan(race({4: [0.9], 9: []}, timed_out=True)).end
-    assert (end.state, end.winner, end.may_lose) == ("unconfirmed", 4, math.inf)
+    end = plan_for(race({4: [0.9], 9: []}, timed_out=True)).end
+    assert (end.state, end.winner, end.may_lose) == ("unconfirmed", 4, None)
 
 
 @pytest.mark.parametrize(
@@ -257,7 +259,7 @@ def test_settings_are_checked(wrong, text):
 def test_one_trial_has_nobody_to_be_compared_with():
     """The message says how many there are."""
     with pytest.raises(ConfigError, match=r"at least two complete trials.*this search has 1"):
-        plan(race({4: [0.9]}, plans=[ConfirmSettings()]))
+        plan_for(race({4: [0.9]}, plans=[ConfirmSettings()]))
 
 
 @given(st.data())
@@ -271,10 +273,10 @@ def test_the_course_is_a_function_of_the_record(data):
     values = {trial: list(map(float, centers[trial] + rng.normal(size=repeats))) for trial in range(trials)}
     plans = [ConfirmSettings(trials, repeats)]
     whole = ended(values, plans=plans)
-    contenders, known, asked = race(values, plans=plans).contenders, {}, []
+    plans, known, asked = race(values, plans=plans).plans, {}, []
     every = runs_of(values)
     for _ in itertools.count():
-        following = plan(ConfirmationRecord(MAXIMIZE, contenders, plans, known))
+        following = plan_for(ConfirmationRecord("accuracy", MAXIMIZE, plans, known))
         if following.end is not None:
             break
         run = following.missing[int(rng.integers(len(following.missing)))]
