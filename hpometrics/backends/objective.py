@@ -3,20 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from .._redaction import mask_secrets
 from ..direction import Direction
 from ..exceptions import DirectionError
 from ..loggers.registry import LoggerLike
 from ..records.epoch_log import Fsync
 from ..records.trial_record import TrialRecord
+from ..run.fresh_runs import FreshRuns
 from ..run.reporter import ListReporter
 from ..run.spec import Train
 from ..run.trials import as_space, make_trials
+from ..selection.confirmation import Confirmation, ConfirmationState, ConfirmSettings, HonestValue, Standing
 from ..selection.rules import Pick
 from ..selection.selection import Best, best_by, pareto_front
 from ..space.space import Space
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """The winner of a search whose best trials were trained again, and what decided it.
+
+    Attributes:
+        best: the winner; its value is the mean of its fresh runs, with their deviation and number.
+        confirmation: the looks, the standing of each contender, and how it ended.
+    """
+
+    best: Best
+    confirmation: Confirmation
+
+    @property
+    def state(self) -> ConfirmationState:
+        """Whether the winner is decided, practically tied, or the trainings are spent."""
+        return self.confirmation.state
+
+    @property
+    def honest(self) -> HonestValue | None:
+        """The value to expect of the winner's params, with its interval."""
+        return self.confirmation.honest
+
+    @property
+    def may_lose(self) -> float | None:
+        """With confidence, no other contender is better by more than this."""
+        return self.confirmation.may_lose
+
+    @property
+    def contenders(self) -> tuple[Standing, ...]:
+        """The standing of each contender, the winner first."""
+        return self.confirmation.standings
+
+    def __str__(self) -> str:
+        return "\n".join(self.confirmation.lines(_params_text(self.best.params)))
 
 
 class BaseObjective:
@@ -91,6 +131,40 @@ class BaseObjective:
         """
         return best_by(self.records(of), self.optimized, pick)
 
+    def confirm(
+        self,
+        of: Any = None,
+        *,
+        top: int = 5,
+        repeats: int = 8,
+        equivalence: float | Literal["luck"] = "luck",
+        until: Literal["decided", "spent"] = "decided",
+        level: float = 0.05,
+    ) -> Confirmed:
+        """Train the best trials again, under fresh seeds that they share, until one of them is decided.
+
+        With a directory, trainings that exist are used again, and an interrupted call resumes.
+
+        Args:
+            of: see `records`.
+            top: the number of contenders.
+            repeats: the most fresh seeds of each.
+            equivalence: a difference that does not matter, in the metric's unit, or `luck`.
+            until: `decided`, or `spent` to train all seeds.
+            level: the share of such verdicts that may be wrong.
+
+        Returns:
+            The winner with what decided it; printed, it says so in words.
+
+        Raises:
+            ConfigError: a setting is out of range, there are several objectives, or fewer than two trials
+                are complete.
+        """
+        settings = ConfirmSettings(top, repeats, equivalence, until, level)
+        runs = FreshRuns(self.trials, self.records(of), settings)
+        end = runs.run()
+        return Confirmed(runs.best(end), end)
+
     def front(self, of: Any = None) -> list[Best]:
         """Return the feasible trials that no other one dominates, best first by the first objective.
 
@@ -157,3 +231,11 @@ class ListObjective(BaseObjective):
             for name, value in one.items():
                 values[name] = (*values.get(name, ()), value)
         return values
+
+
+def _params_text(params: Mapping[str, Any]) -> str:
+    shown = mask_secrets(dict(params))
+    texts = {
+        name: f"{value:.3g}" if isinstance(value, float) else str(value) for name, value in shown.items()
+    }
+    return " ".join(f"{name}={text}" for name, text in texts.items())

@@ -27,6 +27,7 @@ Rows: TypeAlias = "NDArray[np.float64]"
 RowTables: TypeAlias = Mapping[int, Rows]
 """The row values of the epochs of each trial of a search, of shape (epochs, rows)."""
 
+CONFIRM_FILE = "confirm.json"
 LEAST_SEEDS = 3
 _MOST_NEAR = 5
 _CHEAPER = 0.9

@@ -80,8 +80,8 @@ def plan_for(record: ConfirmationRecord) -> Next:
             f"{len(record.contenders)}"
         )
     course = _Course(record)
-    for extension, plan in enumerate(record.plans):
-        for moment in course.schedule(extension, plan):
+    for plan in record.plans:
+        for moment in course.schedule(plan):
             if missing := course.missing(moment.seeds):
                 return Next(end=course.end(timed_out=True)) if record.timed_out else Next(missing)
             course.look(moment, plan.settings)
@@ -111,6 +111,7 @@ class _Course:
         self._reasons: dict[int, str] = {}
         self._pairs: dict[int, Pair] = {}
         self._state: ConfirmationState | None = None
+        self._plans_used = 0
         self._redraws = Redraws(record.direction, record.search, len(record.contenders))
 
     @property
@@ -118,21 +119,21 @@ class _Course:
         """Whether a look has ended the current plan."""
         return self._state is not None
 
-    def schedule(self, extension: int, plan: ConfirmationPlan) -> list[_Moment]:
+    def schedule(self, plan: ConfirmationPlan) -> list[_Moment]:
         """Let the contenders of a plan enter, and return its looks that are not over yet.
 
         The first plan errs at its level in all. The first extension adds half of that; a further one
         compares but decides nothing.
         """
-        settings = plan.settings
+        settings, made = plan.settings, self._looks[-1].seeds if self._looks else 0
         joined = [one.trial for one in plan.contenders if one.trial not in self._entered]
         self._entered += joined
         self._alive += joined
-        if extension and len(self._alive) < 2:
+        seeds = [count for count in settings.looks() if count > made] or [made] * bool(joined)
+        if not seeds or (made and len(self._alive) < 2):
             return []
-        self._state = None
-        made = self._looks[-1].seeds if self._looks else 0
-        seeds = [count for count in settings.looks() if count > made] or [max(made, settings.repeats)]
+        self._state, extension = None, self._plans_used
+        self._plans_used += 1
         share = settings.level if extension == 0 else settings.level / 2
         place = len(seeds) - 1
         levels = _LEVELS[share][place], _LEVELS[2 * share][place]
@@ -202,7 +203,7 @@ class _Course:
             planned=len(record.contenders) * repeats,
             others=len(record.others),
             near=self._near(standings) if last else (),
-            extended=len(record.plans) - 1,
+            extended=max(0, self._plans_used - 1),
             reason="the time is up" if timed_out else reason,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -219,6 +220,13 @@ def test_more_contenders_catch_up():
     later = {**values, 2: []}
     assert plan_for(race(later, plans=plans)).missing == ((2, 1), (2, 2), (2, 3))
     assert ended(values, plans=plans).winner == 4
+
+
+def test_an_extension_that_adds_nothing_is_none():
+    """A decided winner stays so, and fewer repeats than are trained change nothing."""
+    clear = {1: [0.9, 0.91, 0.9], 0: [0.5, 0.51, 0.505]}
+    plans = [ConfirmSettings(2, repeats) for repeats in (6, 8, 5)]
+    assert ended(clear, plans=plans) == replace(ended(clear, plans=plans[:1]), planned=16)
 
 
 def test_a_second_extension_decides_nothing():

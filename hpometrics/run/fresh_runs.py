@@ -1,0 +1,222 @@
+"""The fresh runs of a confirmation: contenders of a search trained again, all under the same seeds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from ..direction import Direction
+from ..exceptions import ConfigError, RecordError
+from ..records._files import atomic_write, is_regular, read_whole
+from ..records._json import FORMAT, FORMAT_KEY, check_format, read_json, real, whole
+from ..records.epoch_log import read_trial
+from ..records.trial_record import TrialRecord
+from ..selection.confirmation import (
+    CONFIRM_FILE,
+    Confirmation,
+    ConfirmationPlan,
+    ConfirmationRecord,
+    ConfirmSettings,
+    Contender,
+    FreshRun,
+)
+from ..selection.confirmation_plan import Next, contenders_of, plan_for
+from ..selection.selection import Best
+from .reporter import ListReporter, derive_seed
+from .trials import Trials
+
+CONFIRM = "confirm"
+
+
+class FreshTrials(Trials):
+    """The fresh runs of one contender; run 3 has the third of the seeds that all contenders share.
+
+    Its directory is that of the contender's trial.
+    """
+
+    def directory_of(self, number: int) -> Path | None:
+        """Return where the record and the checkpoints of a fresh run are."""
+        return None if self.directory is None else self.directory / CONFIRM / str(number)
+
+    def seed_of(self, number: int, repeat: int = 0) -> int:
+        """Return the seed of a fresh run, which does not depend on the trial; 0 stands for a missing seed."""
+        return derive_seed(self.seed or 0, number, repeat, CONFIRM)
+
+    def _compare_rows(self, trial: TrialRecord) -> None:
+        """Accept other validation rows: a seed may draw them."""
+
+
+class FreshRuns:
+    """Trains the contenders of a search again, and knows what is trained and how it stands.
+
+    Args:
+        trials: the trials of the search.
+        records: their records.
+        settings: how much is trained again. If a confirmation in the directory had other settings, or other
+            contenders, this one extends it.
+
+    Raises:
+        ConfigError: the search has several objectives, or fewer than two complete trials.
+        RecordError: the file of an earlier confirmation is damaged.
+    """
+
+    def __init__(self, trials: Trials, records: Sequence[TrialRecord], settings: ConfirmSettings) -> None:
+        spec = trials.spec
+        if len(spec.optimized) > 1:
+            raise ConfigError(
+                f"confirm decides by one metric, and {' and '.join(spec.optimized)} are optimized; name one"
+            )
+        self._trials = trials
+        self._records = {record.number: record for record in records}
+        self._ended: dict[tuple[int, int], TrialRecord] = {}
+        complete = contenders_of(records, self.direction)
+        self._plans = self._extended(ConfirmationPlan(settings, tuple(complete[: settings.top])))
+        chosen = {one.trial for plan in self._plans for one in plan.contenders}
+        self._others = tuple(one for one in complete if one.trial not in chosen)
+        if len(chosen) < 2:
+            plan_for(self.record())
+
+    @property
+    def direction(self) -> Direction:
+        """The direction of the metric."""
+        return next(iter(self._trials.spec.optimized.values()))
+
+    @property
+    def path(self) -> Path | None:
+        """The file of the confirmation; None without a directory."""
+        return None if self._trials.directory is None else self._trials.directory / CONFIRM_FILE
+
+    def record(self, timed_out: bool = False) -> ConfirmationRecord:
+        """Return all that decides: the runs that have ended, here or in another process."""
+        spec = self._trials.spec
+        return ConfirmationRecord(
+            spec.name,
+            self.direction,
+            self._plans,
+            {key: _fresh(run) for key, run in self._all_ended().items()},
+            others=self._others,
+            bounds=spec.bounds,
+            timed_out=timed_out,
+        )
+
+    def following(self, timed_out: bool = False) -> Next:
+        """Return the runs that are missing, or the end, which is written to the directory."""
+        following = plan_for(self.record(timed_out))
+        if following.end is not None:
+            self._write(following.end)
+        return following
+
+    def train(self, trial: int, number: int) -> TrialRecord:
+        """Train a contender under one of the seeds; an interrupted run resumes.
+
+        Raises:
+            BaseException: what interrupted the run, once it is recorded.
+        """
+        contender = self._records[trial]
+        reporter = ListReporter(number, contender.given)
+        record, error = self._of(trial).run(contender.given, reporter)
+        if error is not None and not record.state.finished:
+            raise error
+        self._ended[trial, number] = record
+        return record
+
+    def run(self) -> Confirmation:
+        """Train what is missing, one run after the other, until it ends."""
+        while True:
+            following = self.following()
+            if following.end is not None:
+                return following.end
+            for trial, number in following.missing:
+                self.train(trial, number)
+
+    def best(self, confirmation: Confirmation) -> Best:
+        """Return the winner, with the mean of its fresh runs as its value."""
+        best = Best.of(self._records[confirmation.winner], self._trials.spec.optimized)
+        return confirmed(best, confirmation)
+
+    def _of(self, trial: int) -> FreshTrials:
+        trials, home = self._trials, self._trials.directory_of(trial)
+        return FreshTrials(
+            trials.train, trials.spec, home, trials.seed, trials.fsync, trials.loggers, 1, trials.retries
+        )
+
+    def _all_ended(self) -> Mapping[tuple[int, int], TrialRecord]:
+        """Read the runs that ended since the last call."""
+        most = max(plan.settings.repeats for plan in self._plans)
+        for trial in {one.trial for plan in self._plans for one in plan.contenders}:
+            fresh = self._of(trial)
+            for number in range(1, most + 1):
+                home = None if (trial, number) in self._ended else fresh.directory_of(number)
+                record = None if home is None else read_trial(home)
+                if record is not None and record.state.finished:
+                    self._ended[trial, number] = record
+        return self._ended
+
+    def _extended(self, plan: ConfirmationPlan) -> tuple[ConfirmationPlan, ...]:
+        """Return the plans of an earlier confirmation and this one, unless it was the last of them."""
+        plans = () if self.path is None else read_plans(self.path)
+        return plans if plans and plans[-1] == plan else (*plans, plan)
+
+    def _write(self, end: Confirmation) -> None:
+        if self.path is not None:
+            write_confirmation(self.path, self._plans, end)
+
+
+def confirmed(best: Best, confirmation: Confirmation) -> Best:
+    """Return the winner of a search with the mean of its fresh runs as its value, if there is one."""
+    standing = confirmation.standing
+    if standing.mean is None or confirmation.honest is None:
+        return best
+    return replace(best, value=standing.mean, deviation=standing.deviation, repeats=standing.seeds)
+
+
+def _fresh(record: TrialRecord) -> FreshRun:
+    trained = record.state.trained and record.value is not None
+    return FreshRun(
+        record.value if trained else None,
+        values=record.picked_values,
+        seconds=record.seconds,
+        reason=None if trained else record.reason or record.state.value,
+    )
+
+
+def write_confirmation(path: Path, plans: Sequence[ConfirmationPlan], end: Confirmation) -> None:
+    """Write how a confirmation ended, with the plans of which that is a function.
+
+    Raises:
+        DiskError: it cannot be written.
+    """
+    written = [
+        {"settings": asdict(plan.settings), "contenders": [list(one) for one in plan.contenders]}
+        for plan in plans
+    ]
+    content = {FORMAT_KEY: FORMAT, "plans": written, "end": asdict(end)}
+    with atomic_write(path) as file:
+        file.write(json.dumps(content, indent=1, allow_nan=False).encode())
+
+
+def read_plans(path: Path) -> tuple[ConfirmationPlan, ...]:
+    """Read the plans of an earlier confirmation; none if there is no file.
+
+    Raises:
+        RecordError: the file is damaged.
+        NewerFormatError: a newer version wrote it.
+    """
+    if not is_regular(path):
+        return ()
+    try:
+        content = read_json(read_whole(path))
+        check_format(content, path)
+        return tuple(
+            ConfirmationPlan(
+                ConfirmSettings(**plan["settings"]),
+                tuple(Contender(whole(trial), real(value)) for trial, value in plan["contenders"]),
+            )
+            for plan in content["plans"]
+        )
+    except (ValueError, KeyError, TypeError, ConfigError) as err:
+        raise RecordError(
+            f"{path}: is damaged ({err}); move it away, and the trainings that exist are compared again"
+        ) from err

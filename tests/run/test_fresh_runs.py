@@ -1,0 +1,232 @@
+"""Contenders trained again: shared seeds, resumption, failures, and the same decision wherever they run."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+from dataclasses import replace
+from functools import partial
+
+import optuna
+import pytest
+from forked import Forked
+
+from hpometrics import MAXIMIZE, MINIMIZE, ListObjective, OptunaObjective
+from hpometrics.exceptions import ConfigError, RecordError
+from hpometrics.records.epoch_log import read_trial
+from hpometrics.run import Reported
+from hpometrics.run.fresh_runs import CONFIRM, read_plans
+from hpometrics.run.reporter import derive_seed
+from hpometrics.selection.confirmation import CONFIRM_FILE
+from hpometrics.space.dimensions import Choice
+
+SCORE = Reported("score", MAXIMIZE)
+QUALITY = {"a": 0.90, "b": 0.905, "c": 0.91, "d": 0.5}
+POINTS = [{"kind": kind} for kind in QUALITY]
+
+
+def noisy(params, run):
+    """A score with the luck of the seed, the same luck for every kind."""
+    for _ in run.epochs(3):
+        run.log(score=QUALITY[params["kind"]] + random.gauss(0, 0.004 if params["kind"] != "b" else 0.01))
+
+
+def objective_of(train=noisy, points=POINTS, **facts):
+    """A list of four params."""
+    return ListObjective(train, points, **{"metric": SCORE, "seed": 3, **facts})
+
+
+@pytest.mark.parametrize("on_disk", [True, False], ids=["disk", "memory"])
+def test_the_contenders_are_trained_under_shared_seeds(tmp_path, on_disk):
+    """Three of the four, each under the first seeds of the search's own series."""
+    seeds = []
+
+    def train(params, run):
+        seeds.append((params["kind"], random.getstate()[1][0]))
+        noisy(params, run)
+
+    objective = objective_of(train, directory=tmp_path if on_disk else None)
+    records = objective.run()
+    seeds.clear()
+    settled = objective.confirm(records, top=3, repeats=6)
+    drawn = {kind: [seed for name, seed in seeds if name == kind] for kind in "abc"}
+    assert {kind for kind, _ in seeds} == set("abc")
+    assert drawn["a"] == drawn["b"][: len(drawn["a"])]
+    assert len(seeds) == settled.confirmation.trainings
+    expected = [derive_seed(3, number, 0, "confirm") for number in (1, 2, 3)]
+    if on_disk:
+        fresh = [read_trial(tmp_path / "trials" / "0002" / CONFIRM / str(number)) for number in (1, 2, 3)]
+        assert [record.seed for record in fresh] == expected
+
+
+def test_the_winner_has_the_mean_of_its_fresh_runs(tmp_path):
+    """With their deviation and number; the search's value is beside it."""
+    objective = objective_of(directory=tmp_path)
+    settled = objective.confirm(objective.run(), top=3, repeats=5)
+    winner, *others = settled.contenders
+    assert settled.best.trial == winner.trial == settled.confirmation.winner
+    assert (settled.best.value, settled.best.deviation, settled.best.repeats) == (
+        winner.mean,
+        winner.deviation,
+        winner.seeds,
+    )
+    assert settled.honest.mean == pytest.approx(winner.mean)
+    assert {one.trial for one in (winner, *others)} == {0, 1, 2}
+    assert str(settled).startswith(
+        f"Winner: trial {winner.trial}, {'decided' if settled.state == 'decided' else ''}"
+    )
+    assert f"kind={settled.best.params['kind']}" in str(settled)
+
+
+def test_what_is_trained_is_not_trained_again(tmp_path):
+    """Asked again it answers from the directory; with more repeats it goes on."""
+    trained = []
+
+    def train(params, run):
+        trained.append(params["kind"])
+        noisy(params, run)
+
+    objective = objective_of(train, directory=tmp_path)
+    records = objective.run()
+    settled = objective.confirm(records, top=3, repeats=5, equivalence=0)
+    count = len(trained)
+    again = objective_of(train, directory=tmp_path).confirm(records, top=3, repeats=5, equivalence=0)
+    assert again == settled and len(trained) == count
+    more = objective_of(train, directory=tmp_path).confirm(records, top=4, repeats=5, equivalence=0)
+    assert set(trained[count:]) <= {"d"} | {one for one in "abc"}
+    assert [len(plan.contenders) for plan in read_plans(tmp_path / CONFIRM_FILE)] == [3, 4]
+    assert more.confirmation.extended == 1
+
+
+def test_optuna_and_a_list_decide_alike(tmp_path):
+    """The same params under the same seeds give the same end."""
+    listed = objective_of()
+    expected = listed.confirm(listed.run(), top=3, repeats=5)
+    objective = OptunaObjective(
+        noisy, {"kind": Choice(list(QUALITY))}, metric=SCORE, seed=3, directory=tmp_path
+    )
+    study = objective.create_study(sampler=optuna.samplers.GridSampler({"kind": list(QUALITY)}, seed=0))
+    study.optimize(objective, n_trials=4)
+    settled = objective.confirm(study, top=3, repeats=5)
+    kinds = {record.number: record.params["kind"] for record in objective.records(study)}
+    fates = [(kinds[one.trial], one.mean, one.left_at) for one in settled.contenders]
+    assert fates == [(POINTS[one.trial]["kind"], one.mean, one.left_at) for one in expected.contenders]
+    assert settled.state == expected.state
+
+
+def test_a_failed_run_takes_its_contender_out():
+    """After its retries; the others go on."""
+
+    def train(params, run):
+        if params["kind"] == "c" and searched and random.random() < 0.6:
+            raise OverflowError("diverged")
+        noisy(params, run)
+
+    searched = []
+    objective = objective_of(train)
+    records = objective.run()
+    searched.append(True)
+    settled = objective.confirm(records, top=3, repeats=8)
+    out = next(one for one in settled.contenders if one.trial == 2)
+    assert settled.best.trial != 2 and out.reason.endswith("OverflowError: diverged")
+
+
+def test_a_loss_is_confirmed_too():
+    """The winner has the smallest mean."""
+
+    def train(params, run):
+        for _ in run.epochs(2):
+            run.log(loss=1 - QUALITY[params["kind"]] + random.gauss(0, 0.002))
+
+    objective = objective_of(train, metric=Reported("loss", MINIMIZE))
+    settled = objective.confirm(objective.run(), top=4, repeats=4)
+    assert settled.best.trial == 2
+    assert settled.contenders[-1].trial == 3
+
+
+def test_constraints_bound_the_means(tmp_path):
+    """A contender whose mean breaks a bound leaves, though its run in the search kept it."""
+
+    def train(params, run):
+        for _ in run.epochs(1):
+            run.log(score=QUALITY[params["kind"]], ms=9.0 if not searched or params["kind"] != "c" else 12.0)
+
+    searched = []
+    objective = objective_of(train, constraints=["ms <= 10"], directory=tmp_path)
+    records = objective.run()
+    searched.append(True)
+    settled = objective.confirm(records, top=2, repeats=3)
+    assert (settled.best.trial, settled.confirmation.looks[0].failed) == (1, {2: "ms 12 > 10"})
+
+
+def test_several_objectives_are_refused():
+    """A confirmation decides by one metric."""
+    objective = objective_of(metric=[SCORE, Reported("ms", MINIMIZE)])
+    with pytest.raises(ConfigError, match="confirm decides by one metric, and score and ms are optimized"):
+        objective.confirm([])
+
+
+def test_one_trial_is_refused(tmp_path):
+    """Nobody is there to compare it with."""
+    objective = objective_of(points=POINTS[:1], directory=tmp_path)
+    with pytest.raises(ConfigError, match=r"at least two complete trials.*this search has 1"):
+        objective.confirm(objective.run())
+
+
+@pytest.mark.parametrize("text", ["{", '{"format": 1}', '{"format": 1, "plans": [{"settings": {"top": 1}}]}'])
+def test_a_damaged_file_is_refused(tmp_path, text):
+    """By its name, and with what to do."""
+    objective = objective_of(directory=tmp_path)
+    records = objective.run()
+    (tmp_path / CONFIRM_FILE).write_text(text)
+    with pytest.raises(RecordError, match=f"{CONFIRM_FILE}: is damaged.*move it away"):
+        objective.confirm(records)
+
+
+def test_the_file_says_what_was_decided(tmp_path):
+    """Strict JSON with the plans and the end."""
+    objective = objective_of(directory=tmp_path)
+    settled = objective.confirm(objective.run(), top=3, repeats=4)
+    content = json.loads((tmp_path / CONFIRM_FILE).read_text())
+    assert content["end"]["state"] == settled.state.value
+    assert content["end"]["winner"] == settled.best.trial
+    assert [trial for trial, _ in content["plans"][0]["contenders"]] == sorted(
+        (one.trial for one in settled.contenders),
+        key=lambda trial: -next(one.search_value for one in settled.contenders if one.trial == trial),
+    )
+
+
+def count_then_die(home, moment, params, run):
+    """Train, unless this is the training that the process does not outlive."""
+    with (home / "log").open("a") as file:
+        file.write("x")
+    if (home / "log").stat().st_size == moment:
+        signal.raise_signal(signal.SIGKILL)
+    noisy(params, run)
+
+
+def confirm_on_disk(home, moment):
+    """Confirm the search of a directory."""
+    objective = objective_of(partial(count_then_die, home, moment), directory=home)
+    records = [read_trial(objective.trials.directory_of(number)) for number in range(len(POINTS))]
+    return objective.confirm(records, top=3, repeats=6, equivalence=0)
+
+
+@pytest.mark.parametrize("moment", [2, 7, 11])
+def test_a_kill_changes_nothing(tmp_path, moment):
+    """Killed in a training and asked again: the same end, and no finished run trained twice."""
+    whole = objective_of(directory=tmp_path / "whole")
+    expected = whole.confirm(whole.run(), top=3, repeats=6, equivalence=0)
+    home = tmp_path / "killed"
+    objective_of(directory=home).run()
+    assert Forked(tmp_path, confirm_on_disk, home, moment).ended() == -signal.SIGKILL
+    settled = confirm_on_disk(home, moment)
+    assert timeless(settled) == timeless(expected)
+    assert (home / "log").stat().st_size == settled.confirmation.trainings + 1
+
+
+def timeless(settled):
+    """What was decided, without the seconds that it took."""
+    end = settled.confirmation
+    return replace(end, standings=tuple(replace(one, seconds=0.0) for one in end.standings))
