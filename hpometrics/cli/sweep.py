@@ -202,6 +202,7 @@ def evaluate(
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the host's own log, and tracebacks.")
 @click.option("--hired", is_flag=True, hidden=True)
+@click.option("--confirm", "confirms", is_flag=True, hidden=True)
 @click.option("--since", type=float, hidden=True)
 def worker(
     place: str,
@@ -210,6 +211,7 @@ def worker(
     quiet: bool,
     verbose: bool,
     hired: bool,
+    confirms: bool,
     since: float | None,
 ) -> None:
     """Join a sweep from another process, or another machine.
@@ -223,4 +225,6 @@ def worker(
         _check_posix("worker")
         from ..runner.worker import WorkerOptions, worker_command
 
-        sys.exit(worker_command(place, WorkerOptions(quiet, verbose, hired, since, study, directory)))
+        sys.exit(
+            worker_command(place, WorkerOptions(quiet, verbose, hired, since, study, directory, confirms))
+        )

@@ -59,6 +59,7 @@ def check_support(sweep: Draft, document: Document, settle: bool = False) -> Non
         _check_pruner(sweep),
         _check_pick(sweep),
         _check_objectives(sweep),
+        _check_confirm(sweep),
         _check_loggers(sweep),
         _check_report(sweep),
         _check_command(sweep),
@@ -224,6 +225,16 @@ def _check_objectives(sweep: Draft) -> Notes:
         )
     if budget is not None and budget.target is not None:
         yield ("budget", "target"), "is in the unit of one metric; with several objectives leave it out"
+
+
+def _check_confirm(sweep: Draft) -> Notes:
+    """Yield why the winner of a sweep cannot be confirmed."""
+    if sweep.confirm is None:
+        return
+    if _has_several_objectives(sweep):
+        yield ("confirm",), "decides by one metric, and several are optimized; leave it out, or optimize one"
+    if sweep.search.pruner is not None and sweep.search.pruner.name == PBT:
+        yield ("confirm",), "trains params again, and pbt changes them in training; leave one of the two out"
 
 
 def _check_loggers(sweep: Draft) -> Notes:

@@ -1,4 +1,4 @@
-"""The pydantic models of the sweep file: seven small sections; unknown keys are errors.
+"""The pydantic models of the sweep file: eight small sections; unknown keys are errors.
 
 The default of an optional section is made by `model_construct()`: defaults alone need no validation, so
 pydantic builds no validator for the section beside the one for the file. The text below each field is its
@@ -24,6 +24,7 @@ from pydantic import (
 from .._imports import load_path
 from .._redaction import secret_objection
 from ..backends.registry import BACKENDS, DEFAULT
+from ..selection.confirmation import LEAST_SEEDS, LEVELS, LUCK
 from ..selection.rules import RULES
 from .fields import (
     Condition,
@@ -397,6 +398,43 @@ class Budget(Strict):
     """Number of seeds per params: the value of a trial is the mean over its runs. Pruners judge the first."""
 
 
+def _check_level(value: float) -> float:
+    if value not in LEVELS:
+        raise wrong(f"must be one of {', '.join(map(str, LEVELS))}, got {value!r}")
+    return value
+
+
+class Confirm(Strict):
+    """More trainings of the best trials, under seeds that they share, until the winner is decided."""
+
+    top: Annotated[int, Field(ge=2, le=100)] = 5
+    """Number of contenders: the best complete trials."""
+    repeats: Annotated[int, Field(ge=LEAST_SEEDS, le=1000)] = 8
+    """Most fresh seeds of each contender. They are compared after a half, three quarters and all of them."""
+    equivalence: Literal["luck"] | Annotated[float, Field(ge=0)] = LUCK
+    """A difference that does not matter: `luck`, 0.95 deviations of a seed, a number in the metric's unit, or
+    0 to call no trials tied."""
+    until: Literal["decided", "spent"] = "decided"
+    """`decided` ends as soon as the winner is decided or tied; `spent` trains all seeds."""
+    time: Duration | None = None
+    """Begin no training after this time."""
+    level: Annotated[float, AfterValidator(_check_level), Field(json_schema_extra={"enum": list(LEVELS)})] = (
+        0.05
+    )
+    """Share of such verdicts that may be wrong."""
+
+
+def _parse_confirm(value: Any) -> Any:
+    if value is False:
+        return None
+    return {} if value is True else value
+
+
+ConfirmForm = Annotated[
+    Confirm | None, BeforeValidator(_parse_confirm, json_schema_input_type=bool | Confirm)
+]
+
+
 class Results(Strict):
     """The files that a sweep writes."""
 
@@ -442,12 +480,14 @@ class Draft(Strict):
     backend: BackendForm = default_backend()
     budget: Budget | None = None
     """The limits of the sweep."""
+    confirm: ConfirmForm = None
+    """Whether the best trials are trained again until the winner is decided: true, or a mapping."""
     results: Results = Results.model_construct()
     """The files that a sweep writes."""
 
 
 class Sweep(Draft):
-    """A sweep: one file, seven sections."""
+    """A sweep: one file, eight sections."""
 
     engine: EngineForm
     """The training code: `module:function`, or a mapping."""

@@ -16,10 +16,12 @@ from ..exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
 from ..metrics.registry.names import MetricName
 from ..metrics.registry.scope import VALIDATION
 from ..records.trial_record import TrialRecord, TrialState, number_in
+from ..selection.confirmation import Confirmation
 from ..selection.intervals import Significance
 from ..selection.rules import At, Pick, violation_of
 from ..selection.selection import Best, Picker, best_by, least_violating, pareto_front, picked_trial
 from ..selection.trial_attempts import apply_constraints
+from .confirmation import confirmed_facts, stored_confirmation, sweep_best, winner_lines
 from .export import best_facts, best_yaml, least_facts
 from .leaderboard import (
     arguments,
@@ -33,7 +35,7 @@ from .leaderboard import (
 from .manifest import Resolved
 from .rescoring import MetricRequest, rescore
 from .run_directory import RunDirectory
-from .verdict import draw_verdict, rows_lines, stored_verdict, verdict_lines
+from .verdict import draw_verdict, rows_lines, stored_verdict
 
 _HOW = "pick one: hpometrics best {directory} --pick knee|TRIAL"
 
@@ -87,8 +89,12 @@ def best_text(
             home, records, resolved if at is None else replace(resolved, at=at), form, at
         )
     best = _best(records, resolved, "knee" if resolved.others else resolved.pick)
+    end = stored_confirmation(home, records, resolved) if pick is None else None
+    if end is not None:
+        best = sweep_best(home, records, resolved)
     if metric is None and at is None:
-        chosen = Chosen(best, records, resolved, _verdict(home, records, resolved, level, None))
+        verdict = _verdict(home, records, resolved, level, None)
+        chosen = Chosen(best, records, resolved, verdict, confirmation=end)
     else:
         chosen = _chosen(home, records, resolved, metric, at, level, best)
     if count is not None:
@@ -99,10 +105,14 @@ def best_text(
 def _one(chosen: Chosen, resolved: Resolved, directory: Path, form: str) -> str:
     if form == "text":
         block = optimal(chosen.best, chosen.records, chosen.resolved)
-        return "\n".join(
-            [block, *verdict_lines(chosen.verdict, chosen.records), *_optimum_lines(chosen, resolved)]
-        )
+        return "\n".join([block, *_winner_lines(chosen, directory), *_optimum_lines(chosen, resolved)])
     return _format_facts(_facts(chosen, resolved, directory), form)
+
+
+def _winner_lines(chosen: Chosen, directory: Path) -> list[str]:
+    return winner_lines(
+        chosen.confirmation, chosen.verdict, chosen.best, chosen.records, chosen.resolved, directory
+    )
 
 
 def _many(chosen: Chosen, resolved: Resolved, directory: Path, form: str, count: int) -> str:
@@ -154,6 +164,7 @@ class Chosen:
         optimum: the pick of the sweep itself, if that was by another metric or rule.
         verdict: the verdict on the pick.
         lacking: trials that have no value of the metric, with the reason.
+        confirmation: how the pick was confirmed, if it was.
     """
 
     best: Best
@@ -162,6 +173,7 @@ class Chosen:
     verdict: Significance | None
     optimum: Best | None = None
     lacking: Mapping[int, str] = field(default_factory=dict)
+    confirmation: Confirmation | None = None
 
 
 class NoneFeasible(NoFeasibleTrialError):
@@ -414,7 +426,9 @@ def _optimum_lines(chosen: Chosen, resolved: Resolved) -> Iterator[str]:
 
 def _facts(chosen: Chosen, resolved: Resolved, home: Path) -> dict[str, Any]:
     best, optimum = chosen.best, chosen.optimum
-    facts = best_facts(best, record_of(best, chosen.records), chosen.resolved, home, chosen.verdict)
+    confirmed = confirmed_facts(chosen.confirmation)
+    record = record_of(best, chosen.records)
+    facts = best_facts(best, record, chosen.resolved, home, chosen.verdict, confirmed)
     if optimum is None or resolved.others:
         return facts
     value, loss = (None if x != x else x for x in optimized_at(best, resolved, optimum))

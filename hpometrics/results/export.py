@@ -112,6 +112,7 @@ def best_facts(
     resolved: Resolved,
     home: pathlib.Path,
     verdict: Significance | None = None,
+    confirmed: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the optimal engine params with their provenance; `engine.params` accepts `params`."""
     tested = held_out(best.values, best.metric, best.direction, best.value)
@@ -131,6 +132,7 @@ def best_facts(
         "trial": best.trial,
         "values": {name: None if value != value else _scalar(value) for name, value in best.values.items()},
         "verdict": None if verdict is None else verdict.to_json(),
+        **({} if confirmed is None else {"confirmed": confirmed}),
         "checkpoint": None if best.checkpoint is None else os.path.relpath(best.checkpoint, home),
         "seed": record.seed,
         "sweep": resolved.name,

@@ -29,6 +29,7 @@ from ..records._json import may_be_newer
 from ..records.epoch_log import EPOCHS_FILE, read_epochs, read_trial
 from ..records.recovery import quarantine
 from ..records.trial_record import TRIAL_FILE, TrialRecord
+from ..selection.confirmation import CONFIRM_FILE
 from .manifest import Change, Resolved, changes, read_resolved
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ TRIAL_FILES = (TRIAL_FILE, EPOCHS_FILE, "statistics.jsonl", ".trainstats", "erro
 _RUN = ("*", "checkpoints/*")
 _OWN = (
     *("*", ".locks/*", "trials/*"),
-    *(f"trials/*/{part}" for part in (*_RUN, "repeats/*", *(f"repeats/*/{part}" for part in _RUN))),
+    *(f"trials/*/{part}" for part in _RUN),
+    *(f"trials/*/{runs}/*/{part}" for runs in ("repeats", "confirm") for part in ("", *_RUN)),
 )
 """Patterns of the paths that a run writes, reads and removes in its directory."""
 
@@ -64,6 +66,7 @@ class RunDirectory:
         self.table = path / "trials.csv"
         self.best = path / "best.yaml"
         self.verdict = path / "verdict.json"
+        self.confirmation = path / CONFIRM_FILE
         self.engine_params = path / "best.json"
         self.stamp = path / ".finished"
         self.remarks: list[str] = []
@@ -260,7 +263,7 @@ class RunDirectory:
     def _quarantine_obstacles(self) -> None:
         """Move aside any directory in the place of a file, or the reverse."""
         reports = (self.report("html"), self.report("md"))
-        results = (self.table, self.best, self.verdict, self.engine_params, *reports)
+        results = (self.table, self.best, self.verdict, self.confirmation, self.engine_params, *reports)
         beside = (self.study.with_name(f"{self.study.name}-{end}") for end in ("wal", "shm", "journal"))
         names = (self.study.name, self.journal.name, f"{self.journal.name}.slots", ".home")
         locks = (

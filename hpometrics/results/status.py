@@ -17,14 +17,16 @@ from ..exceptions import ConfigError, NoFiniteValueError
 from ..loggers.table import epoch_text, split_name
 from ..records.epoch_log import EPOCHS_FILE
 from ..records.trial_record import TRIAL_FILE, EpochRecord, TrialRecord, TrialState
+from ..selection.confirmation import Confirmation
 from ..selection.intervals import Interval, Significance
-from ..selection.selection import Best, best_by, front_trials, picked_trial
+from ..selection.selection import Best, front_trials, picked_trial
 from .best import front_facts, front_line, front_text, record_of
+from .confirmation import confirmed_facts, stored_confirmation, sweep_best, winner_lines
 from .export import best_facts
 from .leaderboard import optimal, params_line, result_table, word
 from .manifest import Resolved
 from .run_directory import RunDirectory
-from .verdict import rows_lines, stored_verdict, verdict_lines
+from .verdict import rows_lines, stored_verdict
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class SweepResult:
         best: its pick, if there is one.
         reason: the reason why there is none.
         verdict: the stored verdict on its own pick; None for several objectives.
+        confirmation: how its winner was confirmed, if it was.
     """
 
     directory: Path
@@ -46,6 +49,7 @@ class SweepResult:
     best: Best | None
     reason: str | None = None
     verdict: Significance | None = None
+    confirmation: Confirmation | None = None
 
     @classmethod
     def read(cls, directory: Path) -> Self:
@@ -66,10 +70,14 @@ class SweepResult:
             RecordError: the file of the verdict is damaged.
         """
         try:
-            best = best_by(records, resolved.optimized, resolved.pick)
+            best = sweep_best(home, records, resolved)
         except (NoFiniteValueError, ConfigError) as err:
             return cls(home.label, resolved, records, None, str(err))
-        return cls(home.label, resolved, records, best, verdict=stored_verdict(home, records, resolved))
+        verdict, end = (
+            stored_verdict(home, records, resolved),
+            stored_confirmation(home, records, resolved),
+        )
+        return cls(home.label, resolved, records, best, verdict=verdict, confirmation=end)
 
     @property
     def place(self) -> str:
@@ -102,7 +110,8 @@ class SweepResult:
         if self.best is None:
             return {**facts, "best": None, "reason": self.reason}
         record = record_of(self.best, self.records)
-        best = best_facts(self.best, record, self.resolved, self.directory, self.verdict)
+        confirmed = confirmed_facts(self.confirmation)
+        best = best_facts(self.best, record, self.resolved, self.directory, self.verdict, confirmed)
         return {**facts, "best": best}
 
 
@@ -112,7 +121,7 @@ def status_text(home: RunDirectory, resolved: Resolved, records: Sequence[TrialR
         ("sweep", f"{resolved.name}   in {home.label}"),
         ("trials", counts(records, resolved)),
         *_front(records, resolved),
-        ("best", _best(records, resolved)),
+        ("best", _best(home, records, resolved)),
         *_open_trials(home, records, resolved),
     ]
     width = max(len(head) for head, _ in lines)
@@ -165,9 +174,10 @@ def results_text(home: RunDirectory, resolved: Resolved, records: Sequence[Trial
         ConfigError: the trial that the sweep picks is not on the front.
     """
     if resolved.is_picked:
-        best = best_by(records, resolved.optimized, resolved.pick)
-        verdict = stored_verdict(home, records, resolved)
-        block = "\n".join([optimal(best, records, resolved), *verdict_lines(verdict, records)])
+        best = sweep_best(home, records, resolved)
+        end, verdict = stored_confirmation(home, records, resolved), stored_verdict(home, records, resolved)
+        lines = winner_lines(end, verdict, best, records, resolved, home.label)
+        block = "\n".join([optimal(best, records, resolved), *lines])
     else:
         block = "\n".join([front_text(records, resolved, home.label), *rows_lines(records)])
     files = (home.best, home.engine_params, home.table, home.study, home.journal)
@@ -191,9 +201,12 @@ def counts(records: Sequence[TrialRecord], resolved: Resolved) -> str:
     return f"{finished}{total} done{states_text}   {seconds} of training"
 
 
-def _best(records: Sequence[TrialRecord], resolved: Resolved) -> str:
+def _best(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved) -> str:
     try:
-        best = picked_trial(records, resolved.optimized, resolved.pick)
+        if resolved.others:
+            best = picked_trial(records, resolved.optimized, resolved.pick)
+        else:
+            best = record_of(sweep_best(home, records, resolved), records)
     except (NoFiniteValueError, ConfigError) as err:
         return str(err)
     if resolved.others:

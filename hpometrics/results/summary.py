@@ -98,6 +98,8 @@ def overview(plan: Plan, finished: int = 0) -> Iterator[tuple[str, str]]:
     )
     yield "backend", _backend(plan)
     yield "budget", ", ".join(_budget(plan, finished))
+    if config.confirm is not None:
+        yield "confirm", _confirm_text(plan)
     yield "results", ", ".join(_results(plan))
 
 
@@ -179,6 +181,16 @@ def _budget(plan: Plan, finished: int) -> Iterator[str]:
         yield f"until a trial reaches {budget.target:g}"
     if budget.patience is not None:
         yield f"patience {plural(budget.patience, 'epoch')}"
+
+
+def _confirm_text(plan: Plan) -> str:
+    confirm = plan.config.confirm
+    if confirm is None:
+        return "off"
+    searched = f"the {plan.trials} of the search" if plan.trials else "those of the search"
+    count = confirm.top * confirm.repeats
+    text = f"up to {confirm.top} x {confirm.repeats} = {count} trainings after {searched}"
+    return text if confirm.until == "spent" else f"{text}, until the winner is decided or tied"
 
 
 def _results(plan: Plan) -> Iterator[str]:

@@ -95,18 +95,25 @@ class FreshRuns:
             spec.name,
             self.direction,
             self._plans,
-            {key: _fresh(run) for key, run in self._all_ended().items()},
+            {key: _fresh(run) for key, run in self.ended().items()},
             others=self._others,
             bounds=spec.bounds,
             timed_out=timed_out,
         )
 
     def following(self, timed_out: bool = False) -> Next:
-        """Return the runs that are missing, or the end, which is written to the directory."""
-        following = plan_for(self.record(timed_out))
-        if following.end is not None:
-            self._write(following.end)
-        return following
+        """Return the runs that are missing before the next look, or the end."""
+        return plan_for(self.record(timed_out))
+
+    def begin(self) -> None:
+        """Write the plans, so that settings which change before the end extend them."""
+        if self._is_new:
+            self.write(None)
+
+    def write(self, end: Confirmation | None) -> None:
+        """Write how it ended to the directory, if there is one."""
+        if self.path is not None:
+            write_confirmation(self.path, self._plans, end)
 
     def train(self, trial: int, number: int) -> TrialRecord:
         """Train a contender under one of the seeds; an interrupted run resumes.
@@ -123,10 +130,12 @@ class FreshRuns:
         return record
 
     def run(self) -> Confirmation:
-        """Train what is missing, one run after the other, until it ends."""
+        """Train what is missing, one run after the other, until it ends, and write that."""
+        self.begin()
         while True:
             following = self.following()
             if following.end is not None:
+                self.write(following.end)
                 return following.end
             for trial, number in following.missing:
                 self.train(trial, number)
@@ -142,8 +151,8 @@ class FreshRuns:
             trials.train, trials.spec, home, trials.seed, trials.fsync, trials.loggers, 1, trials.retries
         )
 
-    def _all_ended(self) -> Mapping[tuple[int, int], TrialRecord]:
-        """Read the runs that ended since the last call."""
+    def ended(self) -> Mapping[tuple[int, int], TrialRecord]:
+        """Return the runs that have ended, here or in another process, by trial and number of the seed."""
         most = max(plan.settings.repeats for plan in self._plans)
         for trial in {one.trial for plan in self._plans for one in plan.contenders}:
             fresh = self._of(trial)
@@ -157,11 +166,8 @@ class FreshRuns:
     def _extended(self, plan: ConfirmationPlan) -> tuple[ConfirmationPlan, ...]:
         """Return the plans of an earlier confirmation and this one, unless it was the last of them."""
         plans = () if self.path is None else read_plans(self.path)
-        return plans if plans and plans[-1] == plan else (*plans, plan)
-
-    def _write(self, end: Confirmation) -> None:
-        if self.path is not None:
-            write_confirmation(self.path, self._plans, end)
+        self._is_new = plan not in plans[-1:]
+        return (*plans, plan) if self._is_new else plans
 
 
 def confirmed(best: Best, confirmation: Confirmation) -> Best:
@@ -182,8 +188,8 @@ def _fresh(record: TrialRecord) -> FreshRun:
     )
 
 
-def write_confirmation(path: Path, plans: Sequence[ConfirmationPlan], end: Confirmation) -> None:
-    """Write how a confirmation ended, with the plans of which that is a function.
+def write_confirmation(path: Path, plans: Sequence[ConfirmationPlan], end: Confirmation | None) -> None:
+    """Write the plans of a confirmation, and how it ended, if it has.
 
     Raises:
         DiskError: it cannot be written.
@@ -192,7 +198,7 @@ def write_confirmation(path: Path, plans: Sequence[ConfirmationPlan], end: Confi
         {"settings": asdict(plan.settings), "contenders": [list(one) for one in plan.contenders]}
         for plan in plans
     ]
-    content = {FORMAT_KEY: FORMAT, "plans": written, "end": asdict(end)}
+    content = {FORMAT_KEY: FORMAT, "plans": written, "end": None if end is None else asdict(end)}
     with atomic_write(path) as file:
         file.write(json.dumps(content, indent=1, allow_nan=False).encode())
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext
 from threading import Thread
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 import optuna
 
@@ -129,14 +129,21 @@ class Workers:
         size: the number of processes.
         verbose: whether they show Optuna's own log.
         gpus: the `CUDA_VISIBLE_DEVICES` of each; that of this process unless given.
+        task: `search`, or `confirm` for the trainings after it.
     """
 
     def __init__(
-        self, context: SweepContext, size: int, verbose: bool, gpus: Sequence[str] | None = None
+        self,
+        context: SweepContext,
+        size: int,
+        verbose: bool,
+        gpus: Sequence[str] | None = None,
+        task: Literal["search", "confirm"] = "search",
     ) -> None:
         self._context = context
         command = [sys.executable, "-m", "hpometrics", "worker", str(context.directory.path), "--hired"]
         command += ["--verbose"] if verbose else []
+        command += ["--confirm"] if task == "confirm" else []
         command += ["--since", str(time.time() - context.spent)]
         environment = environment_of(context.plan.config.backend.storage)
         shares: Sequence[dict[str, str]] = [{VISIBLE: share} for share in gpus or ()] or [{}] * size

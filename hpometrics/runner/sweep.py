@@ -17,12 +17,13 @@ from ..config.yaml_writer import write_text
 from ..exceptions import ConfigError, NoFiniteValueError
 from ..records.trial_record import TrialRecord, TrialState
 from ..results.best import record_of
+from ..results.confirmation import confirmed_facts, stored_confirmation, sweep_best
 from ..results.export import best_facts, best_yaml, trials_csv
 from ..results.leaderboard import format_evaluated
 from ..results.report.content import write_report
 from ..results.status import opening, results_text, status_json
 from ..results.verdict import conclude, stored_verdict
-from ..selection.selection import best_by
+from .confirm import check_confirmable, confirm_winner
 from .context import SweepContext, make_context, module_file
 from .imported_engine import PlainEngine
 from .live import Progress
@@ -57,6 +58,7 @@ def run_command(plan: Plan, options: Options) -> int:
     home, storage = context.directory, plan.config.backend.storage
     context.leads, context.gathers = True, is_shared(storage)
     check_published(context, options.fresh)
+    check_confirmable(context)
     text = plan.document.text.replace(storage, redact_storage(storage))
     with (
         raising_interrupts(),
@@ -73,6 +75,8 @@ def run_command(plan: Plan, options: Options) -> int:
         try:
             with progress.live(), aside():
                 load_path(BACKENDS[plan.config.backend.name].start)(context, options.verbose)
+                if not context.fails(context.failed):
+                    confirm_winner(context, options.verbose)
         except KeyboardInterrupt as interrupt:
             records = home.records()
             _conclude(context, records, progress, quiet=True)
@@ -101,7 +105,7 @@ def _conclude(
     home, resolved = context.directory, context.resolved
     write_text(home.table, trials_csv(records, resolved))
     try:
-        best = best_by(records, resolved.optimized, resolved.pick)
+        best = sweep_best(home, records, resolved)
     except (NoFiniteValueError, ConfigError) as err:  # the latter: metrics.pick is not on the front
         home.best.unlink(missing_ok=True)
         home.engine_params.unlink(missing_ok=True)
@@ -111,7 +115,9 @@ def _conclude(
             print(status_json(home, resolved, records) if as_json else format_evaluated(records))
         return NOTHING_COMPLETE if isinstance(err, NoFiniteValueError) else NOT_ON_FRONT
     verdict = (stored_verdict if quiet else conclude)(home, records, resolved)
-    write_text(home.best, best_yaml(best_facts(best, record_of(best, records), resolved, home.path, verdict)))
+    confirmed = confirmed_facts(stored_confirmation(home, records, resolved))
+    facts = best_facts(best, record_of(best, records), resolved, home.path, verdict, confirmed)
+    write_text(home.best, best_yaml(facts))
     engine = context.engine
     if not isinstance(engine, PlainEngine):
         engine.write_best(best, home.path)

@@ -13,6 +13,7 @@ from ..exceptions import ConfigError, RecordError
 from ..records._json import check_format
 from ..records.reproduction import Replayed
 from ..records.trial_record import Repeat, TrialRecord, TrialState, deviation, mean, number_in, to_json
+from ..results.confirmation import sweep_best
 from ..results.manifest import Resolved
 from ..results.run_directory import RunDirectory
 from ..run.checkpoint import Keep
@@ -20,7 +21,6 @@ from ..run.epoch_closer import End
 from ..run.reporter import ListReporter, derive_seed
 from ..run.spec import RunSpec
 from ..run.trial import attempt
-from ..selection.selection import best_by
 from ..selection.trial_attempts import TrialAttempts
 from .context import spec_facts
 from .imported_engine import import_engine, settle
@@ -192,7 +192,7 @@ def _spread_facts(metric: str, records: Sequence[TrialRecord]) -> dict[str, Any]
 
 def _record(home: RunDirectory, resolved: Resolved, number: int | None) -> TrialRecord:
     if number is None:
-        number = best_by(home.records(), resolved.optimized, resolved.pick).trial
+        number = sweep_best(home, home.records(), resolved).trial
     record = home.trial_record(number)
     if record.exploits:
         last = record.exploits[-1]

@@ -24,6 +24,7 @@ from ..records._files import make_private
 from ..records.trial_record import TrialRecord
 from ..results.manifest import Resolved
 from ..results.run_directory import RunDirectory
+from .confirm import join_confirmation
 from .context import make_context
 from .live import Progress
 from .processes import run_in_process
@@ -121,7 +122,8 @@ class WorkerOptions:
     `study` and `directory` are for a worker that shares only the storage: the sweep, and its run directory.
     `managed` is set by the run that started the worker: the worker prints the number of each finished trial
     to stdout and nothing else, and ends when the run is gone. `since` is the clock time in seconds from which
-    `budget.time` counts; unless given, the time at which the worker joins.
+    `budget.time` counts; unless given, the time at which the worker joins. `confirms` has it train contenders
+    after the search.
     """
 
     quiet: bool = False
@@ -130,6 +132,7 @@ class WorkerOptions:
     since: float | None = None
     study: str | None = None
     directory: Path | None = None
+    confirms: bool = False
 
 
 def worker_command(place: str, options: WorkerOptions) -> int:
@@ -161,7 +164,10 @@ def worker_command(place: str, options: WorkerOptions) -> int:
     progress.say(f"{context.plan.name}  {context.directory.label}  joined")
     with raising_interrupts():
         try:
-            run_in_process(context, options.verbose)
+            if options.confirms:
+                join_confirmation(context)
+            else:
+                run_in_process(context, options.verbose)
         except KeyboardInterrupt as interrupt:
             return exit_code(interrupt)
         except BrokenPipeError:  # the run that started it is gone; the last trial is recorded

@@ -1,0 +1,101 @@
+"""The confirmation of a sweep's winner in its run directory, and what the results of the sweep say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from ..exceptions import RecordError
+from ..records._files import is_regular, read_whole
+from ..records._json import check_format, read_json
+from ..records.trial_record import TrialRecord
+from ..selection.confirmation import Confirmation
+from ..selection.intervals import Significance
+from ..selection.selection import Best, best_by
+from .leaderboard import params_line
+from .manifest import Resolved
+from .run_directory import RunDirectory
+from .verdict import rows_lines, verdict_lines
+
+_MOVE_AWAY = "move it away, and `hpometrics confirm` compares the trainings again"
+
+
+def stored_confirmation(
+    home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved
+) -> Confirmation | None:
+    """Read how the winner of a sweep was confirmed; None if it was not, or by other trials.
+
+    Raises:
+        RecordError: the file is damaged.
+        NewerFormatError: a newer version wrote it.
+    """
+    path = home.confirmation
+    if "confirm" not in resolved.config or not is_regular(path):
+        return None
+    try:
+        content = read_json(read_whole(path))
+        check_format(content, home.display_path(path))
+        end = TypeAdapter(Confirmation | None).validate_python(content["end"])
+    except (ValueError, KeyError, TypeError) as err:
+        raise RecordError(f"{home.display_path(path)}: is damaged; {_MOVE_AWAY}") from err
+    values = {record.number: record.value for record in records}
+    if end is None or any(values.get(one.trial) != one.search_value for one in end.standings):
+        return None
+    return end
+
+
+def sweep_best(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved) -> Best:
+    """Return the winner of a sweep: the confirmed one, or else what the rule of the sweep picks.
+
+    Raises:
+        NoFiniteValueError, ConfigError: as in `best_by`.
+    """
+    end = stored_confirmation(home, records, resolved)
+    if end is None:
+        return best_by(records, resolved.optimized, resolved.pick)
+    record = next(record for record in records if record.number == end.winner)
+    return Best.of(record, resolved.optimized)
+
+
+def winner_lines(
+    end: Confirmation | None,
+    verdict: Significance | None,
+    best: Best,
+    records: Sequence[TrialRecord],
+    resolved: Resolved,
+    place: object,
+) -> list[str]:
+    """Return how sure the winner of a sweep is, in words: its confirmation, or the verdict on the search.
+
+    Args:
+        end: the confirmation, if there was one.
+        verdict: the verdict on the search; None for several objectives.
+        best: the winner.
+        records: the trials of the sweep.
+        resolved: the sweep.
+        place: its directory, as it is printed.
+    """
+    if end is None:
+        return verdict_lines(verdict, records)
+    more = f"hpometrics confirm {place} --repeats N"
+    return [*end.lines(params_line(best.params, resolved), more), *rows_lines(records)]
+
+
+def confirmed_facts(end: Confirmation | None) -> dict[str, Any] | None:
+    """Return a confirmation as `best.yaml` has it."""
+    if end is None:
+        return None
+    winner, interval = end.standing, None if end.honest is None else end.honest.interval
+    return {
+        "state": end.state.value,
+        "may_lose": end.may_lose,
+        "equivalence": end.equivalence,
+        "seeds": winner.seeds,
+        "mean": winner.mean,
+        "deviation": winner.deviation,
+        "honest": None if interval is None else [interval.value, interval.low, interval.high],
+        "search_value": winner.search_value,
+        "trainings": end.trainings,
+    }
