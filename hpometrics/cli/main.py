@@ -65,7 +65,7 @@ class GroupedCommands(click.Group):
 
 
 _SECTIONS: dict[str, tuple[click.Command, ...]] = {
-    "Sweeps": (sweep.init, sweep.check, sweep.run, sweep.worker, sweep.evaluate),
+    "Sweeps": (sweep.init, sweep.check, sweep.run, sweep.confirm, sweep.worker, sweep.evaluate),
     "Results": (
         results.status,
         results.best,

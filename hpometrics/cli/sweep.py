@@ -12,6 +12,7 @@ import click
 
 from ..backends.registry import BACKENDS, DEFAULT, backends_of
 from ..exceptions import ConfigError
+from ..selection.confirmation import LUCK
 from .console import CONFIG_ERROR, report_errors, show, without_garbage_collection
 from .options import FILE, METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL
 
@@ -193,6 +194,45 @@ def evaluate(
         from .evaluate import eval_file
 
         eval_file(Path(evaluation), options)
+
+
+@click.command()
+@click.argument("directory", type=RUN_DIRECTORY)
+@click.option("--top", type=click.IntRange(min=2), help="Number of contenders.  [5]")
+@click.option("--repeats", type=click.IntRange(min=3), help="Most fresh seeds of each contender.  [8]")
+@click.option("--equivalence", metavar="luck|NUMBER", help="A difference that does not matter.  [luck]")
+@click.option("--until", type=click.Choice(["decided", "spent"]), help="When it ends.  [decided]")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON, as status does.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the results only.")
+@click.option("-v", "--verbose", is_flag=True, help="Show the host's own log, and tracebacks.")
+def confirm(directory: Path, as_json: bool, quiet: bool, verbose: bool, **settings: object) -> None:
+    """Train the best trials of a sweep again until its winner is decided.
+
+    All contenders are trained under the same fresh seeds. After a half, three quarters and all of them, those
+    that are worse than the leader leave. What is trained counts: asked for more, it goes on.
+    """
+    with report_errors(verbose):
+        _check_posix("confirm")
+        from ..results.run_directory import RunDirectory
+        from ..runner.sweep import Options, confirm_command  # with torch
+        from ..runner.worker import planned_again
+
+        home = RunDirectory(directory)
+        requested = {key: value for key, value in settings.items() if value is not None}
+        section = {**home.read().config.get("confirm", {}), **requested}
+        equivalence = section.get("equivalence")
+        if isinstance(equivalence, str) and equivalence != LUCK:
+            section["equivalence"] = _number(equivalence)
+        assignments = [f"confirm={json.dumps(section)}", f"results.dir={json.dumps(str(directory))}"]
+        plan = planned_again(home, assignments)
+        sys.exit(confirm_command(plan, Options(quiet=quiet, verbose=verbose, as_json=as_json)))
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise click.UsageError(f"--equivalence must be luck or a number, got {text!r}") from None
 
 
 @click.command()

@@ -39,6 +39,7 @@ _MODELS: Mapping[str, type[BaseModel]] = {
     "backend": Backend,
     **section_models(),
     "budget": models.Budget,
+    "confirm": models.Confirm,
     "results": models.Results,
 }
 _INNER: Mapping[str, type[BaseModel]] = {"metrics.track_examples": models.ExampleCounts}

@@ -15,6 +15,7 @@ from ..backends.storage_url import is_shared, redact_storage
 from ..config.plan import Plan
 from ..config.yaml_writer import write_text
 from ..exceptions import ConfigError, NoFiniteValueError
+from ..records._files import read_whole
 from ..records.trial_record import TrialRecord, TrialState
 from ..results.best import record_of
 from ..results.confirmation import confirmed_facts, stored_confirmation, sweep_best
@@ -92,6 +93,39 @@ def run_command(plan: Plan, options: Options) -> int:
             with suppress(OSError):  # its files change meanwhile
                 Stamp.of(home, question, module_file(context.engine)).write(home)
         return code
+
+
+def confirm_command(plan: Plan, options: Options) -> int:
+    """Confirm the winner of a sweep that has ended, print the results and return the exit code.
+
+    Args:
+        plan: the plan of the sweep with the settings of the confirmation.
+        options: the flags of the command.
+
+    Raises:
+        ConfigError: trials are not over, or the engine cannot be confirmed.
+        HpometricsError: something else is wrong; it is raised before the first training.
+    """
+    with aside():
+        context = make_context(plan, extend=True)
+    check_confirmable(context)
+    home = context.directory
+    records = home.records()
+    if is_open := [record.number for record in records if not record.state.finished]:
+        raise ConfigError(
+            f"{home.path}: trial {is_open[0]} is not over; hpometrics run ends the search first"
+        )
+    text = read_whole(home.sweep_file).decode()
+    with raising_interrupts(), home.opened(text, context.resolved, fresh=False, extend=True):
+        progress = Progress(context.resolved, records, options.quiet, home)
+        context.say = progress.say
+        try:
+            with aside():
+                confirm_winner(context, options.verbose)
+        except KeyboardInterrupt as interrupt:
+            progress.say(f"interrupted; go on with:\n  hpometrics confirm {shlex.quote(str(home.label))}")
+            return exit_code(interrupt)
+        return _conclude(context, records, progress, as_json=options.as_json)
 
 
 def _conclude(

@@ -401,8 +401,8 @@ class Confirmation:
                 "the other contender" if len(beaten) == 1 else f"each of the {len(beaten)} other contenders"
             )
             return (
-                f"  better than {count} under the same seeds; by {gap} than trial {nearest.trial}, the "
-                f"nearest, {format_p(nearest.p_value)}"
+                f"  better than {count} under the same seeds; than trial {nearest.trial}, the nearest, by {gap}, "
+                f"{format_p(nearest.p_value)}"
             )
         most = f"{self.may_lose or 0.0:.3g}"
         level = f"({100 * (1 - self.level):g}%)"
