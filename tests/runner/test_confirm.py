@@ -1,0 +1,201 @@
+"""A sweep that confirms its winner: from the file to the last block, with workers, kills and refusals."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from forked import hpometrics
+from sample_sweeps import SEVERAL, SWEEP, WORKERS, changed, problems_of
+
+from hpometrics.cli.main import main
+from hpometrics.results.run_directory import RunDirectory
+
+CONFIRMED = f"{SWEEP}confirm: {{top: 3, repeats: 4, equivalence: 0}}\n"
+LEARNED = changed("toy_engine:train", "toy_engine:learn", CONFIRMED)
+HOME = Path("runs/sweep")
+
+
+def command(*arguments):
+    """Call the command in this process."""
+    return CliRunner().invoke(main, list(map(str, arguments)))
+
+
+def decision(home: Path = HOME) -> dict:
+    """What the confirmation came to, without the seconds that it took."""
+    end = json.loads((home / "confirm.json").read_text())["end"]
+    for standing in end["standings"]:
+        standing["seconds"] = 0.0
+    return end
+
+
+def fresh_runs(home: Path = HOME) -> list[str]:
+    """The trainings after the search, by trial and number of the seed."""
+    return sorted(f"{path.parent.parent.name}/{path.name}" for path in home.glob("trials/*/confirm/*"))
+
+
+def test_the_last_block_names_the_winner_and_what_decided_it(sweep, folder):
+    """The params are those of the winner; best.yaml, status and best say the same."""
+    result = sweep(CONFIRMED)
+    assert result.exit_code == 0, result.output
+    end = decision()
+    head = f"Winner: trial {end['winner']}, "
+    block = result.stdout[result.stdout.index("Optimal Engine Params:") :]
+    assert block.startswith(f"Optimal Engine Params: (trial {end['winner']}, epoch ")
+    lines = block.splitlines()
+    place = next(number for number, line in enumerate(lines) if line.startswith(head))
+    assert "Verdict" not in block and lines[place + 1].startswith("  0.")
+    assert lines[place:] == [*command("best", HOME).stdout.splitlines()[-len(lines) + place + 1 :], lines[-1]]
+    best = yaml.safe_load((HOME / "best.yaml").read_text())
+    assert (best["trial"], best["confirmed"]["state"]) == (end["winner"], end["state"])
+    assert best["confirmed"]["mean"] == end["standings"][0]["mean"]
+    assert json.loads(command("status", HOME, "--json").stdout)["best"]["confirmed"] == best["confirmed"]
+    assert f"trial {end['winner']}" in command("status", HOME).stdout
+    assert len(fresh_runs()) == end["trainings"]
+
+
+def test_each_training_is_a_line(sweep, folder):
+    """With its trial, its seed and its value; run again, nothing is trained."""
+    result = sweep(CONFIRMED)
+    lines = [line.split() for line in result.stderr.splitlines() if " seed " in line]
+    assert sorted((line[0], line[2]) for line in lines) == sorted(
+        (f"#{int(run.partition('/')[0])}", run.rpartition("/")[2]) for run in fresh_runs()
+    )
+    again = sweep(CONFIRMED)
+    assert " seed " not in again.stderr and again.stdout == result.stdout
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_workers_decide_what_one_does(sweep, folder, workers):
+    """No training twice, and the same end to the last digit."""
+    sweep(CONFIRMED)
+    alone, runs = decision(), fresh_runs()
+    parallel = f"{CONFIRMED}results: {{dir: runs/shared}}\nbackend: {{optuna: {{workers: {workers}}}}}\n"
+    result = sweep(parallel)
+    assert result.exit_code == 0, result.output
+    assert (decision(Path("runs/shared")), fresh_runs(Path("runs/shared"))) == (alone, runs)
+
+
+def test_a_list_and_ray_confirm_too(sweep, folder, on_ray):
+    """The same params under the same seeds: the same end, whatever ran the search."""
+    points = "backend: {list: [{lr: 0.01}, {lr: 0.02}, {lr: 0.09}]}\n"
+    text = changed(
+        "  size: {choice: {small: {depth: 1, width: 8}, large: {depth: 3, width: 32}}}\n", "", CONFIRMED
+    )
+    text = changed("search: {sampler: random, seed: 3}\n", "search: {seed: 3}\n", text)
+    text = changed("trials: 4, ", "", text)
+    assert sweep(text + points).exit_code == 0
+    listed = decision()
+    start = "search: {sampler: random, seed: 3, start: [{lr: 0.01}, {lr: 0.02}, {lr: 0.09}]}\n"
+    on_tune = changed("search: {seed: 3}\n", start, text)
+    on_tune = changed("budget: {", "budget: {trials: 3, ", on_tune)
+    result = sweep(f"{on_tune}results: {{dir: runs/ray}}\n{on_ray()}")
+    assert result.exit_code == 0, result.output
+    assert decision(Path("runs/ray")) == listed
+
+
+@pytest.mark.parametrize("moment", ["0001/confirm/1", "0003/confirm/3"])
+def test_a_killed_confirmation_goes_on(sweep, folder, moment):
+    """Killed once that training has begun, and run again: the same decision, nothing trained twice."""
+    sweep(LEARNED)
+    expected, runs = decision(), fresh_runs()
+    (folder / "sweep.yaml").write_text(f"{LEARNED}results: {{dir: runs/killed}}\n")
+    started = runs[0] if moment.startswith("0001") else runs[-1]
+    process = hpometrics("run", "sweep.yaml", folder=folder)
+    place = folder / "runs/killed/trials" / started.replace("/", "/confirm/")
+    process.waits_for(lambda: (place / "trial.json").exists())
+    assert process.killed() in (-signal.SIGKILL, 0)
+    result = command("run", "sweep.yaml")
+    assert result.exit_code == 0, result.output
+    killed = Path("runs/killed")
+    assert (decision(killed), fresh_runs(killed)) == (expected, runs)
+
+
+def test_a_sweep_that_is_over_is_confirmed_later(sweep, folder):
+    """And asked for more it goes on; its file stays as it was."""
+    sweep(SWEEP)
+    before = command("best", HOME).stdout
+    result = command("confirm", HOME, "--top", 2, "--repeats", 3, "--equivalence", 0)
+    assert result.exit_code == 0, result.output
+    assert "Winner: trial" in result.stdout and "Verdict" in before
+    assert (HOME / "sweep.yaml").read_text() == SWEEP
+    assert RunDirectory(HOME).read().config["confirm"]["repeats"] == 3
+    count = len(fresh_runs())
+    more = command("confirm", HOME, "--top", 3, "--repeats", 5, "-q")
+    assert more.exit_code == 0, more.output
+    assert len(fresh_runs()) > count
+    assert "extended once, so that at most 7.5% of such verdicts are wrong" in more.stdout
+
+
+def test_check_says_what_it_costs(sweep, folder):
+    """The trainings come on top of the trials."""
+    text = f"{SWEEP}confirm: true\n"
+    line = next(one for one in sweep(text, command="check").stdout.splitlines() if one.startswith("confirm"))
+    assert "up to 5 x 8 = 40 trainings after the 4 of the search" in line
+    assert "confirm" not in sweep(f"{SWEEP}confirm: false\n", command="check").stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (f"{SEVERAL}confirm: true\n", "confirm: decides by one metric, and several are optimized"),
+        (f"{SWEEP}confirm: {{top: 1}}\n", "confirm.top: "),
+        (f"{SWEEP}confirm: {{repeats: 2}}\n", "confirm.repeats: "),
+        (f"{SWEEP}confirm: {{level: 0.2}}\n", "confirm.level: must be one of 0.01, 0.05, 0.1, got 0.2"),
+        (f"{SWEEP}confirm: {{tops: 3}}\n", "did you mean 'top'"),
+        (f"{SWEEP}confirm: {{equivalence: much}}\n", "confirm.equivalence: "),
+    ],
+)
+def test_what_cannot_be_confirmed_is_refused(text, problem):
+    """With its line, before anything is trained."""
+    assert any(problem.lower() in one.lower() for one in problems_of(text)), problems_of(text)
+
+
+def test_an_engine_of_stages_is_refused(sweep, folder):
+    """Its trainings do not depend on a seed."""
+    text = """\
+engine: {target: toy_stages:Guesser, output: number, params: {data_source.scale: 2.0}}
+space: {algorithms.guess: {float: [0, 4]}}
+metrics: {optimize: mae}
+budget: {trials: 2}
+confirm: true
+"""
+    result = sweep(text)
+    assert result.exit_code == 2
+    assert "confirm trains under other seeds, and an engine of stages has none" in result.output
+
+
+def test_one_complete_trial_has_nobody_to_be_compared_with(sweep, folder):
+    """The sweep ends with its verdict, and says why."""
+    result = sweep(changed("trials: 4", "trials: 1", CONFIRMED))
+    assert result.exit_code == 0
+    assert "confirm compares at least two complete trials" in result.stderr
+    assert "Verdict" in result.stdout and not (HOME / "confirm.json").exists()
+
+
+def test_no_training_begins_when_the_time_is_up(sweep, folder, monkeypatch):
+    """The search's own winner stands, unconfirmed."""
+    clock = iter(range(0, 10_000, 100))
+    patched = SimpleNamespace(monotonic=lambda: next(clock), sleep=time.sleep)
+    monkeypatch.setattr("hpometrics.runner.confirm.time", patched)
+    result = sweep(changed("confirm: {", "confirm: {time: 1m, ", CONFIRMED))
+    assert result.exit_code == 0, result.output
+    assert (
+        ", unconfirmed" in result.stdout and "the time is up; it is the best of the search" in result.stdout
+    )
+    assert decision()["trainings"] == 0 == len(fresh_runs())
+
+
+def test_a_damaged_confirmation_is_named(sweep, folder):
+    """Readers say what to do."""
+    sweep(CONFIRMED)
+    (HOME / "confirm.json").write_text('{"format": 1, "plans": []}')
+    result = command("best", HOME)
+    assert result.exit_code == 2
+    assert "confirm.json: is damaged" in result.output
