@@ -18,6 +18,7 @@ from hpometrics.metrics.statistics.edits import (
     edit_distance,
     edit_distances,
     extended_edits,
+    shifted_edits,
 )
 
 
@@ -84,3 +85,40 @@ def test_a_long_run_of_deletions_is_measured_as_a_short_one():
     costs = COSTS[1]
     text, right = f" {'ab' * 90} ", " a "
     assert extended_edits(text, right, **costs) == _eed_function(text, right, **costs)
+
+
+def shuffled(words: list[int], rng: random.Random, vocabulary: int) -> list[int]:
+    """Move three runs of the words, replace some words and leave out others."""
+    for _ in range(3):
+        start, end = sorted(rng.choices(range(len(words) + 1), k=2))
+        run, words = words[start:end], words[:start] + words[end:]
+        target = rng.randint(0, len(words))
+        words = words[:target] + run + words[target:]
+    changed = [word if rng.random() < 0.85 else rng.randrange(vocabulary) for word in words]
+    return [word for word in changed if rng.random() < 0.95]
+
+
+@pytest.mark.parametrize(
+    ("most", "vocabulary", "pairs"),
+    [(6, 3, 400), (20, 6, 100), (30, 100, 60), (60, 60, 20), (70, 9, 6), (120, 400, 8)],
+    ids=["short", "repeated", "usual", "at the edge of the beam", "too many shifts", "beyond the beam"],
+)
+def test_shifts_agree_with_sacrebleu(most, vocabulary, pairs):
+    """Of texts that are moved about, of unlike texts of any two lengths, and of texts alike."""
+    lib_ter = pytest.importorskip("sacrebleu.metrics.lib_ter")
+    rng = random.Random(most)
+    for pair in range(pairs):
+        right = [rng.randrange(vocabulary) for _ in range(rng.randint(1, most))]
+        text = [rng.randrange(vocabulary) for _ in range(rng.randint(1, most))]
+        text = shuffled(right, rng, vocabulary) if pair % 2 else text
+        expected, _ = lib_ter.translation_edit_rate(list(map(str, text)), list(map(str, right)))
+        assert shifted_edits(text, right) == expected, (text, right)
+        assert shifted_edits(right, right) == 0
+
+
+@pytest.mark.parametrize("lengths", [(1, 90), (2, 130), (90, 1), (130, 2), (3, 40)], ids=str)
+def test_shifts_agree_with_sacrebleu_where_one_text_is_long(lengths):
+    """The beam is then wider."""
+    lib_ter = pytest.importorskip("sacrebleu.metrics.lib_ter")
+    text, right = (list(map(str, random.Random(size).choices(range(9), k=size))) for size in lengths)
+    assert shifted_edits(text, right) == lib_ter.translation_edit_rate(text, right)[0]

@@ -86,11 +86,11 @@ def test_nothing_to_divide_by():
 
 
 def draw(seed: int, streams: int, empty: float) -> tuple[list[str], list[list[str]]]:
-    """Draw short texts of five words, so that shifts pay, some of them empty."""
+    """Draw short texts of six words, so that shifts pay, some of them empty."""
     rng = random.Random(seed)
 
     def text() -> str:
-        return "" if rng.random() < empty else " ".join(rng.choices("abCd.", k=rng.randint(1, 8)))
+        return "" if rng.random() < empty else " ".join(rng.choices("abCcd.", k=rng.randint(1, 8)))
 
     return [text() for _ in range(30)], [[text() for _ in range(streams)] for _ in range(30)]
 
@@ -103,8 +103,11 @@ def test_agrees_with_sacrebleu(seed, streams, empty):
     """Of any corpus, with empty predictions and empty references too."""
     sacrebleu = pytest.importorskip("sacrebleu")
     texts, references = draw(seed, streams, empty)
-    expected = sacrebleu.corpus_ter(texts, [list(stream) for stream in zip(*references, strict=True)]).score
+    streams = [list(stream) for stream in zip(*references, strict=True)]
+    expected = sacrebleu.corpus_ter(texts, streams).score
     assert 100 * value("ter", texts, references) == pytest.approx(expected, rel=1e-9)
+    expected = sacrebleu.corpus_ter(texts, streams, case_sensitive=True).score
+    assert 100 * value("ter(case_sensitive=true)", texts, references) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize(
