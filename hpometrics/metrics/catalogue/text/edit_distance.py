@@ -313,7 +313,7 @@ class TranslationEditRate(ErrorRate):
     Shape:
         predictions: N texts.
         target: N texts, or N lists of one or more references.
-    Value: float from 0, edits per word, 0 is best, 1 if only predictions have words; nan before the first row.
+    Value: float from 0, edits per word, 0 is best, 1 if only texts have words; nan before the first row.
     Formula: (substitutions + deletions + insertions + shifts) / words of the references, both pooled
     Deviates: torchmetrics shifts words of the references, and counts no edit of an empty prediction.
     Source: Snover et al. 2006, AMTA; sacrebleu agrees.
