@@ -54,12 +54,15 @@ def words(batch: Outputs, name: str, tokenizer: Tokenizer) -> Words:
     """Return the block of a batch's tokens, named after their tokenizer."""
 
     def make(batch: Outputs) -> Words:
+        single = batch.single_references
         if tokenizer is normalized_words:
             predictions = predicted_words(batch)
             cut = iter(_by_text(closed_references(batch)))
         else:
-            predictions = [tokenizer(text) for text in batch.texts]
-            cut = map(tokenizer, chain.from_iterable(batch.references))
+            predictions = list(map(tokenizer, batch.texts))
+            cut = map(tokenizer, chain.from_iterable(batch.references) if single is None else single)
+        if single is not None:
+            return Words(predictions, [(tokens,) for tokens in cut])
         return Words(predictions, [[next(cut) for _ in row] for row in batch.references])
 
     return batch.block(f"words {name}", make)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, repeat
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -31,26 +31,36 @@ def _tokens(batch: Outputs, unit: Unit) -> Words:
     return words(batch, "raw words", str.split) if unit == "word" else Words(batch.texts, batch.references)
 
 
-def reference_edits(texts: Words) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return edits to each reference and its length, (references, 2), and where each row begins, (rows,)."""
+class Pairs(NamedTuple):
+    """Each prediction beside each of its references, row after row."""
+
+    left: Sequence[Sequence[str]]
+    right: Sequence[Sequence[str]]
+    starts: NDArray[np.int64] | None
+    """The first pair of each row, (rows,); None if every row has one."""
+
+
+def _pairs(batch: Outputs, unit: Unit) -> Pairs:
+    if unit == "character" and batch.single_references is not None:
+        return Pairs(batch.texts, batch.single_references, None)
+    texts = _tokens(batch, unit)
     left, right = texts.predictions, list(chain.from_iterable(texts.references))
-    starts = np.arange(len(left))
-    if len(right) > len(left):
-        counts = np.fromiter(map(len, texts.references), np.int64, len(left))
-        starts = np.cumsum(counts) - counts
-        left = list(chain.from_iterable(map(repeat, left, counts)))
-    lengths = np.fromiter(map(len, right), np.int64, len(right))
-    return np.stack([edit_distances(left, right), lengths], axis=1), starts
+    if len(right) == len(left):
+        return Pairs(left, right, None)
+    counts = np.fromiter(map(len, texts.references), np.int64, len(left))
+    return Pairs(list(chain.from_iterable(map(repeat, left, counts))), right, np.cumsum(counts) - counts)
 
 
-def nearest(texts: Words) -> NDArray[np.int64]:
+def nearest(pairs: Pairs) -> NDArray[np.float64]:
     """Return the edits to the reference with the fewest edits per token, and its length, (rows, 2)."""
-    pairs, starts = reference_edits(texts)
-    if len(starts) == len(pairs):
-        return pairs
-    rows = np.searchsorted(starts, np.arange(len(pairs)), side="right")
-    order = np.lexsort((pairs[:, 1], pairs[:, 0] / np.maximum(pairs[:, 1], 1), rows))
-    return pairs[order[starts]]
+    counts = np.empty((len(pairs.right), 2))
+    counts[:, 0] = edit_distances(pairs.left, pairs.right)
+    counts[:, 1] = np.fromiter(map(len, pairs.right), np.float64, len(counts))
+    if pairs.starts is None:
+        return counts
+    rows = np.searchsorted(pairs.starts, np.arange(len(counts)), side="right")
+    order = np.lexsort((counts[:, 1], counts[:, 0] / np.maximum(counts[:, 1], 1), rows))
+    return counts[order[pairs.starts]]
 
 
 class EditCounts(RowTotals):
@@ -61,7 +71,7 @@ class EditCounts(RowTotals):
 
     def columns(self, batch: Outputs) -> Tensor:
         """Return the counts of each row."""
-        return per_row(nearest(_tokens(batch, self.params["unit"])), batch)
+        return per_row(nearest(_pairs(batch, self.params["unit"])), batch)
 
 
 class AlignedCounts(RowTotals):
@@ -211,8 +221,9 @@ class EditDistance(TextMetric):
 
     def measure(self, batch: Outputs) -> Tensor:
         """Return the distance of each text."""
-        pairs, starts = reference_edits(Words(batch.texts, batch.references))
-        return per_row(np.minimum.reduceat(pairs[:, 0], starts), batch)
+        left, right, starts = _pairs(batch, "character")
+        edits = edit_distances(left, right)
+        return per_row(edits if starts is None else np.minimum.reduceat(edits, starts), batch)
 
 
 @register_metric("mer", [TEXT])
