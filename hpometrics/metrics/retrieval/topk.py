@@ -1,10 +1,10 @@
-"""The best k of each row, equal to those of a stable full sort but without sorting whole rows.
+"""The best k of each row, equal to those of a stable full sort but without sorting wide rows.
 
-On the CPU this takes two steps. The first bounds the k-th score of each row from below: by the k-th score
-itself in a narrow row, in a wide one by the k-th largest of the maxima of disjoint groups of columns. The
+On the CPU a narrow row is sorted by one integer key of score and position. A wide one takes two steps. The
+first bounds its k-th score from below by the k-th largest of the maxima of disjoint groups of columns. The
 few scores from the bound on contain the list and everything tied with its last position; the second step
-sorts these alone, by one integer key of score and position. Equal scores keep the order of their columns,
-whatever the batch and the number of threads. On a device `torch.topk` is used.
+sorts these alone, by the same key. Equal scores keep the order of their columns, whatever the batch and the
+number of threads. On a device `torch.topk` is used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from torch import Tensor
 
 from .._device import on_host
 
-_GROUP = 16  # the fewest columns in a group; from 6 to 16 the time is the same
+_NARROW = 64  # columns up to which whole rows are sorted
+_BLOCK = 1 << 15  # keys that are sorted at a time
 _LONG = 8  # a row with more candidates than this multiple of k has its list selected before it is sorted
 _CHUNK = 1 << 20  # keys among which lists are selected at a time
 _LOWEST = np.finfo(np.float32).min
@@ -39,7 +40,7 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     if not on_host(scores):
         values, columns = _mark_ends(*scores.topk(depth, dim=1))
     elif scores.dtype is torch.float32:
-        values, columns = _by_bounds(scores.contiguous(), depth)
+        values, columns = _on_host(scores.contiguous(), depth)
     else:
         ordered = scores.sort(dim=1, descending=True, stable=True)
         values, columns = _mark_ends(*(part[:, :depth] for part in ordered))
@@ -57,35 +58,49 @@ def _pad(values: Tensor, columns: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return values, columns
 
 
-def _by_bounds(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def _on_host(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     numbers: Floats = scores.numpy()
-    rows, width = numbers.shape
     if k == 1:
-        columns = numbers.argmax(1)[:, None] if rows else np.empty((0, 1), np.int64)
+        columns = numbers.argmax(1)[:, None] if len(numbers) else np.empty((0, 1), np.int64)
         return _mark_ends(scores.gather(1, torch.from_numpy(columns)) + 0.0, torch.from_numpy(columns))
-    flat = _candidates(numbers, _bounds(scores, k))
+    whole = scores.shape[1] <= max(_NARROW, 3 * k)
+    values, columns = (_by_whole_rows if whole else _by_bounds)(numbers, k)
+    return torch.from_numpy(values), torch.from_numpy(columns)
+
+
+def _by_whole_rows(numbers: Floats, k: int) -> tuple[Floats, Integers]:
+    rows, width = numbers.shape
+    values, columns = np.empty((rows, k), np.float32), np.empty((rows, k), np.int64)
+    height, places = max(1, _BLOCK // max(1, width)), np.arange(width)
+    for start in range(0, rows, height):
+        part = slice(start, start + height)
+        keys = _keys(numbers[part], places)
+        keys.sort(axis=1)
+        values[part], columns[part] = _decode(keys[:, :k])
+    if rows and k and values[:, -1].min() == -np.inf:
+        columns[values == -np.inf] = -1
+    return values, columns
+
+
+def _by_bounds(numbers: Floats, k: int) -> tuple[Floats, Integers]:
+    rows, width = numbers.shape
+    flat = _candidates(numbers, _bounds(numbers, k))
     first = np.arange(rows + 1) * width
     counts = np.diff(flat.searchsorted(first))
     candidates = numbers.reshape(-1).take(flat)
     values, columns = _decode(_smallest(_keys(candidates, flat), counts, k))
     columns -= first[:-1, None]
-    return torch.from_numpy(values), torch.from_numpy(np.maximum(columns, -1, out=columns))
+    return values, np.maximum(columns, -1, out=columns)
 
 
-def _bounds(scores: Tensor, k: int) -> Floats:
+def _bounds(numbers: Floats, k: int) -> Floats:
     """Return a lower bound of the k-th score of each row, above -inf."""
-    rows, width = scores.shape
-    groups = width // _GROUP
-    if not width:
-        return np.full(rows, _LOWEST)
-    if groups > k:
-        height = width // groups  # so that fewer columns remain than there are groups
-        whole = groups * height
-        maxima = scores[:, :whole].view(rows, height, groups).amax(1)
-        if (rest := width - whole) > 0:
-            torch.maximum(maxima[:, :rest], scores[:, whole:], out=maxima[:, :rest])
-        scores, width = maxima, groups
-    return np.maximum(np.partition(scores.numpy(), width - k, axis=1)[:, width - k], _LOWEST)
+    maxima = numbers
+    while 2 * (half := maxima.shape[1] // 2) >= 3 * k:  # so that few columns remain above the bound
+        pairs, maxima = maxima, np.maximum(maxima[:, :half], maxima[:, half : 2 * half])
+        if pairs.shape[1] % 2:
+            np.maximum(maxima[:, 0], pairs[:, -1], out=maxima[:, 0])
+    return np.maximum(np.sort(maxima, axis=1)[:, -k], _LOWEST)
 
 
 def _candidates(numbers: Floats, bounds: Floats) -> Integers:
