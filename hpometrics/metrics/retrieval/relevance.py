@@ -60,7 +60,10 @@ class DenseRelevance:
         """Return the grades of columns (rows, k) of each row; the grade of column -1 is 0."""
         if not self._target.shape[1]:
             return torch.zeros(columns.shape, device=columns.device)
-        grades = self._target.gather(1, columns.clamp(min=0)).float()
+        grades = self._target.gather(1, columns.clamp(min=0))
+        if grades.dtype is torch.bool and 0 <= self._threshold < 1:
+            return grades.logical_and_(columns >= 0).float()
+        grades = grades.float()
         return torch.where((columns >= 0) & (grades > self._threshold), grades, 0.0)
 
     def ideal(self, k: int) -> Tensor:

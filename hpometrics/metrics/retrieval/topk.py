@@ -17,7 +17,7 @@ from torch import Tensor
 from .._device import on_host
 
 _NARROW = 64  # columns up to which whole rows are sorted
-_BLOCK = 1 << 15  # keys that are sorted at a time
+_BLOCK = 1 << 16  # scores that are ranked at a time, so that they stay in the cache
 _LONG = 8  # a row with more candidates than this multiple of k has its list selected before it is sorted
 _CHUNK = 1 << 20  # keys among which lists are selected at a time
 _LOWEST = np.finfo(np.float32).min
@@ -63,22 +63,22 @@ def _on_host(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     if k == 1:
         columns = numbers.argmax(1)[:, None] if len(numbers) else np.empty((0, 1), np.int64)
         return _mark_ends(scores.gather(1, torch.from_numpy(columns)) + 0.0, torch.from_numpy(columns))
-    whole = scores.shape[1] <= max(_NARROW, 3 * k)
-    values, columns = (_by_whole_rows if whole else _by_bounds)(numbers, k)
+    width = numbers.shape[1]
+    whole = width <= max(_NARROW, 3 * k)
+    sort, height = _by_whole_rows if whole else _by_bounds, max(1, _BLOCK // max(1, width))
+    values, columns = (np.empty((len(numbers), k), dtype) for dtype in (np.float32, np.int64))
+    for start in range(0, len(numbers), height):
+        part = slice(start, start + height)
+        values[part], columns[part] = sort(numbers[part], k)
     return torch.from_numpy(values), torch.from_numpy(columns)
 
 
 def _by_whole_rows(numbers: Floats, k: int) -> tuple[Floats, Integers]:
-    rows, width = numbers.shape
-    values, columns = np.empty((rows, k), np.float32), np.empty((rows, k), np.int64)
-    height, places = max(1, _BLOCK // max(1, width)), np.arange(width)
-    for start in range(0, rows, height):
-        part = slice(start, start + height)
-        keys = _keys(numbers[part], places)
-        keys.sort(axis=1)
-        values[part], columns[part] = _decode(keys[:, :k])
-    if rows and k and values[:, -1].min() == -np.inf:
-        columns[values == -np.inf] = -1
+    keys = _keys(numbers, np.arange(numbers.shape[1]))
+    keys.sort(axis=1)
+    values, columns = _decode(keys[:, :k])
+    if (ends := values == -np.inf).any():
+        columns[ends] = -1
     return values, columns
 
 
