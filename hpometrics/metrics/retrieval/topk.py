@@ -65,7 +65,8 @@ def _on_host(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
         return _mark_ends(scores.gather(1, torch.from_numpy(columns)) + 0.0, torch.from_numpy(columns))
     width = numbers.shape[1]
     whole = width <= max(_NARROW, 3 * k)
-    sort, height = _by_whole_rows if whole else _by_bounds, max(1, _BLOCK // max(1, width))
+    sort, block = (_by_whole_rows, _BLOCK) if whole else (_by_bounds, 4 * _BLOCK)  # bounds take more calls
+    height = max(1, block // max(1, width))
     values, columns = (np.empty((len(numbers), k), dtype) for dtype in (np.float32, np.int64))
     for start in range(0, len(numbers), height):
         part = slice(start, start + height)
