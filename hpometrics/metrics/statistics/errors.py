@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import ClassVar, Literal
 
 import torch
@@ -14,29 +16,77 @@ from ..batch import Outputs, as_tensor
 from .statistic import Reduction, Statistic, block
 
 PREDS, TARGET, ERROR = range(3)
-_LEAST, _MOST = 2.0**-900, 2.0**900  # between these a sum is exact enough and has room to grow
-_FITS = 900  # powers of two that float64 holds with room for sums
+LEAST, MOST = 2.0**-900, 2.0**900  # between these a sum is exact enough and has room to grow
 _FAR = 2000  # powers of two that take any float64 to 0 or infinity
 WHOLE = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 """The integer types that int64 can hold."""
 _WRAPS = 2.0**62  # a difference of int64 may be wrong from about here
 Measure = Literal[
     "absolute", "square", "power", "size", "percentage", "square_percentage", "symmetric", "square_log",
-    "square_log_clipped",
+    "square_log_clipped", "log_cosh",
 ]  # fmt: skip
 _DEGREES: Mapping[str, int] = {
     "absolute": 1, "size": 1, "square": 2, "square_log": 2, "square_log_clipped": 2,
 }  # fmt: skip
 """The power by which a measure grows with the unit of the values, if its sum may leave float64's range."""
 _EPS = 1e-9
+_FAR_GAP = 2.0**-16  # mean square of the logarithmic gaps from which a quotient has 12 of their digits
+_FAR_ERROR = 2.0**-8  # mean log-cosh from which a difference from log 2 has 13 of its digits
+_FACTORS = 512
+
+
+class Columns:
+    """Predictions, target and error (predictions - target), (N, D) float64 each, converted when first read.
+
+    They may share the memory of the batch, so nothing is written into them.
+    """
+
+    def __init__(self, preds: Tensor, target: Tensor) -> None:
+        self._parts = [part if part.ndim > 1 else part.unsqueeze(-1) for part in (preds, target)]
+
+    @cached_property
+    def preds(self) -> Tensor:
+        """The predictions."""
+        return self._parts[PREDS].double()
+
+    @cached_property
+    def target(self) -> Tensor:
+        """The target."""
+        return self._parts[TARGET].double()
+
+    @cached_property
+    def error(self) -> Tensor:
+        """The predictions minus the target."""
+        preds, target = self._parts
+        if not (preds.is_floating_point() or target.is_floating_point()):
+            return difference(preds, target)
+        if preds.dtype == torch.float64 or "preds" in vars(self):
+            return self.preds - self.target
+        return preds.double().sub_(self.target)  # a third array would not fit into the cache
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return self._parts[TARGET].shape[-1]
+
+    def __getitem__(self, of: int) -> Tensor:
+        column: Tensor = getattr(self, ("preds", "target", "error")[of])
+        return column
+
+    def __iter__(self) -> Iterator[Tensor]:
+        yield from (self.preds, self.target, self.error)
+
+    def with_values(self, preds: Tensor, target: Tensor, error: Tensor) -> Columns:
+        """Return columns of the same shape with other values."""
+        columns = Columns(*self._parts)
+        vars(columns).update(preds=preds, target=target, error=error)
+        return columns
 
 
 @block
-def columns(batch: Outputs) -> Tensor:
-    """Return the block of predictions, target and error (predictions - target): (3, N, D), float64."""
-    parts = batch.predictions, batch.target
-    block = torch.stack([*(part.double() for part in parts), difference(*parts)])
-    return block.unsqueeze(-1) if block.ndim == 2 else block
+def columns(batch: Outputs) -> Columns:
+    """Return the block of predictions, target and error."""
+    return Columns(batch.predictions, batch.target)
 
 
 def check_width(batch: Outputs, state: Tensor | None) -> None:
@@ -45,7 +95,7 @@ def check_width(batch: Outputs, state: Tensor | None) -> None:
     Raises:
         MetricInputError: naming both numbers.
     """
-    width = columns(batch).shape[-1]
+    width = columns(batch).width
     if state is not None and state.shape[-1] != width:
         raise MetricInputError(
             f"the batches before had {state.shape[-1]} columns, this one has {width}; keep it the same"
@@ -60,6 +110,13 @@ def rows_of(batch: Outputs) -> Tensor:
 def over_rows(values: Tensor, weight: Tensor | None) -> Tensor:
     """Sum values (..., N, D) over their rows, weighted if there are weights."""
     return values.sum(-2) if weight is None else torch.einsum("...nd,n->...d", values, weight)
+
+
+def sum_of_products(first: Tensor, second: Tensor, weight: Tensor | None = None) -> Tensor:
+    """Sum the products of two columns, (N, D) each, over their rows; in one pass for a single column."""
+    if weight is None and first.shape[1] == 1 and on_host(first):
+        return torch.dot(first.squeeze(1), second.squeeze(1)).view(1)
+    return over_rows(first * second, weight)
 
 
 def difference(first: Tensor, second: Tensor) -> Tensor:
@@ -88,13 +145,12 @@ def is_out_of_range(sums: Tensor) -> bool:
     """Check on the CPU whether a sum may have lost digits or may soon overflow; devices are not read."""
     if not on_host(sums):
         return False
-    least, most = sums.aminmax()
-    return not (least.item() > _LEAST and most.item() < _MOST)
+    return not all(LEAST < number < MOST for number in sums.flatten().tolist())
 
 
 def in_range(sums: Tensor) -> Tensor:
     """Return which sums are exact enough and have room to grow."""
-    return (sums > _LEAST) & (sums < _MOST)
+    return (sums > LEAST) & (sums < MOST)
 
 
 def largest_of(values: Tensor, weight: Tensor | None) -> Tensor:
@@ -120,21 +176,64 @@ def larger_unit(ours: Tensor, theirs: Tensor, ours_are_0: Tensor, theirs_are_0: 
     return torch.maximum(ours, theirs).where(~theirs_are_0, ours).where(~ours_are_0, theirs)
 
 
-def _symmetric(preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
-    size = preds.abs() + target.abs()
-    return torch.where(size == 0, 0.0, 2 * error.abs() / size)
+def _symmetric(values: Columns) -> Tensor:
+    size = values.preds.abs() + values.target.abs()
+    return torch.where(size == 0, 0.0, 2 * values.error.abs() / size)
 
 
-_MEASURES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
-    "absolute": lambda preds, target, error: error.abs(),
-    "square": lambda preds, target, error: error.square(),
-    "size": lambda preds, target, error: target.abs(),
-    "percentage": lambda preds, target, error: error.abs() / target.abs(),
-    "square_percentage": lambda preds, target, error: (error / target).square(),
+def _log_cosh(values: Columns) -> Tensor:
+    """Compute log(cosh) of each error: near 0 as log(1 + 2 sinh(e/2)^2), far away without exp(e)."""
+    size = values.error.abs()
+    near = torch.log1p(2 * torch.sinh(size.clamp(max=1.0) / 2).square())
+    return torch.where(size < 1, near, size + torch.log1p(torch.exp(-2 * size)) - math.log(2))
+
+
+_MEASURES: dict[str, Callable[[Columns], Tensor]] = {
+    "absolute": lambda values: values.error.abs(),
+    "square": lambda values: values.error.square(),
+    "size": lambda values: values.target.abs(),
+    "percentage": lambda values: (values.error / values.target).abs_(),
+    "square_percentage": lambda values: (values.error / values.target).square_(),
     "symmetric": _symmetric,
-    "square_log": lambda preds, target, error: error.square(),
-    "square_log_clipped": lambda preds, target, error: error.square(),
+    "square_log": lambda values: values.error.square(),
+    "square_log_clipped": lambda values: values.error.square(),
+    "log_cosh": _log_cosh,
 }
+
+
+def _sum_of_symmetric(values: Columns) -> Tensor:
+    """Sum without a look for values that are both 0, whose share is nan."""
+    size = values.preds.abs().add_(values.target.abs())
+    return 2 * values.error.abs().div_(size).sum()
+
+
+def _sum_of_square_logs(values: Columns, least: float = -math.inf) -> Tensor:
+    """Sum with one logarithm, of a quotient; nan where small gaps lose digits or a value has no logarithm."""
+    base = values.target + 1
+    preds = values.preds + 1 if least < 0 else values.preds.clamp(min=least).add_(1)
+    gap = preds.div_(base).log_().squeeze(1)
+    total = torch.dot(gap, gap)
+    return total.where((total > _FAR_GAP * len(gap)) & (base.min() > 0), torch.nan)
+
+
+def _sum_of_log_cosh(values: Columns) -> Tensor:
+    """Sum |e| + log(1 + exp(-2 |e|)) - log 2, many with one logarithm; nan where small errors lose digits."""
+    size = values.error.abs().squeeze(1)
+    total = size.sum() - len(size) * math.log(2)
+    factors = size.mul_(-2).exp_().add_(1)  # from 1 to 2, so that the product of `_FACTORS` of them fits
+    whole = len(factors) // _FACTORS * _FACTORS
+    total += factors[:whole].view(-1, _FACTORS).prod(1).log_().sum() + factors[whole:].prod().log()
+    return total.where(total > _FAR_ERROR * len(size), torch.nan)
+
+
+_SUMS: dict[str, Callable[[Columns], Tensor]] = {
+    "square": lambda values: sum_of_products(values.error, values.error),
+    "symmetric": _sum_of_symmetric,
+    "square_log": _sum_of_square_logs,
+    "square_log_clipped": lambda values: _sum_of_square_logs(values, 0.0),
+    "log_cosh": _sum_of_log_cosh,
+}
+"""How a column without weights is summed faster than by its measure; not finite where that would not do."""
 
 
 class ErrorSum(Statistic):
@@ -152,17 +251,17 @@ class ErrorSum(Statistic):
     of: int = ERROR
     """Whose absolute values set the unit: `PREDS`, `TARGET` or `ERROR`."""
 
-    def columns(self, batch: Outputs) -> Tensor:
+    def columns(self, batch: Outputs) -> Columns:
         """Return the measured block: predictions, target and error."""
         return columns(batch)
 
-    def measure(self, batch: Outputs, values: Tensor) -> Tensor:
+    def measure(self, batch: Outputs, values: Columns) -> Tensor:
         """Measure each value, (N, D), of the columns of a batch, which may be scaled to another unit."""
         raise NotImplementedError(f"{type(self).__name__} needs measure(batch, values)")
 
     def update(self, batch: Outputs) -> None:
         """Add one batch; each column is summed in float64."""
-        part = {"total": self._total(batch, self.columns(batch))}
+        part = {"total": self.total_of(batch)}
         if "rows" in self.reductions:
             part["rows"] = rows_of(batch)
         if self.degree and is_out_of_range(part["total"]):
@@ -208,7 +307,11 @@ class ErrorSum(Statistic):
         whole = power.floor()
         return times_power(sums * torch.exp2(power - whole), whole.long())
 
-    def _total(self, batch: Outputs, values: Tensor) -> Tensor:
+    def total_of(self, batch: Outputs) -> Tensor:
+        """Return the sum of the measures of a batch: shape (D,)."""
+        return self._total(batch, self.columns(batch))
+
+    def _total(self, batch: Outputs, values: Columns) -> Tensor:
         measured = self.measure(batch, values)
         if batch.weight is not None:  # a row of weight 0 may have no measure
             measured = torch.where(batch.weight.unsqueeze(-1) > 0, measured, 0.0)
@@ -220,7 +323,8 @@ class ErrorSum(Statistic):
         largest = largest_of(values[self.of], batch.weight)
         exponent = unit_of(largest, in_range(total))
         if bool(exponent.any()):
-            scaled = self._total(batch, times_power(values, -exponent))
+            in_unit = values.with_values(*(times_power(column, -exponent) for column in values))
+            scaled = self._total(batch, in_unit)
             part = {**part, "total": scaled.where(exponent != 0, total), "exponent": exponent}
         self.add_state(part)
 
@@ -244,8 +348,9 @@ class Errors(ErrorSum):
     Args:
         measure: `absolute` |e|, `square` e^2, `power` |e|^p, `size` |target|, `percentage` |e| / |target| and
             `square_percentage` its square (not finite where the target is 0), `symmetric`
-            2 |e| / (|preds| + |target|) (0 where both are 0), or `square_log`, the squared gap of
-            log(1 + preds) and log(1 + target), in `square_log_clipped` with predictions below 0 taken as 0.
+            2 |e| / (|preds| + |target|) (0 where both are 0), `square_log`, the squared gap of
+            log(1 + preds) and log(1 + target), in `square_log_clipped` with predictions below 0 taken as 0,
+            or `log_cosh` log(cosh(e)).
         p: of `power`.
 
     >>> from hpometrics.metrics.features import Number
@@ -258,6 +363,7 @@ class Errors(ErrorSum):
     def __init__(self, measure: Measure, p: float | None = None) -> None:
         super().__init__(measure=measure, **({} if p is None else {"p": p}))
         self._logged = measure.startswith("square_log")
+        self._block = f"sum of {self}"
         self.regroups = not self._logged  # its check reads the values of every batch
         self.degree = _DEGREES.get(measure, 0) if p is None else p
         self.of = TARGET if measure == "size" else ERROR
@@ -269,35 +375,51 @@ class Errors(ErrorSum):
             MetricInputError: naming what came.
         """
         check_width(batch, self._state.get("total"))
-        logged = {"square_log": slice(0, ERROR), "square_log_clipped": slice(TARGET, ERROR)}
-        if self.params["measure"] not in logged or not on_host(batch.target):
+        if not self._logged or not on_host(batch.target) or self._quick_total(batch) is not None:
             return
-        least = columns(batch)[logged[self.params["measure"]]].min()
+        preds, target, _ = columns(batch)
+        clips = self.params["measure"] == "square_log_clipped"
+        least = target.min() if clips else torch.minimum(preds.min(), target.min())
         if least <= -1:
             raise MetricInputError(
                 f"rmsle and msle read predictions and targets above -1, got {least:.3g}; clip the "
                 "predictions, as rmsle(clip=true) does, or choose rmse"
             )
 
-    def columns(self, batch: Outputs) -> Tensor:
+    def columns(self, batch: Outputs) -> Columns:
         """Return the measured block, with log(1 + x) in the place of x for the logarithmic measures."""
         values = columns(batch)
         if not self._logged:
             return values
-        preds, target = values[PREDS], values[TARGET]
-        clipped = preds.clamp(min=0) if self.params["measure"] == "square_log_clipped" else preds
-        logs = clipped.log1p(), target.log1p()
-        return torch.stack([*logs, logs[PREDS] - logs[TARGET]])
+        clips = self.params["measure"] == "square_log_clipped"
+        preds, target = (values.preds.clamp(min=0) if clips else values.preds).log1p(), values.target.log1p()
+        return values.with_values(preds, target, preds - target)
 
-    def measure(self, batch: Outputs, values: Tensor) -> Tensor:
+    def measure(self, batch: Outputs, values: Columns) -> Tensor:
         """Measure each value."""
         if self.params["measure"] == "power":
-            return values[ERROR].abs().pow(self.degree)
-        return _MEASURES[self.params["measure"]](*values)
+            return values.error.abs().pow(self.degree)
+        return _MEASURES[self.params["measure"]](values)
 
     def measured(self, batch: Outputs) -> Tensor:
         """Measure the error of each value of a batch, (N, D) float64."""
         return self.measure(batch, self.columns(batch))
+
+    def total_of(self, batch: Outputs) -> Tensor:
+        """Return the sum of the measures of a batch, by the faster formula where that has all digits."""
+        total = self._quick_total(batch)
+        return super().total_of(batch) if total is None else total
+
+    def _quick_total(self, batch: Outputs) -> Tensor | None:
+        return batch.block(self._block, self._sum_quickly)
+
+    def _sum_quickly(self, batch: Outputs) -> Tensor | None:
+        """Sum the one column of a batch on the CPU; None where only the measure itself has all digits."""
+        quick, values = _SUMS.get(self.params["measure"]), columns(batch)
+        if quick is None or batch.weight is not None or values.width > 1 or not on_host(batch.target):
+            return None
+        total = quick(values)
+        return total.view(1) if math.isfinite(total.item()) else None
 
 
 class MaskedSquares(ErrorSum):
@@ -330,159 +452,11 @@ class MaskedSquares(ErrorSum):
                 f"unsup_loss reads mask= of 0 and 1, got values up to {mask.abs().max():g}"
             )
 
-    def measure(self, batch: Outputs, values: Tensor) -> Tensor:
+    def measure(self, batch: Outputs, values: Columns) -> Tensor:
         """Measure each value."""
         mask = batch.block("mask", _mask)
-        return mask * values[ERROR].square() / (mask.sum(1, keepdim=True) + _EPS)
+        return mask * values.error.square() / (mask.sum(1, keepdim=True) + _EPS)
 
 
 def _mask(batch: Outputs) -> Tensor:
     return as_tensor(batch.extras["mask"]).double()
-
-
-class Dispersion(ErrorSum):
-    """Rows, mean and deviance from that mean of the target, per column.
-
-    States merge by an identity of Bregman divergences: the deviance of rows from a point is their deviance
-    from their own mean plus, for each row, the deviance of that mean from the point.
-
-    Args:
-        power: of the Tweedie distribution.
-
-    >>> from hpometrics.metrics.features import Number
-    >>> dispersion = Dispersion(power=0.0)
-    >>> dispersion.update(Outputs(Number(), predictions=[1.0, 1.0], target=[1.0, 3.0]))
-    >>> dispersion.total.tolist()  # (1 - 2) ** 2 + (3 - 2) ** 2
-    [2.0]
-    """
-
-    reductions: ClassVar[Mapping[str, Reduction]] = {"rows": "own", "mean": "own", "total": "own"}
-
-    def __init__(self, power: float) -> None:
-        super().__init__(power=power)
-        self.degree = 2 - power
-
-    def check(self, batch: Outputs) -> None:
-        """Check the number of columns and that the values lie in the domain of the distribution.
-
-        Raises:
-            MetricInputError: naming what came.
-        """
-        check_width(batch, self._state.get("mean"))
-        check_domain(batch, self.params["power"], "d2_tweedie")
-
-    def update(self, batch: Outputs) -> None:
-        """Add one batch."""
-        target, weight = columns(batch)[TARGET], batch.weights
-        part = self._part(target, weight)
-        if self.degree and is_out_of_range(part["total"]):
-            largest = largest_of(target, weight)
-            exponent = unit_of(largest, abs(self.degree) * largest.log2().abs() < _FITS)
-            if bool(exponent.any()):
-                part = {**self._part(times_power(target, -exponent), weight), "exponent": exponent}
-        self.merge_state(part)
-
-    def add_state(self, other: Mapping[str, Tensor]) -> None:
-        """Join the rows of another state, each column in the larger of its two units."""
-        self._derived = {}
-        current = self._state
-        if not current:
-            self._state = {name: value.clone() for name, value in other.items()}
-            return
-        units = {}
-        if "exponent" in current or "exponent" in other:
-            ours, theirs = exponent_of(current, "mean"), exponent_of(other, "mean")
-            common = larger_unit(ours, theirs, current["mean"] == 0, other["mean"] == 0)
-            current, other = self._in_common(current, ours - common), self._in_common(other, theirs - common)
-            units = {"exponent": common}
-        rows = current["rows"] + other["rows"]
-        share = other["rows"] / torch.where(rows > 0, rows, 1.0)
-        mean = current["mean"] + (other["mean"] - current["mean"]) * share
-        between = sum(
-            torch.where(side["rows"] > 0, side["rows"] * self._from(side["mean"], mean), 0.0)
-            for side in (current, other)
-        )
-        self._state = {
-            "rows": rows,
-            "mean": mean,
-            "total": current["total"] + other["total"] + between,
-            **units,
-        }
-
-    def _part(self, target: Tensor, weight: Tensor) -> dict[str, Tensor]:
-        rows, origin = weight.sum(), first_counting(target, weight)
-        mean = origin + _weighted_sum(target - origin, weight) / torch.where(rows > 0, rows, 1.0)
-        mean = torch.where(rows > 0, mean, 0.0)
-        return {"rows": rows, "mean": mean, "total": _weighted_sum(self._from(target, mean), weight)}
-
-    def _in_common(self, state: Mapping[str, Tensor], by: Tensor) -> dict[str, Tensor]:
-        mean, total = times_power(state["mean"], by), self.in_unit(state["total"], by)
-        return {"rows": state["rows"], "mean": mean, "total": total}
-
-    def _from(self, values: Tensor, point: Tensor) -> Tensor:
-        return deviance(values, point, self.params["power"])
-
-
-class Residual(ErrorSum):
-    """Deviance of the target from the predictions, summed over rows, per column.
-
-    Args:
-        power: of the Tweedie distribution.
-    """
-
-    reductions: ClassVar[Mapping[str, Reduction]] = {"total": "sum"}
-    of = TARGET
-
-    def __init__(self, power: float) -> None:
-        super().__init__(power=power)
-        self.degree = 2 - power
-
-    def measure(self, batch: Outputs, values: Tensor) -> Tensor:
-        """Measure each value."""
-        return deviance(values[TARGET], values[PREDS], self.params["power"])
-
-
-def deviance(target: Tensor, preds: Tensor, power: float) -> Tensor:
-    """Compute twice the difference of log-likelihoods of a Tweedie distribution, elementwise.
-
-    A power of 0 is the squared error, 1 Poisson, 2 Gamma, 3 inverse Gaussian.
-
-    >>> round(deviance(torch.tensor(1.0), torch.tensor(2.0), 1.0).item(), 4)  # 2 * (log(1 / 2) + 1)
-    0.6137
-    """
-    if power == 0:
-        return (target - preds).square()
-    excess = (target - preds) / preds  # exact to its own digits where target and prediction are near
-    if power == 1:
-        gap: Tensor = torch.special.xlog1py(1 + excess, excess) - excess
-        return 2 * preds * gap
-    if power == 2:
-        return 2 * (excess - torch.log1p(excess))
-    one, two = 1 - power, 2 - power
-    share = target / preds
-    base = share.clamp(min=0) if power < 0 else share
-    return 2 * preds.pow(two) * (base.pow(two) / (one * two) - share / one + 1 / two)
-
-
-def check_domain(batch: Outputs, power: float, reader: str) -> None:
-    """Check, on the CPU, that a Tweedie distribution of this power can have these predictions and targets.
-
-    Raises:
-        MetricInputError: naming what came and what to do.
-    """
-    if not on_host(batch.target) or power == 0:
-        return
-    preds, target = columns(batch)[:ERROR]
-    if preds.min() <= 0:
-        raise MetricInputError(
-            f"{reader} of power {power:g} reads predictions above 0, got {preds.min():.3g}; clip them, or "
-            "choose power=0"
-        )
-    if power >= 1 and (target.min() < 0 or (power >= 2 and target.min() == 0)):
-        least = "above 0" if power >= 2 else "from 0"
-        raise MetricInputError(f"{reader} of power {power:g} reads targets {least}, got {target.min():.3g}")
-
-
-def _weighted_sum(each: Tensor, weight: Tensor) -> Tensor:
-    """Return the weighted sum over rows, of which those of weight 0 may have no deviance."""
-    return weight @ torch.where(weight.unsqueeze(-1) > 0, each, 0.0)

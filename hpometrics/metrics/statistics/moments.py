@@ -12,9 +12,12 @@ from .._device import on_host
 from ..batch import Outputs
 from .errors import (
     ERROR,
+    LEAST,
+    MOST,
     PREDS,
     TARGET,
     WHOLE,
+    Columns,
     check_width,
     columns,
     difference,
@@ -26,12 +29,14 @@ from .errors import (
     largest_of,
     over_rows,
     rows_of,
+    sum_of_products,
     times_power,
     unit_of,
 )
 from .statistic import Reduction, Statistic
 
 _TINY = 2.0**-1022  # the divisor where the weights sum to 0
+_NEAR = 32  # times the spread that squares may be before their difference from it loses more than 2 digits
 _ROUNDED = 11  # bits of an int64 that float64 cannot hold
 Of = Literal["error", "target"]
 
@@ -72,10 +77,12 @@ class Moments(Statistic):
 
     def update(self, batch: Outputs) -> None:
         """Add one batch."""
-        values, weight, rows = columns(batch), batch.weight, rows_of(batch)
-        part = _moments(*_from_one(batch, values), weight, rows)
-        if is_out_of_range(part["spread"]):
-            part = _in_own_units(part, values, weight)
+        part = _raw_moments(batch)
+        if part is None:
+            values, weight = columns(batch), batch.weight
+            part = _moments(*_from_one(batch, values), weight, rows_of(batch))
+            if is_out_of_range(part["spread"]):
+                part = _in_own_units(part, values, weight)
         self.add_state(part)
 
     @property
@@ -159,20 +166,54 @@ class Moments(Statistic):
         }
 
 
-def _from_one(batch: Outputs, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the first row with a weight above 0, (3, D), and the differences of all rows from it, (3, N, D).
+def _raw_moments(batch: Outputs) -> dict[str, Tensor] | None:
+    """Compute the moments of one column of real rows on the CPU, without weights, from sums of squares.
+
+    Nothing is subtracted from the rows, which would take a pass and a copy of each.
+
+    Returns:
+        None where the squares are so far above the spread that it would lose digits, or out of range.
+    """
+    values, rows = columns(batch), len(batch)
+    is_real = batch.predictions.is_floating_point() and batch.target.is_floating_point()
+    if batch.weight is not None or not is_real or values.width > 1 or not on_host(batch.target):
+        return None
+    flat = [column.view(-1) for column in values]
+    sums = [column.sum().item() for column in flat]
+    squares = [torch.dot(column, column).item() for column in flat]
+    means = [total / rows for total in sums]
+    spreads = [square - total * mean for square, total, mean in zip(squares, sums, means, strict=True)]
+    least = [max(LEAST, square / _NEAR) for square in squares]
+    if not all(low < spread < MOST for low, spread in zip(least, spreads, strict=True)):
+        return None
+    cross = torch.dot(flat[PREDS], flat[TARGET]).item() - sums[PREDS] * means[TARGET]
+    numbers = torch.tensor([means, [0.0] * 3, spreads], dtype=torch.float64).unsqueeze(-1)
+    origin, mean, spread = numbers.unbind()
+    return {
+        "rows": rows_of(batch), "origin": origin, "mean": mean, "spread": spread,
+        "cross": torch.tensor([cross], dtype=torch.float64),
+    }  # fmt: skip
+
+
+def _from_one(batch: Outputs, values: Columns) -> tuple[Tensor, Columns]:
+    """Return the first row with a weight above 0, (3, D), and the differences of all rows from it.
 
     For integers the origin is a nearby number that float64 can hold exactly, like the differences from it.
     """
-    origin = first_counting(values, batch.weight)
+    origin = torch.stack([first_counting(column, batch.weight) for column in values])
     parts = (batch.predictions, batch.target)
-    if not all(part.dtype in WHOLE for part in parts) or _is_exact(values):
-        return origin, values - origin.unsqueeze(1)
-    whole = torch.stack([part.long() for part in parts]).view(2, *values.shape[1:])
+    if not all(part.dtype in WHOLE for part in parts) or all(map(_is_exact, values)):
+        return origin, _minus(values, origin)
+    whole = torch.stack([part.long() for part in parts]).view(2, *values.error.shape)
     near = first_counting(whole, batch.weight) >> _ROUNDED << _ROUNDED
     origin = torch.stack([*near.double(), origin[ERROR]])
-    error = values[ERROR] - origin[ERROR]
-    return origin, torch.stack([*difference(whole, near.unsqueeze(1)), error])
+    preds, target = difference(whole, near.unsqueeze(1))
+    return origin, values.with_values(preds, target, values.error - origin[ERROR])
+
+
+def _minus(values: Columns, points: Tensor) -> Columns:
+    """Subtract a point, (3, D), from the rows of each column."""
+    return values.with_values(*(column - point for column, point in zip(values, points, strict=True)))
 
 
 def _is_exact(whole: Tensor) -> bool:
@@ -180,7 +221,7 @@ def _is_exact(whole: Tensor) -> bool:
     return on_host(whole) and max(map(abs, map(float, whole.aminmax()))) < 2.0**53
 
 
-def _in_own_units(part: dict[str, Tensor], values: Tensor, weight: Tensor | None) -> dict[str, Tensor]:
+def _in_own_units(part: dict[str, Tensor], values: Columns, weight: Tensor | None) -> dict[str, Tensor]:
     """Compute moments again in units of their own where the spread is out of range, except for constants.
 
     A number that differs at all from one between 2^-450 and 2^450 has a spread in float64, so the rows are
@@ -197,11 +238,14 @@ def _in_own_units(part: dict[str, Tensor], values: Tensor, weight: Tensor | None
     exponent = unit_of(largest, in_range(extent))
     if not bool(exponent.any()) and bool(spread.isfinite().all()):
         return part
-    by, first = -exponent, part["origin"].unsqueeze(1)
-    if weight is not None:
-        values = torch.where(weight.unsqueeze(-1) > 0, values, first)  # 0 * inf is nan
-    origin, scaled = times_power(part["origin"], by), times_power(values, by.unsqueeze(1))
-    return _moments(origin, scaled - origin.unsqueeze(1), weight, part["rows"]) | {"exponent": exponent}
+    by, scaled = -exponent, []
+    for of, column in enumerate(values):
+        if weight is not None:
+            column = torch.where(weight.unsqueeze(-1) > 0, column, part["origin"][of])  # 0 * inf is nan
+        scaled.append(times_power(column, by[of]))
+    origin = times_power(part["origin"], by)
+    moments = _moments(origin, _minus(values.with_values(*scaled), origin), weight, part["rows"])
+    return moments | {"exponent": exponent}
 
 
 def _extent(spread: Tensor, size: Tensor) -> Tensor:
@@ -209,22 +253,22 @@ def _extent(spread: Tensor, size: Tensor) -> Tensor:
     return torch.where(spread == 0, size.square(), spread)
 
 
-def _moments(origin: Tensor, shifted: Tensor, weight: Tensor | None, rows: Tensor) -> dict[str, Tensor]:
-    """Compute the moments of rows, (3, N, D), given as differences from an origin; 0 if all weights are 0."""
-    if weight is None:
-        mean = shifted.mean(1)
-    else:
+def _moments(origin: Tensor, shifted: Columns, weight: Tensor | None, rows: Tensor) -> dict[str, Tensor]:
+    """Compute the moments of rows given as differences from an origin, (3, D); 0 if all weights are 0."""
+    if weight is not None:
         origin = torch.where(rows > 0, origin, 0.0)
         if not on_host(weight):  # on the CPU a spread of nan is measured again
-            shifted = torch.where(weight.unsqueeze(-1) > 0, shifted, 0.0)
-        mean = over_rows(shifted, weight) / rows.clamp(min=_TINY)
-    gaps = shifted - mean.unsqueeze(1)
+            counts = weight.unsqueeze(-1) > 0
+            shifted = shifted.with_values(*(torch.where(counts, column, 0.0) for column in shifted))
+    sums = torch.stack([over_rows(column, weight) for column in shifted])
+    mean = sums / (rows if weight is None else rows.clamp(min=_TINY))
+    gaps = _minus(shifted, mean)
     return {
         "rows": rows,
         "origin": origin,
         "mean": mean,
-        "spread": over_rows(gaps.square(), weight),
-        "cross": over_rows(gaps[PREDS] * gaps[TARGET], weight),
+        "spread": torch.stack([sum_of_products(gap, gap, weight) for gap in gaps]),
+        "cross": sum_of_products(gaps.preds, gaps.target, weight),
     }
 
 

@@ -321,7 +321,7 @@ def _values_and_weight(batch: Outputs) -> NamedTensors:
         values = torch.stack([part.long() for part in parts], 1)
         values = values.unsqueeze(-1) if values.ndim == 2 else values
     else:
-        values = columns(batch)[:2].transpose(0, 1).clone()
+        values = torch.stack([columns(batch).preds, columns(batch).target], 1)
     return {"values": values, "weight": batch.weights.clone()}
 
 

@@ -11,8 +11,8 @@ from hpometrics.exceptions import MetricInputError, StateError
 from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.features import Number, Vector
 from hpometrics.metrics.statistics import moments as moments_module
-from hpometrics.metrics.statistics.errors import ERROR, PREDS, TARGET, Errors
-from hpometrics.metrics.statistics.moments import Extremes, Moments
+from hpometrics.metrics.statistics.errors import _SUMS, ERROR, PREDS, TARGET, Errors, columns
+from hpometrics.metrics.statistics.moments import Extremes, Moments, _raw_moments
 
 SIZES = {"whole": [120], "rows": [1] * 120, "uneven": [1, 100, 17, 2], "halves": [60, 60]}
 
@@ -85,6 +85,63 @@ def test_a_constant_has_no_spread_at_all(value):
     assert moments_of(constant, constant, SIZES["uneven"]).spread(TARGET).item() == 0.0
 
 
+CLOSE = {
+    "ordinary": (0.0, 1.0),
+    "near": (1e-3, 1e-5),
+    "small": (0.5, 1e-9),
+    "far": (1e4, 3.0),
+    "one row": (7.0, 0.5),
+}
+
+
+@pytest.mark.parametrize("measure", sorted(_SUMS))
+@pytest.mark.parametrize(("offset", "scale"), CLOSE.values(), ids=CLOSE)
+def test_a_column_is_summed_faster_to_the_same_digits(measure, offset, scale):
+    """The plain formula of each value has no digit more, for wide errors as for tiny ones."""
+    target = offset + torch.rand(1 if offset == 7.0 else 1500, dtype=torch.float64)
+    preds = target + scale * torch.randn(len(target), generator=torch.Generator().manual_seed(3)).double()
+    batch = batch_of(preds.clamp(min=-0.9), target)
+    errors = Errors(measure)
+    errors.update(batch)
+    expected = errors.measured(batch).numpy().astype(np.longdouble).sum()
+    assert errors.total.item() == pytest.approx(float(expected), rel=2e-12, abs=0.0)
+
+
+def test_faster_sums_are_taken_only_where_they_serve():
+    """Small errors, a share of 0 by 0 and a huge square are left to the formula of each value."""
+    ordinary = batch_of(torch.tensor([1.0, 3.0]), torch.tensor([2.0, 5.0]))
+    assert all(_SUMS[name](columns(ordinary)).isfinite() for name in _SUMS)
+    small = batch_of(torch.tensor([1e-9]), torch.tensor([2e-9]))
+    assert all(
+        _SUMS[name](columns(small)).isnan() for name in ("square_log", "square_log_clipped", "log_cosh")
+    )
+    zeros = batch_of(torch.tensor([0.0, 1.0]), torch.tensor([0.0, 2.0]))
+    assert _SUMS["symmetric"](columns(zeros)).isnan()
+    symmetric = Errors("symmetric")
+    symmetric.update(zeros)
+    assert symmetric.total.item() == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("value", [-1.0, -3.0])
+def test_a_value_without_a_logarithm_is_not_summed(value):
+    """Two of them have a quotient above 0, whose logarithm says nothing."""
+    batch = batch_of(torch.tensor([value, 1.0]), torch.tensor([value + 0.5, 2.0]))
+    with pytest.raises(MetricInputError, match="above -1, got"):
+        Errors("square_log").check(batch)
+
+
+@pytest.mark.parametrize("offset", [0.0, 2.0])
+def test_raw_moments_are_those_of_centered_rows(offset):
+    """A column of numbers has no subtraction; for few digits, several columns or weights there is none."""
+    preds, target = (x[:, 0] for x in pair(offset, columns=1))
+    raw, right = _raw_moments(batch_of(preds, target)), exact(preds[:, None], target[:, None])
+    np.testing.assert_allclose(raw["spread"], right["spread"].astype(float), rtol=1e-13)
+    np.testing.assert_allclose(raw["cross"], right["cross"].astype(float), rtol=1e-13)
+    assert _raw_moments(batch_of(preds + 100, target + 100)) is None
+    assert _raw_moments(batch_of(*pair())) is None
+    assert _raw_moments(batch_of(target, target)) is None
+
+
 def test_narrow_inputs_are_widened_first():
     """Bytes do not wrap around, halves do not overflow."""
     errors = Errors("square")
@@ -112,9 +169,9 @@ def test_metrics_share_what_a_batch_gives():
     """The columns and the error are made once per batch, however many statistics read them."""
     batch = batch_of(*pair())
     Errors("square").update(batch)
-    made = batch.block("regression_columns", lambda _: None)
+    error = columns(batch).error
     Moments().update(batch)
-    assert batch.block("regression_columns", lambda _: None) is made
+    assert columns(batch).error is error
 
 
 @pytest.mark.parametrize("make", [Moments, lambda: Errors("square")])

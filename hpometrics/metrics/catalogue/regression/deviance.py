@@ -12,7 +12,8 @@ from ...batch import Outputs
 from ...features import PREDICTIONS
 from ...metric import Metric
 from ...registry.register import register_metric
-from ...statistics.errors import TARGET, Dispersion, Residual, check_domain, deviance
+from ...statistics.deviances import Dispersion, Residual, check_domain, deviance
+from ...statistics.errors import TARGET
 from ...statistics.moments import Moments
 from ...statistics.statistic import Statistic
 from .errors import REAL, ErrorMean

@@ -32,7 +32,7 @@ class DistributionMean(ErrorMean):
 
     def measure(self, batch: Outputs) -> Tensor:
         """Check that rows are distributions, scale them to sum to 1, and return the divergence of each."""
-        pair = columns(batch)[:2]
+        pair = torch.stack([columns(batch).preds, columns(batch).target])
         sums = pair.sum(-1, keepdim=True)
         if on_host(pair) and bool((pair < 0).any() | ((sums - 1).abs() > _SLACK).any()):
             raise MetricInputError(

@@ -29,6 +29,7 @@ from ...statistics.statistic import Statistic
 from .._data import Batch, draw_drifted, uniform
 
 REAL = [NUMBER, VECTOR, TIMESERIES]
+NOT_FINITE = "the measure of some value is not a finite number"
 Multioutput = Literal["uniform", "pooled"]
 
 
@@ -127,7 +128,7 @@ class ErrorMean(MeanMetric):
 
     inputs = PREDICTIONS
     regroups = True
-    unmeasured: ClassVar[str] = "the measure of some value is not a finite number"
+    unmeasured: ClassVar[str] = NOT_FINITE
 
     def measure(self, batch: Outputs) -> Tensor:
         """Return the mean over the columns of each row, in float64."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -12,7 +10,7 @@ from ....exceptions import MetricNameError
 from ...registry.register import register_metric
 from ...statistics.errors import Errors
 from ...statistics.statistic import Statistic
-from .errors import REAL, ErrorMean, ErrorMetric, power_mean
+from .errors import NOT_FINITE, REAL, ErrorMean, ErrorMetric, power_mean
 
 _MOST_POWER = 512
 """Up to this power, both powers of sizes that differ by a factor of 2 fit a float64."""
@@ -75,7 +73,7 @@ class SmoothL1(ErrorMean):
 
 
 @register_metric("log_cosh", REAL, aliases=["log_cosh_error"])
-class LogCosh(ErrorMean):
+class LogCosh(ErrorMetric):
     """Logarithm of the hyperbolic cosine of the error: half its square near 0, its size minus log 2 far away.
 
     Shape:
@@ -90,13 +88,8 @@ class LogCosh(ErrorMean):
     0.2169
     """
 
-    direction = MINIMIZE
-
-    def of(self, preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
-        """Return log(cosh) of each error: near 0 as log(1 + 2 sinh(e/2)^2), far away without exp(e)."""
-        size = error.abs()
-        near = torch.log1p(2 * torch.sinh(size.clamp(max=1.0) / 2).square())
-        return torch.where(size < 1, near, size + torch.log1p(torch.exp(-2 * size)) - math.log(2))
+    measure = "log_cosh"
+    unmeasured = NOT_FINITE
 
 
 @register_metric("minkowski", REAL)

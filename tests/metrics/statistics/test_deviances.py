@@ -8,7 +8,7 @@ import torch
 
 from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.features import Vector
-from hpometrics.metrics.statistics.errors import Dispersion, deviance
+from hpometrics.metrics.statistics.deviances import Dispersion, deviance
 
 
 @pytest.mark.parametrize("power", [-1.0, 0.0, 1.0, 1.5, 2.0, 3.0])
