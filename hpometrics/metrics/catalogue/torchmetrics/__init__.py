@@ -73,6 +73,7 @@ def class_of(row: Row) -> type[Reference]:
         "extras": (*row.extras, *row.optional), "needs": row.extras, "family": row.family,
         "defaults": {p.name: p.default for p in parameters if p.default is not p.empty},
         **({"draw_batch": staticmethod(draw)} if draw else {}),
+        **({"row_values": Reference.values_by_row} if row.by_row else {}),
     })  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple
 
 import torchmetrics
+from torch import Tensor
 
 from ....direction import Direction
 from ...features import (
@@ -39,6 +40,7 @@ class MetricInputs(NamedTuple):
 
 Feed = Callable[[torchmetrics.Metric, MetricInputs], None]
 Void = Callable[[MetricInputs, Mapping[str, Any]], str | None]
+Sums = Callable[[MetricInputs, Mapping[str, Any]], Tensor | None]
 Make = Callable[[type, dict[str, Any]], torchmetrics.Metric]
 
 SHAPES: Mapping[str, str] = {
@@ -109,6 +111,9 @@ class Row:
         component: the path to the value in a result of several: keys, indices, `mean`, `least`; `component`
             in `params` lets a name choose, by the indices of `entries` where the result is a sequence.
         feed: passes the inputs to `update`; `make` calls the constructor.
+        sums: computes the sums of the class from the inputs, on the CPU and in less time; None for those that
+            only the class can measure or refuse.
+        by_row: computes the value of each row, whose mean is the value, under the same conditions.
         keeps: `states` adds up the states of the class; `rows` stores the inputs, for a class whose states do
             not add up, and measures once.
         wide: whether it is measured in float64.
@@ -139,6 +144,8 @@ class Row:
     entries: Mapping[str, int] = field(default_factory=dict)
     feed: Feed = pair
     make: Make = construct
+    sums: Sums | None = None
+    by_row: Sums | None = None
     keeps: Literal["states", "rows"] = "states"
     wide: bool = True
     highest: float | None = None

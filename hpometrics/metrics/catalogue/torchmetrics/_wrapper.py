@@ -22,8 +22,9 @@ from torch import Tensor
 from torchmetrics.utilities.data import dim_zero_sum
 
 from ....exceptions import MetricInputError, MissingExtraError, missing_extra
-from ..._device import number, runs_ahead
+from ..._device import number, on_host, runs_ahead
 from ..._state import disable_sync, reductions_of, set_update_count
+from ...aggregation import RowValues, weighed_rows
 from ...batch import Outputs, as_tensor
 from ...features import CATEGORY, CLUSTERS, IMAGE, MASK, TEXT, InputType, OutputFeature
 from ...metric import Metric
@@ -104,6 +105,14 @@ class Reference(Metric):
             "tried": Kept(f"rows that {self.name} took", self._check_rows),
             "rows": Kept(f"rows of {read}", _Rows(row)),
         }
+
+    def values_by_row(self, batch: Outputs) -> RowValues | None:
+        """Return the value of each row, as `row_values` of a class that can compute them at once."""
+        if self.row.by_row is None or not on_host(batch.target):
+            return None
+        self._out_of_range(batch)
+        values = self.row.by_row(self._inputs_of(batch), self.params)
+        return None if values is None else weighed_rows(values, batch.target, self.name)
 
     def compute(self) -> Tensor:
         """Return the value of the class; nan with a reason where it cannot be measured."""
@@ -242,6 +251,10 @@ class Reference(Metric):
 
     def _states_of(self, batch: Outputs) -> NamedTensors:
         excess = self._out_of_range(batch)
+        if self.row.sums is not None and on_host(batch.target):
+            sums = self.row.sums(self._inputs_of(batch), self.params)
+            if sums is not None:
+                return {**excess, _SUMS: sums}
         inner = self._measure_batch(batch)
         classes = self._inner[0][0]
         count = {} if classes is None else {"classes": number(classes, batch.target, torch.int64).view(1)}

@@ -16,8 +16,10 @@ from torch import Tensor
 from ....direction import MAXIMIZE, MINIMIZE
 from ....exceptions import MetricInputError
 from ..._checks import Check, read
+from ..._device import number
 from ...batch import Outputs
 from ...features import IMAGE
+from ._pictures import similarities, similarity_by_picture, squared_errors
 from ._row import MetricInputs, Row, predictions_only, row_by_row, unit_predictions_only
 
 _OVERSHOT = 1.1  # how far a resampled target may exceed its range
@@ -44,8 +46,8 @@ def check_range(row: Row, params: Mapping[str, Any], batch: Outputs) -> Tensor |
     for check in checks:
         if not isinstance(check.bad, Tensor) and check.bad:
             raise MetricInputError(check.explain())
-    flags = [torch.as_tensor(check.bad, device=batch.target.device) for check in checks]
-    return torch.stack([torch.zeros((), dtype=torch.bool, device=batch.target.device), *flags]).sum()
+    flags = [check.bad for check in checks if isinstance(check.bad, Tensor)]
+    return torch.stack(flags).sum() if flags else number(0, batch.target, torch.int64)
 
 
 def highest_of(row: Row, params: Mapping[str, Any]) -> float | None:
@@ -151,7 +153,7 @@ ROWS = [
     Row(
         name="psnr", features=(IMAGE,), source="image.PeakSignalNoiseRatio", direction=MAXIMIZE,
         aliases=("peak_signal_noise_ratio", "peak_signal_to_noise_ratio"),
-        params={"data_range": 1.0, "base": 10.0},
+        params={"data_range": 1.0, "base": 10.0}, sums=squared_errors,
         shape=_RANGED,
         summary="Peak signal-to-noise ratio: largest signal power over mean squared error of all pixels.",
         value=f"float in (-inf, inf], in decibels, {_HIGHER}, infinite when every pixel is right",
@@ -172,7 +174,7 @@ ROWS = [
         name="ssim", features=(IMAGE,), source="image.StructuralSimilarityIndexMeasure", direction=MAXIMIZE,
         aliases=("structural_similarity", "structural_similarity_index_measure"),
         params={"data_range": 1.0, "sigma": 1.5, "kernel_size": 11, "k1": 0.01, "k2": 0.03},
-        shape=_RANGED,
+        shape=_RANGED, sums=similarities, by_row=similarity_by_picture,
         summary="Similarity of brightness, contrast and structure in small windows, averaged over pictures.",
         value=_LIKENESS,
         formula="mean of (2 mx my + c1)(2 sxy + c2) / ((mx^2 + my^2 + c1)(sx^2 + sy^2 + c2))",

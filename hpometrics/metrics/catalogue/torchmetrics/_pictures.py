@@ -1,0 +1,123 @@
+"""The sums of torchmetrics' picture metrics in float64, block by block: PSNR and SSIM.
+
+The classes of torchmetrics copy whole batches, and torch convolves float64 slowly. Here a block fits into the
+cache, and the window of SSIM, a product of two Gaussians, is applied as one row of taps after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ....exceptions import MetricInputError
+from ._row import MetricInputs
+
+_BLOCK = 1 << 15  # values of a picture in a block; SSIM has five arrays of them
+
+
+def squared_errors(inputs: MetricInputs, params: Mapping[str, Any]) -> Tensor:
+    """Return the sum of the squared errors of all pixels and the number of pixels.
+
+    Raises:
+        MetricInputError: predictions and target differ in shape; torchmetrics would broadcast them.
+    """
+    preds, target = inputs.preds, inputs.target
+    if preds.shape != target.shape:
+        raise MetricInputError(
+            "psnr reads predictions and target of one shape, got "
+            f"{tuple(preds.shape)} and {tuple(target.shape)}; shapes never broadcast"
+        )
+    total, preds, target = 0.0, preds.reshape(-1), target.reshape(-1)
+    for first in range(0, len(preds), _BLOCK):
+        error = target[first : first + _BLOCK].to(torch.float64, copy=True)
+        error.sub_(preds[first : first + _BLOCK])
+        total += torch.dot(error, error).item()
+    return torch.tensor([total, preds.numel()], dtype=torch.float64)
+
+
+def similarities(inputs: MetricInputs, params: Mapping[str, Any]) -> Tensor | None:
+    """Return the sum of the SSIM of the pictures and the number of pictures.
+
+    Returns:
+        None for volumes, pictures smaller than half a window, and what torchmetrics refuses.
+    """
+    by_picture = similarity_by_picture(inputs, params)
+    return None if by_picture is None else torch.stack([by_picture.sum(), torch.tensor(len(by_picture))])
+
+
+def similarity_by_picture(inputs: MetricInputs, params: Mapping[str, Any]) -> Tensor | None:
+    """Return the SSIM of each picture, (N,) float64; None as for `similarities`."""
+    preds, target = inputs.preds, inputs.target
+    window = _gaussian(params["sigma"]) if params["sigma"] > 0 else None
+    is_odd = params["kernel_size"] > 0 and params["kernel_size"] % 2 == 1
+    if preds.ndim != 4 or preds.shape != target.shape or window is None or not is_odd:
+        return None
+    if not preds.numel() or min(preds.shape[2:]) <= len(window) // 2:
+        return None
+    first, second = (x.reshape(-1, *x.shape[2:]) for x in (preds, target))
+    sums = torch.zeros(len(first), dtype=torch.float64)
+    c1, c2 = ((params[k] * params["data_range"]) ** 2 for k in ("k1", "k2"))
+    for places, pair in _padded_blocks(first, second, len(window) // 2):
+        sums[places] += _similarity(_windowed(pair, window), c1, c2).sum((-2, -1))
+    by_picture: Tensor = sums.view(preds.shape[:2]).sum(1) / preds[0].numel()
+    return by_picture
+
+
+def _gaussian(sigma: float) -> list[float]:
+    """Return the taps of a Gaussian of 3.5 deviations to both sides, which sum to 1."""
+    reach = int(3.5 * sigma + 0.5)
+    taps = torch.exp(-((torch.arange(-reach, reach + 1, dtype=torch.float64) / sigma) ** 2) / 2)
+    return (taps / taps.sum()).tolist()
+
+
+def _padded_blocks(preds: Tensor, target: Tensor, reach: int) -> Iterator[tuple[slice, Tensor]]:
+    """Yield blocks of planes or of rows of a plane, mirrored at the edges: their place and (2, P, h, w)."""
+    planes, height, width = preds.shape
+    together = max(1, _BLOCK // (height * width))
+    rows = height if together > 1 else max(4 * reach, _BLOCK // width)
+    mirrored = [_mirrored(size, reach, preds.device) for size in (height, width)]
+    for first in range(0, planes, together):
+        places = slice(first, first + together)
+        for top in range(0, height, rows):
+            lines = mirrored[0][top : top + rows + 2 * reach]
+            parts = [
+                x[places].index_select(1, lines).double().index_select(2, mirrored[1])
+                for x in (preds, target)
+            ]
+            yield places, torch.stack(parts)
+
+
+def _mirrored(size: int, reach: int, device: torch.device) -> Tensor:
+    """Return the places of a line with its mirrored ends, without the first and last place twice."""
+    places = torch.arange(-reach, size + reach, device=device).abs()
+    return torch.where(places < size, places, 2 * (size - 1) - places)
+
+
+def _windowed(pair: Tensor, window: list[float]) -> tuple[Tensor, ...]:
+    """Return the weighted means, in the window of each pixel, of both pictures and of their products."""
+    preds, target = pair
+    maps = torch.stack([preds, target, preds.square().add_(target.square()), preds * target])
+    shape, width = maps.shape, maps.shape[-1]
+    flat = maps.view(-1)  # neighbors are apart by 1 or by a row; sums that cross an edge are cut off
+    for step in (width, 1):
+        end = len(flat) - step * (len(window) - 1)
+        means = flat[:end] * window[0]
+        for place, tap in enumerate(window[1:], 1):
+            means.add_(flat[place * step : place * step + end], alpha=tap)
+        flat = means
+    lost = len(window) - 1
+    whole = flat.new_zeros(maps.numel())
+    whole[: len(flat)] = flat
+    return whole.view(shape)[..., : shape[-2] - lost, : shape[-1] - lost].unbind()
+
+
+def _similarity(means_in_window: tuple[Tensor, ...], c1: float, c2: float) -> Tensor:
+    """Return the SSIM of each pixel from the means in its window."""
+    preds, target, squares, product = means_in_window
+    means, mean_product = preds.square() + target.square(), preds * target
+    covariance, variances = product - mean_product, (squares - means).clamp_(min=0)
+    upper = (2 * mean_product + c1).mul_(2 * covariance + c2)
+    return upper.div_((means + c1).mul_(variances + c2))
