@@ -89,7 +89,7 @@ def test_the_value_of_each_picture_is_there():
 )
 def test_what_torchmetrics_refuses_is_refused(params, shape):
     """An even window, a negative deviation, and pictures smaller than half a window."""
-    with pytest.raises(MetricInputError, match="ssim.* refused the batch"):
+    with pytest.raises(MetricInputError, match=r"ssim.* refused the batch"):
         get_metric(f"ssim({params})", "image").update(*pictures(*shape))
 
 
