@@ -165,6 +165,11 @@ class Row:
         return [names[0] for names in choices if not any(map(find_spec, names))]
 
     @property
+    def draws(self) -> bool:
+        """Whether it may draw random numbers, as trained networks and what measures their features do."""
+        return bool(self.packages)
+
+    @property
     def reads_signals(self) -> bool:
         """Whether whole numbers are values of pixels or samples, not classes."""
         return not {IMAGE, AUDIO}.isdisjoint(self.features)

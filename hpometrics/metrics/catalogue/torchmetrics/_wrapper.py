@@ -11,7 +11,7 @@ import inspect
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import accumulate, pairwise
 from typing import Any, ClassVar
 
@@ -94,6 +94,7 @@ class Reference(Metric):
         self._inner: list[
             tuple[int | None, torchmetrics.Metric]
         ] = []  # in a list, so that it is not a submodule
+        self._empty: dict[str, Any] | None = None  # the states of the object without rows
 
     def statistics(self) -> dict[str, Statistic]:
         """Return the sums of the class, or the rows, each batch of which the class must accept."""
@@ -119,7 +120,7 @@ class Reference(Metric):
         if (reason := self._void_reason()) is not None:
             return self.undefined(reason)
         try:
-            with _quiet() as caught:
+            with _quiet(self.row) as caught:
                 value = self._select_component(self._restored_inner().compute())
         except MetricInputError:
             raise
@@ -185,10 +186,16 @@ class Reference(Metric):
         """Return an empty object of the class, which is created once."""
         if not self._inner or self._inner[0][0] != classes:
             self._inner = [(classes, self.build(classes))]
+            self._empty = None
         inner = self._inner[0][1]
         if inner.device != device:
             inner.to(device, non_blocking=runs_ahead(device))
-        inner.reset()
+            self._empty = None
+        if self._empty is None or type(inner).reset is not torchmetrics.Metric.reset:
+            inner.reset()
+            self._empty = dict(inner.metric_state)
+        for name, value in self._empty.items():  # `reset` would pass each by the checks of a module
+            vars(inner)[name] = value.clone() if isinstance(value, Tensor) else []
         return inner
 
     def _update_inner(self, inputs: MetricInputs, classes: int | None) -> torchmetrics.Metric:
@@ -237,7 +244,7 @@ class Reference(Metric):
         if classes is None and self.row.keeps == "rows":
             classes = _count_classes(inputs, self.output)
         try:
-            with _quiet():
+            with _quiet(self.row):
                 return self._update_inner(inputs, classes)
         except MetricInputError:
             raise
@@ -319,12 +326,18 @@ _STEPS: dict[Any, Callable[[Any], Tensor]] = {"mean": _mean, "least": _least}
 
 
 @contextmanager
-def _quiet() -> Iterator[list[warnings.WarningMessage]]:
+def _quiet(row: Row) -> Iterator[list[warnings.WarningMessage]]:
     """Catch warnings, and seed the random numbers that a class draws on the CPU the same each time."""
-    with warnings.catch_warnings(record=True) as caught, torch.random.fork_rng(devices=[]):
+    with warnings.catch_warnings(record=True) as caught, _seeded() if row.draws else nullcontext():
         warnings.simplefilter("always")
-        torch.default_generator.manual_seed(0)  # `torch.manual_seed` would seed a training's devices too
         yield caught
+
+
+@contextmanager
+def _seeded() -> Iterator[None]:
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)  # `torch.manual_seed` would seed a training's devices too
+        yield
 
 
 def _num_classes(output: OutputFeature) -> int | None:

@@ -107,3 +107,26 @@ def test_shapes_that_differ_are_refused(name, complaint):
 def test_only_a_class_with_row_values_says_so():
     """The other metrics of torchmetrics are measured row by row."""
     assert [name for name in ("ssim", "psnr", "uqi") if has_row_values(get_metric(name, "image"))] == ["ssim"]
+
+
+def test_formulas_are_not_seeded(monkeypatch):
+    """Only classes with a package of their own draw random numbers; to seed costs more than many an update."""
+    assert {row.name for row in ROWS if row.draws} >= {"kid", "inception_score", "fid", "lpips"}
+    monkeypatch.setattr(torch.random, "fork_rng", None)
+    metric = get_metric("sam", "image")
+    metric.update(*pictures(2, 3, 16, 16))
+    assert metric.compute() > 0
+
+
+def test_a_class_begins_each_batch_without_rows():
+    """Its sums are those of the batch, also after a value was computed and after a reset."""
+    preds, target = pictures(4, 3, 16, 16)
+    metric = get_metric("sam", "image")
+    metric.update(preds[:2], target[:2])
+    metric.compute()
+    metric.update(preds[2:], target[2:])
+    expected = by_torchmetrics("sam", preds, target)
+    assert metric.compute().item() == pytest.approx(expected, rel=1e-12)
+    metric.reset()
+    metric.update(preds, target)
+    assert metric.compute().item() == pytest.approx(expected, rel=1e-12)
