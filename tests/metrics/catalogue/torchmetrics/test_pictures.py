@@ -110,7 +110,7 @@ def test_only_a_class_with_row_values_says_so():
 
 
 def test_formulas_are_not_seeded(monkeypatch):
-    """Only classes with a package of their own draw random numbers; to seed costs more than many an update."""
+    """Only classes with a package of their own draw; to seed the generator costs more than many an update."""
     assert {row.name for row in ROWS if row.draws} >= {"kid", "inception_score", "fid", "lpips"}
     monkeypatch.setattr(torch.random, "fork_rng", None)
     metric = get_metric("sam", "image")
