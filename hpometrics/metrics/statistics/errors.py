@@ -201,36 +201,41 @@ _MEASURES: dict[str, Callable[[Columns], Tensor]] = {
 }
 
 
-def _sum_of_symmetric(values: Columns) -> Tensor:
+def _sum_of_squares(values: Columns) -> float:
+    error = values.error.view(-1)
+    return torch.dot(error, error).item()
+
+
+def _sum_of_symmetric(values: Columns) -> float:
     """Sum without a look for values that are both 0, whose share is nan."""
     size = values.preds.abs().add_(values.target.abs())
-    return 2 * values.error.abs().div_(size).sum()
+    return 2 * values.error.abs().div_(size).sum().item()
 
 
-def _sum_of_square_logs(values: Columns, least: float = -math.inf) -> Tensor:
+def _sum_of_square_logs(values: Columns, clips: bool = False) -> float:
     """Sum with one logarithm, of a quotient; nan where small gaps lose digits or a value has no logarithm."""
     base = values.target + 1
-    preds = values.preds + 1 if least < 0 else values.preds.clamp(min=least).add_(1)
-    gap = preds.div_(base).log_().squeeze(1)
-    total = torch.dot(gap, gap)
-    return total.where((total > _FAR_GAP * len(gap)) & (base.min() > 0), torch.nan)
+    gap = (values.preds.clamp(min=0).add_(1) if clips else values.preds + 1).div_(base).log_().view(-1)
+    total = torch.dot(gap, gap).item()
+    return total if total > _FAR_GAP * len(gap) and base.min().item() > 0 else math.nan
 
 
-def _sum_of_log_cosh(values: Columns) -> Tensor:
+def _sum_of_log_cosh(values: Columns) -> float:
     """Sum |e| + log(1 + exp(-2 |e|)) - log 2, many with one logarithm; nan where small errors lose digits."""
-    size = values.error.abs().squeeze(1)
-    total = size.sum() - len(size) * math.log(2)
+    size = values.error.abs().view(-1)
+    total = size.sum().item() - len(size) * math.log(2)
     factors = size.mul_(-2).exp_().add_(1)  # from 1 to 2, so that the product of `_FACTORS` of them fits
     whole = len(factors) // _FACTORS * _FACTORS
-    total += factors[:whole].view(-1, _FACTORS).prod(1).log_().sum() + factors[whole:].prod().log()
-    return total.where(total > _FAR_ERROR * len(size), torch.nan)
+    total += factors[:whole].view(-1, _FACTORS).prod(1).log_().sum().item()
+    total += factors[whole:].prod().log().item()
+    return total if total > _FAR_ERROR * len(size) else math.nan
 
 
-_SUMS: dict[str, Callable[[Columns], Tensor]] = {
-    "square": lambda values: sum_of_products(values.error, values.error),
+_SUMS: dict[str, Callable[[Columns], float]] = {
+    "square": _sum_of_squares,
     "symmetric": _sum_of_symmetric,
     "square_log": _sum_of_square_logs,
-    "square_log_clipped": lambda values: _sum_of_square_logs(values, 0.0),
+    "square_log_clipped": lambda values: _sum_of_square_logs(values, clips=True),
     "log_cosh": _sum_of_log_cosh,
 }
 """How a column without weights is summed faster than by its measure; not finite where that would not do."""
@@ -419,7 +424,7 @@ class Errors(ErrorSum):
         if quick is None or batch.weight is not None or values.width > 1 or not on_host(batch.target):
             return None
         total = quick(values)
-        return total.view(1) if math.isfinite(total.item()) else None
+        return torch.tensor([total], dtype=torch.float64) if math.isfinite(total) else None
 
 
 class MaskedSquares(ErrorSum):
