@@ -51,6 +51,11 @@ def root_over(roots: Tensor, multioutput: Multioutput) -> Tensor:
     return roots.mean() if multioutput == "uniform" else power_mean(roots, 2.0)
 
 
+def over_columns(values: Tensor) -> Tensor:
+    """Average the columns of (N, D); one column is returned as it is, as torch takes long for its mean."""
+    return values.squeeze(-1) if values.shape[-1] == 1 else values.mean(-1)
+
+
 class ErrorMetric(Metric):
     """Base class of means of one measure of the error; a subclass names the measure."""
 
@@ -77,7 +82,7 @@ class ErrorMetric(Metric):
 
     def row_values(self, batch: Outputs) -> RowValues | None:
         """Return the mean over the columns of each row."""
-        return weighed_rows(self.statistic(Errors).measured(batch).mean(-1), batch.target, self.name)
+        return weighed_rows(over_columns(self.statistic(Errors).measured(batch)), batch.target, self.name)
 
 
 class RootMetric(ErrorMetric):
@@ -132,7 +137,7 @@ class ErrorMean(MeanMetric):
 
     def measure(self, batch: Outputs) -> Tensor:
         """Return the mean over the columns of each row, in float64."""
-        return self.of(*columns(batch)).mean(-1)
+        return over_columns(self.of(*columns(batch)))
 
     def of(self, preds: Tensor, target: Tensor, error: Tensor) -> Tensor:
         """Return the error of each value; error is preds - target, all three are (N, D) float64."""
