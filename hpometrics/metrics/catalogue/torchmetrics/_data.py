@@ -124,7 +124,7 @@ def _boxes(output: OutputFeature, rows: int, noise: float, random: torch.Generat
     for _ in range(rows):
         count = int(torch.randint(1, 4, (), generator=random))
         corner = 100 * uniform((count, 2), random)
-        boxes = torch.cat([corner, corner + 20 + 40 * uniform((count, 2), random)], 1)
+        boxes = torch.cat([corner, corner + 20 + 100 * uniform((count, 2), random)], 1)  # of all sizes
         labels = torch.randperm(4, generator=random)[:count]
         moved = boxes + noise * 60 * (uniform((count, 1), random) + 0.05)
         predictions.append({"boxes": moved, "scores": uniform((count,), random), "labels": labels})

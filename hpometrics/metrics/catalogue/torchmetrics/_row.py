@@ -114,8 +114,8 @@ class Row:
         sums: computes the sums of the class from the inputs, on the CPU and in less time; None for those that
             only the class can measure or refuse.
         by_row: computes the value of each row, whose mean is the value, under the same conditions.
-        keeps: `states` adds up the states of the class; `rows` stores the inputs, for a class whose states do
-            not add up, and measures once.
+        keeps: `states` adds up the states of the class; `lists` stores those that are lists of a tensor a
+            row; `rows` stores the inputs, for a class whose states do not add up, and measures once.
         wide: whether it is measured in float64.
         highest: the largest value of a picture, where it has no `data_range`.
         keeps_ignored: the class leaves out the positions of the output's `ignore_index`.
@@ -146,7 +146,7 @@ class Row:
     make: Make = construct
     sums: Sums | None = None
     by_row: Sums | None = None
-    keeps: Literal["states", "rows"] = "states"
+    keeps: Literal["states", "lists", "rows"] = "states"
     wide: bool = True
     highest: float | None = None
     keeps_ignored: bool = False

@@ -41,10 +41,15 @@ _MEANINGLESS = re.compile(r"meaningless|[Nn]o (positive|negative)")
 _FACTS = ("num_classes", "num_labels", "num_outputs")
 
 
-def read_states(inner: torchmetrics.Metric, wide: bool) -> NamedTensors:
-    """Return the sums as one float64 tensor and each list as one tensor, in float64 if `wide`."""
+def read_states(inner: torchmetrics.Metric, wide: bool, pieces: bool = False) -> NamedTensors:
+    """Return the sums as one float64 tensor and each list as one tensor, in float64 if `wide`.
+
+    With `pieces` the sizes of the tensors in a list are returned as well, and their types do not change.
+    """
     sums = [getattr(inner, name).double().flatten() for name in _sums_in(inner)]
     lists = {name: state for name, state in inner.metric_state.items() if isinstance(state, list)}
+    if pieces:
+        return {part: x for name, parts in lists.items() if parts for part, x in _packed(name, parts).items()}
     tensors = {f"list {name}": _join(values) for name, values in lists.items() if values}
     tensors = {name: value.double() if wide else value for name, value in tensors.items()}
     return {**({_SUMS: torch.cat(sums)} if sums else {}), **tensors}
@@ -55,6 +60,9 @@ def write_states(inner: torchmetrics.Metric, states: NamedTensors) -> None:
     for name, value in states.items():
         if name.startswith("list "):
             setattr(inner, name.removeprefix("list "), [value])
+        elif name.startswith("rows of "):
+            key = name.removeprefix("rows of ")
+            setattr(inner, key, list(torch.split(value, states[f"sizes of {key}"].tolist())))
     names = _sums_in(inner)
     templates = [getattr(inner, name) for name in names]
     sums = torch.split(states[_SUMS], [like.numel() for like in templates]) if templates else ()
@@ -99,7 +107,7 @@ class Reference(Metric):
     def statistics(self) -> dict[str, Statistic]:
         """Return the sums of the class, or the rows, each batch of which the class must accept."""
         row = self.row
-        if row.keeps == "states":
+        if row.keeps != "rows":
             return {"states": Kept(f"states of {self.name}", self._states_of)}
         read = ", ".join([row.inputs, *row.extras, *row.optional])
         return {
@@ -265,7 +273,7 @@ class Reference(Metric):
         inner = self._measure_batch(batch)
         classes = self._inner[0][0]
         count = {} if classes is None else {"classes": number(classes, batch.target, torch.int64).view(1)}
-        return {**count, **excess, **read_states(inner, self.row.wide)}
+        return {**count, **excess, **read_states(inner, self.row.wide, self.row.keeps == "lists")}
 
     def _restored_inner(self) -> torchmetrics.Metric:
         """Return the object of the class in the state of all rows."""
@@ -280,7 +288,7 @@ class Reference(Metric):
         return inner
 
     def _void_reason(self) -> str | None:
-        tensors = self.statistic(Kept, "states" if self.row.keeps == "states" else "tried").tensors
+        tensors = self.statistic(Kept, "tried" if self.row.keeps == "rows" else "states").tensors
         if _OUT_OF_RANGE in tensors and bool(tensors[_OUT_OF_RANGE]):
             return f"{range_rule(self.row, self.params)}, and some were of a wider range"
         if self.row.void is None:
@@ -456,9 +464,14 @@ def _pack_mappings(rows: Sequence[Mapping[str, Any]]) -> NamedTensors:
                 f"every mapping of a batch has the same keys; the first has {list(rows[0])}"
             )
         tensors = [as_tensor(row[key]) for row in rows]
-        packed[f"rows of {key}"] = torch.cat(tensors)
-        packed[f"sizes of {key}"] = torch.tensor([len(tensor) for tensor in tensors])
+        packed |= _packed(key, tensors)
     return packed
+
+
+def _packed(key: str, tensors: Sequence[Tensor]) -> NamedTensors:
+    """Return the rows of tensors as one, and how many each has."""
+    sizes = torch.tensor([len(tensor) for tensor in tensors])
+    return {f"rows of {key}": torch.cat(list(tensors)), f"sizes of {key}": sizes}
 
 
 def _unpack_value(parts: NamedTensors) -> Any:

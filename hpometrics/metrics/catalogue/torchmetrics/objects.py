@@ -96,7 +96,7 @@ ROWS = [
         summary="Area under the precision-recall curve of boxes, mean over classes and overlaps from 0.5.",
         value=f"{_SHARE}; nan when there is no true box",
         formula="mean over classes and IoU 0.5, 0.55 .. 0.95 of the interpolated average precision",
-        paper="Lin et al. 2014, ECCV (COCO).", **_BOXES,
+        paper="Lin et al. 2014, ECCV (COCO).", **{**_BOXES, "keeps": "lists"},
     ),
     _overlap(
         "iou", "IntersectionOverUnion", "iou", "Intersection over union of boxes", _SHARE,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
+from torchmetrics.aggregation import CatMetric
 
 from hpometrics.exceptions import MetricInputError
 from hpometrics.metrics.catalogue.torchmetrics import _pictures, class_of
+from hpometrics.metrics.catalogue.torchmetrics._wrapper import read_states, write_states
 from hpometrics.metrics.catalogue.torchmetrics.images import ROWS
 from hpometrics.metrics.features import Image
 from hpometrics.metrics.registry.register import get_metric
@@ -130,3 +132,17 @@ def test_a_class_begins_each_batch_without_rows():
     metric.reset()
     metric.update(preds, target)
     assert metric.compute().item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_lists_are_stored_with_the_sizes_of_their_tensors():
+    """A picture without boxes stays one, and whole numbers stay whole, though all are one tensor."""
+    source, restored = CatMetric(), CatMetric()
+    for part in ([1, 2], [], [3]):
+        source.value.append(torch.tensor(part, dtype=torch.int64))
+    stored = read_states(source, wide=True, pieces=True)
+    assert {name: tensor.tolist() for name, tensor in stored.items()} == {
+        "rows of value": [1, 2, 3], "sizes of value": [2, 0, 1]
+    }  # fmt: skip
+    write_states(restored, stored)
+    assert [part.tolist() for part in restored.value] == [[1, 2], [], [3]]
+    assert restored.value[0].dtype == torch.int64
