@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -42,10 +43,11 @@ results: {report: none, checkpoints: none, statistics: none}
 
 
 def program(code: str) -> Measure:
-    """Run a program in a fresh process."""
+    """Run a program in a fresh process, which finds the bytecode of this package as it finds its peer's."""
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
 
     def measure() -> float:
-        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env=environment)
         return 0.0
 
     return in_children(measure)
