@@ -137,11 +137,7 @@ def _check_sampler_options(sampler: Plugin, seed: int) -> None:
 
 
 def _check_types(kind: str, plugin: Plugin, table: Table) -> None:
-    """Check each option against the type that its backend declares; backends look only at the first trial.
-
-    Raises:
-        ConfigError: an option has another type, or does not exist.
-    """
+    """Check each option against the type that its backend declares; backends look only at the first trial."""
     plugin_class, _ = find_class(kind, plugin.spec, table)
     declared = inspect.signature(plugin_class).parameters
     for option, value in plugin.options.items():

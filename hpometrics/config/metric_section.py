@@ -174,11 +174,7 @@ OWN = Measure("as the engine says", None, "run")
 
 
 def read_measures(
-    form: Metric,
-    types: Types | None,
-    steers: bool,
-    settle: bool = False,
-    registers: Registers = nothing,
+    form: Metric, types: Types | None, steers: bool, settle: bool = False, registers: Registers = nothing
 ) -> list[Measure]:
     """Look up an entry of the file: a metric, a combination, or each metric of a group.
 

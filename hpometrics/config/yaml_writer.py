@@ -33,12 +33,7 @@ def _represent_float(dumper: _Dumper, number: float) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:float", text)
 
 
-_STYLE: dict[str, Any] = {
-    "sort_keys": False,
-    "allow_unicode": True,
-    "default_flow_style": None,
-    "width": 110,
-}
+_STYLE: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "default_flow_style": None, "width": 110}
 _Dumper.add_representer(str, _represent_text)
 _Dumper.add_representer(float, _represent_float)
 

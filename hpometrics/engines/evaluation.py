@@ -143,11 +143,7 @@ class Evaluation:
         return location(cls) if is_importable else ""
 
     def _engine_and_metrics(self, engine: Any, metric: Any, others: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the engine and its evaluator, or the engine, its metric and the others.
-
-        Raises:
-            EngineError: they are missing, or are defined in two ways.
-        """
+        """Return the engine and its evaluator, or the engine, its metric and the others."""
         forms = {name: getattr(self, name) for name in _FORMS if getattr(self, name) is not None}
         if engine is not None or metric is not None:
             forms["Evaluation(engine, metric)"] = (engine, metric, others)

@@ -134,11 +134,7 @@ def _objects(trainer: Trainer, pl_module: LightningModule) -> dict[str, Stateful
 def _step_on_plateau(
     trainer: Trainer, pl_module: LightningModule, epoch: int, values: Mapping[str, Any]
 ) -> None:
-    """Step the schedulers that Lightning steps after the hook in which states were copied.
-
-    Raises:
-        RunError: the value that one of them watches was logged too late to be recorded.
-    """
+    """Step the schedulers that Lightning steps after the hook in which states were copied."""
     if not pl_module.automatic_optimization:
         return
     for config in trainer.lr_scheduler_configs:

@@ -56,13 +56,7 @@ _FEATURES = (BINARY, CATEGORY, SET, NUMBER, VECTOR)
 
 
 def _tabnet_match(match: FoundMetric) -> FoundMetric:
-    """Return the entries for what pytorch-tabnet predicts: labels, probabilities and numbers.
-
-    Raises:
-        UnknownMetricError: there are none.
-        MetricNameError: the metric reads logits, or has a value per class.
-        DirectionError: it has no direction.
-    """
+    """Return the entries for what pytorch-tabnet predicts: labels, probabilities and numbers."""
     metric = match.among(_FEATURES)
     if not metric.entries:
         kinds = ", ".join(entry.feature_type for entry in match.entries)

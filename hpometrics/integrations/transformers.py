@@ -166,8 +166,4 @@ def _logits(prediction: EvalPrediction) -> dict[str, Any]:
 
 def _objects(kwargs: Mapping[str, Any]) -> dict[str, Stateful]:
     """Return the contents of a checkpoint from the arguments of a callback."""
-    return {
-        "model": kwargs["model"],
-        "optimizer": kwargs["optimizer"],
-        "scheduler": kwargs["lr_scheduler"],
-    }
+    return {"model": kwargs["model"], "optimizer": kwargs["optimizer"], "scheduler": kwargs["lr_scheduler"]}

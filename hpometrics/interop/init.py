@@ -118,11 +118,7 @@ def _add_name(text: str, directory: Path) -> str:
 
 
 def _write_first(directory: Path, texts: Mapping[str, str]) -> str:
-    """Write files and the schema beside them, and return a line that names them.
-
-    Raises:
-        ConfigError: one of the files exists already; nothing was written.
-    """
+    """Write files and the schema beside them, and return a line that names them."""
     contents = {
         **texts,
         _SWEEP: _add_name(texts[_SWEEP], directory),

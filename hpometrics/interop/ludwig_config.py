@@ -226,8 +226,7 @@ def read_outputs(top: Section) -> LudwigOutputs:
             types[str(feature["name"])] = _TYPES.get(kind, kind)
             if _TYPES.get(kind, kind) not in FEATURES:
                 top.notes.remark(
-                    ("output_features", index),
-                    f"there is no output of type {kind}; the engine must state it",
+                    ("output_features", index), f"there is no output of type {kind}; the engine must state it"
                 )
     if not types or not set(types.values()) <= FEATURES.keys():
         return LudwigOutputs(types, None)

@@ -114,11 +114,7 @@ def _is_torchmetric(source: Any) -> bool:
 
 
 def _inner_of(source: Any) -> torchmetrics.Metric:
-    """Return the object to wrap: the source itself, or one of its class.
-
-    Raises:
-        RegistrationError: the class needs arguments, or the metric keeps the last batches only.
-    """
+    """Return the object to wrap: the source itself, or one of its class."""
     try:
         inner: torchmetrics.Metric = source() if isinstance(source, type) else source
     except (TypeError, ValueError) as err:
@@ -136,11 +132,7 @@ def _inner_of(source: Any) -> torchmetrics.Metric:
 
 
 def _name_of(source: Any) -> str:
-    """Return the name of the source itself.
-
-    Raises:
-        RegistrationError: the source cannot be wrapped.
-    """
+    """Return the name of the source itself."""
     if isinstance(source, functools.partial):
         return _name_of(source.func)
     if _is_scorer(source):

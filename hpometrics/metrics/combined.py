@@ -303,11 +303,7 @@ def _format_direction(name: MetricName, weight: float) -> str:
 
 
 def _check_apart(terms: Mapping[str, Term]) -> None:
-    """Raise if one value stands under two names.
-
-    Raises:
-        MetricNameError: with both names.
-    """
+    """Raise if one value stands under two names."""
     for (one, term), (other, same) in combinations(terms.items(), 2):
         if term.name == same.name:
             raise MetricNameError(

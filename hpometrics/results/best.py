@@ -23,15 +23,7 @@ from ..selection.selection import Best, Picker, best_by, least_violating, pareto
 from ..selection.trial_attempts import apply_constraints
 from .confirmation import confirmed_facts, stored_confirmation, sweep_best, winner_lines
 from .export import best_facts, best_yaml, least_facts
-from .leaderboard import (
-    arguments,
-    format_evaluated,
-    leaders,
-    optimal,
-    params_line,
-    ranked_rows,
-    where,
-)
+from .leaderboard import arguments, format_evaluated, leaders, optimal, params_line, ranked_rows, where
 from .manifest import Resolved
 from .rescoring import MetricRequest, rescore
 from .run_directory import RunDirectory
@@ -350,11 +342,7 @@ def _format_facts(facts: dict[str, Any], form: str) -> str:
 
 
 def _best(records: Sequence[TrialRecord], resolved: Resolved, pick: Pick | str = "best") -> Best:
-    """Pick a trial as `best_by` does; if none is feasible, the error holds the one that comes nearest.
-
-    Raises:
-        HpometricsError: see `best_by`.
-    """
+    """Pick a trial as `best_by` does; if none is feasible, the error holds the one that comes nearest."""
     try:
         return best_by(records, resolved.optimized, pick)
     except NoFeasibleTrialError as err:

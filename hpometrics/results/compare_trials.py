@@ -132,11 +132,7 @@ def _per_user_hint(resolved: Resolved) -> str:
 
 
 def _chosen(first: PerUser, second: PerUser, metrics: Sequence[str], trials: tuple[int, int]) -> list[str]:
-    """Return the metrics to compare.
-
-    Raises:
-        ConfigError: a trial lacks one of them, or they share none.
-    """
+    """Return the metrics to compare."""
     shared = [name for name in first if name in second]
     for name in metrics:
         if name not in shared:

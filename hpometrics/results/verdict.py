@@ -151,11 +151,7 @@ def _draw(verdict: Significance, source: Source, other: Source) -> Significance:
 
 
 def _stored_scores(source: Source, side: TrialInterval) -> Bootstrap:
-    """Return the stored scores of a trial at its picked epoch.
-
-    Raises:
-        NotKeptError: they were not stored.
-    """
+    """Return the stored scores of a trial at its picked epoch."""
     resolved, request = source.resolved, source.request
     record = next(record for record in source.records if record.number == side.trial)
     if record.repeats:

@@ -159,11 +159,7 @@ def _read_chunks(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
 
 @contextmanager
 def _open_log(path: Path) -> Iterator[IO[str]]:
-    """Open the file for the output of a program that is not an epoch.
-
-    Raises:
-        DiskError: it cannot be written.
-    """
+    """Open the file for the output of a program that is not an epoch."""
     with writing(path), path.open("a", encoding="utf8") as file:
         yield file
 
@@ -184,11 +180,7 @@ def _environment(home: Path | None) -> dict[str, str]:
 
 
 def _next_epoch(lines: Iterator[str], log: IO[str], epoch: int) -> dict[str, Any] | None:
-    """Return the values of the next epoch, and log the lines before it; None if there is no further epoch.
-
-    Raises:
-        RunError: the line is of another epoch.
-    """
+    """Return the values of the next epoch, and log the lines before it; None if there is no further epoch."""
     for line in lines:
         values = _parse_object(line)
         if values is None:
@@ -251,11 +243,7 @@ def _timed(process: subprocess.Popen[bytes], run: Run) -> Iterator[Event]:
 
 
 def _end_late(run: Run) -> None:
-    """End a run whose time is up within an epoch; the epochs before it count.
-
-    Raises:
-        RunError: there is none.
-    """
+    """End a run whose time is up within an epoch; the epochs before it count."""
     if not run.history:
         raise RunError(f"trial_time: the program has printed no epoch in {run.spec.trial_time:g} seconds")
     run.end_late()

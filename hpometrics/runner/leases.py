@@ -22,13 +22,7 @@ from ..backends.optuna._internals import storage_of, study_id_of, trial_id_of
 from ..backends.optuna.database import at_once, repeats_turn
 from ..backends.optuna.reporter import OptunaReporter
 from ..backends.optuna.storage import exclusive_study, is_lockable, storing
-from ..backends.optuna.study import (
-    BEAT,
-    OWNER,
-    EpochSender,
-    is_result_of,
-    tell,
-)
+from ..backends.optuna.study import BEAT, OWNER, EpochSender, is_result_of, tell
 from ..backends.optuna.trial_queue import TrialFileLocks
 from ..exceptions import DiskError
 from ..records.epoch_log import EPOCHS_FILE

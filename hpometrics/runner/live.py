@@ -41,11 +41,7 @@ class Progress:
     """
 
     def __init__(
-        self,
-        resolved: Resolved,
-        earlier: list[TrialRecord],
-        quiet: bool,
-        home: RunDirectory | None = None,
+        self, resolved: Resolved, earlier: list[TrialRecord], quiet: bool, home: RunDirectory | None = None
     ) -> None:
         self._home = home
         self._resolved, self._quiet = resolved, quiet

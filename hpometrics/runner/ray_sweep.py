@@ -97,11 +97,7 @@ def run_on_ray(context: SweepContext, verbose: bool = False) -> None:
 
 
 def _start(context: SweepContext, verbose: bool, level: int) -> None:
-    """Start Ray or join a cluster, and restore our handler of SIGTERM, which Ray replaces.
-
-    Raises:
-        ConfigError: there is no cluster at the address.
-    """
+    """Start Ray or join a cluster, and restore our handler of SIGTERM, which Ray replaces."""
     before = signal.getsignal(signal.SIGTERM)
     settings: RayBackend = context.plan.config.backend.section
     try:
@@ -169,11 +165,7 @@ def _write_end(home: Path, record: TrialRecord) -> None:
 
 
 def _check_disk(context: SweepContext, ownership: RayOwnership) -> None:
-    """Check for a full disk, so that a record which is cut short does not count as the result of a trial.
-
-    Raises:
-        DiskError: a worker or this process could not write a record.
-    """
+    """Check for a full disk, so that a record which is cut short does not count as the result of a trial."""
     if ownership.full:
         raise DiskError(ownership.full)
     check_room(context.directory.path)

@@ -125,12 +125,7 @@ def _optional(table: Table, requested: str | None, usual: str, option: str) -> s
 
 
 def _choose(words: Iterable[str], predictions: Predictions) -> tuple[list[MetricName], list[str]]:
-    """Return the metrics, and those of groups that the file cannot serve, with the reason.
-
-    Raises:
-        PredictionsError: the file cannot serve a metric that is named itself, or no metric remains.
-        UnknownMetricError, MetricNameError: a metric does not exist for the output.
-    """
+    """Return the metrics, and those of groups that the file cannot serve, with the reason."""
     table, output = predictions.table, predictions.output
     names: dict[MetricName, None] = {}
     left_out = []

@@ -269,11 +269,7 @@ def _holds(dimension: Dimension, picked: Mapping[str, Any]) -> bool:
 
 
 def _check_allowed(name: str, dimension: Dimension, picked: Mapping[str, Any]) -> None:
-    """Check that a param exists beside the values picked.
-
-    Raises:
-        SpaceError: it does not exist; the message says when it would.
-    """
+    """Check that a param exists beside the values picked."""
     for other, values in (dimension.when or {}).items():
         required = " or ".join(map(repr, _as_tuple(values)))
         if other not in picked:

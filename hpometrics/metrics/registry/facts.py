@@ -72,10 +72,7 @@ def _join_paragraphs(lines: list[str]) -> str:
     return "\n\n".join(" ".join(part.split()) for part in paragraphs if part.strip())
 
 
-_CHOICES = {
-    "direction": "MINIMIZE, MAXIMIZE or None",
-    "inputs": "PREDICTIONS, PROBABILITIES or LOGITS",
-}
+_CHOICES = {"direction": "MINIMIZE, MAXIMIZE or None", "inputs": "PREDICTIONS, PROBABILITIES or LOGITS"}
 _TEXTS = ("texts", "references")  # what predictions and target are too, where they are strings
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 

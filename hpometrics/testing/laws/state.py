@@ -133,9 +133,7 @@ def check_streams(subject: Subject) -> None:
         raise LawBroken(f"{subject} changed the random streams of {', '.join([*changed, *seeded])}")
 
 
-_SETTERS = {
-    *("manual_seed", "manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all"),
-}
+_SETTERS = {"manual_seed", "manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all"}
 """The functions that set the random stream of an accelerator."""
 
 
