@@ -249,7 +249,9 @@ def secret_objection(value: Any) -> str | None:
     """Return the problem of the secrets in a value; None if there is none."""
     if isinstance(value, Mapping):
         if SECRET in value and not is_secret(value):
-            return "wants {secret: NAME}, the name in capitals of an environment variable; never the secret"
+            return (
+                "expected {secret: NAME}, the name in capitals of an environment variable; never the secret"
+            )
         value = list(value.values())
     inner = value if isinstance(value, list) else ()
     return next((text for text in map(secret_objection, inner) if text is not None), None)

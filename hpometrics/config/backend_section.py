@@ -49,7 +49,7 @@ def _check_form(value: Any) -> Any:
     if value in ("auto", "all"):
         return value
     if not isinstance(value, list) or not value:
-        raise wrong(f"wants auto, all, or a list of GPUs such as [0, 1], got {value!r}")
+        raise wrong(f"expected auto, all, or a list of GPUs such as [0, 1], got {value!r}")
     for one in value:
         number = isinstance(one, int) and not isinstance(one, bool) and one >= 0
         if not number and not (isinstance(one, str) and one.startswith(("GPU-", "MIG-")) and "," not in one):

@@ -146,9 +146,9 @@ def _check_types(kind: str, plugin: Plugin, table: Table) -> None:
         words = text.split(" | ")
         if set(words) <= _TYPES.keys() and not any(_fits(value, word) for word in words):
             expected = " or ".join(_TYPES[word] for word in words if word != "None")
-            raise ConfigError(f"{option} of {plugin.name} wants {expected}, got {value!r}")
+            raise ConfigError(f"{option} of {plugin.name} expects {expected}, got {value!r}")
         if text.startswith("Callable") and not (value is None and "None" in words):
-            raise ConfigError(f"{option} of {plugin.name} wants a function, which a file cannot hold")
+            raise ConfigError(f"{option} of {plugin.name} takes a function, which a file cannot hold")
 
 
 def _fits(value: Any, word: str) -> bool:

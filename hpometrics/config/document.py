@@ -426,7 +426,7 @@ def _syntax_problem(err: yaml.YAMLError, text: str, source: str) -> Problem:
     place = Mark(source, mark.line + 1, mark.column + 1) if mark else Mark(source, 1, 1)
     problem = getattr(err, "problem", None) or str(err)
     if "'\\t'" in problem:
-        return Problem(place, (), "a tab stands where YAML wants spaces")
+        return Problem(place, (), "a tab stands where YAML requires spaces")
     context = getattr(err, "context", None)
     return Problem(place, (), f"not YAML: {problem}{f' ({context})' if context else ''}")
 

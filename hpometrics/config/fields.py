@@ -79,7 +79,7 @@ def one_key(value: dict[str, Any], kinds: tuple[str, ...], what: str) -> str:
 
 def _check_scalar(value: Any) -> Any:
     if value is None or isinstance(value, (dict, list)):
-        raise wrong(f"wants text, a number, true or false, got {_format_value(value)}")
+        raise wrong(f"expected text, a number, true or false, got {_format_value(value)}")
     return value
 
 
@@ -91,10 +91,10 @@ def _check_option(value: Any) -> Any:
 
 def _check_condition(value: Any) -> Any:
     if value == [] or not isinstance(value, (str, int, float, list, type(None))):
-        raise wrong(f"wants a value or a list of values, got {_format_value(value)}")
+        raise wrong(f"expected a value or a list of values, got {_format_value(value)}")
     for item in value if isinstance(value, list) else ():
         if isinstance(item, (dict, list)):
-            raise wrong(f"wants text, a number, true, false or null, got {_format_value(item)}")
+            raise wrong(f"expected text, a number, true, false or null, got {_format_value(item)}")
     return value
 
 
@@ -328,7 +328,7 @@ def _check_output(value: Any) -> Any:
     for name, text in value.items():
         if not isinstance(text, str):
             output = _parse(check_output_name, name)
-            raise wrong(f"{output}: wants an output such as category, got {_format_value(text)}")
+            raise wrong(f"{output}: expected an output such as category, got {_format_value(text)}")
         _parse(check_output_name, name)
     return value
 

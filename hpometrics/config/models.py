@@ -81,7 +81,7 @@ class IntDimension(Dimension):
 
 def _choices_shape(value: Any) -> Any:
     if not isinstance(value, (list, dict)):
-        raise wrong("wants a list of values, as in [sgd, adam], or bundles by label: {small: {depth: 2}}")
+        raise wrong("expected a list of values, as in [sgd, adam], or bundles by label: {small: {depth: 2}}")
     return value
 
 
@@ -213,7 +213,7 @@ def _parse_examples(value: Any) -> Any:
     whole = isinstance(value, int) and value > 0
     if not whole and not isinstance(value, (dict, ExampleCounts)):
         raise wrong(
-            "wants true, how many, or a mapping such as {worst: 20, best: 20, metric: log_loss}, got "
+            "expected true, how many, or a mapping such as {worst: 20, best: 20, metric: log_loss}, got "
             f"{value!r}"
         )
     return {"worst": value, "best": value} if whole else value
@@ -228,7 +228,7 @@ ExamplesForm = Annotated[
 def _check_pick(value: Any) -> Any:
     number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
     if not number and value not in RULES:
-        raise wrong(f"wants best, one_se, knee or the number of a trial, got {value!r}")
+        raise wrong(f"expected best, one_se, knee or the number of a trial, got {value!r}")
     return value
 
 
@@ -320,7 +320,7 @@ class OneBackend(Strict):
 def _with_defaults(name: str) -> dict[str, Any]:
     """Return the section of a backend without settings."""
     if name in BACKENDS and BACKENDS[name].has_points:
-        raise wrong(f"the {name} backend wants its list: {{{name}: [{{lr: 0.1}}, {{lr: 0.01}}]}}")
+        raise wrong(f"the {name} backend needs its list: {{{name}: [{{lr: 0.1}}, {{lr: 0.01}}]}}")
     return {}
 
 

@@ -155,10 +155,10 @@ def _path(loc: tuple[str | int, ...], data: Any) -> Path:
 def _text(error: ErrorDetails, path: Path) -> str:
     kind, value, context = error["type"], error["input"], error.get("ctx", {})
     if kind in _EXPECTED:
-        return f"wants {_EXPECTED[kind]}, got {_format_value(value)}{_number_hint(value, kind)}"
+        return f"expected {_EXPECTED[kind]}, got {_format_value(value)}{_number_hint(value, kind)}"
     if kind in ("too_short", "too_long"):
         if path[-1] in ("float", "int"):
-            return f"wants [low, high], got {excerpt(repr(value), 60)}"
+            return f"expected [low, high], got {excerpt(repr(value), 60)}"
         most = context.get("max_length")
         return "must not be empty" if most is None else f"has at most {most} entries, got {len(value)}"
     if kind == "literal_error":

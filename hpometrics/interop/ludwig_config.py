@@ -333,11 +333,11 @@ def _choice(path: str, section: Section, kind: str) -> tuple[str, Dimension]:
     options = section.mapping.get(key)
     section.remark_unknown(("space", key), "Ludwig")
     if not isinstance(options, list) or not options:
-        section.notes.add_error((*section.path, key), f"{kind} wants a list, {key}: [...], got {options!r}")
+        section.notes.add_error((*section.path, key), f"{kind} takes a list, {key}: [...], got {options!r}")
         return path, {"value": None}
     if path == _WHOLE:
         if not all(isinstance(option, dict) for option in options):
-            section.notes.add_error((*section.path, key), "the path . wants mappings of the config")
+            section.notes.add_error((*section.path, key), "the path . takes mappings of the config")
             return path, {"value": None}
         section.remark("space", f"blocks of the config are bundles of {terms.CONFIG}, by dotted names")
         return terms.mappings(options)

@@ -85,14 +85,14 @@ class Section:
         """Return the mapping below a key; an empty one if there is none."""
         value = self.mapping.get(key)
         if value is not None and not isinstance(value, dict):
-            self.notes.add_error((*self.path, key), f"wants a mapping, got {value!r}")
+            self.notes.add_error((*self.path, key), f"expected a mapping, got {value!r}")
         return Section(value if isinstance(value, dict) else {}, (*self.path, key), self.notes)
 
     def number(self, key: str, default: Number | None = None) -> Number:
         """Return a number; a missing one without a default, or another value, is an error and reads as 0."""
         value = self.mapping.get(key, default)
         if not is_number(value):
-            text = "is missing" if key not in self.mapping else f"wants a number, got {value!r}"
+            text = "is missing" if key not in self.mapping else f"expected a number, got {value!r}"
             self.notes.add_error((*self.path, key), f"{key} {text}" if key not in self.mapping else text)
             return 0
         return value
@@ -109,7 +109,7 @@ class Section:
         """Return the bounds of a logarithmic range; not above 0, they are an error, and both are 1."""
         low, high = self.bounds(lowest, highest)
         if low <= 0:
-            self.notes.add_error((*self.path, lowest), f"a logarithm wants a bound above 0, got {low}")
+            self.notes.add_error((*self.path, lowest), f"a logarithm needs a bound above 0, got {low}")
             return 1, 1
         return low, high
 
@@ -150,7 +150,7 @@ class Section:
         """Return a text."""
         value = self.mapping.get(key, default)
         if not isinstance(value, str):
-            self.notes.add_error((*self.path, key), f"wants text, got {value!r}")
+            self.notes.add_error((*self.path, key), f"expected text, got {value!r}")
             return default
         return value
 

@@ -149,5 +149,5 @@ def _parse_json(text: str | bytes, file: Path) -> dict[str, Any]:
     except (ValueError, TypeError) as err:
         raise RecordError(f"{file}: is not JSON: {err}") from err
     if not isinstance(document, dict):
-        raise RecordError(f"{file}: wants an object, got {excerpt(text, 40)!r}")
+        raise RecordError(f"{file}: expected an object, got {excerpt(text, 40)!r}")
     return document

@@ -86,7 +86,7 @@ def _command(top: Section) -> list[str]:
     if command is not None and not (
         isinstance(command, list) and all(isinstance(part, str) for part in command)
     ):
-        top.notes.add_error(("command",), f"wants a list of texts, got {command!r}")
+        top.notes.add_error(("command",), f"expected a list of texts, got {command!r}")
         command = None
     program = top.word("program", "train.py")
     if "program" not in top.mapping and command is None:
@@ -135,7 +135,7 @@ def _sampler(top: Section, method: str, space: dict[str, Dimension]) -> str:
     elif method == "custom":
         top.remark("method", "custom is a search of your own; tpe is written")
     else:
-        top.notes.add_error(("method",), f"wants grid, random, bayes or custom, got {method!r}")
+        top.notes.add_error(("method",), f"expected grid, random, bayes or custom, got {method!r}")
     return "tpe"
 
 
@@ -143,14 +143,16 @@ def _pruner(ending: Section) -> dict[str, Any] | str:
     """Return W&B's hyperband, which is asynchronous successive halving: it compares at min_iter * eta**n."""
     ending.remark_unknown(("type", "min_iter", "max_iter", "s", "eta", "strict"), TOOL)
     if ending.word("type") not in ("hyperband", "envelope"):
-        ending.notes.add_error((*ending.path, "type"), f"wants hyperband, got {ending.mapping.get('type')!r}")
+        ending.notes.add_error(
+            (*ending.path, "type"), f"expected hyperband, got {ending.mapping.get('type')!r}"
+        )
     if ending.mapping.get("type") == "envelope":
         ending.remark("type", "envelope is left out; median stops early too")
         return "median"
     eta = ending.whole("eta") or 3
     first, last, brackets = ending.whole("min_iter"), ending.whole("max_iter"), ending.whole("s")
     if first is None and last is None:
-        ending.notes.add_error(ending.path, "hyperband wants min_iter, or max_iter and s")
+        ending.notes.add_error(ending.path, "hyperband needs min_iter, or max_iter and s")
     if "strict" in ending.mapping:
         ending.remark("strict", "is left out: a trial is stopped at a rung if it is not among the best there")
     ending.remark("type", "is asha here: rungs at min_epochs * eta**n, an iteration of W&B being an epoch")
@@ -196,7 +198,7 @@ def _flat(parameters: Section, front: str = "") -> Iterator[tuple[str, Any]]:
         name = f"{front}{key}"
         if not isinstance(value, Mapping):
             parameters.notes.add_error(
-                (*parameters.path, key), f"wants {{value: ...}} or the like, got {value!r}"
+                (*parameters.path, key), f"expected {{value: ...}} or the like, got {value!r}"
             )
             continue
         section = parameters.section(key)
@@ -236,7 +238,7 @@ def _inferred(section: Section) -> str:
 def _choice(name: str, section: Section) -> tuple[str, Dimension]:
     values = section.mapping.get("values")
     if not isinstance(values, list) or not values:
-        section.notes.add_error(section.path, f"wants a list of values, got {values!r}")
+        section.notes.add_error(section.path, f"expected a list of values, got {values!r}")
         values = [None]
     if "probabilities" in section.mapping:
         section.remark("probabilities", "is left out: choices are drawn evenly here")

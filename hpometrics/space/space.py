@@ -290,7 +290,7 @@ def check_when(name: str, dimension: Dimension, dimensions: Mapping[str, Dimensi
     if when is None:
         return
     if not isinstance(when, Mapping) or not when:
-        raise SpaceError(f"space.{name}.when: wants {{param: value or list of values}}, got {when!r}")
+        raise SpaceError(f"space.{name}.when: expected {{param: value or list of values}}, got {when!r}")
     for other, values in when.items():
         parent = dimensions.get(other)
         if parent is None:

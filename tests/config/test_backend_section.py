@@ -98,8 +98,8 @@ def test_a_list_keeps_to_what_the_environment_leaves(machine, monkeypatch, visib
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("4", "wants auto, all, or a list of GPUs such as"),
-        ("[]", "wants auto, all, or a list of GPUs such as"),
+        ("4", "expected auto, all, or a list of GPUs such as"),
+        ("[]", "expected auto, all, or a list of GPUs such as"),
         ("[-1]", "-1 is not a GPU"),
         ("[true]", "True is not a GPU"),
         ("['0,1']", "'0,1' is not a GPU"),

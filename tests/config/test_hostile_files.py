@@ -53,7 +53,7 @@ DEVICE = "is a device on Windows, where no directory can be called so"
 NO_TARGET = "is not a target; write module:function, as in examples.digits:train"
 NO_PARAM = "is not a parameter name; use 1 to 128 printable characters"
 NO_PATH = "is not a path; write up to 1024 printable characters"
-NO_SECRET = "wants {secret: NAME}, the name in capitals of an environment variable; never the secret"
+NO_SECRET = "expected {secret: NAME}, the name in capitals of an environment variable; never the secret"
 
 FILES: dict[str, tuple[str | bytes, str]] = {
     # what a YAML reader could be made to do
@@ -128,25 +128,26 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     ),
     "number in quotes": (
         changed("[1e-4", "['1e-4'"),
-        "3:16: space.lr.float[0]: wants a number, got '1e-4' (text); write it without quotes or underscores",
+        "3:16: space.lr.float[0]: expected a number, got '1e-4' (text); "
+        "write it without quotes or underscores",
     ),
     "nan as a word": (
         changed("1e-1]", "nan]"),
-        "3:22: space.lr.float[1]: wants a number, got 'nan' (text); write a finite number",
+        "3:22: space.lr.float[1]: expected a number, got 'nan' (text); write a finite number",
     ),
     "infinity as a word": (
         changed("[1e-4", "[-Infinity"),
-        "3:16: space.lr.float[0]: wants a number, got '-Infinity' (text); write a finite number",
+        "3:16: space.lr.float[0]: expected a number, got '-Infinity' (text); write a finite number",
     ),
-    "no": (changed("log: true", "log: no"), "3:29: space.lr.log: wants true or false, got 'no' (text)"),
-    "on": (changed("log: true", "log: on"), "3:29: space.lr.log: wants true or false, got 'on' (text)"),
+    "no": (changed("log: true", "log: no"), "3:29: space.lr.log: expected true or false, got 'no' (text)"),
+    "on": (changed("log: true", "log: on"), "3:29: space.lr.log: expected true or false, got 'on' (text)"),
     "time of day": (
         changed("seed: 3", "seed: 12:30:45"),
-        "6:27: search.seed: wants a whole number, got '12:30:45'",
+        "6:27: search.seed: expected a whole number, got '12:30:45'",
     ),
     "date": (
         changed("seed: 3", "seed: 2024-01-02"),
-        "6:27: search.seed: wants a whole number, got '2024-01-02'",
+        "6:27: search.seed: expected a whole number, got '2024-01-02'",
     ),
     # keys
     "section twice": (f"{SWEEP}search: {{seed: 4}}\n", "8:1: duplicate key 'search' (first at line 6)"),
@@ -163,7 +164,7 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "list at the top": ("- a", "1:1: starts with a list, a sweep file is a mapping of sections"),
     "text at the top": ("hello", "1:1: starts with a text, a sweep file is a mapping of sections"),
     "two documents": (f"{SWEEP}---\n{SWEEP}", "8:1: a second document starts here; a file holds one sweep"),
-    "tab": ("engine:\n\ttarget: x", "2:1: a tab stands where YAML wants spaces"),
+    "tab": ("engine:\n\ttarget: x", "2:1: a tab stands where YAML requires spaces"),
     "NUL": (f"{SWEEP}a: \0\n", "8:4: the character #x0000 is not YAML text"),
     "NUL alone": (b"\0" * 4096, "1:1: the character #x0000 is not YAML text"),
     "escape": (f"{SWEEP}a: \x1b[31m\n", "8:4: the character #x001b is not YAML text"),
@@ -259,10 +260,10 @@ FILES: dict[str, tuple[str | bytes, str]] = {
         lr("{float: [1, 0]}"),
         "space.lr.float: low 1.0 must not be greater than high 0.0",
     ),
-    "bool as a bound": (lr("{float: [true, 1]}"), "3:16: space.lr.float[0]: wants a number, got True"),
+    "bool as a bound": (lr("{float: [true, 1]}"), "3:16: space.lr.float[0]: expected a number, got True"),
     "bool as a whole bound": (
         lr("{int: [true, 3]}"),
-        "3:14: space.lr.int[0]: wants a whole number, got True",
+        "3:14: space.lr.int[0]: expected a whole number, got True",
     ),
     "logarithm of 0": (lr("{float: [0, 1], log: true}"), "space.lr.float: log needs low above 0, got 0.0"),
     "list as a choice": (

@@ -53,7 +53,7 @@ def test_all_problems_come_in_one_go_with_their_places():
         "sweep.yaml:3:3: space.lr: a search dimension needs one of float, int, choice, value; "
         "did you mean 'float' for 'flaot'?",
         "sweep.yaml:4:11: space.width.int: low 256 must not be greater than high 16",
-        "sweep.yaml:5:18: space.beta.float[0]: wants a number, got '1e-4' (text); "
+        "sweep.yaml:5:18: space.beta.float[0]: expected a number, got '1e-4' (text); "
         "write it without quotes or underscores",
         "sweep.yaml:5:30: space.beta: unknown key 'stp'; did you mean 'step'?",
         "sweep.yaml:6:3: space.widths: a list may mean much; "
@@ -99,15 +99,19 @@ def test_a_duplicate_section_is_reported_with_the_rest():
             "engine.params.width: is fixed here and varied by space.size",
         ),
         ("output: binary", "seed: -1", "engine.seed: must be at least 0, got -1"),
-        ("[1e-4, 1e-1]", "[1e-4]", "space.lr.float: wants [low, high], got [0.0001]"),
+        ("[1e-4, 1e-1]", "[1e-4]", "space.lr.float: expected [low, high], got [0.0001]"),
         ("[1e-4, 1e-1]", "[0, 1]", "space.lr.float: log needs low above 0, got 0.0"),
-        ("[1e-4, 1e-1]", "[true, 1]", "space.lr.float[0]: wants a number, got True"),
+        ("[1e-4, 1e-1]", "[true, 1]", "space.lr.float[0]: expected a number, got True"),
         ("[1e-4, 1e-1], log: true", "[0, 1], step: 2", "space.lr.float: step must be positive and at most"),
-        ("log: true", "log: 1", "space.lr.log: wants true or false, got 1"),
+        ("log: true", "log: 1", "space.lr.log: expected true or false, got 1"),
         ("log: true", "when: {}", "space.lr.when: must not be empty"),
         ("log: true", "when: {size: tiny}", "space.lr.when: 'size' can never be 'tiny'"),
         ("log: true", "when: {size: null}", "space.lr.when: 'size' can never be null"),
-        ("log: true", "when: {size: [[]]}", "space.lr.when.size: wants text, a number, true, false or null"),
+        (
+            "log: true",
+            "when: {size: [[]]}",
+            "space.lr.when.size: expected text, a number, true, false or null",
+        ),
         ("log: true", "when: {lr: 1}", "space.lr.when: 'lr' is a float"),
         (
             "{float: [1e-4, 1e-1], log: true}",
@@ -127,8 +131,12 @@ def test_a_duplicate_section_is_reported_with_the_rest():
             "{choice: [1, 1]}",
             "space.lr.choice: a choice has the option 1 twice",
         ),
-        ("{float: [1e-4, 1e-1], log: true}", "{choice: {a: 3}}", "space.lr.choice.a: wants a mapping, got 3"),
-        ("{float: [1e-4, 1e-1], log: true}", "{choice: 3}", "space.lr.choice: wants a list of values"),
+        (
+            "{float: [1e-4, 1e-1], log: true}",
+            "{choice: {a: 3}}",
+            "space.lr.choice.a: expected a mapping, got 3",
+        ),
+        ("{float: [1e-4, 1e-1], log: true}", "{choice: 3}", "space.lr.choice: expected a list of values"),
         ("{float: [1e-4, 1e-1], log: true}", "", "space.lr: a search dimension needs one of"),
         (
             "optimize: roc_auc",
@@ -141,7 +149,7 @@ def test_a_duplicate_section_is_reported_with_the_rest():
             "metrics.optimize: average is text, a number, true or false",
         ),
         ("roc_auc", "f1(average=", "metrics.optimize: 'f1(average=' is not a metric name"),
-        ("[accuracy]", "accuracy", "metrics.track: wants a list, got 'accuracy' (text)"),
+        ("[accuracy]", "accuracy", "metrics.track: expected a list, got 'accuracy' (text)"),
         ("[accuracy]", "[accuracy], at: bets", "'bets' is none of best, last; did you mean 'best'?"),
         ("sampler: random", "sampler: {tpe: 3}", "search.sampler: write a name, as in tpe"),
         ("sampler: random", "sampler: {tpe: {n_startup: 3}}", "sampler 'tpe' has no argument 'n_startup'"),
@@ -150,7 +158,7 @@ def test_a_duplicate_section_is_reported_with_the_rest():
         ("{trials: 4, epochs: 3}", "{epochs: 3}", "7:1: budget: needs one of trials, time, target"),
         ("trials: 4", "time: 10", "budget.time: 10 of what? Give the unit: 10s, 10m, 10h or 10d"),
         ("trials: 4", "time: 2 hours", "budget.time: '2 hours' is not a duration"),
-        ("trials: 4", "trials: 4.5", "budget.trials: wants a whole number, got 4.5"),
+        ("trials: 4", "trials: 4.5", "budget.trials: expected a whole number, got 4.5"),
         ("trials: 4", "trials: 0", "budget.trials: must be at least 1, got 0"),
         ("epochs: 3}", "epochs: 3}\nresults: {loggers: [tensorbord]}", "did you mean 'tensorboard'?"),
         (
@@ -162,7 +170,7 @@ def test_a_duplicate_section_is_reported_with_the_rest():
         ("epochs: 3}", "epochs: 3}\nname: .hidden", "name: '.hidden' is not a name"),
         ("epochs: 3}", "epochs: 3}\nversion: 2", "version: 2 is none of 1"),
         ("epochs: 3}", "epochs: 3}\nbackend: optunaa", "did you mean 'optuna' for 'optunaa'?"),
-        ("epochs: 3}", "epochs: 3}\nbackend: list", "backend: the list backend wants its list"),
+        ("epochs: 3}", "epochs: 3}\nbackend: list", "backend: the list backend needs its list"),
         ("epochs: 3}", "epochs: 3}\nbackend: {ray: {wokers: 2}}", "backend.ray: unknown key 'wokers'"),
     ],
 )
@@ -195,10 +203,10 @@ def test_a_mistake_does_not_hide_the_others_of_its_section():
         "sweep.yaml:3:30: metrics.at: 'bets' is none of best, last",
         "sweep.yaml:3:48: metrics.track[0]: write a metric's name",
         "sweep.yaml:3:51: metrics.track[1]: no metric 'f1_marco' for a binary output",
-        "sweep.yaml:4:10: search.seed: wants a whole number",
+        "sweep.yaml:4:10: search.seed: expected a whole number",
         "sweep.yaml:4:19: search.sampler: 'tpee' is not a sampler",
-        "sweep.yaml:4:42: search.start[0]: wants a mapping",
-        "sweep.yaml:5:10: budget.trials: wants a whole number",
+        "sweep.yaml:4:42: search.start[0]: expected a mapping",
+        "sweep.yaml:5:10: budget.trials: expected a whole number",
         "sweep.yaml:5:23: budget.retries: must be at least 0, got -2",
         "sweep.yaml:5:46: the tag !int is not used here",
         "sweep.yaml:6:11: results: unknown key 'dri'; did you mean 'dir'?",
@@ -216,12 +224,20 @@ def test_places_in_lists_are_those_of_the_file():
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ("random", "{tpe: {n_startup_trials: abc}}", "sampler: n_startup_trials of tpe wants a whole number"),
-        ("random", "{tpe: {multivariate: 1}}", "sampler: multivariate of tpe wants true or false, got 1"),
-        ("random", "{tpe: {gamma: x}}", "sampler: gamma of tpe wants a function, which a file cannot hold"),
+        (
+            "random",
+            "{tpe: {n_startup_trials: abc}}",
+            "sampler: n_startup_trials of tpe expects a whole number",
+        ),
+        ("random", "{tpe: {multivariate: 1}}", "sampler: multivariate of tpe expects true or false, got 1"),
+        ("random", "{tpe: {gamma: x}}", "sampler: gamma of tpe takes a function, which a file cannot hold"),
         ("random", "{qmc: {qmc_type: x}}", "search.sampler: "),
-        ("random", "random, pruner: {median: {warmup: x}}", "pruner: warmup of median wants a whole number"),
-        ("random", "random, pruner: {percentile: {percentile: x}}", "percentile wants a number, got 'x'"),
+        (
+            "random",
+            "random, pruner: {median: {warmup: x}}",
+            "pruner: warmup of median expects a whole number",
+        ),
+        ("random", "random, pruner: {percentile: {percentile: x}}", "percentile expects a number, got 'x'"),
         ("random", "random, pruner: {median: {warmup: -1}}", "search.pruner: pruner: "),
     ],
 )

@@ -77,7 +77,7 @@ def test_file_and_engine_have_the_same_outputs(engine, problem):
     [
         ("{intent: binry}", "engine.output.intent: 'binry' is not an output feature; did you mean 'binary'?"),
         ("{combined: number}", "engine.output: an output is called by a word"),
-        ("{intent: 3}", "engine.output: intent: wants an output such as category, got 3"),
+        ("{intent: 3}", "engine.output: intent: expected an output such as category, got 3"),
         ("{}", "engine.output: write what the engine predicts, as in category, or each output by name"),
         ("[category]", "engine.output: write what the engine predicts"),
     ],

@@ -43,7 +43,7 @@ def test_a_key_is_found_and_its_value_read_as_yaml(assignment, path, value):
 def test_a_problem_is_shown_at_the_flag():
     """The line of the file would be wrong."""
     with pytest.raises(
-        SweepFileError, match=r"^--set budget\.trials=many: budget\.trials: wants a whole number"
+        SweepFileError, match=r"^--set budget\.trials=many: budget\.trials: expected a whole number"
     ):
         make_plan(overridden("budget.trials=many"))
     with pytest.raises(SweepFileError, match=r"--set budget\.trails=3: budget: unknown key 'trails'"):

@@ -165,7 +165,7 @@ def test_a_missing_variable_ends_before_the_first_trial(secretive, sweep, monkey
 def test_the_name_of_a_variable_is_wanted(secret):
     """What looks like the secret itself is refused before anything is written."""
     [found] = problems_of(changed("output: binary", f"output: binary, params: {{token: {secret}}}"))
-    assert "engine.params: token wants {secret: NAME}, the name in capitals of an environment" in found
+    assert "engine.params: token expected {secret: NAME}, the name in capitals of an environment" in found
 
 
 def test_an_engine_of_stages_takes_no_secret(secretive, sweep):

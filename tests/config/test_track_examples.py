@@ -72,8 +72,8 @@ def test_nothing_is_asked_for_unless_the_file_does(text):
 @pytest.mark.parametrize(
     ("form", "problem"),
     [
-        ("0", "metrics.track_examples: wants true, how many, or a mapping"),
-        ("many", "metrics.track_examples: wants true, how many, or a mapping"),
+        ("0", "metrics.track_examples: expected true, how many, or a mapping"),
+        ("many", "metrics.track_examples: expected true, how many, or a mapping"),
         ("{wrost: 3}", "metrics.track_examples: unknown key 'wrost'; did you mean 'worst'?"),
         ("{worst: -1}", "metrics.track_examples.worst"),
         ("{worst: 0, best: 0}", "metrics.track_examples: 0 worst and 0 best keep no examples"),

@@ -223,9 +223,12 @@ def test_metrics_of_ludwig_have_their_names_here(tmp_path):
         ),
         (
             "method: bayse\nparameters: {x: {values: [1, 2]}}\n",
-            "1:1: method: wants grid, random, bayes or custom",
+            "1:1: method: expected grid, random, bayes or custom",
         ),
-        ("method: grid\nparameters: {x: 3}\n", "2:14: parameters.x: wants {value: ...} or the like, got 3"),
+        (
+            "method: grid\nparameters: {x: 3}\n",
+            "2:14: parameters.x: expected {value: ...} or the like, got 3",
+        ),
         ("method: grid\nparameters: {x: {distribution: gauss}}\n", "gauss is not one of W&B's distributions"),
         ("hyperopt: {parameters: {x: {space: uniform, lower: 0}}}\n", "parameters.x.upper: upper is missing"),
         (

@@ -194,11 +194,11 @@ def test_repeats_have_means_of_each_objective(sweep, folder):
         (("track", "pick: one_se, track"), "metrics.pick: one_se is for one objective"),
         (
             ("track", "pick: -1, track"),
-            "metrics.pick: wants best, one_se, knee or the number of a trial, got -1",
+            "metrics.pick: expected best, one_se, knee or the number of a trial, got -1",
         ),
         (
             ("track", "pick: true, track"),
-            "metrics.pick: wants best, one_se, knee or the number of a trial, got",
+            "metrics.pick: expected best, one_se, knee or the number of a trial, got",
         ),
         (
             ("[roc_auc, {metric: cost", "[roc_auc, auroc, {metric: cost"),

@@ -81,7 +81,10 @@ def test_a_dimension_is_checked_when_it_is_made(make, text):
         ({"n": Int(1, 9, step=2), "a": Int(1, 2, when={"n": 2})}, "'n' can never be 2"),
         ({"x": Float(0, 1), "a": Int(1, 2, when={"x": 0.5})}, "'x' is a float, and floats are not compared"),
         ({"x": Choice([1]), "a": Int(1, 2, when={"x": []})}, "the list of values of 'x' is empty"),
-        ({"x": Choice([1]), "a": Int(1, 2, when="x")}, r"wants \{param: value or list of values\}, got 'x'"),
+        (
+            {"x": Choice([1]), "a": Int(1, 2, when="x")},
+            r"expected \{param: value or list of values\}, got 'x'",
+        ),
         ({"a": Int(1, 2, when={"b": 1}), "b": Int(1, 2, when={"a": 1})}, "depend on each other in a circle"),
         ({"a": Int(1, 2, when={"a": 1})}, "in a circle"),
         ({"m": Choice({"s": {"lr": 1}}), "lr": 0.1}, "its bundles set 'lr', which the space itself sets too"),
