@@ -264,7 +264,7 @@ def _hint_other_metrics(name: MetricName, key: str, entry: MetricEntry) -> str:
     """Return a hint with the metrics of the same output that take the parameter, if they are few."""
     called = meaning_elsewhere(str(name.bare)) if key == "k" else None
     if called and entry_at((called.partition("@")[0], entry.feature_type)):
-        return f" Did you mean {called!r}?"
+        return _hint_name(called)
     takes = [
         other.name
         for other in all_entries(entry.feature_type)
@@ -295,13 +295,17 @@ def suggestion(word: str, candidates: Iterable[str], likeness: bool = True) -> s
         (meaning for one in (plain, word, bare) if (meaning := meaning_elsewhere(one)) is not None), None
     )
     if called == "" or (called and re.split("[(@]", called)[0] in folded):
-        return called and f" Did you mean {called!r}?"
+        return _hint_name(called)
     readings = dict.fromkeys((word.lower(), plain, _ENDS.sub("", plain), bare, _ENDS.sub("", bare)))
     near = _NEAR if len(plain) >= _SHORTEST else _NEAR_OF_SHORT
     exact = [one for one in readings if one in folded]
     like = filter(None, (nearest(one, folded, near) for one in readings))
     close = exact[0] if exact else next(like, None) if likeness else None
-    return f" Did you mean {folded[close]!r}?" if close else ""
+    return _hint_name(folded[close] if close else None)
+
+
+def _hint_name(name: str | None) -> str:
+    return f" Did you mean {name!r}?" if name else ""
 
 
 def _found_metric(meanings: Sequence[tuple[MetricName, MetricEntry]], requested: MetricName) -> FoundMetric:
@@ -430,8 +434,7 @@ def _format_unknown(requested: MetricName, feature_type: str | None) -> str:
     elsewhere = [reading.first.feature_type for reading in _interpretations(requested, None)]
     names = metric_names(feature_type)
     all_names = [*names, *alias_names(feature_type), *group_names(feature_type)]
-    called = meaning_for_output(requested.metric, feature_type)
-    own_hint = f" Did you mean {called!r}?" if called else ""
+    own_hint = _hint_name(meaning_for_output(requested.metric, feature_type))
     if elsewhere:
         hint = own_hint or suggestion(requested.metric, all_names, likeness=False)
         place = f"it is a metric of {', '.join(sorted(elsewhere))}"
