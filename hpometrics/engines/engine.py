@@ -160,10 +160,7 @@ class Engine:
 
     def read_eval(self, params: Mapping[str, Any]) -> Iterable[Fold | tuple[Any, Any, Sequence[Any]]]:
         """Read the data and split them into folds of (training data, info, [(query, actual), ...])."""
-        raise EngineError(
-            f"{type(self).__qualname__} reads no data: it needs read_eval(self, params) "
-            "or data_sources = {'': ...}"
-        )
+        raise _missing(self, "reads no data", "read_eval(self, params) or data_sources = {'': ...}")
 
     def prepare(self, training: Any, params: Mapping[str, Any]) -> Any:
         """Prepare a fold's training data for the algorithms; the default returns it as it is."""
@@ -171,17 +168,13 @@ class Engine:
 
     def train(self, prepared: Any, name: str, params: Mapping[str, Any]) -> Any:
         """Train the algorithm of this name on a fold and return its model."""
-        raise EngineError(
-            f"{type(self).__qualname__} trains nothing: it needs train(self, prepared, name, params) "
-            "or algorithms = {'naive': ...}"
-        )
+        form = "train(self, prepared, name, params) or algorithms = {'naive': ...}"
+        raise _missing(self, "trains nothing", form)
 
     def predict(self, model: Any, queries: Sequence[Any]) -> Sequence[Any]:
         """Predict all queries of a fold with a model of `train`: one prediction each, in their order."""
-        raise EngineError(
-            f"{type(self).__qualname__} predicts nothing: it needs predict(self, model, queries) "
-            "or algorithms = {'naive': ...}"
-        )
+        form = "predict(self, model, queries) or algorithms = {'naive': ...}"
+        raise _missing(self, "predicts nothing", form)
 
     def serve(self, query: Any, predictions: Sequence[Any], params: Mapping[str, Any]) -> Any:
         """Return one result for the predictions of all algorithms for a query; the default is the first."""
@@ -389,6 +382,10 @@ def _as_fold(fold: Any, index: int) -> Fold:
             f"fold {index}: its third part is [(query, actual), ...], got {type(pairs).__name__}"
         )
     return Fold(training, info, [_as_pair(pair, index) for pair in pairs])
+
+
+def _missing(engine: Engine, lack: str, forms: str) -> EngineError:
+    return EngineError(f"{type(engine).__qualname__} {lack}: it needs {forms}")
 
 
 def _as_pair(pair: Any, index: int) -> tuple[Any, Any]:

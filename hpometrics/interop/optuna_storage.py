@@ -187,10 +187,7 @@ def _metric(study: optuna.Study, index: int, several: bool, requested: str | Non
 
 
 def _may_be_metric(word: str, words: list[str]) -> bool:
-    """Return whether a word of a study's name may be a metric.
-
-    Two letters often mean something else there: `r2` the second round, `l1` a penalty.
-    """
+    """Return whether a word of a study's name may be a metric: `r2` is often the second round."""
     return len(word) > 2 or len(words) == 1 or word.lower() == "f1"
 
 
