@@ -82,7 +82,6 @@ def ruled(
     rows: Iterable[Sequence[str]],
     width: int,
     wrapped: Collection[str] = (),
-    right: Collection[str] = (),
 ) -> str:
     """Return a table for a terminal.
 
@@ -91,7 +90,6 @@ def ruled(
         rows: the cells of each row.
         width: the width of the terminal.
         wrapped: the titles of the columns that are wrapped; the cells of the others stay whole.
-        right: the titles of the columns that are aligned to the right.
     """
     from rich import box  # few commands print such a table
     from rich.console import Console
@@ -100,13 +98,7 @@ def ruled(
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title in head:
         wraps = title in wrapped
-        table.add_column(
-            title,
-            justify="right" if title in right else "left",
-            no_wrap=not wraps,
-            overflow="fold",
-            min_width=12 if wraps else None,
-        )
+        table.add_column(title, no_wrap=not wraps, overflow="fold", min_width=12 if wraps else None)
     for row in rows:
         table.add_row(*(cell.replace("[", r"\[") for cell in row))
     console = Console(width=width, color_system=None, highlight=False)

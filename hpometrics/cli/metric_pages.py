@@ -348,28 +348,24 @@ def diagnostics_table(width: int | None = None) -> str:
 
 def diagnostic_text(diagnostic: Diagnostic) -> str:
     """Return all facts of a diagnostic as text."""
-    return "\n".join(
-        [diagnostic.name, *(f"  {word:<10} {fact}" for word, fact in _diagnostic_facts(diagnostic) if fact)]
-    )
+    way = diagnostic.direction
+    facts = {
+        "meaning": diagnostic.meaning,
+        "unit": diagnostic.unit,
+        "direction": way.value if way else "no direction",
+        "of": _scope(diagnostic),
+        "over tasks": _over_tasks(diagnostic),
+        "over ranks": _OVER_RANKS[diagnostic.over_ranks],
+        "comes from": diagnostic.comes_from,
+        "in YAML": f"metrics: {{optimize: {{metric: {diagnostic}{'' if way else ', direction: minimize'}}}}}",
+    }
+    lines = (f"  {word:<10} {fact}" for word, fact in facts.items() if fact)
+    return "\n".join([diagnostic.name, *lines])
 
 
 def _row(diagnostic: Diagnostic) -> tuple[str, ...]:
     way = f"{diagnostic.direction.value}{ARROWS[diagnostic.direction]}" if diagnostic.direction else "-"
     return diagnostic.name, way, diagnostic.unit or "-", _scope(diagnostic), diagnostic.meaning
-
-
-def _diagnostic_facts(diagnostic: Diagnostic) -> list[tuple[str, str]]:
-    direction = "" if diagnostic.direction else ", direction: minimize"
-    return [
-        ("meaning", diagnostic.meaning),
-        ("unit", diagnostic.unit),
-        ("direction", diagnostic.direction.value if diagnostic.direction else "no direction"),
-        ("of", _scope(diagnostic)),
-        ("over tasks", _over_tasks(diagnostic)),
-        ("over ranks", _OVER_RANKS[diagnostic.over_ranks]),
-        ("comes from", diagnostic.comes_from),
-        ("in YAML", f"metrics: {{optimize: {{metric: {diagnostic}{direction}}}}}"),
-    ]
 
 
 def _scope(diagnostic: Diagnostic) -> str:

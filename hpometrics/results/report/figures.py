@@ -131,7 +131,8 @@ def curves_figure(records: Sequence[TrialRecord], resolved: Resolved, best: int 
     if not started:
         return Figure("curves", title, "No trial has ended an epoch.")
     chosen = _choose_records(started, resolved)
-    curves = [_curve(record, resolved.metric, _stride(chosen)) for record in chosen]
+    stride = -(-sum(len(record.epochs) for record in chosen) // _MOST_POINTS)
+    curves = [_curve(record, resolved.metric, stride) for record in chosen]
     figure = go.Figure(list(_traces(curves, best)))
     figure.update_layout(xaxis_title="epoch", yaxis_title=resolved.metric, hovermode="closest")
     count_whole(figure, max(curve.epochs[-1] for curve in curves) + 1)
@@ -148,10 +149,6 @@ def _choose_records(records: Sequence[TrialRecord], resolved: Resolved) -> list[
     spare = max(_MOST_TRIALS // 2, _MOST_TRIALS - len(others))
     best = complete[:spare]
     return best + others[len(best) - _MOST_TRIALS :]
-
-
-def _stride(records: Sequence[TrialRecord]) -> int:
-    return -(-sum(len(record.epochs) for record in records) // _MOST_POINTS)
 
 
 def _curve(record: TrialRecord, metric: str, stride: int) -> Curve:
