@@ -281,11 +281,8 @@ def _text(measured: Measured) -> str:
 
 def _table(measured: Measured) -> str:
     """Return a line per task; one per metric if there is one task, or if curves differ in their points."""
-    values, rows, arrows = (
-        measured.values,
-        measured.rows,
-        {k: ARROWS[v] for k, v in measured.directions.items()},
-    )
+    values, rows = measured.values, measured.rows
+    arrows = {name: ARROWS[direction] for name, direction in measured.directions.items()}
     if len(values) > 1 and len({tuple(of_task) for of_task in values.values()}) == 1:
         head = ["task", "rows", *(f"{name}{arrows[name]}" for name in values[ALL])]
         lines = [[task, str(rows[task]), *map(_digits, of_task.values())] for task, of_task in values.items()]
