@@ -224,12 +224,12 @@ class Combined:
 
     def _check_of_no_task(self, terms: Iterable[Term]) -> None:
         """Raise if a term fixes its own row in a combination of one task."""
-        for term in terms:
-            if term.of_one_row and self.task not in (None, ALL_TASKS):
-                raise MetricNameError(
-                    f"combine: it is of the task {self.task}, and {term.name} is of a row of its own; "
-                    "leave one of the two out"
-                )
+        fixed = next((term.name for term in terms if term.of_one_row), None)
+        if fixed is not None and self.task not in (None, ALL_TASKS):
+            raise MetricNameError(
+                f"combine: it is of the task {self.task}, and {fixed} is of a row of its own; "
+                "leave one of the two out"
+            )
 
 
 def check_split(name: MetricName) -> None:
