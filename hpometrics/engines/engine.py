@@ -168,13 +168,15 @@ class Engine:
 
     def train(self, prepared: Any, name: str, params: Mapping[str, Any]) -> Any:
         """Train the algorithm of this name on a fold and return its model."""
-        form = "train(self, prepared, name, params) or algorithms = {'naive': ...}"
-        raise _missing(self, "trains nothing", form)
+        raise _missing(
+            self, "trains nothing", "train(self, prepared, name, params) or algorithms = {'naive': ...}"
+        )
 
     def predict(self, model: Any, queries: Sequence[Any]) -> Sequence[Any]:
         """Predict all queries of a fold with a model of `train`: one prediction each, in their order."""
-        form = "predict(self, model, queries) or algorithms = {'naive': ...}"
-        raise _missing(self, "predicts nothing", form)
+        raise _missing(
+            self, "predicts nothing", "predict(self, model, queries) or algorithms = {'naive': ...}"
+        )
 
     def serve(self, query: Any, predictions: Sequence[Any], params: Mapping[str, Any]) -> Any:
         """Return one result for the predictions of all algorithms for a query; the default is the first."""

@@ -182,13 +182,9 @@ def _metric(study: optuna.Study, index: int, several: bool, requested: str | Non
         if isinstance(study.user_attrs.get(key), str):
             return study.user_attrs[key], f"its attribute {key}"
     words = [] if several else re.split(r"[^A-Za-z0-9@]+", study.study_name)
-    candidates = [word for word in words if _may_be_metric(word, words) and known_direction(word) is not None]
+    likely = [word for word in words if len(word) > 2 or len(words) == 1 or word.lower() == "f1"]
+    candidates = [word for word in likely if known_direction(word) is not None]  # `r2` may be a second round
     return (candidates[0], "its study's name") if len(candidates) == 1 else (None, "")
-
-
-def _may_be_metric(word: str, words: list[str]) -> bool:
-    """Return whether a word of a study's name may be a metric: `r2` is often the second round."""
-    return len(word) > 2 or len(words) == 1 or word.lower() == "f1"
 
 
 def _convert_trial(trial: FrozenTrial, index: int, several: bool) -> ForeignTrial:
