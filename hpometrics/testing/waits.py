@@ -124,7 +124,8 @@ class _CopyWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if _ignores_numbers(func, name, arguments):
             both = [tensor for tensor in both if tensor.ndim or _is_away(tensor)]
         if any(map(_is_away, both)):
-            if not (all(map(_is_away, both)) or arguments.get("non_blocking") or _is_shaped(name)):
+            reads_shape = name.endswith("_like") or name.startswith("new_")
+            if not (all(map(_is_away, both)) or arguments.get("non_blocking") or reads_shape):
                 self._waits.append(f"{name} copies between host and device{_caller()}")
             elif _reads(name, arguments):
                 self._waits.append(f"{name} reads a value{_caller()}")
@@ -160,11 +161,6 @@ def _ignores_numbers(func: Any, name: str, arguments: Mapping[str, Any]) -> bool
     if name in _PUTTING:
         return _fills(arguments)
     return name == "fill_" or (torch.Tag.pointwise in func.tags and name != "where")
-
-
-def _is_shaped(name: str) -> bool:
-    """Return whether an operation reads only the shape of a tensor, to create another one."""
-    return name.endswith("_like") or name.startswith("new_")
 
 
 def _reads(name: str, arguments: Mapping[str, Any]) -> bool:
