@@ -11,7 +11,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from copy import copy
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -63,22 +64,21 @@ class BatchBuffer:
         self._regrouped = [statistic for statistic in members if statistic.regroups]
         self._rankings = RankingBuffer(statistic for statistic in members if statistic.joins)
         self._direct = [statistic for statistic in members if not (statistic.regroups or statistic.joins)]
+        self._learned: RowStore | None = None  # for batches like the last that passed every check
         self.reset()
 
     def reset(self) -> None:
-        """Drop the stored rows: the statistics are about to be reset."""
+        """Drop the stored rows: the statistics are about to be reset, so that batches like the last fit."""
         self.batches, self.members_changed = 0, False
         self._rankings.reset()
-        self._reset_rows()
+        self._store = self._learned
+        if self._store is not None:
+            self._store.clear()
 
-    def _reset_rows(self) -> None:
-        self._first: Outputs | None = None
-        self._signature: BatchSignature | None = None
-        self._store: tuple[Tensor, ...] = ()
-        self._store_parts: tuple[Any, ...] = ()  # tensors, or the arrays that share their memory
-        self._rows = 0
-        self._max_rows = 0
-        self._capacity = 0
+    def learn(self, other: BatchBuffer) -> None:
+        """Begin with what another buffer has learned, of a collection that measures the same."""
+        if other._learned is not None:
+            self._store = self._learned = other._learned.emptied()
 
     def add_similar(self, tensors: Mapping[str, Any]) -> int:
         """Add a small batch without validation if it is sound and has the signature of a validated one.
@@ -89,23 +89,23 @@ class BatchBuffer:
         Raises:
             MetricInputError: a statistic that does not regroup refuses it; nothing has been counted.
         """
-        signature, first = self._signature, self._first
-        if signature is None or first is None or not (parts := signature.parts_of(tensors, self._max_rows)):
+        store = self._store
+        if store is None or not (parts := store.parts_of(tensors)):
             return 0
         rows = parts[-1].shape[0]
         if self._direct:
-            self._count_directly(first.of(signature.tensors_of(tensors)))
-        if self._regrouped and rows <= self._capacity // 2:
-            self._store_rows(parts, rows)
+            self._count_directly(store.batch_of(tensors))
+        if self._regrouped and store.takes(rows):
+            self._store_rows(store, parts, rows)
         elif self._regrouped:
-            self._count_stored()
-            self._count_outside_autograd(first.of(signature.tensors_of(tensors)))
+            self._count_stored(store)
+            self._count_outside_autograd(store.batch_of(tensors))
         self.batches += 1
         return rows
 
     def is_similar(self, tensors: Mapping[str, Any]) -> bool:
         """Return whether a small batch is sound and has the signature of a validated one."""
-        return self._signature is not None and bool(self._signature.parts_of(tensors, self._max_rows))
+        return self._store is not None and bool(self._store.parts_of(tensors))
 
     def accepts(self, tensors: Mapping[str, Any]) -> bool:
         """Return whether `add_similar` would add the batch and no statistic could refuse it."""
@@ -122,7 +122,7 @@ class BatchBuffer:
         for statistic in self._direct:
             statistic.check(batch)
         self._rankings.check(batch)
-        if self._first is None or self._first.kind != batch.kind:
+        if self._store is None or self._store.kind != batch.kind:
             self._flush_rows()
             for statistic in self._regrouped:
                 statistic.check(batch)
@@ -132,37 +132,29 @@ class BatchBuffer:
         for statistic in self._direct:
             statistic.update(batch)
         self._rankings.add(batch)
-        if self._first is None:
+        if self._store is None:
             self._count(batch)
-            self._start(batch)
-        elif len(batch) <= self._capacity // 2:
-            self._store_rows(batch.tensors, len(batch))
+            if batch.kind is not None and on_host(batch.target):
+                self._store = self._learned = RowStore(batch)
+        elif self._store.takes(len(batch)):
+            self._store_rows(self._store, batch.tensors, len(batch))
         else:
-            self._count_stored()
+            self._count_stored(self._store)
             self._count(batch)
         self.batches += 1
 
     def flush(self) -> None:
         """Count the stored rows; whoever reads, moves or merges the statistics calls this first."""
-        self._rankings.flush()
-        self._flush_rows()
+        if self._rankings.statistics:
+            self._rankings.flush()
+        if self._store is not None:
+            self._flush_rows()
 
     def _flush_rows(self) -> None:
-        if self._first is None:
-            return
-        self._count_stored()
-        self._reset_rows()  # the statistics may change before the next batch
-
-    def _start(self, batch: Outputs) -> None:
-        """Store the signature and the limits of the batches to come; no tensor of this one stays alive."""
-        if batch.kind is None or not on_host(batch.target):
-            return
-        elements = _MAX_ELEMENTS if torch.get_num_threads() == 1 else _ONE_THREAD
-        self._max_rows = max(1, elements * len(batch) // max(1, batch.elements))
-        self._capacity = min(self._max_rows, _MAX_BYTES * len(batch) // max(1, _bytes_of(batch)))
-        self._signature = BatchSignature.of(batch)
-        self._store = tuple(x.new_empty(0, *x.shape[1:]) for x in batch.tensors)
-        self._first = batch.of(self._store)
+        if self._store is not None:
+            self._count_stored(self._store)
+            self._store.clear()
+            self._store = None  # the statistics may change before the next batch
 
     def _count_directly(self, batch: Outputs) -> None:
         with without_autograd():
@@ -171,23 +163,14 @@ class BatchBuffer:
             for statistic in self._direct:
                 statistic.update(batch)
 
-    def _store_rows(self, parts: Iterable[Part], rows: int) -> None:
-        if self._rows + rows > self._capacity:
-            self._count_stored()
-        if not self._store_parts and self._first is not None:
-            with torch.inference_mode(False):  # a tensor made in it could not be written to outside
-                self._store = tuple([_empty_rows(self._capacity, x, self._first) for x in self._store])
-                self._store_parts = tuple(part_of(store) for store in self._store)
-        end = self._rows + rows
-        for store, part in zip(self._store_parts, parts, strict=True):
-            store[self._rows : end] = part_of(part) if isinstance(part, Tensor) else part
-        self._rows = end
+    def _store_rows(self, store: RowStore, parts: Iterable[Part], rows: int) -> None:
+        if not store.has_room(rows):
+            self._count_stored(store)
+        store.add(parts, rows)
 
-    def _count_stored(self) -> None:
-        if not self._rows or self._first is None:
-            return
-        rows, self._rows = self._rows, 0
-        self._count_outside_autograd(self._first.of(store[:rows] for store in self._store))
+    def _count_stored(self, store: RowStore) -> None:
+        if store.rows:
+            self._count_outside_autograd(store.take())
 
     def _count_outside_autograd(self, batch: Outputs) -> None:
         with without_autograd():
@@ -197,6 +180,76 @@ class BatchBuffer:
         for block in batch.blocks(_BLOCK_ELEMENTS) if batch.kind is not None else (batch,):
             for statistic in self._regrouped:
                 statistic.update(block)
+
+
+class RowStore:
+    """The rows of small batches like one that passed every check, until they are counted together.
+
+    No tensor of that batch stays alive, only its kind and what follows from it.
+
+    Args:
+        batch: a batch of plain tensors on the CPU.
+
+    Attributes:
+        kind: the kind of the batches.
+        rows: the number of stored rows.
+    """
+
+    def __init__(self, batch: Outputs) -> None:
+        elements = _MAX_ELEMENTS if torch.get_num_threads() == 1 else _ONE_THREAD
+        self._max_rows = max(1, elements * len(batch) // max(1, batch.elements))
+        self._capacity = min(self._max_rows, _MAX_BYTES * len(batch) // max(1, _bytes_of(batch)))
+        self._signature = BatchSignature.of(batch)
+        self._empty = batch.of(x.new_empty(0, *x.shape[1:]) for x in batch.tensors)
+        self.kind = batch.kind
+        self.clear()
+
+    def emptied(self) -> Self:
+        """Return an empty store for batches of the same kind."""
+        store = copy(self)
+        store.clear()
+        return store
+
+    def clear(self) -> None:
+        """Drop the rows and free their memory."""
+        self.rows = 0
+        self._tensors: tuple[Tensor, ...] = ()
+        self._parts: tuple[Any, ...] = ()  # the tensors, or the arrays that share their memory
+
+    def parts_of(self, tensors: Mapping[str, Any]) -> list[Part]:
+        """Return the tensors of a small, sound batch that has the signature; else an empty list."""
+        return [] if self._signature is None else self._signature.parts_of(tensors, self._max_rows)
+
+    def batch_of(self, tensors: Mapping[str, Any]) -> Outputs:
+        """Return a batch that has the signature."""
+        names = (*self._empty.given, "target")
+        return self._empty.of([outside_of_autograd(tensors[name]) for name in names])
+
+    def takes(self, rows: int) -> bool:
+        """Return whether a batch of so many rows is small enough to be copied."""
+        return rows <= self._capacity // 2
+
+    def has_room(self, rows: int) -> bool:
+        """Return whether so many rows fit in beside those that are stored."""
+        return self.rows + rows <= self._capacity
+
+    def add(self, parts: Iterable[Part], rows: int) -> None:
+        """Copy the tensors of a batch."""
+        if not self._parts:
+            with torch.inference_mode(False):  # a tensor made in it could not be written to outside
+                self._tensors = tuple(
+                    [_empty_rows(self._capacity, x, self._empty) for x in self._empty.tensors]
+                )
+                self._parts = tuple(map(part_of, self._tensors))
+        end = self.rows + rows
+        for store, part in zip(self._parts, parts, strict=True):
+            store[self.rows : end] = part_of(part) if isinstance(part, Tensor) else part
+        self.rows = end
+
+    def take(self) -> Outputs:
+        """Return the stored rows as one batch, which is to be read before others are added."""
+        rows, self.rows = self.rows, 0
+        return self._empty.of([tensor[:rows] for tensor in self._tensors])
 
 
 def _bytes_of(batch: Outputs) -> int:
@@ -385,10 +438,6 @@ class BatchSignature:
                 return []
             parts.append(part)
         return parts
-
-    def tensors_of(self, tensors: Mapping[str, Any]) -> list[Tensor]:
-        """Return the tensors of a batch that matches, outputs first and the target last."""
-        return [outside_of_autograd(tensors[tensor.name]) for tensor in self._tensors]
 
 
 def outside_of_autograd(tensor: Tensor) -> Tensor:

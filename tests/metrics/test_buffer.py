@@ -138,6 +138,23 @@ def test_a_reset_forgets_what_is_gathered():
     assert panel.rows == 10
 
 
+@pytest.mark.parametrize("read", [False, True], ids=["unread", "read"])
+def test_after_a_reset_batches_like_the_last_are_known(read, monkeypatch):
+    """They are looked at, not validated in full; those that are not like it are."""
+    few, other = draw(Category(4), 10), draw(Category(5), 10)
+    panel, full = panel_of(few, output=Category()), []
+    if read:
+        panel.compute()
+    panel.reset()
+    validate = panel._validate_and_add
+    monkeypatch.setattr(panel, "_validate_and_add", lambda batch: (full.append(len(batch)), validate(batch)))
+    panel.update(**few)
+    assert panel.compute() == panel_of(few, output=Category()).compute() and not full
+    panel.reset()
+    panel.update(**other)
+    assert panel.compute() == panel_of(other, output=Category()).compute() and full == [10]
+
+
 SPOILED = {
     "nan": (
         lambda b: b["logits"].__setitem__((3, 1), torch.nan),
