@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ..exceptions import RunError
+from ..metrics._buffer import outside_of_autograd
 from ..metrics.additive import Additive
 from ..metrics.multitask import by_task
 from ..metrics.registry.names import MetricName
@@ -28,11 +29,13 @@ from .monitor import RankValues, Watch, Watches, over_ranks
 from .spec import RunSpec
 from .split import EpochValues, Reasons, SplitMetrics, Values, name_in_record, value_name
 from .statistics_store import Keeping, StatisticsSnapshot, snapshots_of
-from .throughput import EXAMPLES, KEYWORDS, NO_TASK, Throughput
+from .throughput import EXAMPLES, NO_TASK, Throughput
 
 _ODD = (0x9E3779B97F4A7C15 - 2**64, 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64)
 """Factors of splitmix64 (Steele et al. 2014, OOPSLA), as int64."""
 _WHOLE = 2**64
+_SMALL = 1 << 10  # elements of a target that is copied to be hashed with others
+_AT_ONCE = 1 << 14
 
 _ENTRIES = "examples"
 
@@ -109,13 +112,14 @@ class EpochMeter:
         """
         keywords = dict(tensors)
         feature, task = keywords.pop("feature", None), keywords.pop("task", None)
-        metrics = self._split(split)
-        live = metrics.live(feature)
-        read = {of: self._throughput.read(rows, live.output) for of, rows in by_task(task, keywords)}
-        parts = {of: rows for of, (_, rows) in read.items()}
-        metrics.update(feature, parts, {name: keywords[name] for name in keywords.keys() - KEYWORDS})
-        for of, (counts, _) in read.items():
-            self._throughput.add(counts, split, of, feature)
+        metrics = self._splits.get(split) or self._split(split)
+        key, live = metrics.find(feature)
+        parts, counts = {}, {}
+        for of, own in by_task(task, keywords):
+            counts[of], parts[of] = self._throughput.read(own, live.output)
+        metrics.update(key, parts, keywords)
+        for of, count in counts.items():
+            self._throughput.add(count, split, of, feature)
         if split == VALIDATION:
             self.updated = True
             if not self._passes:
@@ -123,8 +127,7 @@ class EpochMeter:
         if self._examples is not None and not metrics.void:
             for of, own in by_task(task, {_ENTRIES: examples}):
                 self._examples.add(Place(split, of, feature), live.measured[of], parts[of], own[_ENTRIES])
-        rows = sum([counts.rows for counts, _ in read.values()])
-        self.logged.last_batches[split] = LastBatch(task, rows)
+        self.logged.last_batches[split] = LastBatch(task, sum([count.rows for count in counts.values()]))
         if self.watches is not None:
             self.watches.timer.mark(split)
 
@@ -331,13 +334,16 @@ class TargetDigest:
     """The sum of a hash of each row's target, modulo 2^64, and the number of rows.
 
     Two passes over the same rows have the same digest, in whatever order and batches; other rows have another
-    one. Tensors stay on their device, without synchronization before `sums`.
+    one. Tensors stay on their device, without synchronization before `sums`. Small batches on the CPU are
+    copied and hashed together: twenty operations on each would take longer than an update.
     """
 
     def __init__(self) -> None:
         self._rows = 0
         self._total: int | Tensor = 0
         self._readable = True
+        self._waiting: dict[tuple[Any, ...], list[Tensor]] = {}  # by output, type and width
+        self._waiting_elements = 0
 
     def add(self, target: Any, output: str | None = None) -> None:
         """Add the targets of a batch, a dense tensor, an array, or a list of numbers or texts.
@@ -348,15 +354,33 @@ class TargetDigest:
             target: (N, ...) of one output.
             output: its name, where there are several.
         """
-        hashes = _hashes_of(target) if self._readable else None
+        if not self._readable:
+            return
+        if type(target) is Tensor and _can_wait(target):
+            kind = output, target.dtype, target.shape[1:]
+            self._waiting.setdefault(kind, []).append(outside_of_autograd(target).clone())
+            self._waiting_elements += target.numel()
+            if self._waiting_elements > _AT_ONCE:
+                self._add_waiting()
+        else:
+            self._add_now(target, output)
+
+    def _add_now(self, target: Any, output: str | None) -> None:
+        hashes = _hashes_of(target)
         if hashes is None:
             self._readable = False
             return
         self._rows += len(hashes)
         self._total = self._total + _mix(hashes + zlib.crc32((output or "").encode())).sum()
 
+    def _add_waiting(self) -> None:
+        for (output, *_), targets in self._waiting.items():
+            self._add_now(torch.cat(targets), output)
+        self._waiting, self._waiting_elements = {}, 0
+
     def sums(self) -> tuple[int, int] | None:
         """Return the number of rows and the sum of their hashes; None if a target could not be read."""
+        self._add_waiting()
         return (self._rows, int(self._total) % _WHOLE) if self._readable else None
 
 
@@ -373,6 +397,12 @@ def digest_of(sums: Sequence[tuple[int, int] | None]) -> str | None:
     if not rows or len(readable) < len(sums):
         return None
     return f"{rows} rows {sum(total for _, total in readable) % _WHOLE:016x}"
+
+
+def _can_wait(target: Tensor) -> bool:
+    """Return whether a tensor is small and plain, so that it may be copied and read with others."""
+    plain = target.is_cpu and target.layout is torch.strided and not target.is_nested
+    return plain and target.ndim > 0 and target.numel() <= _SMALL
 
 
 def _hashes_of(target: Any) -> Tensor | None:

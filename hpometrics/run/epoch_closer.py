@@ -220,7 +220,8 @@ class EpochCloser:
         Raises:
             RunError: the last epoch is over; `verb` names the method of the run that was called.
         """
-        self.check_not_over(verb)
+        if not self.in_loop:
+            self.check_not_over(verb)
         self.state = RunState.OPEN
 
     def check_not_over(self, verb: str) -> None:

@@ -19,6 +19,7 @@ from ..records.trial_record import Reading
 from .metric_spec import MetricSpec
 from .spec import RunSpec
 from .statistics_store import Measured
+from .throughput import KEYWORDS
 
 Values = dict[str, Reading]
 Reasons = dict[str, str]
@@ -158,25 +159,23 @@ class SplitMetrics:
         void = {task for _, task in self.void if task is not None}
         return void.union(*(live.tasks for live in self._live.values()))
 
-    def update(self, feature: str | None, parts: Mapping[str | None, Tensors], whole: Tensors) -> None:
+    def update(self, key: str | None, parts: Mapping[str | None, Tensors], whole: Tensors) -> None:
         """Add a batch of one output; rows that are not finite void the epoch of their task.
 
         Args:
-            feature: which output.
+            key: the output as `find` returns it.
             parts: the rows of each task.
-            whole: all rows.
+            whole: all rows, maybe with counts of their tokens.
 
         Raises:
-            RunError: the output does not exist, or is not named although there are several.
             MetricInputError: the batch is not what the metrics read; no task has taken any of it.
         """
-        key = self._key(feature)
-        self._computed = None
+        self._computed, live = None, self._live[key]
         if len(parts) > 1:
-            _check(self._live[key], parts, whole)
+            _check(live, parts, {name: rows for name, rows in whole.items() if name not in KEYWORDS})
         for task, rows in parts.items():
             try:
-                self._live[key].take(task, rows)
+                live.take(task, rows)
             except NonFiniteError as err:
                 self.void.setdefault((key, task), str(err))
 
@@ -224,12 +223,23 @@ class SplitMetrics:
         return output in self._live
 
     def live(self, output: str | None) -> TaskCollection:
-        """Return the collections of an output.
+        """Return the collections of an output; see `find`."""
+        return self.find(output)[1]
+
+    def find(self, output: str | None) -> tuple[str | None, TaskCollection]:
+        """Return the name of an output, None if it is the only one and has none, and its collections.
 
         Raises:
             RunError: the output does not exist, or is not named although there are several.
         """
-        return self._live[self._key(output)]
+        if output in self._live:
+            return output, self._live[output]
+        if output is None and len(self._live) == 1:
+            return next(iter(self._live.items()))
+        if None in self._live:
+            raise RunError(f"this run has one output, without a name; leave feature={output!r} out")
+        names = ", ".join(map(repr, self._live))
+        raise RunError(f"feature= says which output a batch is of, one of {names}; got {output!r}")
 
     def measured(self) -> Iterator[Measured]:
         """Yield the collection of each task of each output, and why its values do not count."""
@@ -263,17 +273,6 @@ class SplitMetrics:
     def record_name(self, name: str) -> str:
         """Return the name of a value of this split in a record."""
         return f"{self._prefix}{name}"
-
-    def _key(self, feature: str | None) -> str | None:
-        """Return the key of an output by its name."""
-        if feature is None and len(self._live) == 1:
-            return next(iter(self._live))
-        if feature in self._live:
-            return feature
-        if None in self._live:
-            raise RunError(f"this run has one output, without a name; leave feature={feature!r} out")
-        names = ", ".join(map(repr, self._live))
-        raise RunError(f"feature= says which output a batch is of, one of {names}; got {feature!r}")
 
 
 def _check(live: TaskCollection, parts: Mapping[str | None, Tensors], whole: Tensors) -> None:

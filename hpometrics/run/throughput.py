@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -57,7 +57,7 @@ class Timer:
         self._last = now
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BatchCounts:
     """The counts of one batch: its rows, the sum of each count, and the rows that were truncated."""
 
@@ -70,11 +70,11 @@ class BatchCounts:
 class _Sums:
     """The totals of one task. `rows` and `batches` are those that have the count."""
 
-    examples: Counter[str | None] = field(default_factory=Counter)
+    examples: dict[str | None, int] = field(default_factory=dict)
     totals: dict[str, Count] = field(default_factory=dict)
     shortened: dict[str, Count] = field(default_factory=dict)
-    rows: Counter[str] = field(default_factory=Counter)
-    batches: Counter[str] = field(default_factory=Counter)
+    rows: dict[str, int] = field(default_factory=dict)
+    batches: dict[str, int] = field(default_factory=dict)
 
     @property
     def exs(self) -> int:
@@ -82,11 +82,11 @@ class _Sums:
         return max(self.examples.values())
 
     def add(self, counts: BatchCounts, feature: str | None) -> None:
-        self.examples[feature] += counts.rows
+        self.examples[feature] = self.examples.get(feature, 0) + counts.rows
         for name, total in counts.totals.items():
             self.totals[name] = self.totals.get(name, 0) + total
-            self.rows[name] += counts.rows
-            self.batches[name] += 1
+            self.rows[name] = self.rows.get(name, 0) + counts.rows
+            self.batches[name] = self.batches.get(name, 0) + 1
         for name, count in counts.shortened.items():
             self.shortened[name] = self.shortened.get(name, 0) + count
 
@@ -144,10 +144,10 @@ class Throughput:
             MetricInputError: a count is not one whole number from 0 per row.
         """
         rows = _rows_of(keywords)
-        counts = KEYWORDS & keywords.keys()
-        if not counts and not isinstance(output, (Sequence, Text)):
+        if KEYWORDS.isdisjoint(keywords) and not isinstance(output, (Sequence, Text)):
             return BatchCounts(rows, {}, {}), keywords
         totals, shortened = {}, {}
+        counts = KEYWORDS & keywords.keys()
         for name in counts:
             if keywords[name] is not None:
                 totals[name], above_zero = _sum_of(name, keywords[name], rows)
@@ -170,7 +170,9 @@ class Throughput:
         tasks = self._splits.setdefault(split, {})
         if tasks and (task is None) != (None in tasks):
             raise RunError(f"either every {split} batch of an epoch names its task or none does")
-        tasks.setdefault(task, _Sums()).add(counts, feature)
+        if task not in tasks:
+            tasks[task] = _Sums()
+        tasks[task].add(counts, feature)
 
     def state(self, timer: Timer | None = None) -> dict[str, dict[str, Report]]:
         """Return this epoch's values by split and task, those of the run under `all`.
@@ -203,9 +205,10 @@ def _of_all(tasks: Iterable[_Sums], split: str, timer: Timer | None) -> Report:
     """Return the values that belong to the run and to no task."""
     tasks = list(tasks)
     values: dict[str, Additive] = {}
-    batches = Counter[str]()
+    batches: dict[str, int] = {}
     for sums in tasks:
-        batches.update(sums.batches)
+        for name, count in sums.batches.items():
+            batches[name] = batches.get(name, 0) + count
     for name, what in _PER_BATCH.items():
         if what in batches:
             values[name] = _PerBatch(_total(tasks, what), batches[what])
@@ -224,10 +227,10 @@ def _total(tasks: Iterable[_Sums], what: str) -> Count:
 
 
 def _rows_of(keywords: Mapping[str, Any]) -> int:
-    for name in (*_WITH_ROWS, *keywords):
+    for name in chain(_WITH_ROWS, keywords):
         value = keywords.get(name)
         shape = getattr(value, "shape", None)
-        if shape is not None and len(shape):
+        if shape:
             return int(shape[0])
         if isinstance(value, (list, tuple)):
             return len(value)
