@@ -126,6 +126,8 @@ _SOFTMAX = (CATEGORY, SEQUENCE, TEXT, MASK)
 _BY_POSITION = (SEQUENCE, TEXT, MASK)
 _SHORT = 64  # classes up to which log_softmax over the first dimension of a copy is faster
 _LOG_2 = math.log(2)
+_HALF = (torch.float16, torch.bfloat16)
+_WIDENED = 1 << 18  # scores in half precision that are widened at a time
 _WHOLE = 64  # a multiple of every width that a processor computes at once
 
 
@@ -228,7 +230,7 @@ def underivable(kind: InputType, outputs: Mapping[InputType, Tensor], feature: O
 
 def widen(values: Tensor) -> Tensor:
     """Convert half precision to float32 and whole numbers to float64; float32 and float64 stay."""
-    if values.dtype in (torch.float16, torch.bfloat16):
+    if values.dtype in _HALF:
         return values.float()
     return values if values.is_floating_point() else values.double()
 
@@ -254,17 +256,36 @@ def predictions_of(batch: Batch) -> Tensor:
     if PREDICTIONS in batch.given:
         return batch.given[PREDICTIONS]
     if batch.feature.type in _SOFTMAX and batch.given:
-        return _largest(batch.scores, class_dim(batch.feature))
+        scores = batch.given[LOGITS if LOGITS in batch.given else PROBABILITIES]
+        return _largest(scores, class_dim(batch.feature))
     if batch.feature.type in _SIGMOID:
         return _decide(batch)
     raise MetricInputError(underivable(PREDICTIONS, batch.given, batch.feature))
 
 
 def _largest(scores: Tensor, dim: int) -> Tensor:
-    """Return the place of the largest score, the first of equals; NumPy finds it up to ten times faster."""
+    """Return the place of the largest score, the first of equals; NumPy finds it up to ten times faster.
+
+    NumPy has no fast half precision: it is widened, of a large batch a block at a time.
+    """
     if not on_host(scores):
         return scores.argmax(dim)
-    return torch.from_numpy(scores.numpy().argmax(dim))
+    if scores.dtype not in _HALF:
+        return torch.from_numpy(scores.numpy().argmax(dim))
+    return _largest_widened(scores, dim)
+
+
+def _largest_widened(scores: Tensor, dim: int) -> Tensor:
+    """Widen a few rows or positions at a time, always into the same memory: logits may be many."""
+    places = scores.new_empty([*scores.shape[:dim], *scores.shape[dim:][1:]], dtype=torch.int64)
+    by_position = dim < 0 and scores.ndim > 2
+    width = scores.shape[-1:] if by_position else scores.shape[1:]
+    rows = max(1, _WIDENED // max(1, width.numel()))
+    room = torch.empty(min(rows, scores.numel()), *width)
+    for whole, of_whole in zip(scores, places, strict=True) if by_position else ((scores, places),):
+        for part, of_part in zip(whole.split(rows), of_whole.split(rows), strict=True):
+            room[: len(part)].copy_(part).numpy().argmax(dim, out=of_part.numpy())
+    return places
 
 
 def counted_of(batch: Batch) -> Tensor:
@@ -294,9 +315,11 @@ def decided_of(batch: Batch) -> Decided:
     target, preds, weight = batch.index, batch.predictions.long(), batch.weight
     if batch.feature.type not in _BY_POSITION:
         return Decided(target, preds, weight)
-    counts = batch.counted
     if weight is not None:
         weight = weight.view(-1, *[1] * (target.ndim - 1)).expand(target.shape)
+    if getattr(batch.feature, "ignore_index", None) is None:
+        return Decided(target.flatten(), preds.flatten(), None if weight is None else weight.flatten())
+    counts = batch.counted
     if on_host(target):
         return Decided(target[counts], preds[counts], None if weight is None else weight[counts])
     weight = counts.double() if weight is None else weight * counts

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from hpometrics.exceptions import MetricInputError
+from hpometrics.metrics import _derive
 from hpometrics.metrics._derive import derivable, widen
 from hpometrics.metrics.batch import Outputs, as_tensor
 from hpometrics.metrics.collection import MetricCollection
@@ -19,6 +20,7 @@ from hpometrics.metrics.features import (
     Binary,
     Category,
     InputType,
+    Mask,
     Number,
     Ranking,
     Sequence,
@@ -400,6 +402,35 @@ def test_logits_that_lie_class_by_class_are_decided_and_softmaxed_alike(rows):
     )
     assert torch.equal(batch.predictions, other.predictions)
     assert torch.equal(batch.log_probabilities, other.log_probabilities)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("feature", "shape"),
+    [(Category(5), (9, 5)), (Sequence(5), (3, 7, 5)), (Sequence(5), (0, 7, 5)), (Mask(5), (3, 5, 4, 2))],
+    ids=str,
+)
+def test_half_precision_decides_as_the_widened_scores(monkeypatch, dtype, feature, shape):
+    """A few rows at a time, and a batch that lies otherwise in memory; the first of equals wins."""
+    monkeypatch.setattr(_derive, "_WIDENED", 11)
+    scores = torch.randint(4, (*shape[:-1], 2 * shape[-1]), generator=torch.Generator().manual_seed(0))
+    logits = scores.to(dtype)[..., ::2]
+    dim = 1 if feature.type == "mask" else -1
+    wide = logits.float().numpy().argmax(dim)
+    assert Outputs(feature, logits=logits, target=wide).predictions.tolist() == wide.tolist()
+
+
+@pytest.mark.parametrize("weight", [None, [1.0, 2.0]])
+@pytest.mark.parametrize("layout", [[1, 2, 3], [2, 1, 3]])
+def test_without_a_label_to_ignore_every_position_is_decided(weight, layout):
+    """The same positions in the same order as those of a label that does not occur."""
+    target, preds = torch.arange(48).view(2, 2, 2, 6).permute(0, *layout)
+    everyone, others = (
+        Outputs(Mask(48, ignore_index=label), predictions=preds, target=target, sample_weight=weight).decided
+        for label in (None, 99)
+    )
+    for whole, part in zip(everyone, others, strict=True):
+        assert whole is part is None or torch.equal(whole, part)
 
 
 def test_what_a_mask_hides_is_not_read():
