@@ -18,7 +18,7 @@ from .statistic import Reduction, Statistic, refuse_other_width, tally
 
 _EXACT = 1 << 24  # ones whose sum is exact in float32
 _SPAN = 1 << 16  # labels within this range are counted without sorting
-_FEW = 64  # up to here one bincount over class pairs beats index_add_ into the matrix
+_FEW = 1 << 12  # cells up to which they are counted by one bincount, whatever the size of the batch
 
 
 @dataclass(frozen=True)
@@ -172,13 +172,13 @@ def _sum_flags(of: Tensor, weight: Tensor | None) -> Tensor:
     return of.sum(0, dtype=exact).long()
 
 
-def _count_into(matrix: Tensor, codes: Tensor, weight: Tensor | None) -> None:
-    """Count into the stored matrix; with many classes a matrix per batch would cost more than the batch."""
-    if len(matrix) <= _FEW:
-        matrix += tally(codes, weight, matrix.numel()).view_as(matrix)
+def _count_into(table: Tensor, codes: Tensor, weight: Tensor | None) -> None:
+    """Count into the stored cells; many cells of a batch's own would cost more than the batch."""
+    if table.numel() <= max(len(codes), _FEW):
+        table += tally(codes, weight, table.numel()).view_as(table).to(table.dtype)
         return
     ones = torch.ones_like(codes) if weight is None else weight
-    matrix.view(-1).index_add_(0, codes, ones.to(matrix.dtype))
+    table.view(-1).index_add_(0, codes, ones.to(table.dtype))
 
 
 def _pad_matrix(matrix: Tensor, size: int) -> Tensor:
@@ -223,18 +223,24 @@ class ClassTotals(Statistic):
             refuse_other_width(batch, self._width)
 
     def update(self, batch: Outputs) -> None:
-        """Count one batch."""
+        """Count one batch, into the stored totals: with many classes, new ones would cost more than it."""
         self._width = batch.num_classes or self._width
-        size = self._width or getattr(batch.feature, "vocab_size", None) or 0
         target, preds, weight = batch.decided
-        right = (target == preds).double() if weight is None else weight * (target == preds)
-        tallies = [
-            tally(*pair, size) if size else torch.bincount(*pair)
-            for pair in ((target, right), (preds, weight), (target, weight))
-        ]
-        longest = max(map(len, tallies))
-        totals = torch.stack([_pad_totals(tally.double(), longest) for tally in tallies])
-        self.merge_state({"totals": totals if weight is not None else totals.long()})
+        totals = self._grown_totals(batch.block("num_classes", _num_classes), target.device, weight)
+        right, classes = target == preds, totals.shape[1]
+        ones = torch.ones_like(right, dtype=totals.dtype) if weight is None else weight
+        codes = torch.cat([target, preds + classes, target + 2 * classes])
+        _count_into(totals, codes, torch.cat([right * ones, ones, ones]))
+        self._derived = {}
+
+    def _grown_totals(self, classes: int, device: torch.device, weight: Tensor | None) -> Tensor:
+        """Return the stored totals, grown to `classes`; they become float64 with the first weight."""
+        totals = self._state.get("totals")
+        if totals is None:
+            totals = torch.zeros(3, classes, dtype=torch.int64, device=device)
+        totals = totals if weight is None else totals.double()
+        self._state["totals"] = _pad_totals(totals, max(classes, totals.shape[1]))
+        return self._state["totals"]
 
     def merge_state(self, state: Mapping[str, Tensor]) -> None:
         """Merge other totals; the shorter ones are padded."""
@@ -246,7 +252,8 @@ class ClassTotals(Statistic):
 
 
 def _pad_totals(totals: Tensor, size: int) -> Tensor:
-    return torch.nn.functional.pad(totals, (0, size - totals.shape[-1]))
+    missing = size - totals.shape[-1]
+    return torch.nn.functional.pad(totals, (0, missing)) if missing else totals
 
 
 def _counts_of_totals(own: ClassTotals) -> Counts:

@@ -24,7 +24,7 @@ def batch(size: int, rows: int, seed: int, weighted: bool = False, output: Seque
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("vocabulary", [None, 9])
+@pytest.mark.parametrize("vocabulary", [None, 9, 2_000])
 def test_they_agree_with_the_matrix(vocabulary, weighted):
     """Also when later batches hold tokens that earlier ones did not, and when parts are merged."""
     output = Sequence(vocabulary)
