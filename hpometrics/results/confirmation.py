@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from ..exceptions import RecordError
 from ..records._files import is_regular, read_whole
 from ..records._json import check_format, read_json
@@ -37,8 +35,8 @@ def stored_confirmation(
     try:
         content = read_json(read_whole(path))
         check_format(content, home.display_path(path))
-        end = TypeAdapter(Confirmation | None).validate_python(content["end"])
-    except (ValueError, KeyError, TypeError) as err:
+        end = None if content["end"] is None else Confirmation.from_json(content["end"])
+    except (ValueError, KeyError, TypeError, AttributeError) as err:
         raise RecordError(f"{home.display_path(path)}: is damaged; {_MOVE_AWAY}") from err
     values = {record.number: record.value for record in records}
     if end is None or any(values.get(one.trial) != one.search_value for one in end.standings):
@@ -79,7 +77,10 @@ def winner_lines(
     """
     if end is None:
         return verdict_lines(verdict, records)
-    more = f"hpometrics confirm {place} --repeats N"
+
+    def more(repeats: int) -> str:
+        return f"hpometrics confirm {place} --repeats {repeats}"
+
     return [*end.lines(params_line(best.params, resolved), more), *rows_lines(records)]
 
 

@@ -7,21 +7,22 @@ practically tied, or the trainings are spent.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
 
 from .._formatting import first_of, plural
 from ..direction import ARROWS, Direction
 from ..exceptions import ConfigError
-from ..records.trial_record import Reading
 from .intervals import Interval
 from .rules import Constraint
 
 if TYPE_CHECKING:  # commands that print a confirmation do not load NumPy
     import numpy as np
     from numpy.typing import NDArray
+
+    from ..records.trial_record import Reading
 
 Rows: TypeAlias = "NDArray[np.float64]"
 RowTables: TypeAlias = Mapping[int, Rows]
@@ -47,7 +48,7 @@ class ConfirmationState(StrEnum):
 
 @dataclass(frozen=True)
 class ConfirmSettings:
-    """How much is trained again, and what counts as a difference.
+    """The number of trainings, and the difference that counts.
 
     Args:
         top: the number of contenders, the best complete trials of the search.
@@ -166,7 +167,7 @@ class FreshRun:
 
 
 class ConfirmationPlan(NamedTuple):
-    """What is trained again: the contenders under the settings that were in force when they were chosen."""
+    """The contenders, and the settings that were in force when they were chosen."""
 
     settings: ConfirmSettings
     contenders: tuple[Contender, ...]
@@ -223,7 +224,7 @@ class Pair:
     p_value: float
     level: float
     may_be_better: float
-    """By how much the other one may be better than the leader."""
+    """The most by which the other one may be better than the leader."""
     seeds_wanted: int | None = None
     """How many seeds would separate the two; None if no number would."""
     rows_wanted: int | None = None
@@ -280,7 +281,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class HonestValue:
-    """What the winner's params are worth on new rows, trained under a new seed.
+    """The value of the winner's params on new rows, trained under a new seed.
 
     Attributes:
         interval: the corrected value with its interval.
@@ -346,12 +347,43 @@ class Confirmation:
         left = [one.pair for one in self.standings if one.left_at is None and one.pair is not None]
         return sorted(left, key=lambda pair: -pair.may_be_better)
 
-    def lines(self, params: str = "", more: str = "more repeats") -> list[str]:
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Read what `dataclasses.asdict` made of one.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is something else.
+        """
+        facts = {each.name: content[each.name] for each in fields(cls)}
+        honest = facts["honest"]
+        return cls(
+            **{
+                **facts,
+                "direction": Direction(facts["direction"]),
+                "state": ConfirmationState(facts["state"]),
+                "standings": tuple(
+                    Standing(**{**one, "pair": one["pair"] and Pair(**one["pair"])})
+                    for one in facts["standings"]
+                ),
+                "looks": tuple(map(_look, facts["looks"])),
+                "honest": honest
+                and HonestValue(
+                    **{
+                        **honest,
+                        "interval": Interval(**honest["interval"]),
+                        "limits": tuple(honest["limits"]),
+                    }
+                ),
+                "near": tuple(facts["near"]),
+            }
+        )
+
+    def lines(self, params: str = "", more: Callable[[int], str] = "confirm(repeats={})".format) -> list[str]:
         """Return it in words, a line each.
 
         Args:
             params: the winner's, as they are printed behind the headline.
-            more: how to ask for more repeats.
+            more: returns how to ask for so many repeats.
         """
         head = f"Winner: trial {self.winner}, {self._headline()}"
         lines = [f"{head}   {params}".rstrip()]
@@ -401,8 +433,8 @@ class Confirmation:
                 "the other contender" if len(beaten) == 1 else f"each of the {len(beaten)} other contenders"
             )
             return (
-                f"  better than {count} under the same seeds; than trial {nearest.trial}, the nearest, by {gap}, "
-                f"{format_p(nearest.p_value)}"
+                f"  better than {count} under the same seeds; than trial {nearest.trial}, the nearest, "
+                f"by {gap}, {format_p(nearest.p_value)}"
             )
         most = f"{self.may_lose or 0.0:.3g}"
         level = f"({100 * (1 - self.level):g}%)"
@@ -422,7 +454,7 @@ class Confirmation:
             return f"{text}, none within the luck of a seed of the winner"
         return f"{text}, of which {first_of(self.near, _MOST_NEAR)} may be as good by the luck of a seed"
 
-    def _advice(self, more: str) -> list[str]:
+    def _advice(self, more: Callable[[int], str]) -> list[str]:
         """Return what to do when nothing is decided."""
         pairs = self.open_pairs
         if self.looks and not self.looks[-1].seeds_matter:
@@ -438,13 +470,20 @@ class Confirmation:
             return []
         pair = pairs[0]
         if pair.seeds_wanted is not None:
-            return [f"  about {pair.seeds_wanted} seeds would tell {self.winner} from {pair.trial}: {more}"]
+            wanted = pair.seeds_wanted
+            return [f"  about {wanted} seeds would tell {self.winner} from {pair.trial}: {more(wanted)}"]
         if pair.rows_wanted:
             return [
                 f"  no number of seeds tells {self.winner} from {pair.trial} on these rows; about "
                 f"{pair.rows_wanted:,} rows would"
             ]
         return [f"  {self.winner} and {pair.trial} are equal as far as these trainings can tell"]
+
+
+def _look(content: Mapping[str, Any]) -> Look:
+    pairs = tuple(Pair(**pair) for pair in content["pairs"])
+    failed = {int(trial): str(reason) for trial, reason in content["failed"].items()}
+    return Look(**{**content, "pairs": pairs, "failed": failed})
 
 
 def listed(words: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""What a confirmation does next: the runs that its next look waits for, or its end.
+"""The course of a confirmation: the runs that its next look waits for, or its end.
 
 Decisions are a function of the record alone: no random number, no clock, no order in which runs end.
 """
@@ -51,7 +51,7 @@ al. 2021, Accounting for variance in machine learning benchmarks)."""
 
 
 class Next(NamedTuple):
-    """What follows: runs that are missing before the next look, or the end."""
+    """The runs that are missing before the next look, or the end."""
 
     missing: tuple[tuple[int, int], ...] = ()
     """The trial and the number of the seed of each run."""

@@ -105,13 +105,13 @@ class _TrialDraws:
 
     @property
     def gaps(self) -> Array:
-        """How much better each draw looks on its own rows than on those that it left out."""
+        """The values of each draw on its own rows less those on the rows that it left out."""
         return self.inside - self.outside
 
 
 @dataclass(frozen=True)
 class Luck:
-    """What picking on the same rows adds to a value."""
+    """The part of a value that comes from picking on the rows it is measured on."""
 
     trials: Mapping[int, _TrialDraws]
     winners: Sequence[int]
@@ -119,7 +119,7 @@ class Luck:
 
     @cached_property
     def bias(self) -> float:
-        """By how much the winner of a draw looks too good: its trial and its epochs were picked there."""
+        """The part that the winner of a draw owes to being picked there, with its epochs."""
         gaps = [self.trials[winner].gaps[draw] for draw, winner in enumerate(self.winners)]
         return _SHARE * float(np.mean(gaps))
 
