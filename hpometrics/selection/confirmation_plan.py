@@ -120,7 +120,7 @@ class _Course:
         return self._state is not None
 
     def schedule(self, plan: ConfirmationPlan) -> list[_Moment]:
-        """Let the contenders of a plan enter, and return its looks that are not over yet.
+        """Add the contenders of a plan, and return its looks that are not over yet.
 
         The first plan errs at its level in all. The first extension adds half of that; a further one
         compares but decides nothing.
@@ -241,7 +241,7 @@ class _Course:
         return None
 
     def _drop_failed(self, seeds: int) -> dict[int, str]:
-        """Take out the contenders that failed, or whose means break a constraint."""
+        """Remove the contenders that failed, or whose means break a constraint."""
         failed = {}
         for trial in list(self._alive):
             reason = self._failure(trial, seeds) or self._broken(trial, seeds)
