@@ -21,7 +21,6 @@ OF_TESTS = (
     "pytest",
     "pytest-timeout",
     "pytest-xdist",
-    "scipy",
 )
 
 

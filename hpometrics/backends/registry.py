@@ -50,11 +50,11 @@ Table = Mapping[str, PlugIn]
 
 SAMPLERS: Mapping[str, PlugIn] = {
     "tpe": PlugIn("optuna.samplers:TPESampler", hidden=_SEEDED),
-    "gp": PlugIn("optuna.samplers:GPSampler", needs=("scipy",), hidden=_SEEDED),
+    "gp": PlugIn("optuna.samplers:GPSampler", hidden=_SEEDED),
     "cmaes": PlugIn("optuna.samplers:CmaEsSampler", needs=("cmaes",), hidden=_SEEDED),
     "random": PlugIn("optuna.samplers:RandomSampler", hidden=_SEEDED),
     "grid": PlugIn("optuna.samplers:RandomSampler", hidden=_SEEDED),  # its points are enqueued
-    "qmc": PlugIn("optuna.samplers:QMCSampler", needs=("scipy",), hidden=(*_SEEDED, "independent_sampler")),
+    "qmc": PlugIn("optuna.samplers:QMCSampler", hidden=(*_SEEDED, "independent_sampler")),
     "nsga2": PlugIn("optuna.samplers:NSGAIISampler", hidden=_SEEDED),
 }
 """The samplers, which draw the params on every backend."""

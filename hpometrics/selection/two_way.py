@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri, stdtrit
 
 from .intervals import Interval
 
@@ -27,7 +27,7 @@ def normal_quantile(level: float) -> float:
     >>> round(normal_quantile(0.05), 4)
     1.96
     """
-    return float(-ndtri(level / 2))
+    return -NormalDist().inv_cdf(level / 2)
 
 
 def student_quantile(level: float, degrees: int) -> float:
@@ -36,6 +36,8 @@ def student_quantile(level: float, degrees: int) -> float:
     >>> round(student_quantile(0.05, 4), 4)
     2.7764
     """
+    from scipy.special import stdtrit  # a search that confirms nothing does not load it
+
     return float(-stdtrit(degrees, level / 2))
 
 

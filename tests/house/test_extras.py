@@ -81,7 +81,7 @@ def test_every_extra_that_an_error_names_is_declared():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("missing_extra", "pip_line"):
                 named |= {node.args[-1].value} if isinstance(node.args[-1], ast.Constant) else set()
-    assert named >= {"compare", "dashboard", "grpc", "mysql", "report", "samplers", "sklearn", "text"}
+    assert named >= {"dashboard", "grpc", "mysql", "report", "samplers", "sklearn", "text"}
     assert named <= EXTRAS.keys()
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ...exceptions import MetricInputError, missing_extra
+from ...exceptions import MetricInputError
 from .per_user import Column, PerUser
 
 K = TypeVar("K")
@@ -201,8 +201,6 @@ def _interval(gaps: Floats, confidence: float, resamples: int, seed: int) -> tup
 
 
 def _scipy_stats() -> Any:
-    try:
-        import scipy.stats
-    except ImportError as err:
-        raise missing_extra("a comparison of users", "scipy", "compare") from err
+    import scipy.stats  # takes half a second, and only a comparison needs it
+
     return scipy.stats
