@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 from click.testing import CliRunner, Result
@@ -144,15 +143,6 @@ def test_an_output_without_users_says_what_tells_its_trials_apart(sweep, folder)
 def test_another_directory_is_refused(folder):
     """It is not a run directory."""
     assert "runs/sweep: is not a run directory" in compared("0", "1").stderr
-
-
-def test_without_scipy_the_extra_is_named(ran, monkeypatch):
-    """The line that installs it."""
-    monkeypatch.setitem(sys.modules, "scipy", None)
-    monkeypatch.delitem(sys.modules, "scipy.stats")
-    result = compared("0", "1")
-    assert result.exit_code == 2
-    assert "needs scipy, which is not installed: pip install 'scipy>=1.14'" in result.stderr
 
 
 @pytest.fixture
