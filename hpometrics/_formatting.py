@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from numbers import Real
 from typing import Any
 
+_LEAST_P = 0.001
+
 
 def shape_of(reading: list[Any]) -> str:
     """Return the shape of nested lists of numbers as text.
@@ -176,3 +178,22 @@ def first_of(values: Sequence[object], most: int) -> str:
     """
     more = f" and {len(values) - most} more" if len(values) > most else ""
     return f"{', '.join(map(str, values[:most]))}{more}"
+
+
+def listed(words: Iterable[str]) -> str:
+    """Return words as they are listed in a sentence.
+
+    >>> listed(["25", "18", "55"])
+    '25, 18 and 55'
+    """
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def format_p(value: float) -> str:
+    """Return a p-value as it is printed.
+
+    >>> format_p(0.0234), format_p(1e-6)
+    ('p = 0.023', 'p < 0.001')
+    """
+    return "p < 0.001" if value < _LEAST_P else f"p = {value:.2g}"

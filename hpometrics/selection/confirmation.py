@@ -7,12 +7,12 @@ practically tied, or the trainings are spent.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
 
-from .._formatting import first_of, plural
+from .._formatting import first_of, format_p, listed, plural
 from ..direction import ARROWS, Direction
 from ..exceptions import ConfigError
 from .intervals import Interval
@@ -32,7 +32,6 @@ CONFIRM_FILE = "confirm.json"
 LEAST_SEEDS = 3
 _MOST_NEAR = 5
 _CHEAPER = 0.9
-_LEAST_P = 0.001
 LEVELS = (0.01, 0.05, 0.10)
 LUCK: Literal["luck"] = "luck"
 
@@ -484,25 +483,6 @@ def _look(content: Mapping[str, Any]) -> Look:
     pairs = tuple(Pair(**pair) for pair in content["pairs"])
     failed = {int(trial): str(reason) for trial, reason in content["failed"].items()}
     return Look(**{**content, "pairs": pairs, "failed": failed})
-
-
-def listed(words: Iterable[str]) -> str:
-    """Return words as they are listed in a sentence.
-
-    >>> listed(["25", "18", "55"])
-    '25, 18 and 55'
-    """
-    *most, last = words
-    return f"{', '.join(most)} and {last}" if most else last
-
-
-def format_p(value: float) -> str:
-    """Return a p-value as it is printed.
-
-    >>> format_p(0.0234), format_p(1e-6)
-    ('p = 0.023', 'p < 0.001')
-    """
-    return "p < 0.001" if value < _LEAST_P else f"p = {value:.2g}"
 
 
 def _logistic(value: float) -> float:
