@@ -75,11 +75,6 @@ class BatchBuffer:
         if self._store is not None:
             self._store.clear()
 
-    def learn(self, other: BatchBuffer) -> None:
-        """Begin with what another buffer has learned, of a collection that measures the same."""
-        if other._learned is not None:
-            self._store = self._learned = other._learned.emptied()
-
     def add_similar(self, tensors: Mapping[str, Any]) -> int:
         """Add a small batch without validation if it is sound and has the signature of a validated one.
 
