@@ -13,7 +13,6 @@ from ..exceptions import DirectionError
 from ..loggers.registry import LoggerLike
 from ..records.epoch_log import Fsync
 from ..records.trial_record import TrialRecord
-from ..run.fresh_runs import FreshRuns
 from ..run.reporter import ListReporter
 from ..run.spec import Train
 from ..run.trials import as_space, make_trials
@@ -21,6 +20,7 @@ from ..selection.confirmation import Confirmation, ConfirmationState, ConfirmSet
 from ..selection.rules import Pick
 from ..selection.selection import Best, best_by, pareto_front
 from ..space.space import Space
+from .fresh_runs import FreshRuns
 
 
 @dataclass(frozen=True)
@@ -157,8 +157,8 @@ class BaseObjective:
             The winner with what decided it; printed, it says so in words.
 
         Raises:
-            ConfigError: a setting is out of range, there are several objectives, or fewer than two trials
-                are complete.
+            ConfigError: a setting is out of range, or there are several objectives.
+            NoFiniteValueError: fewer than two trials are complete.
         """
         settings = ConfirmSettings(top, repeats, equivalence, until, level)
         runs = FreshRuns(self.trials, self.records(of), settings)

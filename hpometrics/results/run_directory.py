@@ -241,18 +241,40 @@ class RunDirectory:
         finally:
             lock.release()
 
+    @contextmanager
+    def claimed(self, fresh_run: str) -> Iterator[bool]:
+        """Hold the lock of a fresh run; yield whether it is held here, not in another process.
+
+        Args:
+            fresh_run: its trial and the number of its seed, as in `0034-3`.
+        """
+        for folder in (self.locks, self.locks / "confirm"):
+            make_private(folder)
+        lock = _file_lock(self.locks / "confirm" / fresh_run)
+        try:
+            lock.acquire()
+        except TimeoutError:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            lock.release()
+
     def check_no_worker(self) -> None:
         """Raise if a worker runs a trial of the directory.
 
         Raises:
             ConfigError: a worker is; the message names its trial.
         """
-        for path in filter(is_regular, self.locks.glob("*")):  # nobody can hold another one
+        locks = chain(self.locks.glob("*"), self.locks.glob("confirm/*"))
+        for path in filter(is_regular, locks):  # nobody can hold another one
             try:
                 with _file_lock(path):
                     pass
             except TimeoutError:
-                raise ConfigError(f"{self.label}: a worker is at work on trial {int(path.name)}") from None
+                number = int(path.name.partition("-")[0])
+                raise ConfigError(f"{self.label}: a worker is at work on trial {number}") from None
 
     def _check_ours(self) -> None:
         others = [path.name for path in self.path.iterdir() if not path.name.startswith(".")]

@@ -3,50 +3,37 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-
-from filelock import FileLock, Timeout
 
 from .._formatting import duration, number, plural
-from ..config.models import Confirm
+from ..backends.fresh_runs import FreshRuns
 from ..exceptions import ConfigError
-from ..records._files import make_private
 from ..records.trial_record import TrialRecord
-from ..run.fresh_runs import FreshRuns
 from ..selection.confirmation import Confirmation, ConfirmSettings
 from .command_engine import Program
 from .context import SweepContext
 from .imported_engine import ImportedEngine
-from .processes import Workers
+from .processes import hired, own_gpus
 
 _POLL = 0.2  # seconds between looks at the runs of other processes
 
 
-def confirm_winner(context: SweepContext, verbose: bool = False) -> Confirmation | None:
+def confirm_winner(context: SweepContext, verbose: bool = False) -> Confirmation:
     """Train the contenders of a finished search again until the winner is decided, tied or all is spent.
 
     Args:
         context: the context of the sweep, whose trials have all ended.
         verbose: whether workers show the host's own log.
 
-    Returns:
-        How it ended; None if the sweep asks for none, or fewer than two of its trials are complete.
-
     Raises:
-        ConfigError: the engine is one of stages, whose trainings do not depend on a seed.
+        NoFiniteValueError: fewer than two trials are complete.
         KeyboardInterrupt: after the run that it struck is recorded as interrupted.
     """
     runs = _fresh_runs(context)
-    if runs is None:
-        return None
     runs.begin()
-    missing = runs.following().missing
+    missing = len(runs.following().missing)
     if missing:
-        settings = context.plan.config.confirm
-        context.say(f"confirm  {plural(len(missing), 'training')} to the next look{_limit(settings)}")
-    workers = min(_workers(context), len(missing))
-    with Workers(context, workers - 1, verbose, task="confirm") if workers > 1 else nullcontext():
+        context.say(f"confirm  {plural(missing, 'training')} to the next look")
+    with own_gpus(context) as shares, hired(context, missing, shares, verbose, task="confirm"):
         end = _work(context, runs)
     runs.write(end)
     return end
@@ -54,9 +41,7 @@ def confirm_winner(context: SweepContext, verbose: bool = False) -> Confirmation
 
 def join_confirmation(context: SweepContext) -> None:
     """Train contenders beside the process that leads the confirmation, until nothing is missing."""
-    runs = _fresh_runs(context)
-    if runs is not None:
-        _work(context, runs, leads=False)
+    _work(context, _fresh_runs(context), leads=False)
 
 
 def check_confirmable(context: SweepContext) -> None:
@@ -73,74 +58,50 @@ def check_confirmable(context: SweepContext) -> None:
     )
 
 
-def _fresh_runs(context: SweepContext) -> FreshRuns | None:
+def _fresh_runs(context: SweepContext) -> FreshRuns:
     confirm = context.plan.config.confirm
-    if confirm is None:
-        return None
-    settings = ConfirmSettings(**confirm.model_dump(exclude={"time"}))
-    try:
-        return FreshRuns(context.trials, context.directory.records(), settings)
-    except ConfigError as err:
-        context.say(str(err))
-        return None
+    settings = (
+        ConfirmSettings() if confirm is None else ConfirmSettings(**confirm.model_dump(exclude={"time"}))
+    )
+    return FreshRuns(context.trials, context.directory.records(), settings)
 
 
 def _work(context: SweepContext, runs: FreshRuns, leads: bool = True) -> Confirmation:
     """Train what no other process trains until the end; the leader prints each run that ended."""
-    confirm = context.plan.config.confirm
-    deadline = None if confirm is None or confirm.time is None else time.monotonic() + confirm.time
-    reported: set[tuple[int, int]] = set(runs.ended()) if leads else set()
+    deadline = _deadline(context, runs)
+    reported = set(runs.ended)
     while True:
-        following = runs.following(timed_out=deadline is not None and time.monotonic() >= deadline)
+        following = runs.following(timed_out=time.monotonic() >= deadline)
         if leads:
-            ended = runs.ended()
-            for key in ended.keys() - reported:
-                context.say(_line(*key, ended[key], context))
-            reported |= ended.keys()
+            for key in runs.ended.keys() - reported:
+                context.say(_line(*key, runs.ended[key], context))
+            reported |= runs.ended.keys()
         if following.end is not None:
             return following.end
         if not any(_train_if_free(context, runs, *run) for run in following.missing):
             time.sleep(_POLL)
 
 
+def _deadline(context: SweepContext, runs: FreshRuns) -> float:
+    """Return the moment from which no run may begin; earlier calls have used up a part of the time."""
+    confirm = context.plan.config.confirm
+    if confirm is None or confirm.time is None:
+        return float("inf")
+    runs.following()
+    return time.monotonic() + confirm.time - sum(record.seconds for record in runs.ended.values())
+
+
 def _train_if_free(context: SweepContext, runs: FreshRuns, trial: int, seed_number: int) -> bool:
     """Train a contender under a seed; return False if another process does."""
-    with _claimed(context, trial, seed_number) as claimed:
-        if claimed and (trial, seed_number) not in runs.ended():
+    with context.directory.claimed(f"{trial:04d}-{seed_number}") as claimed:
+        if claimed and runs.is_missing(trial, seed_number):
             runs.train(trial, seed_number)
         return claimed
 
 
-@contextmanager
-def _claimed(context: SweepContext, trial: int, seed_number: int) -> Iterator[bool]:
-    """Hold the lock of a fresh run, which the system frees if this process dies; yield whether it is held."""
-    folder = context.directory.locks / "confirm"
-    make_private(context.directory.locks)
-    make_private(folder)
-    lock = FileLock(folder / f"{trial:04d}-{seed_number}", blocking=False)
-    try:
-        lock.acquire()
-    except Timeout:
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        lock.release()
-
-
-def _workers(context: SweepContext) -> int:
-    section = context.plan.config.backend.section
-    return getattr(section, "workers", None) or 1
-
-
-def _limit(confirm: Confirm | None) -> str:
-    return "" if confirm is None or confirm.time is None else f", none begins after {duration(confirm.time)}"
-
-
 def _line(trial: int, seed_number: int, record: TrialRecord, context: SweepContext) -> str:
-    value = (
-        f"{context.resolved.metric} {number(record.value)}" if record.state.trained else record.state.value
-    )
-    reason = "" if record.state.trained else f"  {(record.reason or '').partition(chr(10))[0]}"
-    return f"   #{trial:<4} seed {seed_number:<3} {value}{reason}  {duration(record.seconds)}"
+    text = f"{context.resolved.metric} {number(record.value)}"
+    if not record.state.trained:
+        reason, _, _ = (record.reason or "").partition("\n")
+        text = f"{record.state.value}  {reason}"
+    return f"   #{trial:<4} seed {seed_number:<3} {text}  {duration(record.seconds)}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from threading import Thread
 from types import TracebackType
 from typing import Literal, Self
@@ -102,15 +102,58 @@ def run_optuna(context: SweepContext, verbose: bool = False) -> None:
         ConfigError: the sweep names a GPU that the machine does not have.
         BaseException: the error that stopped a trial here, once every worker has recorded its own trial.
     """
-    settings: OptunaBackend = context.plan.config.backend.section
-    check_gpus(settings.gpus)
-    shares = gpu_shares(settings.gpus, settings.workers)
-    processes = min(settings.workers, _count_remaining(context))
+    with own_gpus(context) as shares:
+        with hired(context, _count_remaining(context), shares, verbose) as workers:
+            run_in_process(context, verbose)
+        if workers:
+            run_in_process(context, verbose)  # finishes the trials of workers that died
+
+
+@contextmanager
+def own_gpus(context: SweepContext) -> Iterator[Sequence[str] | None]:
+    """Restrict this process to its share of the GPUs, the same one if fewer workers start.
+
+    Yields the `CUDA_VISIBLE_DEVICES` of each process; None where the sweep file shares none out.
+
+    Raises:
+        ConfigError: the sweep names a GPU that the machine does not have.
+    """
+    gpus = getattr(context.plan.config.backend.section, "gpus", "all")
+    check_gpus(gpus)
+    shares = gpu_shares(gpus, _process_count(context))
     with nullcontext() if shares is None else restricted_to(shares[0]):
-        if processes > 1:
-            with Workers(context, processes - 1, verbose, shares and shares[1:processes]):
-                run_in_process(context, verbose)
-        run_in_process(context, verbose)  # finishes the trials of workers that died
+        yield shares
+
+
+@contextmanager
+def hired(
+    context: SweepContext,
+    tasks: int,
+    shares: Sequence[str] | None,
+    verbose: bool,
+    task: Literal["search", "confirm"] = "search",
+) -> Iterator[int]:
+    """Have workers beside this process, as many as the sweep file says and no more than there are tasks.
+
+    The end of the block waits for them, an error terminates them; yields their number.
+
+    Args:
+        context: the context of the sweep.
+        tasks: the number of trials or trainings that remain.
+        shares: the GPUs of each process, see `own_gpus`.
+        verbose: whether they show Optuna's own log.
+        task: see `Workers`.
+    """
+    processes = min(_process_count(context), tasks)
+    if processes < 2:
+        yield 0
+        return
+    with Workers(context, processes - 1, verbose, shares and shares[1:processes], task):
+        yield processes - 1
+
+
+def _process_count(context: SweepContext) -> int:
+    return getattr(context.plan.config.backend.section, "workers", None) or 1
 
 
 def _count_remaining(context: SweepContext) -> int:

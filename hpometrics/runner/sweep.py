@@ -76,8 +76,8 @@ def run_command(plan: Plan, options: Options) -> int:
         try:
             with progress.live(), aside():
                 load_path(BACKENDS[plan.config.backend.name].start)(context, options.verbose)
-                if not context.fails(context.failed):
-                    confirm_winner(context, options.verbose)
+                if plan.config.confirm is not None and not context.fails(context.failed):
+                    _confirm_if_possible(context, options.verbose)
         except KeyboardInterrupt as interrupt:
             records = home.records()
             _conclude(context, records, progress, quiet=True)
@@ -95,6 +95,14 @@ def run_command(plan: Plan, options: Options) -> int:
         return code
 
 
+def _confirm_if_possible(context: SweepContext, verbose: bool) -> None:
+    """Confirm the winner; a sweep with fewer than two complete trials has nobody to compare it with."""
+    try:
+        confirm_winner(context, verbose)
+    except NoFiniteValueError as err:
+        context.say(str(err))
+
+
 def confirm_command(plan: Plan, options: Options) -> int:
     """Confirm the winner of a sweep that has ended, print the results and return the exit code.
 
@@ -104,6 +112,7 @@ def confirm_command(plan: Plan, options: Options) -> int:
 
     Raises:
         ConfigError: trials are not over, or the engine cannot be confirmed.
+        NoFiniteValueError: fewer than two trials are complete.
         HpometricsError: something else is wrong; it is raised before the first training.
     """
     with aside():

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..direction import Direction
-from ..exceptions import ConfigError
+from ..exceptions import NoFiniteValueError
 from ..records.trial_record import TrialRecord, TrialState, deviation, mean, numbers_of
 from .confirmation import (
     LUCK,
@@ -72,10 +72,10 @@ def plan_for(record: ConfirmationRecord) -> Next:
     """Return the runs that the next look waits for, or how the confirmation ended.
 
     Raises:
-        ConfigError: there are fewer than two contenders.
+        NoFiniteValueError: there are fewer than two contenders.
     """
     if len(record.contenders) < 2:
-        raise ConfigError(
+        raise NoFiniteValueError(
             "confirm compares at least two complete trials with a finite value; this search has "
             f"{len(record.contenders)}"
         )

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from hpometrics import MAXIMIZE, MINIMIZE
-from hpometrics.exceptions import ConfigError
+from hpometrics.exceptions import ConfigError, NoFiniteValueError
 from hpometrics.run.reporter import derive_seed
 from hpometrics.selection.confirmation import (
     ConfirmationPlan,
@@ -266,7 +266,7 @@ def test_settings_are_checked(wrong, text):
 
 def test_one_trial_has_nobody_to_be_compared_with():
     """The message says how many there are."""
-    with pytest.raises(ConfigError, match=r"at least two complete trials.*this search has 1"):
+    with pytest.raises(NoFiniteValueError, match=r"at least two complete trials.*this search has 1"):
         plan_for(race({4: [0.9]}, plans=[ConfirmSettings()]))
 
 

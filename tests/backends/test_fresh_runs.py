@@ -13,10 +13,10 @@ import pytest
 from forked import Forked
 
 from hpometrics import MAXIMIZE, MINIMIZE, ListObjective, OptunaObjective
-from hpometrics.exceptions import ConfigError, RecordError
+from hpometrics.backends.fresh_runs import CONFIRM, read_plans
+from hpometrics.exceptions import ConfigError, NoFiniteValueError, RecordError
 from hpometrics.records.epoch_log import read_trial
 from hpometrics.run import Reported
-from hpometrics.run.fresh_runs import CONFIRM, read_plans
 from hpometrics.run.reporter import derive_seed
 from hpometrics.selection.confirmation import CONFIRM_FILE
 from hpometrics.space.dimensions import Choice
@@ -170,7 +170,7 @@ def test_several_objectives_are_refused():
 def test_one_trial_is_refused(tmp_path):
     """Nobody is there to compare it with."""
     objective = objective_of(points=POINTS[:1], directory=tmp_path)
-    with pytest.raises(ConfigError, match=r"at least two complete trials.*this search has 1"):
+    with pytest.raises(NoFiniteValueError, match=r"at least two complete trials.*this search has 1"):
         objective.confirm(objective.run())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -13,6 +13,8 @@ from ..records._files import atomic_write, is_regular, read_whole
 from ..records._json import FORMAT, FORMAT_KEY, check_format, read_json, real, whole
 from ..records.epoch_log import read_trial
 from ..records.trial_record import TrialRecord
+from ..run.reporter import ListReporter, derive_seed
+from ..run.trials import Trials
 from ..selection.confirmation import (
     CONFIRM_FILE,
     Confirmation,
@@ -24,8 +26,6 @@ from ..selection.confirmation import (
 )
 from ..selection.confirmation_plan import Next, contenders_of, plan_for
 from ..selection.selection import Best
-from .reporter import ListReporter, derive_seed
-from .trials import Trials
 
 CONFIRM = "confirm"
 
@@ -58,7 +58,8 @@ class FreshRuns:
             contenders, this one extends it.
 
     Raises:
-        ConfigError: the search has several objectives, or fewer than two complete trials.
+        ConfigError: the search has several objectives.
+        NoFiniteValueError: it has fewer than two complete trials.
         RecordError: the file of an earlier confirmation is damaged.
     """
 
@@ -70,7 +71,8 @@ class FreshRuns:
             )
         self._trials = trials
         self._records = {record.number: record for record in records}
-        self._ended: dict[tuple[int, int], TrialRecord] = {}
+        self.ended: dict[tuple[int, int], TrialRecord] = {}
+        """The runs that have ended, by trial and number of the seed."""
         complete = contenders_of(records, self.direction)
         self._plans = self._extended(ConfirmationPlan(settings, tuple(complete[: settings.top])))
         chosen = {one.trial for plan in self._plans for one in plan.contenders}
@@ -89,21 +91,27 @@ class FreshRuns:
         return None if self._trials.directory is None else self._trials.directory / CONFIRM_FILE
 
     def record(self, timed_out: bool = False) -> ConfirmationRecord:
-        """Return all that decides: the runs that have ended, here or in another process."""
+        """Return all that decides, as far as it was read."""
         spec = self._trials.spec
         return ConfirmationRecord(
             spec.name,
             self.direction,
             self._plans,
-            {key: _fresh(run) for key, run in self.ended().items()},
+            {key: _fresh(run) for key, run in self.ended.items()},
             others=self._others,
             bounds=spec.bounds,
             timed_out=timed_out,
         )
 
     def following(self, timed_out: bool = False) -> Next:
-        """Return the runs that are missing before the next look, or the end."""
+        """Return the runs that are missing before the next look, or the end; it sees what others trained."""
+        self._read_ended()
         return plan_for(self.record(timed_out))
+
+    def is_missing(self, trial: int, number: int) -> bool:
+        """Return whether a run has not ended, here or in another process."""
+        self._read(trial, number)
+        return (trial, number) not in self.ended
 
     def begin(self) -> None:
         """Write the plans, so that settings which change before the end extend them."""
@@ -126,7 +134,7 @@ class FreshRuns:
         record, error = self._of(trial).run(contender.given, reporter)
         if error is not None and not record.state.finished:
             raise error
-        self._ended[trial, number] = record
+        self.ended[trial, number] = record
         return record
 
     def run(self) -> Confirmation:
@@ -141,9 +149,12 @@ class FreshRuns:
                 self.train(trial, number)
 
     def best(self, confirmation: Confirmation) -> Best:
-        """Return the winner, with the mean of its fresh runs as its value."""
+        """Return the winner with the mean of its fresh runs as its value, unless it is unconfirmed."""
         best = Best.of(self._records[confirmation.winner], self._trials.spec.optimized)
-        return confirmed(best, confirmation)
+        standing = confirmation.standing
+        if standing.mean is None or confirmation.honest is None:
+            return best
+        return replace(best, value=standing.mean, deviation=standing.deviation, repeats=standing.seeds)
 
     def _of(self, trial: int) -> FreshTrials:
         trials, home = self._trials, self._trials.directory_of(trial)
@@ -151,31 +162,24 @@ class FreshRuns:
             trials.train, trials.spec, home, trials.seed, trials.fsync, trials.loggers, 1, trials.retries
         )
 
-    def ended(self) -> Mapping[tuple[int, int], TrialRecord]:
-        """Return the runs that have ended, here or in another process, by trial and number of the seed."""
+    def _read_ended(self) -> None:
+        """Read the runs that ended in other processes."""
         most = max(plan.settings.repeats for plan in self._plans)
         for trial in {one.trial for plan in self._plans for one in plan.contenders}:
-            fresh = self._of(trial)
             for number in range(1, most + 1):
-                home = None if (trial, number) in self._ended else fresh.directory_of(number)
-                record = None if home is None else read_trial(home)
-                if record is not None and record.state.finished:
-                    self._ended[trial, number] = record
-        return self._ended
+                self._read(trial, number)
+
+    def _read(self, trial: int, number: int) -> None:
+        home = None if (trial, number) in self.ended else self._of(trial).directory_of(number)
+        record = None if home is None else read_trial(home)
+        if record is not None and record.state.finished:
+            self.ended[trial, number] = record
 
     def _extended(self, plan: ConfirmationPlan) -> tuple[ConfirmationPlan, ...]:
         """Return the plans of an earlier confirmation and this one, unless it was the last of them."""
         plans = () if self.path is None else read_plans(self.path)
         self._is_new = plan not in plans[-1:]
         return (*plans, plan) if self._is_new else plans
-
-
-def confirmed(best: Best, confirmation: Confirmation) -> Best:
-    """Return the winner of a search with the mean of its fresh runs as its value, if there is one."""
-    standing = confirmation.standing
-    if standing.mean is None or confirmation.honest is None:
-        return best
-    return replace(best, value=standing.mean, deviation=standing.deviation, repeats=standing.seeds)
 
 
 def _fresh(record: TrialRecord) -> FreshRun:
