@@ -50,6 +50,11 @@ class Direction(StrEnum):
         """The value that every finite score beats: inf when minimizing, -inf when maximizing."""
         return math.inf if self is Direction.MINIMIZE else -math.inf
 
+    @property
+    def sign(self) -> float:
+        """The factor after which a larger value of an array is the better one: 1 or -1."""
+        return 1.0 if self is Direction.MAXIMIZE else -1.0
+
     def better(self, a: float, b: float, tol: float = 0.0) -> bool:
         """Return whether `a` beats `b` by more than `tol` (in the metric's own unit).
 

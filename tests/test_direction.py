@@ -116,3 +116,14 @@ def test_better_is_a_strict_order(direction, a, b, c):
     better = direction.better
     assert not (better(a, b) and better(b, a))
     assert not (better(a, b) and better(b, c)) or better(a, c)
+
+
+@BOTH
+@given(
+    value=st.floats(allow_nan=False, allow_infinity=False),
+    other=st.floats(allow_nan=False, allow_infinity=False),
+)
+def test_a_sign_turns_the_better_value_into_the_larger_one(direction, value, other):
+    """Of any two finite values."""
+    larger = direction.sign * value > direction.sign * other
+    assert larger == (value != other and direction.best_index([other, value]) == 1)

@@ -83,7 +83,7 @@ def best_text(
     best = _best(records, resolved, "knee" if resolved.others else resolved.pick)
     end = stored_confirmation(home, records, resolved) if pick is None else None
     if end is not None:
-        best = sweep_best(home, records, resolved)
+        best = sweep_best(end, records, resolved)
     if metric is None and at is None:
         verdict = _verdict(home, records, resolved, level, None)
         chosen = Chosen(best, records, resolved, verdict, confirmation=end)

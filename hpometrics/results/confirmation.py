@@ -44,13 +44,17 @@ def stored_confirmation(
     return end
 
 
-def sweep_best(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved) -> Best:
-    """Return the winner of a sweep: the confirmed one, or else what the rule of the sweep picks.
+def sweep_best(end: Confirmation | None, records: Sequence[TrialRecord], resolved: Resolved) -> Best:
+    """Return the winner of a sweep: the confirmed one, or else the one that the rule of the sweep picks.
+
+    Args:
+        end: how its winner was confirmed, if it was.
+        records: its trials.
+        resolved: the sweep.
 
     Raises:
         NoFiniteValueError, ConfigError: as in `best_by`.
     """
-    end = stored_confirmation(home, records, resolved)
     if end is None:
         return best_by(records, resolved.optimized, resolved.pick)
     record = next(record for record in records if record.number == end.winner)

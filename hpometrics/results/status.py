@@ -70,14 +70,21 @@ class SweepResult:
             RecordError: the file of the verdict is damaged.
         """
         try:
-            best = sweep_best(home, records, resolved)
+            end = stored_confirmation(home, records, resolved)
+            best = sweep_best(end, records, resolved)
         except (NoFiniteValueError, ConfigError) as err:
             return cls(home.label, resolved, records, None, str(err))
-        verdict, end = (
-            stored_verdict(home, records, resolved),
-            stored_confirmation(home, records, resolved),
-        )
+        verdict = None if end is not None else stored_verdict(home, records, resolved)
         return cls(home.label, resolved, records, best, verdict=verdict, confirmation=end)
+
+    @property
+    def sureness(self) -> list[str]:
+        """How sure it is that the best trial is the best, a line each."""
+        if self.best is None:
+            return []
+        return winner_lines(
+            self.confirmation, self.verdict, self.best, self.records, self.resolved, self.directory
+        )
 
     @property
     def place(self) -> str:
@@ -170,14 +177,13 @@ def results_text(home: RunDirectory, resolved: Resolved, records: Sequence[Trial
     """Return the results of an ended sweep: the best trials, the best of them or the front, the files.
 
     Raises:
-        NoFiniteValueError: no trial is complete.
-        ConfigError: the trial that the sweep picks is not on the front.
+        NoFiniteValueError: no trial is complete, or the one that the sweep picks is not on the front.
     """
     if resolved.is_picked:
-        best = sweep_best(home, records, resolved)
-        end, verdict = stored_confirmation(home, records, resolved), stored_verdict(home, records, resolved)
-        lines = winner_lines(end, verdict, best, records, resolved, home.label)
-        block = "\n".join([optimal(best, records, resolved), *lines])
+        result = SweepResult.of(home, resolved, records)
+        if result.best is None:
+            raise NoFiniteValueError(str(result.reason))
+        block = "\n".join([optimal(result.best, records, resolved), *result.sureness])
     else:
         block = "\n".join([front_text(records, resolved, home.label), *rows_lines(records)])
     files = (home.best, home.engine_params, home.table, home.study, home.journal)
@@ -206,7 +212,8 @@ def _best(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved
         if resolved.others:
             best = picked_trial(records, resolved.optimized, resolved.pick)
         else:
-            best = record_of(sweep_best(home, records, resolved), records)
+            end = stored_confirmation(home, records, resolved)
+            best = record_of(sweep_best(end, records, resolved), records)
     except (NoFiniteValueError, ConfigError) as err:
         return str(err)
     if resolved.others:

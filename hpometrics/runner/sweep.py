@@ -148,7 +148,8 @@ def _conclude(
     home, resolved = context.directory, context.resolved
     write_text(home.table, trials_csv(records, resolved))
     try:
-        best = sweep_best(home, records, resolved)
+        end = stored_confirmation(home, records, resolved)
+        best = sweep_best(end, records, resolved)
     except (NoFiniteValueError, ConfigError) as err:  # the latter: metrics.pick is not on the front
         home.best.unlink(missing_ok=True)
         home.engine_params.unlink(missing_ok=True)
@@ -157,9 +158,9 @@ def _conclude(
             progress.say(str(err))
             print(status_json(home, resolved, records) if as_json else format_evaluated(records))
         return NOTHING_COMPLETE if isinstance(err, NoFiniteValueError) else NOT_ON_FRONT
-    verdict = (stored_verdict if quiet else conclude)(home, records, resolved)
-    confirmed = confirmed_facts(stored_confirmation(home, records, resolved))
-    facts = best_facts(best, record_of(best, records), resolved, home.path, verdict, confirmed)
+    judge = stored_verdict if quiet else conclude
+    verdict = None if end is not None else judge(home, records, resolved)
+    facts = best_facts(best, record_of(best, records), resolved, home.path, verdict, confirmed_facts(end))
     write_text(home.best, best_yaml(facts))
     engine = context.engine
     if not isinstance(engine, PlainEngine):

@@ -13,7 +13,7 @@ from ..exceptions import ConfigError, RecordError
 from ..records._json import check_format
 from ..records.reproduction import Replayed
 from ..records.trial_record import Repeat, TrialRecord, TrialState, deviation, mean, number_in, to_json
-from ..results.confirmation import sweep_best
+from ..results.confirmation import stored_confirmation, sweep_best
 from ..results.manifest import Resolved
 from ..results.run_directory import RunDirectory
 from ..run.checkpoint import Keep
@@ -192,7 +192,8 @@ def _spread_facts(metric: str, records: Sequence[TrialRecord]) -> dict[str, Any]
 
 def _record(home: RunDirectory, resolved: Resolved, number: int | None) -> TrialRecord:
     if number is None:
-        number = sweep_best(home, home.records(), resolved).trial
+        records = home.records()
+        number = sweep_best(stored_confirmation(home, records, resolved), records, resolved).trial
     record = home.trial_record(number)
     if record.exploits:
         last = record.exploits[-1]

@@ -393,7 +393,8 @@ class Confirmation:
         lines.append(trainings + (f"; {self.reason}" if self.reason else "") + self._others_text())
         lines += self._advice(more)
         if self.extended == 1:
-            lines.append(f"  extended once, so that at most {150 * self.level:g}% of such verdicts are wrong")
+            wrong, usual = (f"{100 * share:g}%" for share in (1.5 * self.level, self.level))
+            lines.append(f"  extended once: about {wrong} of such verdicts may be wrong, not {usual}")
         elif self.extended:
             lines.append(
                 f"  extended {self.extended} times: the trainings after the first extension decide nothing"
@@ -418,7 +419,8 @@ class Confirmation:
         searched = f"the search had measured {self.standing.search_value:.4g}"
         if honest.bias or not honest.limits:
             return f"  {value}, expected of these params on new rows {sure}; {searched}"
-        return f"  {value}, the mean of {self.standing.seeds} fresh trainings {sure}; {searched}"
+        fresh = f"the mean of {self.standing.seeds} fresh trainings on these validation rows"
+        return f"  {value}, {fresh} {sure}; {searched}"
 
     def _reason_line(self) -> str:
         pairs = self.open_pairs

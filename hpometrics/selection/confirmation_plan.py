@@ -305,8 +305,7 @@ class _Course:
             return TwoWay.of_seeds(gaps)
         clustered = self._record.clustered
         if ours[0].rows_id == theirs[0].rows_id:
-            sign = 1.0 if self._record.direction is Direction.MAXIMIZE else -1.0
-            return TwoWay.of(sign * (left - right), clustered)
+            return TwoWay.of(self._record.direction.sign * (left - right), clustered)
         return unpaired(TwoWay.of(left, clustered), TwoWay.of(right, clustered), gaps)
 
     def _equivalence(self, seeds: int, settings: ConfirmSettings) -> float:

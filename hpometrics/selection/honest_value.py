@@ -31,7 +31,7 @@ class Redraws:
     """
 
     def __init__(self, direction: Direction, search: RowTables | None, top: int) -> None:
-        self._sign = 1.0 if direction is Direction.MAXIMIZE else -1.0
+        self._sign = direction.sign
         self._search, self._top = search, top
         self._weights: dict[int, Array] = {}
 
@@ -174,7 +174,7 @@ def honest_value(
     table = TwoWay.of(np.stack([run.picked_rows for run in runs]), clustered)
     variance = max(table.row_variance, luck.row_variance) - table.residual_variance + (luck.bias / 2) ** 2
     half = math.sqrt(table.seed_share(level) + normal_quantile(level) ** 2 * max(0.0, variance))
-    honest = mean - luck.bias if direction is Direction.MAXIMIZE else mean + luck.bias
+    honest = mean - direction.sign * luck.bias
     return HonestValue(scale.interval(honest, half), mean, luck.bias, tuple(limits))
 
 

@@ -73,9 +73,8 @@ def test_the_winner_has_the_mean_of_its_fresh_runs(tmp_path):
     )
     assert settled.honest.mean == pytest.approx(winner.mean)
     assert {one.trial for one in (winner, *others)} == {0, 1, 2}
-    assert str(settled).startswith(
-        f"Winner: trial {winner.trial}, {'decided' if settled.state == 'decided' else ''}"
-    )
+    words = {"decided": "decided", "tied": "practically tied", "spent": "not decided"}
+    assert str(settled).startswith(f"Winner: trial {winner.trial}, {words[settled.state]}")
     assert f"kind={settled.best.params['kind']}" in str(settled)
 
 
@@ -94,7 +93,7 @@ def test_what_is_trained_is_not_trained_again(tmp_path):
     again = objective_of(train, directory=tmp_path).confirm(records, top=3, repeats=5, equivalence=0)
     assert again == settled and len(trained) == count
     more = objective_of(train, directory=tmp_path).confirm(records, top=4, repeats=5, equivalence=0)
-    assert set(trained[count:]) <= {"d"} | {one for one in "abc"}
+    assert trained[count:].count("d") >= 3  # it joins, and catches up
     assert [len(plan.contenders) for plan in read_plans(tmp_path / CONFIRM_FILE)] == [3, 4]
     assert more.confirmation.extended == 1
 

@@ -20,7 +20,6 @@ from ..best import MetricPick, picks_by_metric, record_of
 from ..leaderboard import optimal, optimal_params, optimal_values, ranked_rows, word
 from ..run_directory import RunDirectory
 from ..status import SweepResult
-from ..verdict import verdict_lines
 
 _ORIGINS = {
     "registry": "The direction is the metric's own, as the registry has it.",
@@ -100,11 +99,6 @@ class Report(SweepResult):
         model_text = "" if model is None else f"; its model is {os.path.relpath(model, self.directory)}"
         rule = ", the knee of the Pareto front" if self.resolved.pick == "knee" else ""
         return f"trial {self.best.trial}, epoch {self.best.epoch}, seed {seed}{rule}{model_text}"
-
-    @property
-    def sureness(self) -> list[str]:
-        """How sure it is that this trial is the best, a line each."""
-        return verdict_lines(self.verdict, self.records)
 
     @property
     def table(self) -> list[list[str]]:
