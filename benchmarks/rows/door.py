@@ -13,7 +13,7 @@ import torch
 
 from hpometrics import MINIMIZE, Category, Float, MetricCollection, OptunaObjective, Reported, Run
 
-from .row import Measure, Size, in_children, row
+from .row import Measure, Size, row
 
 FIRST_METRIC = """
 import torch
@@ -50,16 +50,23 @@ def program(code: str) -> Measure:
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env=environment)
         return 0.0
 
-    return in_children(measure)
+    return measure
 
 
-@row("import, first metric", "a fresh process", peer="import torch", wanted=1.3, metrics="accuracy")
+@row(
+    "import, first metric",
+    "a fresh process",
+    peer="import torch",
+    wanted=1.3,
+    metrics="accuracy",
+    in_children=True,
+)
 def first_metric(size: Size) -> tuple[Measure, Measure]:
     """From nothing to the value of one metric."""
     return program(FIRST_METRIC), program("import torch")
 
 
-@row("import, OptunaObjective", "a fresh process", peer="import torch, optuna", wanted=1.3)
+@row("import, OptunaObjective", "a fresh process", peer="import torch, optuna", wanted=1.3, in_children=True)
 def first_objective(size: Size) -> tuple[Measure, Measure]:
     """From nothing to the class of an objective."""
     return program(OBJECTIVE), program("import torch, optuna")
@@ -216,6 +223,7 @@ FOLDERS: list[tempfile.TemporaryDirectory] = []
     peer="nothing",
     wanted=500_000,
     unit=1,
+    in_children=True,
 )
 def nothing_to_do(size: Size) -> tuple[Measure, Measure]:
     """It looks at the stamp of the last run."""
@@ -235,4 +243,4 @@ def nothing_to_do(size: Size) -> tuple[Measure, Measure]:
         return 0.0
 
     measure()
-    return in_children(measure), lambda: 0.0
+    return measure, lambda: 0.0

@@ -46,6 +46,7 @@ class Row:
         unit: How many pieces one measure does, if the figure is microseconds for each.
         memory: MiB beyond the data that ours may take at its peak.
         turns: How often both are measured.
+        in_children: Whether the work is done by processes that both measures start.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Row:
     unit: int | None = None
     memory: float | None = None
     turns: int = 5
+    in_children: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,14 +86,27 @@ ROWS: dict[str, Row] = {}
 
 
 def row(
-    name: str, work: str, *, peer: str, wanted: float, metrics: str = "", **facts: object
+    name: str,
+    work: str,
+    *,
+    peer: str,
+    wanted: float,
+    metrics: str = "",
+    tolerance: float = 1e-6,
+    unit: int | None = None,
+    memory: float | None = None,
+    turns: int = 5,
+    in_children: bool = False,
 ) -> Callable[[Make], Make]:
-    """Add a row to the table."""
+    """Add a row to the table; the arguments are those of `Row`."""
 
     def add(make: Make) -> Make:
         if name in ROWS:
             raise ValueError(f"two rows have the name {name!r}")
-        ROWS[name] = Row(name, work, peer, wanted, tuple(metrics.split()), make, **facts)  # type: ignore[arg-type]
+        measured = tuple(metrics.split())
+        ROWS[name] = Row(
+            name, work, peer, wanted, measured, make, tolerance, unit, memory, turns, in_children
+        )
         return make
 
     return add
@@ -103,15 +118,12 @@ def cpu_seconds() -> float:
     return used.user + used.system + used.children_user + used.children_system
 
 
-def seconds_of(measure: Measure) -> float:
-    """Return the CPU seconds of one measure."""
-    if getattr(measure, "in_children", False):
-        before = cpu_seconds()
-        measure()
-        return cpu_seconds() - before
-    start = time.process_time()
+def seconds_of(measure: Measure, in_children: bool = False) -> float:
+    """Return the CPU seconds of one measure, or of the processes that it starts."""
+    clock = cpu_seconds if in_children else time.process_time
+    start = clock()
     measure()
-    return time.process_time() - start
+    return clock() - start
 
 
 def check_values(row: Row, ours: Values, theirs: Values) -> None:
@@ -138,11 +150,11 @@ def figure_of(row: Row, size: Size, turns: int | None = None, memory: bool = Fal
     for turn in range(turns or row.turns):
         gc.collect()
         if turn % 2:
-            there = seconds_of(theirs)
-            pairs.append((seconds_of(ours), there))
+            there = seconds_of(theirs, row.in_children)
+            pairs.append((seconds_of(ours, row.in_children), there))
         else:
-            here = seconds_of(ours)
-            pairs.append((here, seconds_of(theirs)))
+            here = seconds_of(ours, row.in_children)
+            pairs.append((here, seconds_of(theirs, row.in_children)))
     here, there = (statistics.median(column) for column in zip(*pairs, strict=True))
     if row.unit is None:
         value = statistics.median(a / b for a, b in pairs)
@@ -150,7 +162,8 @@ def figure_of(row: Row, size: Size, turns: int | None = None, memory: bool = Fal
         value = statistics.median(a - b for a, b in pairs) / row.unit * 1e6
     if not memory:
         return Figure(row, here, there, value)
-    return Figure(row, here, there, value, peak(ours), peak(theirs))
+    peaks = (None, None) if row.in_children else (peak(ours), peak(theirs))
+    return Figure(row, here, there, value, *peaks)
 
 
 def resident(mark: str) -> float:
@@ -161,7 +174,7 @@ def resident(mark: str) -> float:
 
 def peak(measure: Measure) -> float | None:
     """Return the MiB beyond the data at the peak of one measure in a fork, None where a fork cannot tell."""
-    if not sys.platform.startswith("linux") or getattr(measure, "in_children", False):
+    if not sys.platform.startswith("linux"):
         return None
     reader, writer = os.pipe()
     child = os.fork()
@@ -185,12 +198,6 @@ def peak(measure: Measure) -> float | None:
     if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
         raise SystemExit("a measure failed in its fork; its error stands above")
     return float(answer)
-
-
-def in_children(measure: Measure) -> Measure:
-    """Mark a measure whose work is done by processes that it starts."""
-    measure.in_children = True  # type: ignore[attr-defined]
-    return measure
 
 
 @contextmanager

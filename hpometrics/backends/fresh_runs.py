@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..direction import Direction
 from ..exceptions import ConfigError, RecordError
-from ..records._files import atomic_write, is_regular, read_whole
+from ..records._files import is_regular, read_whole, write_text
 from ..records._json import FORMAT, FORMAT_KEY, check_format, read_json, real, whole
 from ..records.epoch_log import read_trial
 from ..records.trial_record import TrialRecord
@@ -203,8 +203,7 @@ def write_confirmation(path: Path, plans: Sequence[ConfirmationPlan], end: Confi
         for plan in plans
     ]
     content = {FORMAT_KEY: FORMAT, "plans": written, "end": None if end is None else asdict(end)}
-    with atomic_write(path) as file:
-        file.write(json.dumps(content, indent=1, allow_nan=False).encode())
+    write_text(path, json.dumps(content, indent=1, allow_nan=False))
 
 
 def read_plans(path: Path) -> tuple[ConfirmationPlan, ...]:

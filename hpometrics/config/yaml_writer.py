@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from .._redaction import HIDDEN, is_secret, mask_secrets
-from ..records._files import atomic_write
 from .document import is_text
 
 
@@ -64,12 +62,6 @@ def _escape(text: str) -> str:
     odd = {char for char in text if not (char.isprintable() or char == "\n")}
     format_short = {ord(char): f"\\u{ord(char):04x}" for char in odd if char <= "\uffff"}
     return text.translate({**{ord(char): f"\\U{ord(char):08x}" for char in odd}, **format_short})
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file that holds the old text or the new text at any moment."""
-    with atomic_write(path) as file:
-        file.write(text.encode())
 
 
 def format_short(value: Any) -> str:

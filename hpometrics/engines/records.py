@@ -15,7 +15,7 @@ from typing import Any, Self
 from .._imports import installed_versions
 from .._redaction import excerpt
 from ..exceptions import RecordError
-from ..records._files import atomic_write, make_private, read_whole
+from ..records._files import make_private, read_whole, write_text
 from ..records._json import FORMAT, FORMAT_KEY, check_format, read_json
 from ..space.dimensions import is_whole
 from .engine_params import EngineParams
@@ -142,21 +142,19 @@ def write_best(
 
 def write_results(directory: Path, result: MetricEvaluatorResult) -> None:
     """Write `evaluator_results.txt`, `.json` and `.html`."""
-    write_text(directory / f"{RESULTS_FILE}.txt", str(result))
+    _write_page(directory / f"{RESULTS_FILE}.txt", str(result))
     write_json(directory / f"{RESULTS_FILE}.json", result.to_json())
-    write_text(directory / f"{RESULTS_FILE}.html", result.to_html())
+    _write_page(directory / f"{RESULTS_FILE}.html", result.to_html())
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write strict JSON, as a whole or not at all."""
-    write_text(path, json.dumps(content, allow_nan=False, ensure_ascii=False, indent=2))
+    _write_page(path, json.dumps(content, allow_nan=False, ensure_ascii=False, indent=2))
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text, as a whole or not at all."""
+def _write_page(path: Path, text: str) -> None:
     make_private(path.parent)
-    with atomic_write(path) as file:
-        file.write(f"{text}\n".encode())
+    write_text(path, f"{text}\n")
 
 
 class Status(StrEnum):

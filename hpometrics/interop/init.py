@@ -13,11 +13,12 @@ from ..config.document import parse_document, read_document
 from ..config.json_schema import json_schema
 from ..config.metric_section import Measure, read_measure
 from ..config.plan import make_plan
-from ..config.yaml_writer import flow_yaml, format_exact, write_text
+from ..config.yaml_writer import flow_yaml, format_exact
 from ..exceptions import ConfigError
 from ..metrics.features import BINARY
 from ..metrics.registry.lookup import find_metric
 from ..metrics.registry.names import MetricName
+from ..records._files import write_text
 from .ludwig_config import read_ludwig
 from .notes import ConvertedSweep, Notes
 from .wandb_sweep import read_wandb

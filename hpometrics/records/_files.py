@@ -257,6 +257,12 @@ def atomic_write(path: Path, sync: bool = True, *, last: bool = True) -> Iterato
             sync_directory(path.parent)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a file that holds the old text or the new text at any moment."""
+    with atomic_write(path) as file:
+        file.write(text.encode())
+
+
 def is_of_disk(error: BaseException) -> bool:
     """Return whether an error means that a disk is full, broken, read-only or gone."""
     return isinstance(error, DiskError) or (isinstance(error, OSError) and error.errno in _OF_DISK)

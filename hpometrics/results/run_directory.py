@@ -12,7 +12,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..config.yaml_writer import write_text
 from ..exceptions import ConfigError, NewerFormatError, RecordError
 from ..records._files import (
     EPOCHS_LIMIT,
@@ -24,6 +23,7 @@ from ..records._files import (
     is_regular,
     make_private,
     read_whole,
+    write_text,
 )
 from ..records._json import may_be_newer
 from ..records.epoch_log import EPOCHS_FILE, read_epochs, read_trial

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .._formatting import first_of
-from ..config.yaml_writer import write_text
 from ..exceptions import MetricNameError, NewerFormatError, NotKeptError, RecordError, UnknownMetricError
-from ..records._files import read_whole
+from ..records._files import read_whole, write_text
 from ..records._json import FORMAT, FORMAT_KEY, check_format, read_json
 from ..records.trial_record import TrialRecord, TrialState
 from ..selection.intervals import Significance, TrialInterval

@@ -158,19 +158,9 @@ def attempt(
     Raises:
         RecordError, SpaceError: as `run_trial`.
     """
-    trial_record = TrialRecord(
-        number=reporter.number or 0,
-        params=deepcopy(dict(params if not exploits else exploits[-1].params)),
-        first_params=deepcopy(dict(params)) if exploits else None,
-        exploits=tuple(exploits),
-        state=TrialState.RUNNING,
-        seed=seed,
-        threads=spec.threads or torch.get_num_threads(),
-        started=datetime.now(UTC).replace(microsecond=0),
-        versions=versions(numbered=reporter.number is not None),
-        failed_attempts=() if trial is None else trial.failed_attempts,
-        machine=machine(),
-    )
+    trial_record = _record_at_start(params, spec, reporter, seed, exploits)
+    if trial is not None:
+        trial_record = replace(trial_record, failed_attempts=trial.failed_attempts)
     leads = process() == 0  # in a process group the first rank writes
     directory = directory.absolute() if directory is not None and leads else None
     if directory is not None:
@@ -193,6 +183,28 @@ def attempt(
     if failure is not None and record.state is TrialState.FAILED and not _can_be_raised(failure):
         return record, _passed_on(failure)
     return record, failure or error
+
+
+def _record_at_start(
+    params: Mapping[str, Any],
+    spec: RunSpec,
+    reporter: Reporter,
+    seed: int | None,
+    exploits: Sequence[Exploit],
+) -> TrialRecord:
+    """Return the record of a run that begins now."""
+    return TrialRecord(
+        number=reporter.number or 0,
+        params=deepcopy(dict(params if not exploits else exploits[-1].params)),
+        first_params=deepcopy(dict(params)) if exploits else None,
+        exploits=tuple(exploits),
+        state=TrialState.RUNNING,
+        seed=seed,
+        threads=spec.threads or torch.get_num_threads(),
+        started=datetime.now(UTC).replace(microsecond=0),
+        versions=versions(numbered=reporter.number is not None),
+        machine=machine(),
+    )
 
 
 def earlier_trial(directory: Path, params: Mapping[str, Any]) -> TrialRecord | None:

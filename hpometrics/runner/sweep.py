@@ -13,9 +13,8 @@ from .._text import printable, printable_lines
 from ..backends.registry import BACKENDS
 from ..backends.storage_url import is_shared, redact_storage
 from ..config.plan import Plan
-from ..config.yaml_writer import write_text
 from ..exceptions import ConfigError, NoFiniteValueError
-from ..records._files import read_whole
+from ..records._files import read_whole, write_text
 from ..records.trial_record import TrialRecord, TrialState
 from ..results.best import record_of
 from ..results.confirmation import confirmed_facts, stored_confirmation, sweep_best

@@ -18,9 +18,9 @@ from ..config.document import parse_document
 from ..config.metric_section import anything
 from ..config.overrides import override
 from ..config.plan import Plan, make_plan
-from ..config.yaml_writer import dump_yaml, write_text
+from ..config.yaml_writer import dump_yaml
 from ..exceptions import ConfigError
-from ..records._files import make_private
+from ..records._files import make_private, write_text
 from ..records.trial_record import TrialRecord
 from ..results.manifest import Resolved
 from ..results.run_directory import RunDirectory

@@ -283,20 +283,11 @@ class RayObjective(BaseObjective):
         if reuse_actors is None:
             reuse_actors = interval is not None or not per_trial.get("gpu")
         losses = self._losses(run_config, take, most_deaths)
-        spec, single = self.trials.spec, len(self.optimized) == 1
+        single = len(self.optimized) == 1
         config = tune.TuneConfig(
             metric=PICKED if single else None,
             mode=self.directions[0].mode if single else None,
-            search_alg=StudySearcher(
-                study,
-                self.space,
-                spec.optimized,
-                At(spec.at),
-                self.trials.directory_of,
-                take,
-                spec.bounds,
-                losses,
-            ),
+            search_alg=self._searcher(study, take, losses),
             scheduler=Settled(scheduling, losses),
             num_samples=_count_open(study, take),
             max_concurrent_trials=max_concurrent,
@@ -385,6 +376,14 @@ class RayObjective(BaseObjective):
             raise RunError(f"most_deaths must be a whole number of at least 1, got {most_deaths!r}")
         own = run_config is not None and run_config.failure_config != tune.FailureConfig()
         return None if own or take is not None else Losses(self.trials.epochs_written, most_deaths)
+
+    def _searcher(
+        self, study: optuna.Study, take: Callable[[int], bool] | None, losses: Losses | None
+    ) -> StudySearcher:
+        spec, directory_of = self.trials.spec, self.trials.directory_of
+        return StudySearcher(
+            study, self.space, spec.optimized, At(spec.at), directory_of, take, spec.bounds, losses
+        )
 
     def _interval(self, scheduler: object, max_concurrent: int | None) -> int | None:
         """Return the epochs after which members of a population hand on their states; None for other trials.

@@ -11,9 +11,10 @@ from pathlib import Path
 from ..._formatting import aligned, column, duration, first_of, number
 from ..._imports import missing_report
 from ..._text import printable
-from ...config.yaml_writer import dump_yaml, write_text
+from ...config.yaml_writer import dump_yaml
 from ...direction import ARROWS
 from ...exceptions import ConfigError
+from ...records._files import write_text
 from ...records.trial_record import TrialRecord, TrialState
 from ...selection.selection import ranked_by
 from ..best import MetricPick, picks_by_metric, record_of
