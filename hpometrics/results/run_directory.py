@@ -40,7 +40,7 @@ TRIAL_FILES = (TRIAL_FILE, EPOCHS_FILE, "statistics.jsonl", ".trainstats", "erro
 """The files in the directory of each trial."""
 _RUN = ("*", "checkpoints/*")
 _OWN = (
-    *("*", ".locks/*", "trials/*"),
+    *("*", ".locks/*", ".locks/confirm/*", "trials/*"),
     *(f"trials/*/{part}" for part in _RUN),
     *(f"trials/*/{runs}/*/{part}" for runs in ("repeats", "confirm") for part in ("", *_RUN)),
 )
@@ -291,6 +291,7 @@ class RunDirectory:
         locks = (
             *(self.path / f"{name}.lock" for name in names),
             *(path for path in self.locks.glob("*") if path.name.isdecimal()),
+            *(path for path in self.locks.glob("confirm/*") if path.name.replace("-", "").isdecimal()),
         )
         facts = (self.path / ".home", self.sweep_file, self.resolved, self.study, self.journal, self.stamp)
         files = (*beside, *locks, *facts, *results)
@@ -300,7 +301,8 @@ class RunDirectory:
         for path in (*files, *parts):
             if os.path.lexists(path) and not is_regular(path):
                 self._quarantine(path)
-        for path in (self.trials, self.locks):
+        runs = (trial / part for trial in self.trial_directories() for part in ("repeats", "confirm"))
+        for path in (self.trials, self.locks, self.locks / "confirm", *runs):
             if path.exists() and not path.is_dir():
                 self.remarks.append(f"{self.display_path(path)}: is a file, kept as {quarantine(path).name}")
 

@@ -108,6 +108,7 @@ LOCKS = (
     "study.journal.slots.lock",
     ".home.lock",
     ".locks/0001",
+    ".locks/confirm/0001-2",
 )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import time
 from pathlib import Path
+from textwrap import indent
 from types import SimpleNamespace
 
 import pytest
@@ -58,6 +60,15 @@ def test_the_last_block_names_the_winner_and_what_decided_it(sweep, folder):
     assert json.loads(command("status", HOME, "--json").stdout)["best"]["confirmed"] == best["confirmed"]
     assert f"trial {end['winner']}" in command("status", HOME).stdout
     assert len(fresh_runs()) == end["trainings"]
+
+
+def test_the_report_names_the_same_winner(sweep, folder):
+    """With the lines of the last block, and no verdict on the search."""
+    result = sweep(f"{CONFIRMED}results: {{report: md}}\n")
+    text = (HOME / "report.md").read_text()
+    block = result.stdout[result.stdout.index("# engine params") : result.stdout.index("\nsaved ")]
+    assert indent(block, "    ") in text and "Winner: trial" in block and "Verdict" not in text
+    assert not (HOME / "verdict.json").exists()
 
 
 def test_each_training_is_a_line(sweep, folder):
@@ -190,6 +201,18 @@ def test_no_training_begins_when_the_time_is_up(sweep, folder, monkeypatch):
         ", unconfirmed" in result.stdout and "the time is up; it is the best of the search" in result.stdout
     )
     assert decision()["trainings"] == 0 == len(fresh_runs())
+
+
+def test_a_file_in_the_place_of_fresh_runs_is_put_aside(sweep, folder):
+    """The run goes on, says so, and decides the same."""
+    sweep(CONFIRMED)
+    expected, place = decision(), HOME / "trials" / fresh_runs()[0].partition("/")[0] / "confirm"
+    shutil.rmtree(place)
+    place.write_text("")
+    (HOME / "confirm.json").unlink()
+    result = sweep(CONFIRMED)
+    assert f"{place}: is a file, kept as confirm.damaged-1" in result.output
+    assert decision() == expected
 
 
 def test_a_damaged_confirmation_is_named(sweep, folder):

@@ -162,10 +162,12 @@ def test_a_worker_that_was_killed_leaves_its_trial_to_the_next(folder, monkeypat
     assert [epoch.attempt for epoch in records[1].epochs] == [1, 1, 1, 2, 2, 2]
 
 
-def test_a_run_starts_over_only_where_nobody_works(sweep, swept, folder):
-    """A worker holds the lock of its trial."""
+@pytest.mark.parametrize("lock", ["0003", "confirm/0003-2"])
+def test_a_run_starts_over_only_where_nobody_works(sweep, swept, folder, lock):
+    """A worker holds the lock of its trial, or of a contender that it trains again."""
     assert swept(SWEEP).exit_code == 0
-    with FileLock(folder / "runs/sweep/.locks/0003"):
+    (folder / "runs/sweep/.locks/confirm").mkdir(exist_ok=True)
+    with FileLock(folder / "runs/sweep/.locks" / lock):
         refused = sweep(SWEEP, "--fresh")
     assert refused.exit_code == 2
     assert "runs/sweep: a worker is at work on trial 3" in refused.stderr
