@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from ..direction import Direction
-from ..exceptions import ConfigError, RecordError
-from ..records._files import is_regular, read_whole, write_text
-from ..records._json import FORMAT, FORMAT_KEY, check_format, read_json, real, whole
+from ..exceptions import ConfigError, NewerFormatError, RecordError
+from ..records._files import read_whole, write_text
+from ..records._json import FORMAT, FORMAT_KEY, read_sealed, real, sealed, whole
 from ..records.epoch_log import read_trial
 from ..records.trial_record import TrialRecord
 from ..run.reporter import ListReporter, derive_seed
@@ -203,7 +204,7 @@ def write_confirmation(path: Path, plans: Sequence[ConfirmationPlan], end: Confi
         for plan in plans
     ]
     content = {FORMAT_KEY: FORMAT, "plans": written, "end": None if end is None else asdict(end)}
-    write_text(path, json.dumps(content, indent=1, allow_nan=False))
+    write_text(path, sealed(json.dumps(content, allow_nan=False)))
 
 
 def read_plans(path: Path) -> tuple[ConfirmationPlan, ...]:
@@ -213,11 +214,10 @@ def read_plans(path: Path) -> tuple[ConfirmationPlan, ...]:
         RecordError: the file is damaged.
         NewerFormatError: a newer version wrote it.
     """
-    if not is_regular(path):
+    if not os.path.lexists(path):
         return ()
     try:
-        content = read_json(read_whole(path))
-        check_format(content, path)
+        content = read_sealed(read_whole(path).decode(), path)
         return tuple(
             ConfirmationPlan(
                 ConfirmSettings(**plan["settings"]),
@@ -225,7 +225,9 @@ def read_plans(path: Path) -> tuple[ConfirmationPlan, ...]:
             )
             for plan in content["plans"]
         )
-    except (ValueError, KeyError, TypeError, ConfigError) as err:
+    except NewerFormatError:
+        raise
+    except (ValueError, KeyError, TypeError, RecordError, ConfigError) as err:
         raise RecordError(
             f"{path}: is damaged ({err}); move it away, and the trainings that exist are compared again"
         ) from err

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
-from ..exceptions import RecordError
-from ..records._files import is_regular, read_whole
-from ..records._json import check_format, read_json
+from ..exceptions import NewerFormatError, RecordError
+from ..records._files import read_whole
+from ..records._json import read_sealed
 from ..records.trial_record import TrialRecord
 from ..selection.confirmation import Confirmation
 from ..selection.intervals import Significance
@@ -29,19 +30,32 @@ def stored_confirmation(
         RecordError: the file is damaged.
         NewerFormatError: a newer version wrote it.
     """
-    path = home.confirmation
-    if "confirm" not in resolved.config or not is_regular(path):
-        return None
-    try:
-        content = read_json(read_whole(path))
-        check_format(content, home.display_path(path))
-        end = None if content["end"] is None else Confirmation.from_json(content["end"])
-    except (ValueError, KeyError, TypeError, AttributeError) as err:
-        raise RecordError(f"{home.display_path(path)}: is damaged; {_MOVE_AWAY}") from err
+    end = read_confirmation(home) if "confirm" in resolved.config else None
     values = {record.number: record.value for record in records}
     if end is None or any(values.get(one.trial) != one.search_value for one in end.standings):
         return None
     return end
+
+
+def read_confirmation(home: RunDirectory) -> Confirmation | None:
+    """Read the confirmation in a directory; None if there is none, or it has not ended.
+
+    Raises:
+        RecordError: the file is damaged.
+        NewerFormatError: a newer version wrote it.
+    """
+    if not os.path.lexists(home.confirmation):
+        return None
+    place = home.display_path(home.confirmation)
+    try:
+        content = read_sealed(read_whole(home.confirmation).decode(), place)
+        return None if content["end"] is None else Confirmation.from_json(content["end"])
+    except NewerFormatError:
+        raise
+    except RecordError as err:
+        raise RecordError(f"{place}: {err}" if str(home.path) not in str(err) else str(err)) from err
+    except (ValueError, KeyError, TypeError, AttributeError) as err:
+        raise RecordError(f"{place}: is damaged; {_MOVE_AWAY}") from err
 
 
 def sweep_best(end: Confirmation | None, records: Sequence[TrialRecord], resolved: Resolved) -> Best:

@@ -12,10 +12,12 @@ from optuna.trial import TrialState as OptunaState
 from ..backends.optuna._internals import local_copy_of
 from ..backends.optuna.study import shared_record, tell, write_shared
 from ..backends.optuna.trial_queue import reclaim_or_claim
-from ..exceptions import RecordError
+from ..exceptions import NewerFormatError, RecordError
 from ..records.epoch_log import read_trial
 from ..records.recovery import MOST_DEATHS, Deaths, Repair, StudyTrial, find_repair, format_deaths, quarantine
 from ..records.trial_record import TrialRecord, TrialState, write_trial
+from ..results.confirmation import read_confirmation
+from ..results.run_directory import RunDirectory
 from ..results.verdict import read_verdict
 from ..run.trial import machine
 from ..run.trials import epochs_in
@@ -117,6 +119,7 @@ def recover(context: SweepContext) -> tuple[list[str], list[TrialRecord]]:
         _find_repair(context, number, by_number.get(number)) for number in _numbers(context, by_number)
     )
     repairs = [repair for repair in candidates if repair is not None]
+    repairs += find_fresh_repairs(home, context.resolved.metric)
     if repairs:
         home.check_no_worker()
     lines = [repair().replace(str(home.path), str(home.label)) for repair in repairs]
@@ -127,12 +130,22 @@ def recover(context: SweepContext) -> tuple[list[str], list[TrialRecord]]:
     restored = restore_study(context, trials, records)
     if restored is not None:
         lines.append(restored)
-    try:
-        read_verdict(home)
-    except RecordError:
-        aside = quarantine(home.verdict).name
-        lines.append(f"{home.display_path(home.verdict)} is damaged, kept as {aside}: it is drawn again")
+    derived = ((home.verdict, read_verdict, "drawn"), (home.confirmation, read_confirmation, "made"))
+    for path, read, again in derived:
+        try:
+            read(home)
+        except NewerFormatError:
+            raise
+        except RecordError:
+            aside = quarantine(path).name
+            lines.append(f"{home.display_path(path)} is damaged, kept as {aside}: it is {again} again")
     return home.remarks + lines, records
+
+
+def find_fresh_repairs(home: RunDirectory, metric: str) -> list[Repair]:
+    """Return the repairs of contenders' fresh runs; one whose record is lost is trained again."""
+    runs = (path for path in home.path.glob("trials/*/confirm/*") if path.name.isdecimal() and path.is_dir())
+    return [repair for path in sorted(runs) if (repair := find_repair(path, None, metric)) is not None]
 
 
 def _format_lost(context: SweepContext, count: int) -> str:

@@ -125,8 +125,10 @@ def confirm_command(plan: Plan, options: Options) -> int:
         )
     text = read_whole(home.sweep_file).decode()
     with raising_interrupts(), home.opened(text, context.resolved, fresh=False, extend=True):
+        repairs, records = recover(context)
         progress = Progress(context.resolved, records, options.quiet, home)
         context.say = progress.say
+        progress.say("\n".join(repairs) or opening(home, context.resolved, records))
         try:
             with aside():
                 confirm_winner(context, options.verbose)

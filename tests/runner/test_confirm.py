@@ -215,10 +215,38 @@ def test_a_file_in_the_place_of_fresh_runs_is_put_aside(sweep, folder):
     assert decision() == expected
 
 
-def test_a_damaged_confirmation_is_named(sweep, folder):
-    """Readers say what to do."""
+def flip(file):
+    """Change one bit in the middle of a file."""
+    raw = bytearray(file.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    file.write_bytes(raw)
+
+
+@pytest.mark.parametrize("name", ["confirm.json", "trial.json", "epochs.jsonl"])
+def test_a_run_mends_what_is_damaged(sweep, folder, name):
+    """It says which file, and decides the same; what readers need they name before."""
     sweep(CONFIRMED)
-    (HOME / "confirm.json").write_text('{"format": 1, "plans": []}')
-    result = command("best", HOME)
-    assert result.exit_code == 2
-    assert "confirm.json: is damaged" in result.output
+    expected = decision()
+    trial, _, number = fresh_runs()[0].partition("/")
+    file = HOME / name if name == "confirm.json" else HOME / "trials" / trial / "confirm" / number / name
+    flip(file)
+    if name == "confirm.json":
+        refused = command("best", HOME)
+        assert (refused.exit_code, f"{file}: " in refused.output) == (2, True)
+    result = sweep(CONFIRMED)
+    assert result.exit_code == 0, result.output
+    assert str(file) in result.stderr and "damaged" in result.stderr
+    assert decision() == expected
+
+
+@pytest.mark.parametrize("intruder", ["a directory", "a link"])
+def test_readers_refuse_what_is_no_file(sweep, folder, intruder):
+    """By its name."""
+    sweep(CONFIRMED)
+    file = HOME / "confirm.json"
+    file.rename(folder / "elsewhere")
+    file.mkdir() if intruder == "a directory" else file.symlink_to(folder / "elsewhere")
+    for reader in ("best", "status", "report"):
+        result = command(reader, HOME)
+        assert result.exit_code == 2, (reader, result.output)
+        assert f"{file}: is " in result.stderr
