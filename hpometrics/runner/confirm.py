@@ -32,7 +32,7 @@ def confirm_winner(context: SweepContext, verbose: bool = False) -> Confirmation
     runs.begin()
     missing = len(runs.following().missing)
     if missing:
-        context.say(f"confirm  {plural(missing, 'training')} to the next look")
+        context.say(f"confirm  {plural(missing, 'training')} before the next comparison")
     with own_gpus(context) as shares, hired(context, missing, shares, verbose, task="confirm"):
         end = _work(context, runs)
     runs.write(end)

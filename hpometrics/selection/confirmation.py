@@ -440,7 +440,7 @@ class Confirmation:
         most = f"{self.may_lose or 0.0:.3g}"
         level = f"({100 * (1 - self.level):g}%)"
         if self.state is ConfirmationState.TIED:
-            luck = f"less than {self.equivalence or 0.0:.3g} does not matter"
+            luck = f"a difference below {self.equivalence or 0.0:.3g} does not matter"
             return f"  no other contender is better by more than {most} {level}; {luck}"
         left = [str(one.trial) for one in self.standings if one.left_at is not None]
         text = f"  another contender may be better by up to {most} {level}"
@@ -450,16 +450,16 @@ class Confirmation:
     def _others_text(self) -> str:
         if not self.others:
             return ""
-        text = f"; {plural(self.others, 'complete trial')} not confirmed"
+        text = f"; {plural(self.others, 'other complete trial')} not trained again"
         if not self.near:
-            return f"{text}, none within the luck of a seed of the winner"
-        return f"{text}, of which {first_of(self.near, _MOST_NEAR)} may be as good by the luck of a seed"
+            return f"{text}, none of which a luckier seed would make as good"
+        return f"{text}, of which {first_of(self.near, _MOST_NEAR)} may be as good with a luckier seed"
 
     def _advice(self, more: Callable[[int], str]) -> list[str]:
         """Return what to do when nothing is decided."""
         pairs = self.open_pairs
         if self.looks and not self.looks[-1].seeds_matter:
-            return ["  training does not depend on run.seed, so that more trainings decide nothing"]
+            return ["  training does not depend on its seed, so more trainings decide nothing"]
         if self.state is ConfirmationState.TIED:
             tied = {self.winner, *(pair.trial for pair in pairs)}
             cheapest = min((one for one in self.standings if one.trial in tied), key=lambda one: one.seconds)
