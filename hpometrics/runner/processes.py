@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from threading import Thread
 from types import TracebackType
 from typing import Literal, Self
@@ -34,7 +34,8 @@ def run_in_process(context: SweepContext, verbose: bool = False) -> None:
         BaseException: the error that stopped a trial, once it is recorded as interrupted.
         DiskError: the record or the study cannot be written.
     """
-    with closing(_make_ownership(context)) as ownership, opened_study(context, ownership, verbose) as study:
+    ownership = _make_ownership(context)
+    with opened_study(context, ownership, verbose) as study:
         collector = RecordCollector(context) if context.gathers else None
         while not is_over(study, context):
             trial = _claim_next(study, context, ownership)

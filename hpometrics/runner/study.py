@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import optuna
@@ -106,7 +106,7 @@ def opened_study(
         HpometricsError: a sampler or pruner is not well formed, or the stored study is of another sweep.
         DiskError: the study cannot be read or written, at any time within the context.
     """
-    with _opened(context, verbose) as study:
+    with _opened(context, verbose) as study, closing(ownership):  # no heartbeat after the study is closed
         ownership.bind(study)
         _finish_trials(study, context, ownership)
         yield study

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 from subprocess import PIPE, Popen
 
@@ -15,11 +16,13 @@ from forked import hpometrics
 from matrix import EXHAUSTIVE
 from sample_sweeps import SWEEP, WORKERS, changed, plan_of, problems_of
 
+from hpometrics.backends.optuna.storage import close_storage
 from hpometrics.cli.main import main
 from hpometrics.records.trial_record import TrialRecord, TrialState
 from hpometrics.results.run_directory import RunDirectory
 from hpometrics.runner import processes
 from hpometrics.runner.context import make_context
+from hpometrics.runner.leases import LeasedOwnership
 
 MANY = changed("trials: 4", "trials: 12")
 LEARN = changed("toy_engine:train", "toy_engine:learn").replace("epochs: 3", "epochs: 6")
@@ -172,6 +175,23 @@ def test_a_run_starts_over_only_where_nobody_works(sweep, swept, folder, lock):
     assert refused.exit_code == 2
     assert "runs/sweep: a worker is at work on trial 3" in refused.stderr
     assert sweep(SWEEP, "--fresh").exit_code == 0
+
+
+def test_heartbeats_end_before_the_storage_is_closed(sweep, folder, monkeypatch):
+    """One that came later would meet a closed connection."""
+    beating = []
+
+    def lease(context):
+        return LeasedOwnership(context.directory, context.plan.trials, 0.001)
+
+    def close(storage):
+        beating.append([thread.name for thread in threading.enumerate() if "_beat" in thread.name])
+        close_storage(storage)
+
+    monkeypatch.setattr(processes, "_make_ownership", lease)
+    monkeypatch.setattr("hpometrics.runner.study.close_storage", close)
+    assert sweep(SWEEP).exit_code == 0
+    assert beating == [[]]
 
 
 def test_a_worker_starts_no_trial_once_another_has_reached_the_target(sweep, folder):
