@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import multiprocessing
 import os
+import pickle
 import runpy
 import shutil
 import signal
@@ -15,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -55,7 +57,9 @@ class Forked:
     ) -> None:
         self._prints = prints or Path(tempfile.mkdtemp(dir=_printed()))
         interpreter = str(python or sys.executable)
-        facts = (str(folder), str(self._prints), dict(os.environ), interpreter, call, arguments)
+        # What is called is unpickled in its own environment: Ray reads that when its module is imported.
+        called = ForkingPickler.dumps((call, arguments)).tobytes()
+        facts = (str(folder), str(self._prints), dict(os.environ), interpreter, called)
         multiprocessing.set_executable(str(loaded_python()))
         self._process = _FORKS.Process(target=_called, args=facts)
         self._process.start()
@@ -139,8 +143,7 @@ def _called(
     prints: str,
     environment: Mapping[str, str],
     interpreter: str,
-    call: Callable[..., None],
-    arguments: tuple[object, ...],
+    called: bytes,
 ) -> None:
     os.chdir(folder)
     os.setsid()
@@ -156,4 +159,5 @@ def _called(
         os.close(file)
     sys.stdin = open(os.devnull)
     sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", 1, closefd=False)
+    call, arguments = pickle.loads(called)
     call(*arguments)
