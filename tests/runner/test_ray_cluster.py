@@ -181,7 +181,9 @@ def test_a_trial_whose_machine_is_gone_goes_on_on_another(folder, cluster, at, o
     check_sweep(folder, ran)
     [lost] = re.findall(r"^trial \d: its (.*); the trial goes on in another$", ran.stderr, re.MULTILINE)
     assert lost == f"machine was lost in epoch {0 if at == 'import' else at}"
-    assert "actor" not in ran.stderr + ran.stdout
+    # A raylet of Ray's that ends slowly has the tail of its own log printed, which is not ours to word.
+    lines = [one for one in (ran.stderr + ran.stdout).splitlines() if "(raylet) " not in one]
+    assert "actor" not in "\n".join(lines)
 
 
 @pytest.mark.ray
