@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 from ..direction import Direction
 from ..exceptions import ConfigError, NewerFormatError, RecordError
+from ..metrics.registry.facts import value_range
 from ..records._files import read_whole, write_text
 from ..records._json import FORMAT, FORMAT_KEY, read_sealed, real, sealed, whole
 from ..records.epoch_log import read_trial
 from ..records.trial_record import TrialRecord
 from ..run.reporter import ListReporter, derive_seed
+from ..run.spec import RunSpec
+from ..run.statistics_store import read_statistics
 from ..run.trials import Trials
 from ..selection.confirmation import (
     CONFIRM_FILE,
@@ -24,8 +32,12 @@ from ..selection.confirmation import (
     ConfirmSettings,
     Contender,
     FreshRun,
+    Rows,
+    RowTables,
+    Scale,
 )
 from ..selection.confirmation_plan import Next, contenders_of, plan_for
+from ..selection.rules import At
 from ..selection.selection import Best
 
 CONFIRM = "confirm"
@@ -74,6 +86,7 @@ class FreshRuns:
         self._records = {record.number: record for record in records}
         self.ended: dict[tuple[int, int], TrialRecord] = {}
         """The runs that have ended, by trial and number of the seed."""
+        self._fresh: dict[tuple[int, int], FreshRun] = {}
         complete = contenders_of(records, self.direction)
         self._plans = self._extended(ConfirmationPlan(settings, tuple(complete[: settings.top])))
         chosen = {one.trial for plan in self._plans for one in plan.contenders}
@@ -94,13 +107,17 @@ class FreshRuns:
     def record(self, timed_out: bool = False) -> ConfirmationRecord:
         """Return all that decides, as far as it was read."""
         spec = self._trials.spec
+        runs = {key: self._fresh_run(key) for key in self.ended}
+        digests = {self._searched_rows[1], *(run.rows_id for run in runs.values() if run.value is not None)}
         return ConfirmationRecord(
             spec.name,
             self.direction,
             self._plans,
-            {key: _fresh(run) for key, run in self.ended.items()},
+            runs,
             others=self._others,
             bounds=spec.bounds,
+            search=self._searched_rows[0] if len(digests) == 1 else None,
+            scale=_scale_of(spec),
             timed_out=timed_out,
         )
 
@@ -157,6 +174,28 @@ class FreshRuns:
             return best
         return replace(best, value=standing.mean, deviation=standing.deviation, repeats=standing.seeds)
 
+    def _fresh_run(self, key: tuple[int, int]) -> FreshRun:
+        """Return a run that ended as the confirmation reads it; its rows are read once."""
+        if key not in self._fresh:
+            trial, number = key
+            home = self._of(trial).directory_of(number)
+            self._fresh[key] = _fresh(self.ended[key], _rows_of(self.ended[key], home, self._trials.spec))
+        return self._fresh[key]
+
+    @cached_property
+    def _searched_rows(self) -> tuple[RowTables | None, str | None]:
+        """The row values of the complete trials of the search, if all have some, and what identifies them."""
+        tables: dict[int, Rows] = {}
+        digests: set[str] = set()
+        for one in (*(one for plan in self._plans for one in plan.contenders), *self._others):
+            record = self._records[one.trial]
+            rows = _rows_of(record, self._trials.directory_of(one.trial), self._trials.spec)
+            if rows is None or record.repeats:
+                return None, None
+            tables[one.trial] = rows.values
+            digests.add(rows.digest)
+        return (tables, digests.pop()) if len(digests) == 1 else (None, None)
+
     def _of(self, trial: int) -> FreshTrials:
         trials, home = self._trials, self._trials.directory_of(trial)
         return FreshTrials(
@@ -183,10 +222,51 @@ class FreshRuns:
         return (*plans, plan) if self._is_new else plans
 
 
-def _fresh(record: TrialRecord) -> FreshRun:
+class _RowsOfRun(NamedTuple):
+    """The row values of the epochs of a run that could be picked, of shape (epochs, rows)."""
+
+    values: Rows
+    picked: int
+    digest: str
+
+
+def _rows_of(record: TrialRecord, home: Path | None, spec: RunSpec) -> _RowsOfRun | None:
+    """Read the row values of a run; None unless each epoch that could be picked has some of the same rows.
+
+    Raises:
+        RecordError: the file of them is damaged.
+    """
+    values = [(epoch, epoch.number(spec.name)) for epoch in record.epochs]
+    epochs = [epoch for epoch, value in values if math.isfinite(value)]
+    epochs = epochs[-1:] if spec.at is At.LAST else epochs
+    if home is None or record.epoch not in [epoch.epoch for epoch in epochs]:
+        return None
+    stored = {(one.attempt, one.epoch): one.rows for one in read_statistics(home)}
+    rows = [stored.get((epoch.attempt, epoch.epoch)) for epoch in epochs]
+    own = [one for one in rows if one is not None and one.metric == spec.name]
+    if len(own) < len(epochs) or len({(one.digest, one.method, len(one.values)) for one in own}) > 1:
+        return None
+    picked = [epoch.epoch for epoch in epochs].index(record.epoch)
+    return _RowsOfRun(np.stack([one.values for one in own]), picked, own[0].digest)
+
+
+def _scale_of(spec: RunSpec) -> Scale:
+    """Return the scale on which intervals of the optimized metric are symmetric."""
+    one = spec.objectives[0]
+    collection = spec.collections.get(one.split, {}).get(one.feature)
+    if one.reported or one.combined is not None or collection is None:
+        return Scale.IDENTITY
+    low, high = value_range(type(collection.prototype[one.key]))
+    return Scale.IDENTITY if low != 0 else Scale.LOGIT if high == 1 else Scale.LOG
+
+
+def _fresh(record: TrialRecord, rows: _RowsOfRun | None) -> FreshRun:
     trained = record.state.trained and record.value is not None
     return FreshRun(
         record.value if trained else None,
+        rows=None if rows is None else rows.values,
+        picked=0 if rows is None else rows.picked,
+        rows_id=None if rows is None else rows.digest,
         values=record.picked_values,
         seconds=record.seconds,
         reason=None if trained else record.reason or record.state.value,

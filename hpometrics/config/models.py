@@ -450,8 +450,9 @@ class Results(Strict):
     the latest, `all`, or `none`. Without a checkpoint a killed trial starts over."""
     fsync: Literal["epoch", "trial"] = "epoch"
     """When the record of a trial is flushed to disk."""
-    statistics: Literal["small", "all", "none"] = "small"
-    """Statistics of every epoch kept for `best --metric`: `small`, those of a fixed size, `all`, also those
+    statistics: Literal["small", "rows", "all", "none"] = "small"
+    """Statistics of every epoch kept for `best --metric`: `small`, those of a fixed size, `rows`, also the
+    row values of the optimized metric (`small` means this where there is `confirm`), `all`, also the scores
     of every row, or `none`."""
 
 

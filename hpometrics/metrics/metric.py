@@ -217,6 +217,14 @@ class Metric(LudwigMetricNames, StatefulMetric):
         """Return the value of each row; None if the rows have to be measured one after the other."""
         return None
 
+    def ordered_pairs(self, batch: Outputs) -> tuple[Tensor, Tensor] | None:
+        """Return the scores and which rows are of the class, (N,) each, if its value is a share of pairs.
+
+        That is the share of pairs of a row of the class and one outside it in which the first has the higher
+        score, as of `roc_auc`. None if the value is anything else, or the rows have weights.
+        """
+        return None
+
     @property
     def reader(self) -> Callable[..., Any] | None:
         """The function of its own whose keyword arguments name the extras that it reads; None without one."""

@@ -29,7 +29,7 @@ from ..records.trial_record import EpochRecord
 from .checkpoint import Checkpoints, Keep, Stateful, copy_states, random_of_ranks
 from .epoch import EpochMeter
 from .example_selection import Line
-from .statistics_store import StatisticsLog, StatisticsSnapshot
+from .statistics_store import StatisticsLog, StatisticsSnapshot, StoredRows
 
 Write = Callable[[BinaryIO], object]
 
@@ -94,8 +94,13 @@ class Artifacts:
         self._begun = False
         self._states: dict[str, Any] | None = None
 
-    def append(self, record: EpochRecord, statistics: Sequence[StatisticsSnapshot] = ()) -> EpochRecord:
-        """Write the statistics of an epoch, then the epoch into the record; return it as written.
+    def append(
+        self,
+        record: EpochRecord,
+        statistics: Sequence[StatisticsSnapshot] = (),
+        rows: StoredRows | None = None,
+    ) -> EpochRecord:
+        """Write what is kept of an epoch, then the epoch into the record; return it as written.
 
         The first epoch deletes the checkpoints of later epochs that an earlier attempt left, and syncs the
         directory to disk: without the name of its file a line would be lost.
@@ -111,7 +116,7 @@ class Artifacts:
         first, self._begun = not self._begun, True
         if self._log is None or self._statistics is None:
             return record
-        self._statistics.append(self._log.attempt, record.epoch, statistics)
+        self._statistics.append(self._log.attempt, record.epoch, statistics, rows)
         if first:
             with writing(self._log.path):
                 sync_directory(self._log.path.parent)

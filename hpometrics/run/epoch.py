@@ -27,8 +27,8 @@ from .example_selection import Line
 from .logged_values import LastBatch, LoggedValues, reading, together
 from .monitor import RankValues, Watch, Watches, over_ranks
 from .spec import RunSpec
-from .split import EpochValues, Reasons, SplitMetrics, Values, name_in_record, value_name
-from .statistics_store import Keeping, StatisticsSnapshot, snapshots_of
+from .split import EpochValues, ObjectiveRows, Reasons, SplitMetrics, Values, name_in_record, value_name
+from .statistics_store import Keeping, StatisticsSnapshot, StoredRows, snapshots_of
 from .throughput import EXAMPLES, NO_TASK, Throughput
 
 _ODD = (0x9E3779B97F4A7C15 - 2**64, 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64)
@@ -67,9 +67,10 @@ class EpochMeter:
 
     A split that no tracked name mentions is measured like validation. `per_user` are the values by user of
     the epoch closed last; None where the output does not ask for them. `examples` are its worst and best
-    examples; None unless the spec asks for them. `statistics` are those that the spec
-    keeps. `updated` is whether the open epoch has a batch of the validation split; `targets` identifies the
-    rows of the first epoch that had some, see `TargetDigest`.
+    examples; None unless the spec asks for them. `statistics` are those that the spec keeps, `row_values`
+    those of the optimized metric, where it asks for them and there are some. `updated` is whether the open
+    epoch has a batch of the validation split; `targets` identifies the rows of the first epoch that had some,
+    see `TargetDigest`.
 
     Args:
         spec: what is measured.
@@ -90,6 +91,8 @@ class EpochMeter:
         self.per_user: PerUser | None = None
         self.examples: tuple[Line, ...] | None = None
         self.statistics: tuple[StatisticsSnapshot, ...] = ()
+        self._rows = ObjectiveRows.of(spec) if self._keeping in ("rows", "all") and ranks.alone else None
+        self.row_values: StoredRows | None = None
         self.updated = False
         self._digest = TargetDigest()
         self.targets: str | None = None
@@ -124,6 +127,8 @@ class EpochMeter:
             self.updated = True
             if not self._passes:
                 self._digest.add(keywords.get("target"), feature)
+            if self._rows is not None and not metrics.void:
+                self._rows.add(key, live, parts)
         if self._examples is not None and not metrics.void:
             for of, own in by_task(task, {_ENTRIES: examples}):
                 self._examples.add(Place(split, of, feature), live.measured[of], parts[of], own[_ENTRIES])
@@ -229,6 +234,8 @@ class EpochMeter:
             self.statistics = snapshots_of(
                 (one for p in splits.values() for one in p.measured()), self._keeping
             )
+        if self._rows is not None:
+            self.row_values = self._rows.close(epoch.values)
         self._reset()
         return epoch
 

@@ -366,7 +366,7 @@ class EpochCloser:
         In this order a run that is killed in between can resume.
         """
         progress, meter = self.progress, self.meter
-        progress.take(self.artifacts.append(record, meter.statistics), self.seconds)
+        progress.take(self.artifacts.append(record, meter.statistics, meter.row_values), self.seconds)
         self.artifacts.follow(record.epoch, progress.picked, meter, random)
         if self._loggers is not None:
             self._loggers.epoch(self._standing())

@@ -16,7 +16,7 @@ from ..metrics._validation import batch_of, counting_rows
 from ..metrics.batch import Outputs
 from ..metrics.collection import MetricCollection
 from ..metrics.metric import Metric
-from ..metrics.row_values import has_row_values, is_mean_of_rows, measure_rows
+from ..metrics.row_values.by_row import has_row_values, is_mean_of_rows, measure_rows
 from .example_selection import ExamplePlan, Line, check_entries, entry_of, finite_or_none, host, lines_of
 
 RANKS = ("worst", "best", "undefined")

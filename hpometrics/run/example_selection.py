@@ -37,7 +37,7 @@ from ..metrics.registry.groups import DEFAULT, WORDS, members_of
 from ..metrics.registry.names import MetricName
 from ..metrics.registry.register import get_metric
 from ..metrics.retrieval.ranking_batch import RankingBatch
-from ..metrics.row_values import is_mean_of_rows
+from ..metrics.row_values.by_row import is_mean_of_rows
 from ..metrics.sample_data import OUTPUTS, Draw, draw, draw_of
 from ..records.trial_record import to_json
 

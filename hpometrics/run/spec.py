@@ -88,8 +88,9 @@ class RunSpec(ReadableObjective):
         track_examples: whether the worst and best examples of the picked epoch are kept: true (20 of each),
             how many of each, or `{"worst": 20, "best": 20, "metric": name}`; see `Examples`.
         statistics: which statistics of every epoch a run with a directory keeps, so that other metrics can be
-            read of them without training: `small` (of a fixed size, up to 64 KiB an epoch), `all` (the scores
-            of every row as well) or `none`.
+            read of them without training: `small` (of a fixed size, up to 64 KiB an epoch), `rows` (the row
+            values of the optimized metric as well, by which a winner is confirmed), `all` (the scores of
+            every row as well) or `none`.
 
     Raises:
         ConstraintError: a constraint is not well formed, or does not bound one value of validation data.

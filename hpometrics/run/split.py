@@ -10,15 +10,18 @@ from typing import Any, Self
 
 from .._formatting import shape_of
 from ..exceptions import NonFiniteError, RunError
+from ..metrics._validation import batch_of
+from ..metrics.metric import Metric
 from ..metrics.multitask import TaskCollection, Tensors
 from ..metrics.registry.diagnostics import diagnostic
 from ..metrics.registry.names import SPLITS
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION
 from ..metrics.retrieval.per_user import PerUser
+from ..metrics.row_values.row_meter import NoRowValuesError, RowMeter
 from ..records.trial_record import Reading
 from .metric_spec import MetricSpec
 from .spec import RunSpec
-from .statistics_store import Measured
+from .statistics_store import Measured, StoredRows
 from .throughput import KEYWORDS
 
 Values = dict[str, Reading]
@@ -273,6 +276,50 @@ class SplitMetrics:
     def record_name(self, name: str) -> str:
         """Return the name of a value of this split in a record."""
         return f"{self._prefix}{name}"
+
+
+class ObjectiveRows:
+    """The row values of the optimized metric in an epoch, for its confirmation; none over several tasks.
+
+    Args:
+        name: of its value.
+        feature: the output that it measures.
+        metric: the metric.
+    """
+
+    def __init__(self, name: str, feature: str | None, metric: Metric) -> None:
+        self._name, self._feature = name, feature
+        self._meter = RowMeter(metric)
+        self._complete = True
+
+    @classmethod
+    def of(cls, spec: RunSpec) -> Self | None:
+        """Return those of a spec; None unless it optimizes one metric, which is measured on validation."""
+        one = spec.objectives[0]
+        measured = not one.reported and one.combined is None and one.split == VALIDATION
+        if len(spec.objectives) > 1 or not measured or one.task not in (None, ALL_TASKS):
+            return None
+        return cls(one.name, one.feature, spec.collections[VALIDATION][one.feature].prototype[one.key])
+
+    def add(self, feature: str | None, live: TaskCollection, parts: Mapping[str | None, Tensors]) -> None:
+        """Add the rows of an update."""
+        if feature != self._feature:
+            return
+        self._complete = self._complete and set(parts) == {None}
+        if self._complete:
+            self._meter.add(batch_of(live.output, **parts[None]))
+
+    def close(self, values: Mapping[str, Reading]) -> StoredRows | None:
+        """Return the row values of the epoch, if there are any, and begin the next."""
+        value, complete, self._complete = values.get(self._name), self._complete, True
+        if value is None or isinstance(value, list) or not complete:
+            self._meter.reset()
+            return None
+        try:
+            rows = self._meter.close(value)
+        except NoRowValuesError:
+            return None
+        return StoredRows(self._name, rows.method, rows.digest, rows.values.astype("float32"))
 
 
 def _check(live: TaskCollection, parts: Mapping[str | None, Tensors], whole: Tensors) -> None:

@@ -7,13 +7,16 @@ import binascii
 import json
 import math
 import os
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from .._redaction import excerpt
@@ -50,9 +53,10 @@ _TYPES = {
 _MOST_AXES = 16
 _MOST_OF_A_ROW = 1 << 24  # values: an empty tensor has no bytes to check its shape against
 
-Keeping = Literal["small", "all", "none"]
-"""`small` is what has a fixed size, up to `MOST_BYTES` an epoch; `all` also what grows with the rows."""
-KEEPING: tuple[Keeping, ...] = ("small", "all", "none")
+Keeping = Literal["small", "rows", "all", "none"]
+"""`small` is what has a fixed size, up to `MOST_BYTES` an epoch; `rows` also the row values of the optimized
+metric; `all` also what grows with the rows."""
+KEEPING: tuple[Keeping, ...] = ("small", "rows", "all", "none")
 MOST_BYTES = 1 << 16
 State = Mapping[str, Tensor]
 GROWS = "it grows with the rows"
@@ -138,6 +142,47 @@ class StatisticsSnapshot:
             return cls(**{**content, "statistics": states, "left_out": dict(content["left_out"])})
         except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as err:
             raise RecordError(f"not the statistics of a task: {excerpt(content, 80)}") from err
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """The row values of the optimized metric in one epoch, see `RowMeter`: float32, and their mean.
+
+    Args:
+        metric: its name.
+        method: how they were computed.
+        digest: identifies the targets and their order.
+        values: (n,) by row, or by group of rows.
+    """
+
+    metric: str
+    method: str
+    digest: str
+    values: NDArray[np.float32]
+
+    def to_json(self) -> dict[str, Any]:
+        """Write them as plain JSON, compressed."""
+        packed = zlib.compress(self.values.astype("<f4").tobytes(), 1)
+        facts = {"metric": self.metric, "method": self.method, "digest": self.digest}
+        return {**facts, "count": len(self.values), "values": base64.b64encode(packed).decode("ascii")}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote.
+
+        Raises:
+            RecordError: it is something else.
+        """
+        try:
+            count = whole(content["count"])
+            reader = zlib.decompressobj()
+            raw = reader.decompress(base64.b64decode(content["values"], validate=True), 4 * count + 1)
+            names = [str(content[name]) for name in ("metric", "method", "digest")]
+        except (KeyError, TypeError, ValueError, binascii.Error, zlib.error) as err:
+            raise RecordError(f"not row values: {excerpt(content, 80)}") from err
+        if len(raw) != 4 * count:
+            raise RecordError(f"not row values: {len(raw)} bytes are not {count} numbers")
+        return cls(*names, np.frombuffer(raw, dtype="<f4"))
 
 
 @dataclass(frozen=True)
@@ -280,11 +325,14 @@ class EpochStatistics:
     attempt: int
     epoch: int
     parts: tuple[StatisticsSnapshot, ...]
+    rows: StoredRows | None = None
 
     def to_line(self) -> str:
         """Write it as one line of JSON."""
         parts = [part.to_json() for part in self.parts]
         content = {FORMAT_KEY: FORMAT, "attempt": self.attempt, "epoch": self.epoch, "parts": parts}
+        if self.rows is not None:
+            content["rows"] = self.rows.to_json()
         return sealed(json.dumps(content, allow_nan=False))
 
     @classmethod
@@ -298,7 +346,8 @@ class EpochStatistics:
         try:
             content = read_sealed(line.decode(), "a kept epoch")
             parts = tuple(StatisticsSnapshot.from_json(part) for part in content["parts"])
-            return cls(whole(content["attempt"]), whole(content["epoch"]), parts)
+            rows = StoredRows.from_json(content["rows"]) if "rows" in content else None
+            return cls(whole(content["attempt"]), whole(content["epoch"]), parts, rows)
         except (NewerFormatError, RecordError):
             raise
         except (ValueError, KeyError, TypeError) as err:
@@ -320,11 +369,13 @@ class StatisticsLog:
         cut_torn_line(self.path)
         self._written = False
 
-    def append(self, attempt: int, epoch: int, parts: Sequence[StatisticsSnapshot]) -> None:
-        """Append the statistics of an epoch to the file, if there are any."""
-        if not parts:
+    def append(
+        self, attempt: int, epoch: int, parts: Sequence[StatisticsSnapshot], rows: StoredRows | None = None
+    ) -> None:
+        """Append the statistics of an epoch and its row values to the file, if there are any."""
+        if not parts and rows is None:
             return
-        line = f"{EpochStatistics(attempt, epoch, tuple(parts)).to_line()}\n".encode()
+        line = f"{EpochStatistics(attempt, epoch, tuple(parts), rows).to_line()}\n".encode()
         with writing(self.path), self.path.open("ab") as file:
             file.write(line)
         self._written = True

@@ -170,7 +170,7 @@ def spec_facts(plan: Plan, engine: SweepEngine) -> dict[str, Any]:
         **{name: fact for name, fact in facts.items() if name not in _OURS},
         **{name: value for name, value in optional.items() if value is not None},
         "threads": plan.config.engine.threads or facts.get("threads", 1),
-        "statistics": results.statistics,
+        "statistics": "rows" if plan.config.confirm and results.statistics == "small" else results.statistics,
         "metric": [_optimized_metric(measure) for measure in plan.objectives],
         "track": tuple(_metric_of(measure) for measure in plan.track if not measure.reported),
         "constraints": tuple(str(bound.constraint) for bound in plan.bounds),

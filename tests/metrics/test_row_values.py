@@ -6,7 +6,7 @@ import torch
 from hpometrics.metrics.aggregation import weighed_rows
 from hpometrics.metrics.features import Binary, Category, Number, Ranking, Sequence, Vector
 from hpometrics.metrics.registry.register import get_metric
-from hpometrics.metrics.row_values import is_mean_of_rows, measure_rows
+from hpometrics.metrics.row_values.by_row import is_mean_of_rows, measure_rows
 
 ROWS = torch.zeros(3)
 """A target of three rows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,11 @@ from .names import Scalar
 
 _CATALOGUE = "hpometrics.metrics.catalogue."
 _TITLES = "Shape Value Raises Formula Deviates Source Args"
+_NUMBER = r"-?(?:inf|[0-9.]*[0-9])"
+_RANGE = re.compile(
+    rf"float (?:in [\[(](?P<low>{_NUMBER}), (?P<high>{_NUMBER})[\])]|from (?P<least>{_NUMBER})"
+    rf"|up to (?P<most>{_NUMBER}))"
+)
 _SHARED = ("Args", "Shape", "Value", "Raises")  # what a family shares; the rest is each metric's own
 _TITLE = re.compile(rf"(?P<title>{'|'.join(_TITLES.split())}):(?:\s+(?P<text>\S.*))?\Z")
 
@@ -141,6 +147,20 @@ def facts_of(cls: type, name: str, direction: Any = UNSTATED, inputs: Any = UNST
         deviates=docstring["Deviates"],
         source=docstring["Source"],
     )
+
+
+def value_range(cls: type) -> tuple[float, float]:
+    """Return the least and the greatest value of a metric, as its docstring states them, else infinity.
+
+    >>> from hpometrics.metrics.registry.register import get_metric
+    >>> [value_range(type(get_metric(name, of))) for name, of in [("ece", "binary"), ("mse", "number")]]
+    [(0.0, 1.0), (0.0, inf)]
+    """
+    stated = _RANGE.match(Docstring.of(cls)["Value"])
+    if stated is None:
+        return -math.inf, math.inf
+    low = stated["low"] or stated["least"] or "-inf"
+    return float(low), float(stated["high"] or stated["most"] or "inf")
 
 
 def write_facts(cls: type) -> None:

@@ -291,6 +291,7 @@ class Extremes(Statistic):
 
     reductions: ClassVar[Mapping[str, Reduction]] = {"low": "own", "high": "own"}
     weighted: ClassVar[bool] = True
+    jackknifes: ClassVar[bool] = False
     regroups = True
 
     def __init__(self, of: Of) -> None:

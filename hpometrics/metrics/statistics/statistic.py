@@ -50,6 +50,8 @@ class Statistic:
     pools_tasks: ClassVar[bool] = False
     grows: ClassVar[bool] = False
     """Whether it keeps something of every row, so that its size grows with the number of rows."""
+    jackknifes: ClassVar[bool] = True
+    """Whether deleting rows in turn tells how it varies; not so of extremes, which depend on few rows."""
     regroups: bool = False
 
     def __init__(self, **params: Any) -> None:

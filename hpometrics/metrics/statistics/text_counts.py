@@ -298,6 +298,7 @@ class DistinctNgrams(Statistic):
     weighted: ClassVar[bool] = True
     pools_tasks: ClassVar[bool] = True
     grows: ClassVar[bool] = True
+    jackknifes: ClassVar[bool] = False
 
     def __init__(self, n: int) -> None:
         super().__init__(n=n)

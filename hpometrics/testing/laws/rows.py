@@ -14,6 +14,7 @@ from ...metrics._derive import class_dim
 from ...metrics._validation import batch_of
 from ...metrics.batch import Outputs
 from ...metrics.features import BINARY, CATEGORY, NUMBER, SET, TIMESERIES, VECTOR, Category
+from ...metrics.row_values.row_meter import MetricRows, NoRowValuesError, RowMeter
 from ...metrics.sample_data import Batch, cut, rows_of, size_of
 from ..subjects import LawBroken, Subject, fed, require_same, unless_refused, value_of
 from .inputs import over_tensors
@@ -26,6 +27,7 @@ VALUE_SCALES = (2.0**-996, 2.0**-332, 2.0**332, 2.0**996)
 """From 1e-300 to 1e300, by powers of two."""
 MARGINS = (16.0, 1024.0, 8192.0)
 """Factors of the logits of a model that is already certain."""
+_NEAR = 1e-5  # some metrics measure in float32, and deleting a row multiplies what they round
 _EXPONENTS = 1020  # of two: up to it, either way, a float64 has all its digits
 
 
@@ -73,6 +75,45 @@ def check_repetition(subject: Subject) -> None:
     require_same(
         subject, subject.measure(batch), subject.measure(batch, batch, batch), "the same rows three times"
     )
+
+
+def check_row_values(subject: Subject) -> None:
+    """The mean of the row values is the value, however rows are cut; the jackknife equals deleting each row.
+
+    A metric without row values says why.
+    """
+    batch = subject.draw(20)
+    value = subject.measure(batch)
+    name = subject.entry.name
+    rows = unless_refused(subject, lambda: _row_values(subject, value, batch), "row values", name)
+    if rows is None:
+        return
+    if not math.isclose(rows.values.mean(), float(value), rel_tol=_NEAR, abs_tol=_NEAR):
+        raise LawBroken(f"{subject}: the mean of the row values is {rows.values.mean()}, not {value}")
+    got = torch.from_numpy(rows.values)
+    size = size_of(batch)
+    parts = cut(batch, [1, 0, size // 2, size - 1 - size // 2])
+    apart = torch.from_numpy(_row_values(subject, value, *parts).values)
+    near = _NEAR * max(1.0, float((got - got.mean()).abs().max()))
+    require_same(subject, got, apart, "row values of several batches", near)
+    if rows.method in ("cells", "groups"):
+        without = [subject.measure(rows_of(batch, _but(size, row))) for row in range(size)]
+        influence = (size - 1) * (value - torch.stack(without).double())
+        expected = value + influence - influence.mean()
+        require_same(subject, expected, got, "one row deleted after the other", near)
+
+
+def _row_values(subject: Subject, value: Tensor, *batches: Batch) -> MetricRows:
+    if subject.per_class or value.ndim:
+        raise NoRowValuesError(f"{subject.entry.name} is more than one number")
+    meter = RowMeter(subject.make())
+    for batch in batches:
+        meter.add(batch_of(meter.metric.output, **batch))
+    return meter.close(float(value))
+
+
+def _but(rows: int, row: int) -> Tensor:
+    return torch.tensor([one for one in range(rows) if one != row])
 
 
 def check_weights(subject: Subject) -> None:

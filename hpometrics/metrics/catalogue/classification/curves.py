@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ....direction import MAXIMIZE
 from ....exceptions import MetricInputError, MetricNameError
+from ...batch import Outputs
 from ...features import BINARY, CATEGORY, PROBABILITIES, SET
 from ...metric import Metric
 from ...registry.register import register_metric
@@ -190,6 +191,11 @@ class RocAuc(ColumnMetric):
             return super().of_all()
         curves = curves_of(self.statistic(Scores))
         return curves.roc_auc, curves.positives
+
+    def ordered_pairs(self, batch: Outputs) -> tuple[Tensor, Tensor] | None:
+        """Return the scores and the target of a binary output: the whole area is a share of its pairs."""
+        whole = self.max_fpr in (None, 1.0) and batch.weight is None and batch.has_target
+        return (batch.scores, batch.target == 1) if whole and batch.feature.type == BINARY else None
 
     def of_pooled(self) -> Tensor:
         """Return the area of all columns pooled."""

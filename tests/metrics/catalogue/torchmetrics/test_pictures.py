@@ -13,7 +13,7 @@ from hpometrics.metrics.catalogue.torchmetrics._wrapper import read_states, writ
 from hpometrics.metrics.catalogue.torchmetrics.images import ROWS
 from hpometrics.metrics.features import Image
 from hpometrics.metrics.registry.register import get_metric
-from hpometrics.metrics.row_values import has_row_values
+from hpometrics.metrics.row_values.by_row import has_row_values
 
 SHAPES = {
     "small": (2, 3, 32, 32), "one": (1, 1, 6, 7), "wide": (1, 2, 20, 900), "high": (3, 1, 700, 64),

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from ._device import without_autograd
-from ._state import disable_sync
-from .aggregation import RowValues
-from .batch import Outputs
-from .metric import MeanMetric, Metric
+from .._device import without_autograd
+from .._state import disable_sync
+from ..aggregation import RowValues
+from ..batch import Outputs
+from ..metric import MeanMetric, Metric
 
 _NEAR = 1e-5  # relative; a metric may measure in float32
 

@@ -1,0 +1,302 @@
+"""RowMeter collects numbers, one for each row of an epoch, whose mean is the value of a metric."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...exceptions import MetricInputError
+from .._device import without_autograd
+from .._state import disable_sync
+from .._validation import counting_rows
+from ..aggregation import RowValues
+from ..batch import Outputs
+from ..metric import MeanMetric, Metric
+from .by_row import has_row_values
+from .influence import CellJackknife, GroupJackknife, Values, placements, spread_evenly
+
+MOST_ROWS = 1 << 18
+"""So many rows have values of their own; more are summed by group."""
+_GROUPS_OF_MANY = 1 << 11
+_MOST_ELEMENTS = 1 << 20  # of the batches that are copied, to be measured together
+_NEAR = 1e-5  # relative; a metric may measure in float32
+
+
+@dataclass(frozen=True)
+class MetricRows:
+    """Numbers whose mean is the value of a metric, and whose spread says how it varies from row to row.
+
+    Args:
+        values: (n,) float64, in the order of the rows, or of their groups.
+        method: how they were computed, see `RowMeter`.
+        digest: identifies the targets and their order.
+    """
+
+    values: Values
+    method: str
+    digest: str
+
+
+class NoRowValuesError(MetricInputError):
+    """A metric has no row values; the message says why."""
+
+
+class _Collector(Protocol):
+    """Collects what row values are computed from."""
+
+    method: str
+
+    def add(self, batch: Outputs) -> None:
+        """Add the rows of a batch."""
+
+    def values(self, value: float) -> Values:
+        """Return numbers by row or group whose mean is `value`, that of the metric over all rows."""
+
+
+class RowMeter:
+    """Computes row values: numbers whose mean is the value of a metric, each being value + influence.
+
+    The method follows from the metric:
+
+    - `rows`: the value is a mean over rows (or users), which have their own values and weights. Exact.
+    - `pairs`: the value is a share of pairs of rows, as `roc_auc`; each row has its placement. Exact.
+    - `cells`: the value is a function of a confusion matrix; rows of one cell have the same influence, that
+      of deleting one of them (the jackknife).
+    - `groups`: any other function of the rows; of up to 100 rows each is deleted in turn (50 where all rows
+      are stored), of more one of 100 (50) groups of rows, to which they belong by their number.
+
+    Args:
+        metric: what is measured; it stays as it is.
+
+    Source: Efron & Stein 1981, Annals of Statistics 9(3), for the jackknife; DeLong, DeLong & Clarke-Pearson
+        1988, Biometrics 44(3), for placements; Busing, Meijer & van der Leeden 1999, Statistics and
+        Computing 9(1), for groups of several sizes.
+
+    >>> from hpometrics.metrics.registry.register import get_metric
+    >>> meter = RowMeter(get_metric("f1", "binary"))
+    >>> batch = Outputs(meter.metric.output, predictions=[1, 1, 0, 0, 1], target=[1, 1, 1, 0, 0])
+    >>> meter.add(batch)
+    >>> rows = meter.close(2 / 3)
+    >>> rows.method, rows.values.round(3).tolist()
+    ('cells', [1.28, 1.28, 0.08, 0.613, 0.08])
+    """
+
+    def __init__(self, metric: Metric) -> None:
+        self.metric = metric.alone()
+        disable_sync(self.metric)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget every row."""
+        self._waiting: list[Outputs] = []
+        self._elements = 0
+        self._collector: _Collector | None = None
+        self._digest = hashlib.blake2b(digest_size=8)
+        self._why_not: str | None = None
+
+    def add(self, batch: Outputs) -> None:
+        """Add the rows of a validated batch, which are copied and measured together with others."""
+        if self._why_not is not None or not len(batch):
+            return
+        self._digest.update(_bytes_of(batch.answer))
+        elements = max(batch.elements, batch.target.numel(), len(batch))
+        counting = counting_rows(batch)
+        if counting is None:
+            counting = torch.ones(len(batch), dtype=torch.bool, device=batch.target.device)
+        self._waiting.append(batch.rows(counting))  # which copies them
+        self._elements += elements
+        if self._elements >= _MOST_ELEMENTS:
+            self._measure()
+
+    def close(self, value: float) -> MetricRows:
+        """Return the row values, and forget every row.
+
+        Args:
+            value: the value of the metric over all rows.
+
+        Raises:
+            NoRowValuesError: the metric has none, or is undefined without some of the rows.
+        """
+        try:
+            self._measure()
+            if self._why_not is not None or self._collector is None:
+                raise NoRowValuesError(self._why_not or f"{self.metric.name}: there are no rows")
+            if not np.isfinite(value):
+                raise NoRowValuesError(f"{self.metric.name} is undefined")
+            with without_autograd():
+                values = self._collector.values(value)
+            if not np.isfinite(values).all():
+                raise NoRowValuesError(f"{self.metric.name} is undefined without some of the rows")
+            if len(values) > MOST_ROWS:
+                values = spread_evenly(values, value, _GROUPS_OF_MANY)
+            return MetricRows(values, self._collector.method, self._digest.hexdigest())
+        finally:
+            self.reset()
+
+    def _measure(self) -> None:
+        """Measure the batches that wait."""
+        waiting, self._waiting, self._elements = self._waiting, [], 0
+        if not waiting or self._why_not is not None:
+            return
+        batches = _joined(waiting)
+        with without_autograd():
+            try:
+                if self._collector is None:
+                    self._collector = _collector_of(self.metric, batches)
+                for batch in batches:
+                    self._collector.add(batch)
+            except NoRowValuesError as err:
+                self._why_not = str(err)
+
+
+class _RowMeans:
+    """The rows' own values and weights."""
+
+    method = "rows"
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+        self._parts: list[tuple[Values, Values]] = []
+
+    def add(self, batch: Outputs) -> None:
+        rows = _rows_at_hand(self._metric, batch)
+        if rows is None:
+            raise NoRowValuesError(f"{self._metric.name} has one value for a whole batch")
+        weights = rows.weights if batch.weight is None else rows.weights * batch.weight
+        self._parts.append((_numpy(rows.values), _numpy(weights)))
+
+    def mean(self) -> float:
+        """Return the weighted mean."""
+        values, weights = self._columns()
+        return float((values * weights).sum() / weights.sum())
+
+    def values(self, value: float) -> Values:
+        mean = self.mean()
+        if not abs(mean - value) <= _NEAR * max(abs(value), 1e-4):
+            raise NoRowValuesError(f"{self._metric.name} is not the mean of the values of its rows")
+        values, weights = self._columns()
+        return value + weights / weights.mean() * (values - mean)
+
+    def _columns(self) -> tuple[Values, Values]:
+        values, weights = (np.concatenate(parts) for parts in zip(*self._parts, strict=True))
+        return np.where(weights > 0, values, 0.0), weights
+
+
+class _Pairs:
+    """Scores, and which rows are of the class."""
+
+    method = "pairs"
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+        self._parts: list[tuple[NDArray[np.float64], NDArray[np.bool_]]] = []
+
+    def add(self, batch: Outputs) -> None:
+        pairs = self._metric.ordered_pairs(batch)
+        if pairs is None:
+            raise NoRowValuesError(f"{self._metric.name}: some batches have weights and some do not")
+        scores, positive = pairs
+        self._parts.append((_numpy(scores), positive.cpu().numpy()))
+
+    def values(self, value: float) -> Values:
+        scores, positive = (np.concatenate(parts) for parts in zip(*self._parts, strict=True))
+        return placements(scores, positive)
+
+
+def _collector_of(metric: Metric, batches: Sequence[Outputs]) -> _Collector:
+    """Return what collects the rows of a metric, chosen by its first batches.
+
+    Raises:
+        NoRowValuesError: nothing does.
+    """
+    if has_row_values(metric) and (rows := _row_means(metric, batches)) is not None:
+        return rows
+    if isinstance(metric, MeanMetric) and _rows_at_hand(metric, batches[0]) is None:
+        raise NoRowValuesError(f"{metric.name} has one value for a whole batch")
+    if metric.ordered_pairs(batches[0]) is not None:
+        return _Pairs(metric)
+    odd = [type(statistic).__name__ for statistic in metric.kept.values() if not statistic.jackknifes]
+    if odd:
+        raise NoRowValuesError(f"{metric.name} says nothing of single rows: it depends on few of them")
+    if (cells := CellJackknife.of(metric, batches[0])) is not None:
+        return cells
+    return GroupJackknife(metric)
+
+
+def _rows_at_hand(metric: Metric, batch: Outputs) -> RowValues | None:
+    """Return the values that a metric computes for all rows at once."""
+    metric.prepare(batch)
+    for statistic in metric.kept.values():
+        statistic.prepare(batch)
+    return metric.row_values(batch)
+
+
+def _row_means(metric: Metric, batches: Sequence[Outputs]) -> _RowMeans | None:
+    """Return an empty collector of the rows' own values if their mean is the value of the metric."""
+    rows = _RowMeans(metric)
+    metric.reset()
+    try:
+        for batch in batches:
+            rows.add(batch)
+            metric.reset()
+    except NoRowValuesError:
+        return None
+    for batch in batches:
+        metric.prepare(batch)
+        metric.observe(batch)
+    value = float(metric.compute())
+    metric.reset()
+    if np.isfinite(value) and not abs(rows.mean() - value) <= _NEAR * max(abs(value), 1e-4):
+        return None
+    return _RowMeans(metric)
+
+
+def _joined(batches: Sequence[Outputs]) -> list[Outputs]:
+    """Join neighbors of one form, so that many rows are measured at once."""
+    runs: list[list[Outputs]] = []
+    for batch in batches:
+        if runs and (form := _form(batch)) is not None and form == _form(runs[-1][0]):
+            runs[-1].append(batch)
+        else:
+            runs.append([batch])
+    return [run[0] if len(run) == 1 else _join(run) for run in runs]
+
+
+def _form(batch: Outputs) -> Hashable:
+    """Return what batches share whose rows may be joined: plain tensors of one kind, or texts alone."""
+    if batch.kind is not None:
+        return batch.kind
+    texts_alone = batch.records.keys() == {"predictions", "target"} and not (batch.given or batch.extras)
+    return "texts" if texts_alone and batch.weight is None and batch.soft is None else None
+
+
+def _join(batches: Sequence[Outputs]) -> Outputs:
+    first = batches[0]
+    if first.kind is not None:
+        return first.of([torch.cat(parts) for parts in zip(*(one.tensors for one in batches), strict=True)])
+    names = ("predictions", "target")
+    return Outputs(
+        first.feature, **{name: [x for one in batches for x in one.records[name]] for name in names}
+    )
+
+
+def _bytes_of(answer: Tensor | Iterable[object]) -> bytes:
+    """Return what identifies the right answers of a batch."""
+    if isinstance(answer, Tensor):
+        if answer.is_sparse or answer.layout is not torch.strided:
+            answer = answer.to_dense()
+        return answer.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+    return pickle.dumps(list(answer), protocol=4)
+
+
+def _numpy(values: Tensor) -> Values:
+    array: Values = values.detach().cpu().double().numpy()
+    return array
