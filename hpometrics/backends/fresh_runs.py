@@ -198,8 +198,9 @@ class FreshRuns:
 
     def _of(self, trial: int) -> FreshTrials:
         trials, home = self._trials, self._trials.directory_of(trial)
+        spec = trials.spec.with_row_values()
         return FreshTrials(
-            trials.train, trials.spec, home, trials.seed, trials.fsync, trials.loggers, 1, trials.retries
+            trials.train, spec, home, trials.seed, trials.fsync, trials.loggers, 1, trials.retries
         )
 
     def _read_ended(self) -> None:

@@ -177,6 +177,12 @@ class RunSpec(ReadableObjective):
         spec._set(checkpoints=Keep.NONE)
         return spec
 
+    def with_row_values(self) -> RunSpec:
+        """Return the spec of a run that keeps row values, unless it keeps nothing."""
+        spec = copy(self)
+        spec._set(statistics="rows" if self.statistics == "small" else self.statistics)
+        return spec
+
     @cached_property
     def name(self) -> str:
         """The name of the metric that is optimized; of several the first."""

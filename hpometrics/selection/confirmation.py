@@ -418,7 +418,8 @@ class Confirmation:
         sure = f"({100 * (1 - self.level):g}%: {interval.bounds})"
         searched = f"the search had measured {self.standing.search_value:.4g}"
         if honest.bias or not honest.limits:
-            return f"  {value}, expected of these params on new rows {sure}; {searched}"
+            words = [f"expected of these params on new rows {sure}", searched, *honest.limits]
+            return f"  {value}, {'; '.join(words)}"
         fresh = f"the mean of {self.standing.seeds} fresh trainings on these validation rows"
         return f"  {value}, {fresh} {sure}; {searched}"
 

@@ -10,6 +10,7 @@ from functools import partial
 
 import optuna
 import pytest
+import torch
 from forked import Forked
 
 from hpometrics import MAXIMIZE, MINIMIZE, ListObjective, OptunaObjective
@@ -229,3 +230,73 @@ def timeless(settled):
     """What was decided, without the seconds that it took."""
     end = settled.confirmation
     return replace(end, standings=tuple(replace(one, seconds=0.0) for one in end.standings))
+
+
+TARGET = torch.arange(400) % 2
+ACCURACY = {"a": 0.80, "b": 0.82, "c": 0.84, "d": 0.6}
+
+
+def labels(params, run):
+    """Predictions of 400 rows, right as often as the kind says; each training is right on other rows."""
+    generator = torch.Generator().manual_seed(random.getrandbits(32))
+    for _ in run.epochs(3):
+        right = torch.rand(400, generator=generator) < ACCURACY[params["kind"]]
+        run.update(predictions=torch.where(right, TARGET, 1 - TARGET), target=TARGET)
+
+
+def confirmed_labels(directory, train=labels, **facts):
+    """The end of a search of four, and of the confirmation of its best three."""
+    facts = {"metric": "accuracy", "output": "binary", "statistics": "rows", **facts}
+    objective = objective_of(train, directory=directory, **facts)
+    return objective.confirm(objective.run(), top=3, repeats=5, equivalence=0)
+
+
+def test_row_values_give_an_honest_value(tmp_path):
+    """Picking trial and epoch on these rows has added something; the interval stays below 1."""
+    honest = confirmed_labels(tmp_path).honest
+    assert honest.limits == () and 0 < honest.bias < 0.03
+    assert honest.interval.value == pytest.approx(honest.mean - honest.bias)
+    assert honest.interval.low < honest.interval.value < honest.interval.high < 1
+    up, down = honest.interval.high - honest.interval.value, honest.interval.value - honest.interval.low
+    assert 0 < up < down  # on the scale of log-odds
+
+
+def test_a_search_without_row_values_is_confirmed_with_those_of_the_fresh_runs(tmp_path):
+    """The luck of the contenders' choice is then left out, and said to be."""
+    honest = confirmed_labels(tmp_path, statistics="small").honest
+    assert honest.limits == ("the luck of choosing the contenders is not in it",) and honest.bias > 0
+
+
+def test_without_a_directory_no_row_values_are_kept():
+    """The seeds alone are in the interval."""
+    (limit,) = confirmed_labels(None).honest.limits
+    assert limit.startswith("of these validation rows")
+
+
+def test_rows_that_a_seed_draws_are_not_paired(tmp_path):
+    """Each training has rows of its own, so that only seeds are compared."""
+
+    def drawn(params, run):
+        generator = torch.Generator().manual_seed(random.getrandbits(32))
+        target = torch.randint(2, (400,), generator=generator)
+        for _ in run.epochs(2):
+            right = torch.rand(400, generator=generator) < ACCURACY[params["kind"]]
+            run.update(predictions=torch.where(right, target, 1 - target), target=target)
+
+    with pytest.warns(UserWarning, match="other validation rows"):
+        settled = confirmed_labels(tmp_path, drawn)
+    (limit,) = settled.honest.limits
+    assert limit.startswith("of these validation rows") and settled.honest.bias == 0
+
+
+def test_rows_decide_less_than_seeds_alone(tmp_path):
+    """Two kinds whose trainings never vary: the seeds say that they differ, their few rows do not."""
+
+    def steady(params, run):
+        right = torch.arange(40) < {"a": 36, "b": 37, "c": 38, "d": 20}[params["kind"]]
+        target = torch.arange(40) % 2
+        for _ in run.epochs(1):
+            run.update(predictions=torch.where(right, target, 1 - target), target=target)
+
+    settled = confirmed_labels(tmp_path, steady)
+    assert settled.state == "spent" and len(settled.contenders) == 3

@@ -15,6 +15,7 @@ from hpometrics.run import Run, RunSpec, statistics_store as kept_module
 from hpometrics.run.statistics_store import (
     GROWS,
     STATISTICS_FILE,
+    StoredRows,
     read_statistics,
     tensor_from_json,
     tensor_to_json,
@@ -191,9 +192,9 @@ def test_rows_that_are_not_finite_void_what_is_kept(tmp_path):
     assert "nan" in parts["b"].void
 
 
-def test_what_to_keep_is_one_of_three():
+def test_what_to_keep_is_one_of_four():
     """Refused before the first trial."""
-    with pytest.raises(RunError, match="statistics is one of small, all, none, got 'some'"):
+    with pytest.raises(RunError, match="statistics is one of small, rows, all, none, got 'some'"):
         RunSpec("accuracy", output=Category(3), statistics="some")
 
 
@@ -226,3 +227,75 @@ def test_a_line_of_an_earlier_version_is_read(tmp_path):
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     assert all(torch.equal(matrix, before[key]) for key, matrix in matrices(tmp_path).items())
     assert len(before) == 2
+
+
+def stored_rows(directory):
+    """The row values of each kept epoch."""
+    return [one.rows for one in read_statistics(directory)]
+
+
+@pytest.mark.parametrize("keeping", ["rows", "all"])
+def test_row_values_of_the_optimized_metric_are_kept(tmp_path, keeping):
+    """One for each row of the validation split, with what identifies the rows."""
+    train(tmp_path, 3, statistics=keeping)
+    rows = stored_rows(tmp_path)
+    assert [one.values.tolist() for one in rows] == [[0.0] * 4, [1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0]]
+    assert {(one.metric, one.method) for one in rows} == {("accuracy", "rows")}
+    assert len({one.digest for one in rows}) == 1
+
+
+def test_small_statistics_have_no_row_values(tmp_path):
+    """Nor has a run that is asked for none."""
+    train(tmp_path / "small", 1)
+    train(tmp_path / "none", 1, statistics="none")
+    assert stored_rows(tmp_path / "small") == [None] and stored_rows(tmp_path / "none") == []
+
+
+def test_row_values_belong_to_the_attempt_that_wrote_them(tmp_path):
+    """A run that goes on from its checkpoint keeps those of the epochs before."""
+    train(tmp_path, 3, stop_at=1, statistics="rows")
+    train(tmp_path, 3, statistics="rows")
+    written = {(one.attempt, one.epoch): one.rows for one in read_statistics(tmp_path)}
+    kept = [written[record.attempt, record.epoch].values.mean() for record in read_epochs(tmp_path)]
+    assert kept == [0.0, 0.25, 0.5]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"metric": ["accuracy", "log_loss"]},
+        {"metric": "max_error", "output": Number()},
+    ],
+    ids=["several", "extreme"],
+)
+def test_what_has_no_row_values_keeps_the_rest(tmp_path, facts):
+    """Several objectives, and a metric that depends on few rows."""
+    with run_of(tmp_path, statistics="rows", **facts) as run:
+        for _ in run.epochs(1):
+            if run.spec.name == "max_error":
+                run.update(predictions=[1.0, 2.0], target=[1.0, 1.0])
+            else:
+                run.update(probabilities=torch.eye(3), target=torch.tensor([0, 1, 2]))
+                run.update(split="test", probabilities=torch.eye(3), target=torch.tensor([0, 1, 2]))
+    (one,) = read_statistics(tmp_path)
+    assert one.rows is None and one.parts
+
+
+def test_updates_that_name_tasks_have_no_row_values(tmp_path):
+    """The value is a mean over tasks, not over rows."""
+    with run_of(tmp_path, statistics="rows") as run:
+        for _ in run.epochs(2):
+            for task in "ab":
+                run.update(task=task, predictions=TARGET, target=TARGET)
+    assert stored_rows(tmp_path) == [None, None]
+
+
+def test_row_values_that_were_changed_are_damaged(tmp_path):
+    """They do not have as many numbers as they say, or are no numbers."""
+    train(tmp_path, 1, statistics="rows")
+    (rows,) = stored_rows(tmp_path)
+    content = rows.to_json()
+    assert StoredRows.from_json(content).values.tolist() == rows.values.tolist()
+    for change in ({"count": 3}, {"count": 5}, {"values": "AAAA"}, {"method": None, "count": "4"}):
+        with pytest.raises(RecordError, match="not row values"):
+            StoredRows.from_json({**content, **change})
