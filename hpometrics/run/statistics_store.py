@@ -177,12 +177,12 @@ class StoredRows:
             count = whole(content["count"])
             reader = zlib.decompressobj()
             raw = reader.decompress(base64.b64decode(content["values"], validate=True), 4 * count + 1)
-            names = [str(content[name]) for name in ("metric", "method", "digest")]
+            metric, method, digest = (str(content[name]) for name in ("metric", "method", "digest"))
         except (KeyError, TypeError, ValueError, binascii.Error, zlib.error) as err:
             raise RecordError(f"not row values: {excerpt(content, 80)}") from err
         if len(raw) != 4 * count:
             raise RecordError(f"not row values: {len(raw)} bytes are not {count} numbers")
-        return cls(*names, np.frombuffer(raw, dtype="<f4"))
+        return cls(metric, method, digest, np.frombuffer(raw, dtype="<f4"))
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,8 @@ def spread_evenly(values: Values, mean: float, groups: int) -> Values:
         groups: how many groups; row 5 belongs to group `group_of(...)[5]`.
     """
     group = group_of(0, len(values), groups)
-    return mean + np.bincount(group, values - mean, groups) * (groups / len(values))
+    sums: Values = np.bincount(group, values - mean, groups)
+    return mean + sums * (groups / len(values))
 
 
 def group_of(first: int, rows: int, groups: int) -> NDArray[np.int64]:
@@ -144,7 +145,9 @@ class GroupJackknife:
 
     def __init__(self, metric: Metric) -> None:
         stores = not metric.kept or any(statistic.grows for statistic in metric.kept.values())
-        self._empty = _StatisticRows(metric.alone(), metric.kept) if metric.kept else _OwnRows(metric)
+        self._empty: _SomeRows = (
+            _StatisticRows(metric.alone(), metric.kept) if metric.kept else _OwnRows(metric)
+        )
         self._groups: list[_SomeRows | None] = [None] * (GROUPS_OF_STORED_ROWS if stores else GROUPS)
         self._sizes = np.zeros(len(self._groups), dtype=np.int64)
 
@@ -185,7 +188,7 @@ class _SomeRows(Protocol):
         """Add the rows of a batch."""
 
     def joined(self, *others: Any) -> _SomeRows:
-        """Add the rows of others; return itself."""
+        """Add the rows of others, which are of its own class; return itself."""
 
     def value(self) -> float:
         """Return the value of the metric over these rows."""
@@ -209,7 +212,7 @@ class _StatisticRows:
         for statistic in self._statistics.values():
             statistic.update(batch)
 
-    def joined(self, *others: _StatisticRows) -> _StatisticRows:
+    def joined(self, *others: Any) -> _StatisticRows:
         for other in others:
             for name, statistic in self._statistics.items():
                 statistic.merge(other._statistics[name])
@@ -236,7 +239,7 @@ class _OwnRows:
         self._metric.observe(batch)
         self._metric.count_updates()
 
-    def joined(self, *others: _OwnRows) -> _OwnRows:
+    def joined(self, *others: Any) -> _OwnRows:
         for other in others:
             if other._metric.update_count:
                 self._metric.merge(other._metric)
@@ -248,12 +251,14 @@ class _OwnRows:
 
 def _of_groups(value: float, without: Values, sizes: NDArray[np.int64]) -> Values:
     """Return the row values of groups, from the value without each, for groups of several sizes."""
-    return _centered(value, len(sizes) * (1 - sizes / sizes.sum()) * (value - without))
+    influence: Values = len(sizes) * (1 - sizes / sizes.sum()) * (value - without)
+    return _centered(value, influence)
 
 
 def _centered(value: float, influence: Values) -> Values:
     """Return numbers around a value whose mean is that value: the jackknife moves it by its bias."""
-    return value + influence - influence.mean()
+    centered: Values = value + influence - influence.mean()
+    return centered
 
 
 def _share_below(ascending: Values, scores: Values) -> Values:

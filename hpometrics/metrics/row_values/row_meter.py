@@ -183,7 +183,8 @@ class _RowMeans:
         if not abs(mean - value) <= _NEAR * max(abs(value), 1e-4):
             raise NoRowValuesError(f"{self._metric.name} is not the mean of the values of its rows")
         values, weights = self._columns()
-        return value + weights / weights.mean() * (values - mean)
+        spread: Values = weights / weights.mean() * (values - mean)
+        return value + spread
 
     def _columns(self) -> tuple[Values, Values]:
         values, weights = (np.concatenate(parts) for parts in zip(*self._parts, strict=True))
