@@ -63,7 +63,7 @@ def spread_evenly(values: Values, mean: float, groups: int) -> Values:
         groups: how many groups; row 5 belongs to group `group_of(...)[5]`.
     """
     group = group_of(0, len(values), groups)
-    sums: Values = np.bincount(group, values - mean, groups)
+    sums: Values = np.bincount(group, values - mean, groups).astype(np.float64)
     return mean + sums * (groups / len(values))
 
 
