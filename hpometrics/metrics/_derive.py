@@ -413,7 +413,7 @@ def _log_columns_of(batch: Batch) -> Tensor:
     rows, classes = logits.shape
     if rows % _WHOLE == 0:
         return logits.t().log_softmax(0)
-    columns = logits.new_empty(classes, -(-rows // _WHOLE) * _WHOLE)
-    columns[:, :rows] = logits.t()
-    columns[:, rows:] = 0
-    return columns.log_softmax(0)
+    values = logits.numpy()
+    columns = np.zeros((classes, -(-rows // _WHOLE) * _WHOLE), values.dtype)
+    columns[:, :rows] = values.T
+    return torch.from_numpy(columns).log_softmax(0)

@@ -14,7 +14,7 @@ from .._device import on_host
 from ..batch import Outputs
 from ..features import BINARY, SET
 from .scores import Scores
-from .statistic import Reduction, Statistic, block, refuse_other_width, tally
+from .statistic import Reduction, Statistic, block, refuse_other_width, tallies, tally
 
 
 @dataclass(frozen=True)
@@ -214,8 +214,7 @@ def _bins_of(values: Tensor, bins: int) -> Tensor:
 
 def _sum_values(bins: Tensor, values: tuple[Tensor | None, ...], weight: Tensor | None, size: int) -> Tensor:
     """Sum each of the values over the rows with the same bin, in float64; None is 1."""
-    wide = [_times(None if of is None else of.double(), weight) for of in values]
-    return torch.stack([tally(bins, of, size).double() for of in wide])
+    return tallies(bins, [_times(of, weight) for of in values], size)
 
 
 def _times(values: Tensor | None, weight: Tensor | None) -> Tensor | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,6 +19,7 @@ from .statistic import Reduction, Statistic, refuse_other_width, tally
 
 _EXACT = 1 << 24  # ones whose sum is exact in float32
 _SPAN = 1 << 16  # labels within this range are counted without sorting
+_ROUNDING = 1e-12  # share of the total weight below which a difference of sums is rounding error
 _FEW = 1 << 12  # cells up to which they are counted by one bincount, whatever the size of the batch
 
 
@@ -100,7 +102,8 @@ class Confusion(Statistic):
         if self._state and classes < len(self._state["matrix"]):
             classes = len(self._state["matrix"])
         target, preds, weight = batch.decided
-        _count_into(self._grown_matrix(classes, target.device, weight), target * classes + preds, weight)
+        codes = torch.add(preds, target, alpha=classes)
+        _count_into(self._grown_matrix(classes, target.device, weight), codes, weight)
         self._derived = {}
 
     def _grown_matrix(self, classes: int, device: torch.device, weight: Tensor | None) -> Tensor:
@@ -131,7 +134,7 @@ class LabelConfusion(Statistic):
     @property
     def counts(self) -> Counts:
         """Per-label counts."""
-        return self.derived("counts", lambda own: Counts(*own._state["counted"].double()))
+        return self.derived("counts", _counts_of_labels)
 
     def update(self, batch: Outputs) -> None:
         """Count one batch."""
@@ -139,6 +142,11 @@ class LabelConfusion(Statistic):
         tp, positives, actual = (_sum_flags(of, batch.weight) for of in (predicted * right, predicted, right))
         fp, fn = positives - tp, actual - tp
         self.add(counted=torch.stack([tp, fp, fn, _rows_of_labels(batch) - tp - fp - fn]))
+
+
+def _counts_of_labels(own: LabelConfusion) -> Counts:
+    counted = own._state["counted"]
+    return _counts_of(counted, *counted.double())
 
 
 def confusion_of(output: OutputFeature) -> Confusion | LabelConfusion:
@@ -187,10 +195,24 @@ def _pad_matrix(matrix: Tensor, size: int) -> Tensor:
 
 
 def _counts_of_matrix(own: Confusion) -> Counts:
+    cells = own._state["matrix"]
+    if on_host(cells) and not cells.is_floating_point():
+        whole = cells.numpy()  # which adds up few numbers several times faster
+        tp = whole.diagonal()
+        fp, fn = whole.sum(0) - tp, whole.sum(1) - tp
+        table = np.array([tp, fp, fn, whole.sum() - tp - fp - fn], dtype=np.float64)
+        return Counts(*torch.from_numpy(table))
     matrix = own.matrix
     tp = matrix.diagonal()
     fp, fn = matrix.sum(0) - tp, matrix.sum(1) - tp
-    return Counts(tp, fp, fn, matrix.sum() - tp - fp - fn)
+    return _counts_of(cells, tp, fp, fn, matrix.sum() - tp - fp - fn)
+
+
+def _counts_of(state: Tensor, tp: Tensor, fp: Tensor, fn: Tensor, tn: Tensor) -> Counts:
+    """Return the counts; true negatives that are only the rounding error of weighted rows become 0."""
+    if state.is_floating_point():
+        tn = torch.where(tn > _ROUNDING * (tp + fp + fn + tn), tn, 0.0)
+    return Counts(tp, fp, fn, tn)
 
 
 class ClassTotals(Statistic):
@@ -258,7 +280,8 @@ def _pad_totals(totals: Tensor, size: int) -> Tensor:
 
 def _counts_of_totals(own: ClassTotals) -> Counts:
     tp, predicted, actual = own._state["totals"].double()
-    return Counts(tp, predicted - tp, actual - tp, actual.sum() - predicted - actual + tp)
+    fp, fn = predicted - tp, actual - tp
+    return _counts_of(own._state["totals"], tp, fp, fn, actual.sum() - predicted - actual + tp)
 
 
 class TargetCounts(Statistic):

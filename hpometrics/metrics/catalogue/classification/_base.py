@@ -14,7 +14,7 @@ from ...batch import Outputs
 from ...features import BINARY, CATEGORY, PREDICTIONS, SEQUENCE, SET
 from ...metric import Metric
 from ...registry.register import register_metric
-from ...statistics.confusion import ClassTotals, Confusion, Counts, LabelConfusion, confusion_of
+from ...statistics.confusion import ClassTotals, Confusion, Counts, confusion_of
 from ...statistics.statistic import Statistic
 from ...statistics.totals import WeightedMean
 
@@ -26,7 +26,6 @@ R = TypeVar("R", bound="Ratio")
 
 _FACTS = ("num_classes", "num_labels", "vocab_size")
 _WIDE = 4096  # with more classes, a confusion matrix takes more memory than most epochs
-_ROUNDING = 1e-12  # share of the total weight below which a difference of sums is rounding error
 
 
 class ConfusionMetric(Metric):
@@ -59,7 +58,7 @@ class ConfusionMetric(Metric):
     def counts(self) -> Counts:
         """The confusion counts per class or label."""
         statistic: Any = self.kept["confusion"]
-        return statistic.derived("counts", _counts)  # type: ignore[no-any-return]
+        return statistic.counts  # type: ignore[no-any-return]
 
 
 class Ratio(ConfusionMetric):
@@ -99,9 +98,8 @@ class Ratio(ConfusionMetric):
     def ratios(self, counts: Counts) -> Tensor:
         """Return the ratios; where the denominator is 0, the worst value."""
         numerator, denominator = self.parts(counts)
-        return torch.where(
-            denominator > 0, numerator / denominator, 1.0 if self.direction is MINIMIZE else 0.0
-        )
+        worst = 1.0 if self.direction is MINIMIZE else 0.0
+        return (numerator / denominator).masked_fill_(~(denominator > 0), worst)
 
     def statistics(self) -> dict[str, Statistic]:
         """Return the confusion counts or, for `average=samples`, the sum of the ratios of the rows."""
@@ -241,10 +239,3 @@ def _row_counts(batch: Outputs) -> Counts:
     tp, positives, actual = (flags.sum(1).double() for flags in (predicted * right, predicted, right))
     labels = predicted.shape[1] if batch.known is None else batch.known.sum(1)
     return Counts(tp, positives - tp, actual - tp, labels - positives - actual + tp)
-
-
-def _counts(statistic: Confusion | LabelConfusion | ClassTotals) -> Counts:
-    """Return the counts, with true negatives that are only the rounding error of weighted rows set to 0."""
-    counts = statistic.counts
-    least = _ROUNDING * (counts.tp + counts.fp + counts.fn + counts.tn)
-    return Counts(counts.tp, counts.fp, counts.fn, torch.where(counts.tn > least, counts.tn, 0.0))
