@@ -63,10 +63,13 @@ def _outside_autograd() -> Iterator[None]:
 T = TypeVar("T")
 
 
+_HAS_RANKS = torch.distributed.is_available()
+
+
 def world_size() -> int:
     """Return the number of ranks of the default process group; 1 without one."""
     distributed = torch.distributed
-    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
+    return distributed.get_world_size() if _HAS_RANKS and distributed.is_initialized() else 1
 
 
 def process() -> int:

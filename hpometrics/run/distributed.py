@@ -39,9 +39,9 @@ class Ranks:
             RankError: it raised on another rank, or another rank is gone.
             RunError: the process group has changed since the run was created.
         """
-        self._check_group()
-        if self.alone:
+        if self.alone and world_size() == 1:
             return [make()]
+        self._check_group()
         value, failure = _try_make(make)
         answers: list[Any] = [None] * self._count
         self._collect(lambda: torch.distributed.all_gather_object(answers, (value, _format_failure(failure))))
@@ -58,9 +58,9 @@ class Ranks:
         Raises:
             Exception, RankError, RunError: as in `gather`.
         """
-        self._check_group()
-        if self.alone:
+        if self.alone and world_size() == 1:
             return make()
+        self._check_group()
         value, failure = _try_make(make) if self.leads else (None, None)
         message: list[Any] = [(value, _format_failure(failure))]
         self._collect(lambda: torch.distributed.broadcast_object_list(message, src=_FIRST))

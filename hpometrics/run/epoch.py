@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -37,14 +37,15 @@ _WHOLE = 2**64
 _SMALL = 1 << 10  # elements of a target that is copied to be hashed with others
 _AT_ONCE = 1 << 14
 
+NO_TARGETS = (0, 0)
+"""The sums of a `TargetDigest` without a row."""
 _ENTRIES = "examples"
 
 Additives = Mapping[str, Mapping[str, Report]]
 """Additive values by split and task."""
 
 
-@dataclass(frozen=True)
-class RankState:
+class RankState(NamedTuple):
     """The counts, records, logs, watched values and examples of one or several processes, by split.
 
     `targets` are the sums of one process over the targets of its first pass; None in later epochs.
@@ -93,6 +94,7 @@ class EpochMeter:
         self.statistics: tuple[StatisticsSnapshot, ...] = ()
         self._rows = ObjectiveRows.of(spec) if self._keeping in ("rows", "all") and ranks.alone else None
         self.row_values: StoredRows | None = None
+        self._by_user = any(getattr(output, "per_user", False) for output in spec.features.values())
         self.updated = False
         self._digest = TargetDigest()
         self.targets: str | None = None
@@ -163,10 +165,11 @@ class EpochMeter:
         Raises:
             RankError: another rank has failed.
         """
-        states = self._ranks.gather(lambda: (self.updated, self._measured_state()))
+        alone = self._ranks.alone
+        states = self._ranks.gather(lambda: (self.updated, {} if alone else self._measured_state()))
         if not any(updated for updated, _ in states):
             return {}
-        splits = self._merge(state for _, state in states)
+        splits = self._splits if alone else self._merge([state for _, state in states])
         values = EpochValues(self._spec, self._tasks_of(splits.values(), ()))
         for metrics in splits.values():
             values.take("measured", *metrics.compute())
@@ -184,37 +187,38 @@ class EpochMeter:
             RunError: a value was measured and also recorded, watched or logged.
             RankError: another rank has failed.
         """
-        states = self._ranks.gather(lambda: self._state(checkpointed))
+        states = self._ranks.gather(partial(self._state, checkpointed))
         values = self._combine_ranks(states)
-        values.combine()
+        if self._spec.combined:
+            values.combine()
         values.settle()
         return values, [state.random for state in states]
 
     def _state(self, checkpointed: bool) -> RankState:
         """Return what this process has collected in the epoch."""
-        watches = self.watches
-        void = {split for split, metrics in self._splits.items() if metrics.void}
+        watches, examples = self.watches, []
+        if self._examples is not None:
+            examples.append(self._examples.take({s for s, metrics in self._splits.items() if metrics.void}))
         return RankState(
-            self._measured_state(),
+            {} if self._ranks.alone else self._measured_state(),
             self._throughput.state(None if watches is None else watches.timer),
             self.logged.state(),
             ({}, {}) if watches is None else watches.close(),
             self.logged.numbers(),
-            [] if self._examples is None else [self._examples.take(void)],
+            examples,
             None if self._passes else self._digest.sums(),
             random_states() if checkpointed else None,
         )
 
     def _measured_state(self) -> dict[str, dict[str, Any]]:
-        """Return what this process has measured in the epoch; empty if it is the only process."""
-        if self._ranks.alone:
-            return {}
+        """Return what this process has measured in the epoch, which others need."""
         return {split: metrics.state_dict() for split, metrics in self._splits.items()}
 
     def _combine_ranks(self, states: Sequence[RankState]) -> EpochValues:
         """Combine the values of all ranks, then forget the epoch."""
-        splits, state = self._merge(state.measured for state in states), _combine_states(states)
-        if not self._passes:
+        splits = self._splits if self._ranks.alone else self._merge([state.measured for state in states])
+        state = states[0] if len(states) == 1 else _combine_states(states)
+        if not self._passes and any([state.targets != NO_TARGETS for state in states]):
             self.targets = digest_of([state.targets for state in states])
             self._passes = int(self.targets is not None)
         epoch = EpochValues(self._spec, self._tasks_of(splits.values(), state.recorded.values()))
@@ -224,10 +228,13 @@ class EpochMeter:
             epoch.take("counted", self._read_counts(split, counts, epoch.values), {})
         for split, recorded in state.recorded.items():
             epoch.take("recorded", *self._read_recorded(split, recorded))
-        epoch.take("watched", *state.watched)
-        epoch.take("logged", *state.logged)
-        tables = [table for metrics in splits.values() for table in metrics.by_user()]
-        self.per_user = PerUser.joined(tables) if tables else None
+        if state.watched[0]:
+            epoch.take("watched", *state.watched)
+        if state.logged[0]:
+            epoch.take("logged", *state.logged)
+        if self._by_user:
+            tables = [table for metrics in splits.values() for table in metrics.by_user()]
+            self.per_user = PerUser.joined(tables) if tables else None
         if self._examples is not None:
             self.examples = self._examples.close(state.examples)
         if splits and self._keeping != "none":
@@ -241,8 +248,6 @@ class EpochMeter:
 
     def _merge(self, states: Iterable[Mapping[str, Any]]) -> Mapping[str, SplitMetrics]:
         """Return the metrics of each split, merged over every process."""
-        if self._ranks.alone:
-            return self._splits
         return {split: self._split(split).over(parts) for split, parts in _by_split(states).items()}
 
     def _read_counts(self, split: str, state: Mapping[str, Report], measured: Values) -> Values:
@@ -294,8 +299,6 @@ class EpochMeter:
 
 def _combine_states(states: Sequence[RankState]) -> RankState:
     """Combine the states of processes in the order of ranks, except `measured`, which the splits merge."""
-    if len(states) == 1:
-        return states[0]
     return RankState(
         {},
         _add_up(state.counts for state in states),
@@ -387,7 +390,8 @@ class TargetDigest:
 
     def sums(self) -> tuple[int, int] | None:
         """Return the number of rows and the sum of their hashes; None if a target could not be read."""
-        self._add_waiting()
+        if self._waiting:
+            self._add_waiting()
         return (self._rows, int(self._total) % _WHOLE) if self._readable else None
 
 

@@ -7,10 +7,10 @@ import pickle
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, StrEnum, auto
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 from .._redaction import redacted
 from .._text import text_of
@@ -18,7 +18,7 @@ from ..exceptions import RankError, RunError
 from ..loggers.registry import LoggerLike, Loggers, Standing, make_loggers
 from ..metrics.metric import NOTHING_MEASURED
 from ..records.epoch_log import Fsync
-from ..records.trial_record import EpochRecord, numbers_of
+from ..records.trial_record import EpochRecord, number_in, numbers_of
 from ..selection.rules import At, violation_of
 from ..selection.selection import Picker
 from .artifacts import Artifacts, HostCheckpoints, Stored
@@ -42,6 +42,9 @@ class Progress:
 
     Attributes:
         history: every closed epoch, in order.
+        current: the optimized value of the last of them; nan before there is one.
+        picked: the epoch whose value counts, counted from 0; None before there is one.
+        value: its value; nan before there is one.
         picks: for each of them, the epoch whose value counted by then; None where none had a finite value.
         impatience: epochs since the last improvement, of any optimized metric, by more than the spec's `tol`.
         ended_by: what has ended the run, if anything has.
@@ -50,38 +53,35 @@ class Progress:
     def __init__(self, spec: RunSpec) -> None:
         self._spec = spec
         directions = list(spec.optimized.values())
+        self._names = list(spec.optimized)
         self._picker = Picker(directions[0], At(spec.at), others=directions[1:])
-        self._gains = [Picker(direction, tol=spec.tol) for direction in directions]
+        every_pick_gains = len(directions) == 1 and spec.at is At.BEST and not spec.tol
+        self._gains = [] if every_pick_gains else [Picker(one, tol=spec.tol) for one in directions]
         self.history: list[EpochRecord] = []
+        self.current = self.value = math.nan
+        self.picked: int | None = None
         self.picks: list[int | None] = []
         self.impatience = 0
         self.ended_by: End | None = None
 
-    @property
-    def value(self) -> float:
-        """The value of the picked epoch; nan before there is one."""
-        return self._picker.value
-
-    @property
-    def picked(self) -> int | None:
-        """The epoch whose value counts, counted from 0; None before there is one."""
-        return self._picker.index
-
     def take(self, record: EpochRecord, seconds: float) -> None:
         """Add the next epoch; `seconds` is the time that the run has taken in all by its end."""
         spec = self._spec
-        value, *others = numbers = [record.number(name) for name in spec.optimized]
+        self.current, *others = numbers = [number_in(record.values, name) for name in self._names]
         self.history.append(record)
         exceeds = violation_of(spec.bounds, record.values) if spec.bounds else 0.0
-        self._picker.add(value, exceeds, others)
-        self.picks.append(self._picker.index)
-        gained = [gains.add(number, exceeds) for gains, number in zip(self._gains, numbers, strict=True)]
-        self.impatience = 0 if any(gained) else self.impatience + 1
+        gained = self._picker.add(self.current, exceeds, others)
+        self.picked, self.value = self._picker.index, self._picker.value
+        self.picks.append(self.picked)
+        if self._gains:
+            added = zip(self._gains, numbers, strict=True)
+            gained = any([gains.add(number, exceeds) for gains, number in added])
+        self.impatience = 0 if gained else self.impatience + 1
         at_target = (
             spec.target is not None
-            and math.isfinite(value)
+            and math.isfinite(self.current)
             and exceeds == 0
-            and not self._picker.direction.better(spec.target, value)
+            and not self._picker.direction.better(spec.target, self.current)
         )
         if at_target or self.ended_by is End.TARGET:
             self.ended_by = End.TARGET
@@ -122,12 +122,12 @@ class RunState(Enum):
     """The host has stopped the run before its last epoch."""
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(NamedTuple):
     """The decision of the first rank at the end of an epoch, which all ranks carry out.
 
     Attributes:
-        steering: the optimized value, and those that constraints bound, as the first rank has them.
+        steering: the optimized value, and those that constraints bound, as the first rank has them; empty if
+            there is no other rank.
         over: no epoch follows.
         final: the epoch was reported as the final one.
         stop: the host's stop.
@@ -191,6 +191,7 @@ class EpochCloser:
         self._spec, self._steering = spec, spec.steering
         self._reporter, self._params = reporter, deepcopy(dict(params or {}))
         self._joint: Joint | None = getattr(reporter, "joint", None)
+        self._keeps_picked = hasattr(reporter, "keep_picked")  # an instance check of a protocol is slow
         own_loggers = make_loggers(loggers if ranks.leads else (), home)
         self._loggers = Loggers(own_loggers) if own_loggers else None
         self._checked_names: set[str] = set()
@@ -242,7 +243,8 @@ class EpochCloser:
         """Yield the number of each epoch that is left of `total`, and close it when its body ends."""
         self._epoch_began = time.perf_counter()
         self.total = total
-        self._check_not_stopped()
+        if self.stopped is not None:  # whoever swallowed it gets it again
+            raise self.stopped
         if self.meter.watches is not None:
             self.meter.watches.restart()
         over = len(self.progress.history) >= total or self.finished
@@ -287,7 +289,8 @@ class EpochCloser:
         random = self.ranks.own_of(stored.random)
         if random is not None:
             set_random_states(random)
-        self._report_jointly(decision)
+        if decision.counterpart is not None:
+            self._report_jointly(decision.counterpart)
         self._obey(decision)
         return len(stored.epochs)
 
@@ -300,7 +303,8 @@ class EpochCloser:
         Raises:
             BaseException: the host's stop.
         """
-        self._check_not_stopped()
+        if self.stopped is not None:  # whoever swallowed it gets it again
+            raise self.stopped
         record, random = self._measure()
         self.state = RunState.BETWEEN
         if self.ranks.alone:  # as it was when the epoch was measured
@@ -309,7 +313,8 @@ class EpochCloser:
             decision = self.ranks.from_first(lambda: self._lead(record, random, final))
             if not self.ranks.leads:
                 self._follow(record, decision)
-        self._report_jointly(decision)
+        if decision.counterpart is not None:
+            self._report_jointly(decision.counterpart)
         self._checkpointed = False
         self._epoch_began = time.perf_counter()
         self._obey(decision)
@@ -357,8 +362,9 @@ class EpochCloser:
         if new := epoch.values.keys() - self._checked_names:
             _check_names(new)
             self._checked_names |= new
-        reasons = {name: redacted(reason) for name, reason in epoch.reasons.items()}
-        return EpochRecord(len(self.progress.history), epoch.values, reasons, seconds), random
+        for name, reason in epoch.reasons.items():
+            epoch.reasons[name] = redacted(reason)
+        return EpochRecord(len(self.progress.history), epoch.values, epoch.reasons, seconds), random
 
     def _lead(self, record: EpochRecord, random: list[Any], final: bool) -> Decision:
         """Write the record, the values by user and the checkpoint, then call the loggers and the host.
@@ -379,40 +385,38 @@ class EpochCloser:
 
     def _report(self, final: bool) -> Decision:
         """Report the last epoch to the host."""
-        progress = self.progress
+        progress, alone = self.progress, self.ranks.alone
         record = progress.history[-1]
-        over = final or self.finished
+        over = final or progress.ended_by is not None
         is_final = over or len(progress.history) == self._spec.epochs
         numbers = numbers_of(record.values)
-        for name in self._spec.optimized:
-            if record.reasons.get(name) == NOTHING_MEASURED:  # no host may judge an epoch without a batch
-                numbers.pop(name, None)
+        if record.reasons:
+            for name in self._spec.optimized:
+                if record.reasons.get(name) == NOTHING_MEASURED:  # no host may judge an epoch without a batch
+                    numbers.pop(name, None)
         stop = None
         try:
-            value = record.number(self._spec.name)
-            self._reporter.report(record.epoch, value, progress.value, numbers, is_final)
+            self._reporter.report(record.epoch, progress.current, progress.value, numbers, is_final)
         except self._reporter.stops as err:
-            stop = err if self.ranks.alone else _sendable(err)
+            stop = err if alone else _sendable(err)
         if over or stop is not None:
             self._send_picked()
-        steering = {name: numbers[name] for name in self._steering if name in numbers}
+        steering = {} if alone else {name: numbers[name] for name in self._steering if name in numbers}
         counterpart = None if self._joint is None else self._joint.counterpart()
         return Decision(steering, over, is_final, stop, counterpart)
 
-    def _report_jointly(self, decision: Decision) -> None:
+    def _report_jointly(self, counterpart: Callable[[], None]) -> None:
         """Make the reports that the host takes from all ranks at once."""
-        if decision.counterpart is None:
-            return
         if self._joint is not None and self.ranks.leads:
             self._joint.send()
         else:
-            decision.counterpart()
+            counterpart()
 
     def _send_picked(self) -> None:
         """Send the values of the picked epoch to a host that keeps them, once."""
         picked = self.progress.picked
-        if picked not in (None, self._picked_sent) and isinstance(self._reporter, PickedReporter):
-            self._reporter.keep_picked(picked, self.progress.history[picked].values)
+        if self._keeps_picked and picked not in (None, self._picked_sent):
+            cast(PickedReporter, self._reporter).keep_picked(picked, self.progress.history[picked].values)
             self._picked_sent = picked
 
     def _obey(self, decision: Decision) -> None:
@@ -439,10 +443,6 @@ class EpochCloser:
             impatience=self.progress.impatience,
             complete=complete,
         )
-
-    def _check_not_stopped(self) -> None:
-        if self.stopped is not None:  # whoever swallowed it gets it again
-            raise self.stopped
 
 
 def _check_names(names: Iterable[str]) -> None:

@@ -81,7 +81,7 @@ class LoggedValues:
         """
         for name, value in values.items():
             self._check_name(name, value)
-            self._values[name] = _number(name, value)
+            self._values[name] = value if type(value) is float else _number(name, value)
             self._reasons.pop(name, None)
 
     def undefined(self, reasons: Mapping[str, str]) -> None:
@@ -128,13 +128,14 @@ class LoggedValues:
 
     def numbers(self) -> RankValues:
         """Return each logged value as a plain number, and the reason of one that is undefined."""
-        return {name: float(value) for name, value in self._values.items()}, self._reasons
+        return dict(zip(self._values, map(float, self._values.values()), strict=True)), self._reasons
 
     def state(self) -> dict[str, dict[str, Report]]:
         """Return the additive values by split and task, with those of teachers that data sets called."""
-        for task, metrics in self.teachers.pending():
-            self.recorded(VALIDATION).of(task).add_metrics(metrics)
-            metrics.clear()
+        if self.teachers:
+            for task, metrics in self.teachers.pending():
+                self.recorded(VALIDATION).of(task).add_metrics(metrics)
+                metrics.clear()
         return {split: recorded.state() for split, recorded in self._recorded.items()}
 
     def reset(self) -> None:
@@ -158,8 +159,6 @@ class LoggedValues:
 
 def _number(name: str, value: Any) -> Any:
     """Check that a value is one real number; true is not, nor is what only reads as one, such as "0.3"."""
-    if type(value) is float:
-        return value
     if isinstance(value, torch.Tensor):
         single = value.numel() == 1 and not value.is_meta
         if single and not value.is_complex() and value.dtype != torch.bool:
@@ -280,11 +279,8 @@ def _parse_name(text: str) -> tuple[str | None, bool]:
     return str(name.bare), name.over_tasks == MICRO
 
 
-class Teachers:
+class Teachers(dict[str | None, Any]):
     """The teacher of each task: an object with `custom_evaluation`, or a function."""
-
-    def __init__(self) -> None:
-        self._by_task: dict[str | None, Any] = {}
 
     def add(self, teacher: Any, task: str | None) -> None:
         """Register the teacher of a task; a class is called without arguments.
@@ -292,7 +288,7 @@ class Teachers:
         Raises:
             RunError: the task has one, or the teacher is neither.
         """
-        if task in self._by_task:
+        if task in self:
             raise RunError(f"{_format_task(task)} has a teacher already; one can call others")
         instance: Any = teacher() if isclass(teacher) else teacher
         if hasattr(instance, "custom_evaluation"):
@@ -303,7 +299,7 @@ class Teachers:
                 "a teacher has custom_evaluation(teacher_action, labels, model_response), or is a function "
                 f"of these and metrics; got {type(teacher).__name__}"
             )
-        self._by_task[task] = instance
+        self[task] = instance
 
     def evaluate(self, task: str | None, action: Any, labels: Any, response: Any, metrics: Metrics) -> None:
         """Measure one answer by the teacher of its task, and add the values of the teacher.
@@ -311,12 +307,12 @@ class Teachers:
         Raises:
             RunError: the task has no teacher.
         """
-        if task not in self._by_task:
-            tasks = ", ".join(_format_task(each) for each in self._by_task) or "none has"
+        if task not in self:
+            tasks = ", ".join(_format_task(each) for each in self) or "none has"
             raise RunError(
                 f"{_format_task(task)} has no teacher ({tasks}); run.teach(teacher, task=...) gives it one"
             )
-        teacher = self._by_task[task]
+        teacher = self[task]
         if hasattr(teacher, "custom_evaluation"):
             teacher.custom_evaluation(action, labels, response)
         else:
@@ -328,7 +324,7 @@ class Teachers:
 
     def pending(self) -> Iterator[tuple[str | None, Metrics]]:
         """Yield by task the values that teachers have added to their own metrics and nobody has collected."""
-        for task, teacher in self._by_task.items():
+        for task, teacher in self.items():
             own = getattr(teacher, "metrics", None)
             if isinstance(own, Metrics) and own.report():
                 yield task, own

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ..direction import Direction
 from ..exceptions import RunError
@@ -78,7 +78,6 @@ class Pause(BaseException):
     """A host pauses a trial, which continues in another process: its run is interrupted, not failed."""
 
 
-@runtime_checkable
 class PickedReporter(Protocol):
     """A host that keeps the values of the picked epoch of a run, however that ends."""
 
@@ -91,7 +90,6 @@ class PickedReporter(Protocol):
         """
 
 
-@runtime_checkable
 class DirectedReporter(Protocol):
     """A host that may search by any value of a run, not only by those that are optimized."""
 

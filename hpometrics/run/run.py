@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 
@@ -72,8 +72,8 @@ class Run:
         self.spec = spec or RunSpec(**facts)
         reporter = as_reporter(host)
         reporter.check(self.spec.optimized)
-        if isinstance(reporter, DirectedReporter):
-            reporter.check_tracked(self.spec.directions)
+        if hasattr(reporter, "check_tracked"):  # an instance check of a protocol takes as long as ten reports
+            cast(DirectedReporter, reporter).check_tracked(self.spec.directions)
         home = None if directory is None else Path(directory)
         self._closer = EpochCloser(self.spec, reporter, params, home, fsync, loggers)
         self._meter, self._logged = self._closer.meter, self._closer.meter.logged
@@ -286,10 +286,11 @@ class Run:
             RunError: a value is not a number, its name was logged in this epoch already or is one the run
                 measures itself, or the last epoch is over.
         """
-        self._closer.check_not_over("log")
+        closer = self._closer
+        closer.check_not_over("log")
         self._meter.check_names(*values)
         self._logged.log(values)
-        self._closer.begin("log")
+        closer.state = RunState.OPEN
 
     def undefined(self, **reasons: str) -> None:
         """Record that values of this epoch are undefined and why: each is nan with its reason.
@@ -300,10 +301,11 @@ class Run:
             RunError: a reason is not a text, the name was logged in this epoch already or is one the run
                 measures itself, or the last epoch is over.
         """
-        self._closer.check_not_over("undefined")
+        closer = self._closer
+        closer.check_not_over("undefined")
         self._meter.check_names(*reasons)
         self._logged.undefined(reasons)
-        self._closer.begin("undefined")
+        closer.state = RunState.OPEN
 
     @property
     def global_metrics(self) -> Metrics:

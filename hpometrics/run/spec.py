@@ -203,7 +203,7 @@ class RunSpec(ReadableObjective):
         """Whether the engine reports its value."""
         return self.objectives[0].reported
 
-    @property
+    @cached_property
     def recorded(self) -> tuple[str, ...]:
         """The recorded values that no metric measures: those that steer, and terms of combinations."""
         terms = [term for combined in self.combined for term in combined.terms if term.placed is None]
@@ -221,7 +221,7 @@ class RunSpec(ReadableObjective):
         directions |= {one.name: one.direction for one in reversed(self.requested)}
         return {name: direction for name, direction in directions.items() if direction is not None}
 
-    @property
+    @cached_property
     def steering(self) -> tuple[str, ...]:
         """The values that are optimized, and those that constraints bound."""
         return *self.optimized, *(bound.name for bound in self.bounds)

@@ -53,9 +53,7 @@ class EpochValues:
         Raises:
             RunError: a value of another kind has the name; `all/loss` is another name of `loss`.
         """
-        if not values:
-            return
-        kinds = {value_name(name): kind for name in values}
+        kinds = dict.fromkeys(map(value_name, values), kind)
         if clash := kinds.keys() & self._kinds.keys():
             other = self._kinds[min(clash)]
             raise RunError(f"{', '.join(sorted(clash))}: both {other} and {kind}; name them apart")

@@ -9,7 +9,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -58,6 +58,7 @@ def versions(numbered: bool) -> Mapping[str, str]:
     return result
 
 
+@cache  # once per process
 def machine() -> str | None:
     """Return the name of this machine and what identifies its last start; None where the system has none."""
     try:
@@ -80,12 +81,15 @@ def conditions(seed: int | None, threads: int | None) -> Iterator[None]:
         seed_all(seed)
     if threads is not None:
         torch.set_num_threads(threads)
-    with ExitStack() as behind:
+    try:
+        with same_folder() if alone else nullcontext():
+            try:
+                yield
+            finally:
+                torch.set_num_threads(before)
+    finally:
         if alone:
-            behind.callback(_AT_WORK.release)
-            behind.enter_context(same_folder())
-        behind.callback(torch.set_num_threads, before)
-        yield
+            _AT_WORK.release()
 
 
 @cache  # once per process
@@ -236,8 +240,9 @@ def _run_once(
     stops = reporter.stops if run is None else run.stops
     failure = _failure(run, error, stops)
     seconds = round(time.perf_counter() - since, 6)
-    final = replace(trial_record, seconds=seconds, **_ending(run, failure, stops))
-    final = replace(final, params=final.params_at(final.epoch))
+    ending = _ending(run, failure, stops)
+    ending["params"] = trial_record.params_at(ending.get("epoch"))
+    final = replace(trial_record, seconds=seconds, **ending)
     return apply_constraints(final, spec.bounds), run, error, failure
 
 

@@ -108,7 +108,7 @@ class Picker:
             violation: by how much the epoch exceeds the bounds of constraints.
             rest: the values of the further objectives.
         """
-        if not all(map(math.isfinite, rest)):
+        if rest and not all(map(math.isfinite, rest)):
             value = math.nan
         picked = self.at is At.LAST or self._wins(value, violation, rest)
         if picked:

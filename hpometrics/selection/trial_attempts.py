@@ -44,18 +44,18 @@ class TrialAttempts:
             trial: its record before; None before its first run.
             run: the record of the run alone.
         """
-        if trial is None:
-            trial = replace(run, seconds=0.0)
-        repeats = trial.repeats
-        base = replace(
-            trial if repeats else run,
-            failed_attempts=trial.failed_attempts,
-            seconds=trial.seconds + run.seconds,
-        )
+        base, repeats = run, ()
+        if trial is not None:
+            repeats = trial.repeats
+            base = replace(
+                trial if repeats else run,
+                failed_attempts=trial.failed_attempts,
+                seconds=trial.seconds + run.seconds,
+            )
         if run.state is TrialState.FAILED:
             return self._after_failure(base, run)
         if not run.state.trained:
-            return replace(base, state=run.state, reason=run.reason)
+            return base if base is run else replace(base, state=run.state, reason=run.reason)
         return base if self.repeats == 1 and not repeats else self._after_repeat(base, run)
 
     def _after_failure(self, base: TrialRecord, run: TrialRecord) -> TrialRecord:
