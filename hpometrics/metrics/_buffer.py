@@ -165,7 +165,10 @@ class BatchBuffer:
 
     def _count_stored(self, store: RowStore) -> None:
         if store.rows:
-            self._count_outside_autograd(store.take())
+            batch = store.take()
+            with without_autograd():
+                for statistic in self._regrouped:  # it is smaller than a block
+                    statistic.update(batch)
 
     def _count_outside_autograd(self, batch: Outputs) -> None:
         with without_autograd():
@@ -231,7 +234,7 @@ class RowStore:
     def add(self, parts: Iterable[Part], rows: int) -> None:
         """Copy the tensors of a batch."""
         if not self._parts:
-            with torch.inference_mode(False):  # a tensor made in it could not be written to outside
+            with without_autograd():  # a tensor made in inference mode could not be written to outside
                 self._tensors = tuple(
                     [_empty_rows(self._capacity, x, self._empty) for x in self._empty.tensors]
                 )

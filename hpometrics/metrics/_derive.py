@@ -192,8 +192,10 @@ def num_classes_of(batch: Batch) -> int | None:
     """Return the number of classes of the scores; None without scores, or for yes or no."""
     if batch.feature.type not in _SOFTMAX:
         return None
-    where = class_dim(batch.feature)
-    return next((x.shape[where] for kind, x in batch.given.items() if kind is not PREDICTIONS), None)
+    for kind, scores in batch.given.items():
+        if kind is not PREDICTIONS:
+            return scores.shape[class_dim(batch.feature)]
+    return None
 
 
 def derivable(kind: InputType, outputs: frozenset[InputType], feature: OutputFeature) -> bool:

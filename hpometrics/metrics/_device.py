@@ -50,12 +50,16 @@ def without_autograd() -> AbstractContextManager[None]:
     ...     torch.is_grad_enabled(), torch.is_inference_mode_enabled()
     (False, False)
     """
-    within = torch.is_grad_enabled() or torch.is_inference_mode_enabled()
-    return _outside_autograd() if within else nullcontext()
+    if torch.is_inference_mode_enabled():
+        return _outside_inference_mode()
+    return torch.no_grad() if torch.is_grad_enabled() else _NOTHING
+
+
+_NOTHING = nullcontext()
 
 
 @contextmanager
-def _outside_autograd() -> Iterator[None]:
+def _outside_inference_mode() -> Iterator[None]:
     with torch.inference_mode(False), torch.no_grad():
         yield
 

@@ -7,9 +7,11 @@ was computed, how a state is reduced, whether ranks are synchronized. No other m
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
+from types import FunctionType
 from typing import Any, Self, TypeVar
 
 import torch
@@ -21,9 +23,12 @@ from ..exceptions import StateError
 from ._buffer import BatchBuffer
 from ._device import gather_from_ranks, without_autograd, world_size
 from ._validation import BatchValidator
+from .features import OutputFeature
 from .statistics.statistic import Statistic
 
 S = TypeVar("S", bound=Statistic)
+_CONSTANTS = {bool, int, float, str, type(None), type, FunctionType, torch.dtype, torch.device}
+_CONTAINERS = {dict, list, set, OrderedDict}
 _REGISTERED = (Tensor, torch.nn.Module)
 """Types of values that a torch module registers instead of storing them as plain attributes."""
 
@@ -83,7 +88,7 @@ class StatefulMetric(torchmetrics.Metric):
         """Its statistics over all rows so far: its own, or those that its collection shares among members."""
         if self._batch_buffer is not None:
             self._batch_buffer.flush()
-        return self._buffered_statistics
+        return self._buffered_statistics if self._statistics is None else self._statistics
 
     @property
     def _buffered_statistics(self) -> dict[str, Statistic]:
@@ -155,7 +160,7 @@ class StatefulMetric(torchmetrics.Metric):
     def reset(self) -> None:
         """Drop everything measured; a collection resets the statistics that its members share."""
         self._refuse_if_shared("reset")
-        with torch.inference_mode(False):
+        with torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext():
             super().reset()
         if self._batch_buffer is not None and not self.kept_by_others:
             self._batch_buffer.reset()
@@ -197,12 +202,13 @@ class StatefulMetric(torchmetrics.Metric):
 
     def alone(self) -> Self:
         """Return the same metric with nothing measured."""
-        statistics, self._statistics = self._statistics, None
-        buffer, self._batch_buffer = self._batch_buffer, None
+        own = self.__dict__
+        measured = {name: own[name] for name in ("_statistics", "_batch_buffer", "_validator")}
+        own.update(_statistics=None, _batch_buffer=None, _validator=BatchValidator(self._validator.non_finite))
         try:
             copy = deepcopy(self)
         finally:
-            self._statistics, self._batch_buffer = statistics, buffer
+            own.update(measured)
         copy.kept_by_others, copy._to_sync = False, True
         copy.reset()
         copy.forget()
@@ -215,6 +221,25 @@ class StatefulMetric(torchmetrics.Metric):
         copy.update(*args, **kwargs)
         self.update(*args, **kwargs)
         return copy.compute()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Copy all that may change; most attributes of a metric are constants or empty, which need no copy."""
+        copy = type(self).__new__(type(self))
+        memo[id(self)] = copy
+        state = self.__getstate__()
+        for name, value in state.items():
+            if type(value) not in _CONSTANTS:
+                state[name] = _copied(value, memo)
+        copy.__setstate__({**state, "_update_signature": self._update_signature})
+        return copy
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "_update_signature" not in state:
+            super().__setstate__(state)
+            return
+        own = self.__dict__  # of a copy; to inspect the signature again would take longer than the rest
+        own.update(state)
+        own["update"], own["compute"] = self._wrap_update(self.update), self._wrap_compute(self.compute)
 
     def __getstate__(self) -> dict[str, Any]:
         if self._batch_buffer is not None:
@@ -311,6 +336,14 @@ class StatefulMetric(torchmetrics.Metric):
                 yield
         finally:
             self._statistics, self._validator = own, gate
+
+
+def _copied(value: Any, memo: dict[int, Any]) -> Any:
+    """Return a copy of an attribute; itself if it is frozen."""
+    kind = type(value)
+    if kind in _CONTAINERS and not value:
+        return kind()
+    return value if isinstance(value, OutputFeature) else deepcopy(value, memo)
 
 
 def disable_sync(metric: torchmetrics.Metric) -> None:

@@ -191,7 +191,7 @@ class Outputs:
     @property
     def elements(self) -> int:
         """The number of elements of the largest output."""
-        return max((output.numel() for output in self.given.values()), default=0)
+        return max([output.numel() for output in self.given.values()], default=0)
 
     @property
     def kind(self) -> Kind | None:
@@ -215,6 +215,7 @@ class Outputs:
         weight = None if self.weight is None else last
         part = self._with(target=last if weight is None else parts.pop(), weight=weight)
         part.given = dict(zip(self.given, parts, strict=True))
+        part._kind = self._kind
         return part
 
     def blocks(self, elements: int) -> Iterator[Self]:

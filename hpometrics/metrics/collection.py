@@ -180,9 +180,14 @@ class MetricCollection:
         """
         if synchronize and world_size() > 1:
             merged = self._over_all_ranks()
-            values, self.reasons = merged._compute_local(), merged.reasons
-            return values
-        return self._compute_local()
+            merged_values, self.reasons = merged.compute(synchronize=False), merged.reasons
+            return merged_values
+        complaint = self._validator.verdict()
+        if self._values is None or complaint or self._batch_buffer.members_changed:
+            self._values = self._compute_values(complaint)
+        values, reasons = self._values
+        self.reasons = dict(reasons)
+        return dict(values)
 
     def per_user(self, *, synchronize: bool = True) -> PerUser:
         """Return the value of each user by metric, which the collection of a `Ranking(per_user=True)` stores.
@@ -352,14 +357,6 @@ class MetricCollection:
                 + (f".{hint}" if hint else "; leave it out, or name a metric whose update takes it")
             )
         self._readable.add(keywords)
-
-    def _compute_local(self) -> dict[str, Tensor]:
-        complaint = self._validator.verdict()
-        if self._values is None or complaint or self._batch_buffer.members_changed:
-            self._values = self._compute_values(complaint)
-        values, reasons = self._values
-        self.reasons = dict(reasons)
-        return dict(values)
 
     def _compute_values(self, complaint: str | None) -> tuple[dict[str, Tensor], dict[str, str]]:
         """Compute the value of each metric, and the reasons for those that are nan."""

@@ -350,8 +350,12 @@ class Metric(LudwigMetricNames, StatefulMetric):
     def _compute_defined(self, compute: Callable[[], Any]) -> Any:
         """Compute the value, unless it is undefined for a known reason."""
         reason, statistics = self._validator.verdict(), self.kept
-        if reason is None and statistics and all([statistic.empty for statistic in statistics.values()]):
-            reason = NOTHING_MEASURED
+        if reason is None and statistics:
+            for statistic in statistics.values():
+                if not statistic.empty:
+                    break
+            else:
+                reason = NOTHING_MEASURED
         if reason is not None:
             return self.undefined(reason)
         self.__dict__["undefined_reason"] = None  # a module's __setattr__ would cost more

@@ -124,7 +124,7 @@ def rows_of(tensors: Tensors) -> int:
 
 def form_of(tensors: Tensors) -> Form:
     """Return the form of a batch: the names of its arguments, with their types and widths."""
-    return frozenset((name, _kind(value)) for name, value in tensors.items() if value is not None)
+    return frozenset([(name, _kind(value)) for name, value in tensors.items() if value is not None])
 
 
 def _kind(value: Any) -> Hashable:
@@ -420,7 +420,9 @@ class TaskCollection:
 
     def _ways_of(self, key: str) -> dict[str, str | None]:
         """Return the names of the values over all tasks, and the way of each: macro, micro or usual."""
-        return self._ways.get(key) or {self._format_name(None, key): None}
+        if key not in self._ways:
+            self._ways[key] = {self._format_name(None, key): None}
+        return self._ways[key]
 
     def _way(self, key: str, place: MetricName | None) -> dict[str, str | None]:
         own: dict[str, str | None] = {self._format_name(None, key): None}

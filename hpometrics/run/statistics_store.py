@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, BinaryIO, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -50,6 +50,7 @@ _TYPES = {
         torch.float16, torch.bfloat16, torch.float32, torch.float64,
     )
 }  # fmt: skip
+_encode = json.JSONEncoder(allow_nan=False).encode
 _MOST_AXES = 16
 _MOST_OF_A_ROW = 1 << 24  # values: an empty tensor has no bytes to check its shape against
 
@@ -69,9 +70,10 @@ def tensor_to_json(tensor: Tensor) -> dict[str, Any]:
     >>> tensor_to_json(torch.tensor([[3, 1]], dtype=torch.uint8))
     {'type': 'uint8', 'shape': [1, 2], 'bytes': 'AwE='}
     """
-    raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    plain = tensor.view(torch.int16) if tensor.dtype is torch.bfloat16 else tensor  # which NumPy lacks
+    text = binascii.b2a_base64(plain.numpy(force=True).tobytes(), newline=False).decode("ascii")
     name = str(tensor.dtype).removeprefix("torch.")
-    return {"type": name, "shape": list(tensor.shape), "bytes": base64.b64encode(raw).decode("ascii")}
+    return {"type": name, "shape": list(tensor.shape), "bytes": text}
 
 
 def tensor_from_json(content: Mapping[str, Any]) -> Tensor:
@@ -333,7 +335,7 @@ class EpochStatistics:
         content = {FORMAT_KEY: FORMAT, "attempt": self.attempt, "epoch": self.epoch, "parts": parts}
         if self.rows is not None:
             content["rows"] = self.rows.to_json()
-        return sealed(json.dumps(content, allow_nan=False))
+        return sealed(_encode(content))
 
     @classmethod
     def from_line(cls, line: bytes) -> Self:
@@ -367,7 +369,7 @@ class StatisticsLog:
     def __init__(self, directory: Path) -> None:
         self.path = directory / STATISTICS_FILE
         cut_torn_line(self.path)
-        self._written = False
+        self._file: BinaryIO | None = None  # until there is something to write
 
     def append(
         self, attempt: int, epoch: int, parts: Sequence[StatisticsSnapshot], rows: StoredRows | None = None
@@ -376,16 +378,17 @@ class StatisticsLog:
         if not parts and rows is None:
             return
         line = f"{EpochStatistics(attempt, epoch, tuple(parts), rows).to_line()}\n".encode()
-        with writing(self.path), self.path.open("ab") as file:
-            file.write(line)
-        self._written = True
+        with writing(self.path):
+            self._file = self._file or self.path.open("ab")
+            self._file.write(line)
+            self._file.flush()
 
     def close(self) -> None:
         """Force what was written to the disk."""
-        if self._written:
-            with writing(self.path), self.path.open("ab") as file:
+        file, self._file = self._file, None
+        if file is not None:
+            with writing(self.path), file:
                 os.fsync(file.fileno())
-            self._written = False
 
 
 def read_statistics(directory: Path) -> Iterator[EpochStatistics]:

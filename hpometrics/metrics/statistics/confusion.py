@@ -157,8 +157,9 @@ def confusion_of(output: OutputFeature) -> Confusion | LabelConfusion:
 def _num_classes(batch: Outputs) -> int:
     if batch.feature.type == BINARY:
         return 2
-    if batch.num_classes is not None:
-        return batch.num_classes
+    classes = batch.num_classes
+    if classes is not None:
+        return classes
     feature = batch.feature
     size: int | None = getattr(feature, "num_classes", None) or getattr(feature, "vocab_size", None)
     labels = batch.decided[:2]
@@ -182,7 +183,7 @@ def _sum_flags(of: Tensor, weight: Tensor | None) -> Tensor:
 
 def _count_into(table: Tensor, codes: Tensor, weight: Tensor | None) -> None:
     """Count into the stored cells; many cells of a batch's own would cost more than the batch."""
-    if table.numel() <= max(len(codes), _FEW):
+    if table.numel() <= max(codes.shape[0], _FEW):
         table += tally(codes, weight, table.numel()).view_as(table).to(table.dtype)
         return
     ones = torch.ones_like(codes) if weight is None else weight
@@ -190,7 +191,7 @@ def _count_into(table: Tensor, codes: Tensor, weight: Tensor | None) -> None:
 
 
 def _pad_matrix(matrix: Tensor, size: int) -> Tensor:
-    missing = size - len(matrix)
+    missing = size - matrix.shape[0]
     return torch.nn.functional.pad(matrix, (0, missing, 0, missing)) if missing else matrix
 
 
@@ -201,7 +202,7 @@ def _counts_of_matrix(own: Confusion) -> Counts:
         tp = whole.diagonal()
         fp, fn = whole.sum(0) - tp, whole.sum(1) - tp
         table = np.array([tp, fp, fn, whole.sum() - tp - fp - fn], dtype=np.float64)
-        return Counts(*torch.from_numpy(table))
+        return Counts(*torch.from_numpy(table).unbind())
     matrix = own.matrix
     tp = matrix.diagonal()
     fp, fn = matrix.sum(0) - tp, matrix.sum(1) - tp

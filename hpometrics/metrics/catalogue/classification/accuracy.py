@@ -45,7 +45,8 @@ class Accuracy(ConfusionMetric):
 
     def compute(self) -> Tensor:
         """Divide the diagonal by all rows."""
-        return _share(self, self.counts.tp.sum(), self.counts.support.sum())
+        counts = self.counts
+        return _share(self, counts.tp.sum(), counts.support.sum())
 
     def row_values(self, batch: Outputs) -> RowValues | None:
         """Return 1 for each correct row, else 0."""
