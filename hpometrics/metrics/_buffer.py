@@ -11,8 +11,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Mapping
-from copy import copy
-from typing import Any, NamedTuple, Self
+from contextlib import nullcontext
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -202,12 +202,6 @@ class RowStore:
         self.kind = batch.kind
         self.clear()
 
-    def emptied(self) -> Self:
-        """Return an empty store for batches of the same kind."""
-        store = copy(self)
-        store.clear()
-        return store
-
     def clear(self) -> None:
         """Drop the rows and free their memory."""
         self.rows = 0
@@ -234,7 +228,10 @@ class RowStore:
     def add(self, parts: Iterable[Part], rows: int) -> None:
         """Copy the tensors of a batch."""
         if not self._parts:
-            with without_autograd():  # a tensor made in inference mode could not be written to outside
+            in_inference_mode = torch.is_inference_mode_enabled()
+            with (
+                torch.inference_mode(False) if in_inference_mode else nullcontext()
+            ):  # to write to it outside
                 self._tensors = tuple(
                     [_empty_rows(self._capacity, x, self._empty) for x in self._empty.tensors]
                 )

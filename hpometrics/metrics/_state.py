@@ -204,7 +204,9 @@ class StatefulMetric(torchmetrics.Metric):
         """Return the same metric with nothing measured."""
         own = self.__dict__
         measured = {name: own[name] for name in ("_statistics", "_batch_buffer", "_validator")}
-        own.update(_statistics=None, _batch_buffer=None, _validator=BatchValidator(self._validator.non_finite))
+        own.update(
+            _statistics=None, _batch_buffer=None, _validator=BatchValidator(self._validator.non_finite)
+        )
         try:
             copy = deepcopy(self)
         finally:
@@ -223,7 +225,7 @@ class StatefulMetric(torchmetrics.Metric):
         return copy.compute()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Copy all that may change; most attributes of a metric are constants or empty, which need no copy."""
+        """Copy all that may change; most attributes of a metric are constants, or empty."""
         copy = type(self).__new__(type(self))
         memo[id(self)] = copy
         state = self.__getstate__()

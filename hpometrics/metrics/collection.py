@@ -360,11 +360,11 @@ class MetricCollection:
 
     def _compute_values(self, complaint: str | None) -> tuple[dict[str, Tensor], dict[str, str]]:
         """Compute the value of each metric, and the reasons for those that are nan."""
+        values: dict[str, Tensor] = {}
         with without_autograd():  # once for all
-            values = {
-                name: _double(metric.undefined(complaint) if complaint else metric.compute_member())
-                for name, metric in self._metrics.items()
-            }
+            for name, metric in self._metrics.items():
+                value = metric.undefined(complaint) if complaint else metric.compute_defined()
+                values[name] = value if getattr(value, "dtype", None) is torch.float64 else _double(value)
         nan = [name for name, value in values.items() if value.ndim == 0 and math.isnan(value)]
         return values, {name: self._metrics[name].undefined_reason or "the metric gave nan" for name in nan}
 
@@ -408,8 +408,6 @@ def _reads(metric: Metric, batch: Outputs, counting: Outputs | None) -> bool:
 
 
 def _double(value: Any) -> Tensor:
-    if isinstance(value, Tensor) and value.dtype is torch.float64:
-        return value
     return torch.as_tensor(value).double()
 
 

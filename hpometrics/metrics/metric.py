@@ -339,16 +339,12 @@ class Metric(LudwigMetricNames, StatefulMetric):
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(compute)
         def wrapped() -> Any:
-            return self.compute_once(functools.partial(self._compute_defined, compute))
+            return self.compute_once(self.compute_defined)
 
         return wrapped
 
-    def compute_member(self) -> Any:
-        """Compute as a member of a collection, which stores the value and has left autograd."""
-        return self._compute_defined(functools.partial(type(self).compute, self))
-
-    def _compute_defined(self, compute: Callable[[], Any]) -> Any:
-        """Compute the value, unless it is undefined for a known reason."""
+    def compute_defined(self) -> Any:
+        """Compute the value by its class, unless it is undefined for a known reason; nothing is stored."""
         reason, statistics = self._validator.verdict(), self.kept
         if reason is None and statistics:
             for statistic in statistics.values():
@@ -359,7 +355,8 @@ class Metric(LudwigMetricNames, StatefulMetric):
         if reason is not None:
             return self.undefined(reason)
         self.__dict__["undefined_reason"] = None  # a module's __setattr__ would cost more
-        return squeeze(compute()) if overrides_update(self) else compute()
+        value = type(self).compute(self)
+        return squeeze(value) if overrides_update(self) else value
 
 
 def overrides_update(metric: Metric) -> bool:

@@ -75,9 +75,9 @@ class BaseMetric(Metric):
         """True: in any form, `update` receives tiles of a validated batch."""
         return True
 
-    def _compute_defined(self, compute: Callable[[], Any]) -> Any:
+    def compute_defined(self) -> Any:
         """Compute, and select the metric's own value if it returns values by name, as in WarpRec."""
-        value = super()._compute_defined(compute)
+        value = super().compute_defined()
         return own_value(value, self.name) if isinstance(value, Mapping) else value
 
     @property

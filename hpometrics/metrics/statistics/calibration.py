@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -209,6 +210,8 @@ def _outcomes(batch: Outputs, probabilities: Tensor) -> Tensor:
 
 
 def _bins_of(values: Tensor, bins: int) -> Tensor:
+    if on_host(values):  # NumPy multiplies few numbers by a constant several times faster
+        return torch.from_numpy(np.minimum((values.numpy() * bins).astype(np.int64), bins - 1))
     return (values * bins).long().clamp_(max=bins - 1)
 
 

@@ -199,9 +199,10 @@ def _counts_of_matrix(own: Confusion) -> Counts:
     cells = own._state["matrix"]
     if on_host(cells) and not cells.is_floating_point():
         whole = cells.numpy()  # which adds up few numbers several times faster
-        tp = whole.diagonal()
-        fp, fn = whole.sum(0) - tp, whole.sum(1) - tp
-        table = np.array([tp, fp, fn, whole.sum() - tp - fp - fn], dtype=np.float64)
+        tp, predicted, actual = whole.diagonal(), np.add.reduce(whole, 0), np.add.reduce(whole, 1)
+        table = np.empty((4, len(tp)))
+        table[0], table[1], table[2] = tp, predicted - tp, actual - tp
+        table[3] = np.add.reduce(actual) - predicted - table[2]
         return Counts(*torch.from_numpy(table).unbind())
     matrix = own.matrix
     tp = matrix.diagonal()

@@ -61,7 +61,7 @@ class WeightedMean(Statistic):
         """The weighted mean of the values, 0-d float64; None where all weights are 0."""
         if self._numbers is not None:
             total, weight = self._numbers
-            return torch.tensor(total / weight, dtype=torch.float64) if weight > 0 else None
+            return torch.scalar_tensor(total / weight, dtype=torch.float64) if weight > 0 else None
         return self.total / self.weight if self.weight > 0 else None
 
     def check(self, batch: Outputs) -> None:
@@ -104,7 +104,7 @@ class WeightedMean(Statistic):
 
 
 def _as_state(value: Tensor | float) -> Tensor:
-    return value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64)
+    return value if isinstance(value, Tensor) else torch.scalar_tensor(value, dtype=torch.float64)
 
 
 class RowTotals(Statistic):

@@ -124,7 +124,7 @@ class Ratio(ConfusionMetric):
             return torch.where(counts.present, ratios, torch.nan)
         weight = counts.support if self.average == "weighted" else counts.present.double()
         total = weight.sum()
-        return ratios @ weight / total if total > 0 else self.undefined(f"there is no {self.needs}")
+        return ratios @ weight / total if total.item() > 0 else self.undefined(f"there is no {self.needs}")
 
     def _of_class(self, index: int) -> Tensor:
         counts = self.counts

@@ -314,7 +314,7 @@ class Hits(Metric):
 
 def _share(metric: Metric, part: Tensor, whole: Tensor) -> Tensor:
     """Return part / whole; nan with a reason where the rows have no weight."""
-    return part / whole if whole > 0 else metric.undefined(_NO_ROW)
+    return part / whole if whole.item() > 0 else metric.undefined(_NO_ROW)
 
 
 def _recalls(metric: ConfusionMetric) -> Tensor:

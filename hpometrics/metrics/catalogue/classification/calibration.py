@@ -107,7 +107,8 @@ class BinnedCalibration(Metric):
     def compute(self) -> Tensor:
         """Return the value of the bins; nan with a reason where no bin has a row."""
         rows, confidence, right = self.statistic(CalibrationBins).sums.unbind()
-        return self.of_bins(rows, confidence, right) if rows.sum() > 0 else self.undefined("no row counted")
+        counted = rows.sum().item() > 0
+        return self.of_bins(rows, confidence, right) if counted else self.undefined("no row counted")
 
     def of_bins(self, rows: Tensor, confidence: Tensor, right: Tensor) -> Tensor:
         """Return the value of rows, summed confidence and right answers, (bins,) each."""

@@ -104,7 +104,8 @@ class F1(Ratio):
 
     def parts(self, counts: Counts) -> tuple[Tensor, Tensor]:
         """Return twice the true positives and the positives of both sides."""
-        return 2 * counts.tp, 2 * counts.tp + counts.fp + counts.fn
+        twice = counts.tp + counts.tp
+        return twice, twice + counts.fp + counts.fn
 
 
 @register_ratio("jaccard", ["iou", "jaccard_index", "jaccard_score"])
