@@ -183,6 +183,27 @@ def tasks(size: Size) -> tuple[Measure, Measure]:
     return measure, theirs
 
 
+@row(
+    "a new task",
+    "us of an empty collection of five metrics like another one",
+    peer="nothing",
+    wanted=300,
+    unit=200,
+    metrics="accuracy f1 precision recall log_loss",
+)
+def new_task(size: Size) -> tuple[Measure, Measure]:
+    """A run makes one for each task of its first epoch."""
+    names = ["accuracy", "f1_macro", "precision_macro", "recall_macro", "log_loss"]
+    metrics = MetricCollection(names, output=Category(5))
+
+    def measure() -> float:
+        for _ in range(200):
+            metrics.fresh()
+        return 0.0
+
+    return measure, lambda: 0.0
+
+
 @row("OptunaObjective", "50 trials x 20 epochs in memory", peer="bare study", wanted=1.8)
 def objective(size: Size) -> tuple[Measure, Measure]:
     """Epochs that only report."""

@@ -449,7 +449,8 @@ class Results(Strict):
     """Which checkpoints of the engine to keep: `best`, those of the picked epoch and of the latest, `last`,
     the latest, `all`, or `none`. Without a checkpoint a killed trial starts over."""
     fsync: Literal["epoch", "trial"] = "epoch"
-    """When the record of a trial is flushed to disk."""
+    """When the record of a trial is flushed to disk: after every `epoch`, or at the end of the `trial`, for
+    epochs of less than some 20 milliseconds. A killed process loses nothing either way, a power cut may."""
     statistics: Literal["small", "rows", "all", "none"] = "small"
     """Statistics of every epoch kept for `best --metric`: `small`, those of a fixed size, `rows`, also the
     row values of the optimized metric (`small` means this where there is `confirm`), `all`, also the scores

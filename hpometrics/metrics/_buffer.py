@@ -228,10 +228,8 @@ class RowStore:
     def add(self, parts: Iterable[Part], rows: int) -> None:
         """Copy the tensors of a batch."""
         if not self._parts:
-            in_inference_mode = torch.is_inference_mode_enabled()
-            with (
-                torch.inference_mode(False) if in_inference_mode else nullcontext()
-            ):  # to write to it outside
+            # a tensor made in inference mode could not be written to outside
+            with torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext():
                 self._tensors = tuple(
                     [_empty_rows(self._capacity, x, self._empty) for x in self._empty.tensors]
                 )

@@ -28,6 +28,8 @@ from .statistics.statistic import Statistic
 
 S = TypeVar("S", bound=Statistic)
 _CONSTANTS = {bool, int, float, str, type(None), type, FunctionType, torch.dtype, torch.device}
+_MEASURED = ("_statistics", "_batch_buffer", "_validator")
+_NOTHING = dict.fromkeys(_MEASURED)
 _CONTAINERS = {dict, list, set, OrderedDict}
 _REGISTERED = (Tensor, torch.nn.Module)
 """Types of values that a torch module registers instead of storing them as plain attributes."""
@@ -202,15 +204,14 @@ class StatefulMetric(torchmetrics.Metric):
 
     def alone(self) -> Self:
         """Return the same metric with nothing measured."""
-        own = self.__dict__
-        measured = {name: own[name] for name in ("_statistics", "_batch_buffer", "_validator")}
-        own.update(
-            _statistics=None, _batch_buffer=None, _validator=BatchValidator(self._validator.non_finite)
-        )
+        own, policy = self.__dict__, self._validator.non_finite
+        measured = {name: own[name] for name in _MEASURED}
+        own.update(_NOTHING)
         try:
             copy = deepcopy(self)
         finally:
             own.update(measured)
+        copy._validator = BatchValidator(policy)
         copy.kept_by_others, copy._to_sync = False, True
         copy.reset()
         copy.forget()
@@ -230,8 +231,11 @@ class StatefulMetric(torchmetrics.Metric):
         memo[id(self)] = copy
         state = self.__getstate__()
         for name, value in state.items():
-            if type(value) not in _CONSTANTS:
-                state[name] = _copied(value, memo)
+            kind = type(value)
+            if kind in _CONTAINERS and not value:
+                state[name] = memo.setdefault(id(value), kind())
+            elif not (kind in _CONSTANTS or isinstance(value, OutputFeature)):
+                state[name] = deepcopy(value, memo)
         copy.__setstate__({**state, "_update_signature": self._update_signature})
         return copy
 
@@ -338,14 +342,6 @@ class StatefulMetric(torchmetrics.Metric):
                 yield
         finally:
             self._statistics, self._validator = own, gate
-
-
-def _copied(value: Any, memo: dict[int, Any]) -> Any:
-    """Return a copy of an attribute; itself if it is frozen."""
-    kind = type(value)
-    if kind in _CONTAINERS and not value:
-        return kind()
-    return value if isinstance(value, OutputFeature) else deepcopy(value, memo)
 
 
 def disable_sync(metric: torchmetrics.Metric) -> None:

@@ -86,7 +86,8 @@ def conditions(seed: int | None, threads: int | None) -> Iterator[None]:
             try:
                 yield
             finally:
-                torch.set_num_threads(before)
+                if torch.get_num_threads() != before:
+                    torch.set_num_threads(before)
     finally:
         if alone:
             _AT_WORK.release()

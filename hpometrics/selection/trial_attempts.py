@@ -44,7 +44,8 @@ class TrialAttempts:
             trial: its record before; None before its first run.
             run: the record of the run alone.
         """
-        base, repeats = run, ()
+        base = run
+        repeats: tuple[Repeat, ...] = ()
         if trial is not None:
             repeats = trial.repeats
             base = replace(
