@@ -199,9 +199,9 @@ def _counts_of_matrix(own: Confusion) -> Counts:
     cells = own._state["matrix"]
     if on_host(cells) and not cells.is_floating_point():
         whole = cells.numpy()  # which adds up few numbers several times faster
-        tp, predicted, actual = whole.diagonal(), np.add.reduce(whole, 0), np.add.reduce(whole, 1)
-        table = np.empty((4, len(tp)))
-        table[0], table[1], table[2] = tp, predicted - tp, actual - tp
+        right, predicted, actual = whole.diagonal(), np.add.reduce(whole, 0), np.add.reduce(whole, 1)
+        table = np.empty((4, len(right)))
+        table[0], table[1], table[2] = right, predicted - right, actual - right
         table[3] = np.add.reduce(actual) - predicted - table[2]
         return Counts(*torch.from_numpy(table).unbind())
     matrix = own.matrix
