@@ -1,10 +1,9 @@
-"""Exact ROC AUC and average precision of stored scores, partial areas, and the best threshold."""
+"""Exact ROC AUC and average precision of stored scores, and partial areas."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import Generic, Literal, NamedTuple, TypeVar
+from collections.abc import Iterable
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .._device import on_host
+from .column_blocks import Block, ColumnBlocks, Integers, WeightedBlock
 from .scores import Scores
 from .sorted_scores import (
     PartitionedScores,
@@ -33,7 +33,7 @@ _NAN = float("nan")
 
 T = TypeVar("T")
 Indices = npt.NDArray[np.intp]
-Criterion = Literal["f1", "fbeta", "mcc", "youden", "accuracy", "balanced_accuracy", "jaccard"]
+Sums = npt.NDArray[Any]
 
 
 class Areas(NamedTuple, Generic[T]):
@@ -127,6 +127,86 @@ def partitioned_areas(columns: PartitionedScores, n_pos: int, stretches: Iterabl
     return Areas(float(n_pos), wins / 2 / (n_pos * (n - n_pos)), precision / n_pos)
 
 
+def block_areas(block: Block) -> Areas[Sums]:
+    """Compute the areas of each column of a block.
+
+    With the rows from the highest score down, a tie being one step:
+
+        roc_auc = 1 - sum over positives of (negatives above + tied ones / 2) / (positives * negatives)
+        average_precision = mean over positives of (positives down to its score / rows down to its score)
+    """
+    keys, known = block
+    columns, rows = keys.shape
+    flat = keys.reshape(-1)
+    place = np.flatnonzero((flat & 1).astype(np.bool_))  # of the positives of all columns
+    first = np.searchsorted(place, np.arange(columns + 1) * rows)
+    positives = np.diff(first)
+    negatives = known - positives
+    last, own = place, np.arange(1, len(place) + 1)
+    lost = _sums(place, first) - _sums(own, first)
+    lost += positives * (first[:-1] + 1 - np.arange(columns) * rows)
+    lost *= 2
+    if (flat.take(place - 1, mode="wrap") | 1 == flat.take(place)).any():
+        last, own, ties = _ends_of_ties(flat | 1, place, rows)
+        lost -= _sums(ties, first)
+    before, rows_before = (np.repeat(x, positives) for x in (first[:-1], np.arange(columns) * rows))
+    precision = (own - before) / (last + 1 - rows_before)
+    pairs = 2 * positives * negatives
+    with np.errstate(divide="ignore", invalid="ignore"):  # nan where there is nothing to divide by
+        roc_auc = (pairs - lost) / pairs
+        return Areas(positives.astype(np.float64), roc_auc, _sums(precision, first) / positives)
+
+
+def _ends_of_ties(scores: Integers, place: Indices, rows: int) -> tuple[Indices, Indices, Indices]:
+    """Return for each positive the last row of its score, the positives down to it, the tied negatives.
+
+    Args:
+        scores: those of all columns, one after the other.
+        place: where the positives are, which come last of equal scores.
+        rows: the length of a column.
+    """
+    is_start = np.ones(len(scores), np.bool_)
+    np.not_equal(scores[1:], scores[:-1], out=is_start[1:])
+    is_start[::rows] = True
+    starts = np.append(np.flatnonzero(is_start), len(scores))
+    run = np.searchsorted(starts, place, side="right")
+    begin, end = starts[run - 1], starts[run]
+    return end - 1, np.searchsorted(place, end), place[np.searchsorted(place, begin)] - begin
+
+
+def weighted_block_areas(block: WeightedBlock) -> Areas[Sums]:
+    """Compute the areas of each column of a block with running sums of weights in the place of ranks.
+
+    All sums run from the highest score down: none is a difference of others, which would lose small weights.
+    """
+    scores, positive, negative = block
+    wins, losses = positive.cumsum(axis=1), negative.cumsum(axis=1)
+    all_positive, all_negative = wins[:, -1], losses[:, -1]
+    above = wins
+    same = scores[:, 1:] == scores[:, :-1]
+    if same.any():
+        rows = np.arange(scores.shape[1])
+        end = np.where(np.pad(same, ((0, 0), (0, 1))), len(rows), rows)
+        np.minimum.accumulate(end[:, ::-1], axis=1, out=end[:, ::-1])
+        begin = np.where(np.pad(same, ((0, 0), (1, 0))), 0, rows)
+        np.maximum.accumulate(begin, axis=1, out=begin)
+        before = np.take_along_axis(np.pad(wins, ((0, 0), (1, 0))), begin, axis=1)
+        wins, losses = (np.take_along_axis(sums, end, axis=1) for sums in (wins, losses))
+        above = (before + wins) / 2
+    pairs = (negative * above).sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):  # nan where there is nothing to divide by
+        precision = np.where(positive > 0, positive * (wins / (wins + losses)), 0.0).sum(axis=1)
+        return Areas(all_positive, pairs / all_positive / all_negative, precision / all_positive)
+
+
+def _sums(values: Indices | Sums, first: Indices) -> Sums:
+    """Return the sum of each part of some values, which begin at `first`; the last ends at its last entry."""
+    sums = np.zeros(len(first) - 1, values.dtype)
+    filled = first[1:] > first[:-1]
+    sums[filled] = np.add.reduceat(values, first[:-1][filled]) if filled.any() else 0
+    return sums
+
+
 def _of_one_class(positives: float) -> Areas[float]:
     return Areas(float(positives), _NAN, 1.0 if positives else _NAN)
 
@@ -135,6 +215,14 @@ def _all_areas(own: Scores) -> Areas[Tensor]:
     if can_be_partitioned(own) and not is_sorted(own):
         columns = PartitionedScores(own)
         return Areas(*_tensor([partitioned_areas(columns, *column) for column in columns]).T)
+    if on_host(own.filled[0][0]) and not is_sorted(own):
+        blocks = ColumnBlocks(own)
+        areas = (
+            [*map(block_areas, blocks.unweighted())]
+            if own.weight is None
+            else [*map(weighted_block_areas, blocks.weighted())]
+        )
+        return Areas(*(torch.from_numpy(np.concatenate(part)) for part in zip(*areas, strict=True)))
     return Areas(*_tensor([areas_of(column) for column in sorted_columns(own)]).T)
 
 
@@ -249,66 +337,3 @@ def _weight_below(values: Tensor, positive: Tensor, weight: Tensor) -> Tensor:
     sums = torch.cat([weight.new_zeros(1), weight[positive][order].cumsum(0)])
     low, high = (positions(ordered, values, side) for side in ("left", "right"))
     return (sums[low] + sums[high]) / 2
-
-
-def _fbeta(tp: Tensor, fp: Tensor, beta_squared: float) -> Tensor:
-    fn = tp[-1] - tp
-    return _ratio((1 + beta_squared) * tp, (1 + beta_squared) * tp + fp + beta_squared * fn)
-
-
-def _mcc(tp: Tensor, fp: Tensor, beta_squared: float) -> Tensor:
-    fn, tn = tp[-1] - tp, fp[-1] - fp
-    return _ratio(tp * tn - fp * fn, ((tp + fp) * (tp + fn)).sqrt() * ((tn + fp) * (tn + fn)).sqrt())
-
-
-def _ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
-    """Divide; 0 where the denominator is 0, as for a decision for one class only."""
-    return torch.where(denominator > 0, numerator / denominator, 0.0)
-
-
-CRITERIA: Mapping[Criterion, Callable[[Tensor, Tensor, float], Tensor]] = {
-    "f1": _fbeta,
-    "fbeta": _fbeta,
-    "mcc": _mcc,
-    "youden": lambda tp, fp, _: tp / tp[-1] - fp / fp[-1],
-    "accuracy": lambda tp, fp, _: (tp + (fp[-1] - fp)) / (tp[-1] + fp[-1]),
-    "balanced_accuracy": lambda tp, fp, _: (tp / tp[-1] + (fp[-1] - fp) / fp[-1]) / 2,
-    "jaccard": lambda tp, fp, _: _ratio(tp, tp[-1] + fp),
-}
-"""The value of a criterion at each cut, from the true and false positives of all cuts (the last has all)."""
-
-
-def best_cut(column: RankedColumn, criterion: Criterion, beta_squared: float) -> tuple[Tensor, Tensor]:
-    """Return the two scores around the best cut: the largest predicted 0 and the least predicted 1.
-
-    Either is infinite if all rows are predicted alike; of equal cuts the highest is returned.
-    """
-    place = int(CRITERIA[criterion](*column.cuts, beta_squared).argmax())
-    ends = column.scores.new_tensor([math.inf, -math.inf])
-    walls = torch.cat([ends[:1], column.scores, ends[1:]])
-    return walls[place + 1], walls[place]
-
-
-def probability_between(low: Tensor, high: Tensor, *, logits: bool) -> Tensor:
-    """Return a probability t such that `score > t` holds from `high` up, not from `low` down; nan if none.
-
-    Args:
-        low: 0-d, in the type of the scores, in which they are compared.
-        high: the same, above it.
-        logits: whether they are logits, compared with the logit of t.
-    """
-    for t in _candidates(low, high, logits):
-        cut = torch.tensor(t, dtype=torch.float64)
-        wall = (torch.logit(cut) if logits else cut).to(low.dtype)
-        if 0 <= t <= 1 and low <= wall < high:
-            return cut
-    return torch.tensor(torch.nan, dtype=torch.float64)
-
-
-def _candidates(low: Tensor, high: Tensor, logits: bool) -> list[float]:
-    """Return the middle of the two as probabilities and as logits, the ends, and the floats next to these."""
-    bottom, top = low.double(), high.double()
-    ends = [bottom.sigmoid(), top.sigmoid()] if logits else [bottom.clamp(min=0), top.clamp(max=1)]
-    middles = [(ends[0] + ends[1]) / 2, ((bottom + top) / 2).sigmoid()]
-    ends_and_middles = [x.item() for x in (*middles, *ends)]
-    return [*ends_and_middles, *(math.nextafter(x, side) for x in ends_and_middles for side in (0.0, 1.0))]

@@ -23,6 +23,7 @@ CLASS_SCORES = 2
 UNKNOWN = 2
 """The value of a set's label that is neither 0 nor 1 but unknown."""
 _CHUNK = 1 << 18  # elements per chunk, which is filled once and never moved
+_WIDE = 1 << 22, 128  # more elements for so many rows: a column is read from as few chunks as possible
 
 
 class Scores(Statistic):
@@ -190,7 +191,8 @@ class Scores(Statistic):
     def _open_chunk(self, scores: Tensor, target: Tensor, weight: Tensor | None) -> None:
         if self._free:
             self._chunks = self.filled
-        rows = max(1, _CHUNK // scores.shape[1])
+        size, least = _WIDE
+        rows = max(1, _CHUNK // scores.shape[1], min(least, size // scores.shape[1]))
         self._chunks.append((
             scores.new_empty(rows, scores.shape[1]),
             target.new_empty(rows, *target.shape[1:]),

@@ -308,6 +308,31 @@ def _stable_order(labels: Tensor) -> Tensor:
     return torch.from_numpy(labels.numpy().argsort(kind="stable"))  # a radix sort of 16-bit labels
 
 
+class Cuts(NamedTuple):
+    """Some cuts of a column, each of which predicts 1 from some score up.
+
+    Attributes:
+        tp: float64, weight of the positive rows that are predicted 1.
+        fp: float64, the same of the negative rows.
+        positives: the weight of all positive rows, 0-d.
+        negatives: the same of the negative rows.
+    """
+
+    tp: Tensor
+    fp: Tensor
+    positives: Tensor
+    negatives: Tensor
+
+    @property
+    def has_both(self) -> bool:
+        """Whether there are positive and negative rows; with one kind only a curve is not defined."""
+        return bool((self.positives > 0) & (self.negatives > 0))
+
+    def at(self, place: int) -> Cuts:
+        """Return one of the cuts, 0-d."""
+        return Cuts(self.tp[place], self.fp[place], self.positives, self.negatives)
+
+
 @dataclass(frozen=True)
 class RankedColumn:
     """The distinct scores of a column, descending, and the weight of the rows at or above each.
@@ -338,16 +363,16 @@ class RankedColumn:
         return bool((self.positives > 0) & (self.negatives > 0))
 
     @property
-    def cuts(self) -> tuple[Tensor, Tensor]:
-        """`tp` and `fp` of every cut: first above all scores (nothing is predicted), then at each score."""
+    def cuts(self) -> Cuts:
+        """Every cut: first above all scores (nothing is predicted), then at each score."""
         zero = self.tp.new_zeros(1)
-        return torch.cat([zero, self.tp]), torch.cat([zero, self.fp])
+        return Cuts(torch.cat([zero, self.tp]), torch.cat([zero, self.fp]), self.positives, self.negatives)
 
     @property
     def rates(self) -> tuple[Tensor, Tensor]:
         """False and true positive rate of every cut, both ascending."""
-        tp, fp = self.cuts
-        return fp / self.negatives, tp / self.positives
+        cuts = self.cuts
+        return cuts.fp / cuts.negatives, cuts.tp / cuts.positives
 
 
 def rank_column(column: SortedColumn) -> RankedColumn:

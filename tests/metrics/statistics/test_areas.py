@@ -6,8 +6,8 @@ import torch
 
 from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.features import Binary, Category
-from hpometrics.metrics.statistics.areas import probability_between
 from hpometrics.metrics.statistics.calibration import average_precision_of, roc_auc_of
+from hpometrics.metrics.statistics.cuts import probability_between
 from hpometrics.metrics.statistics.scores import Scores
 from hpometrics.metrics.statistics.sorted_scores import rank_column, ranked_column, ranked_pooled, sort_column
 

@@ -137,9 +137,9 @@ class PrecisionRecallCurve(Curve):
 
     def of_column(self, column: RankedColumn, thresholds: Tensor) -> Tensor:
         """Return precision and recall at every score."""
-        tp, fp = column.cuts
+        tp, fp, positives, _ = column.cuts
         precision = torch.where(tp + fp > 0, tp / (tp + fp), 1.0)
-        return torch.stack([precision, tp / column.positives, thresholds]).flip(1)
+        return torch.stack([precision, tp / positives, thresholds]).flip(1)
 
 
 @register_metric("precision_recall_curve", [CATEGORY, SET], aliases=["pr_curve"])

@@ -14,8 +14,9 @@ from ...features import BINARY, CATEGORY, PROBABILITIES, SET
 from ...metric import Metric
 from ...registry.register import register_metric
 from ...statistics.areas import area_over_log, area_up_to, areas_of_pairs, curves_of, pooled_curve
+from ...statistics.cuts import best_cut, best_of_ranked, corner_bound
 from ...statistics.scores import Scores
-from ...statistics.sorted_scores import RankedColumn, ranked_column, ranked_pooled
+from ...statistics.sorted_scores import Cuts, RankedColumn, ranked_column, ranked_pooled
 from ...statistics.statistic import Statistic
 from ._base import averages
 
@@ -138,6 +139,34 @@ class ColumnMetric(AveragedColumns):
     def _value_and_positives(self, column: RankedColumn) -> tuple[float, float]:
         value = float(self.of_column(column)) if column.has_both else float("nan")
         return value, float(column.positives)
+
+
+class CutMetric(ColumnMetric):
+    """Base class of metrics that are read at the best cut of each column, the highest of equal ones."""
+
+    def quality(self, cuts: Cuts) -> Tensor:
+        """Return how good each cut is: never worse with more true or fewer false positives, where above 0."""
+        raise NotImplementedError(f"{type(self).__name__} needs quality(cuts)")
+
+    def of_cut(self, cut: Cuts) -> Tensor:
+        """Return the value at the best cut, its quality unless a subclass says otherwise."""
+        return self.quality(cut)
+
+    def bound(self, above: Cuts, below: Cuts) -> Tensor:
+        """Return the most that the quality of a cut between two can be: that at a corner off the curve."""
+        return corner_bound(self.quality, above, below)
+
+    def of_column(self, column: RankedColumn) -> Tensor:
+        """Return the value at the best cut of a column."""
+        return self.of_cut(best_of_ranked(column, self.quality))
+
+    def of_all(self) -> tuple[Tensor, Tensor]:
+        """Return the value of each column and the number of its positive rows."""
+        scores = self.statistic(Scores)
+        cuts = [best_cut(scores, index, self.quality, self.bound) for index in range(scores.classes)]
+        nan = torch.tensor(torch.nan, dtype=torch.float64)
+        values = torch.stack([self.of_cut(cut).cpu() if cut.has_both else nan for cut in cuts])
+        return values, torch.stack([cut.positives.cpu() for cut in cuts])
 
 
 @register_metric(

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from ....direction import MAXIMIZE, MINIMIZE
 from ....exceptions import MetricNameError
 from ...features import BINARY, CATEGORY, SET
 from ...registry.register import register_metric
-from ...statistics.sorted_scores import RankedColumn
-from .curves import ColumnMetric, CurveAverage
+from ...statistics.sorted_scores import Cuts
+from .curves import CurveAverage, CutMetric
 
 
-class OperatingPoint(ColumnMetric):
+class OperatingPoint(CutMetric):
     """Base class of rates at the best of the thresholds that keep another rate at a level.
 
     Several classes are measured one against the rest, each at a threshold of its own.
@@ -45,10 +46,10 @@ class RecallAtPrecision(OperatingPoint):
         super().__init__(average=average, class_=class_)
         self.precision = _check_rate("precision", precision)
 
-    def of_column(self, column: RankedColumn) -> Tensor:
-        """Return the largest recall where the precision suffices."""
-        sufficient = column.tp / (column.tp + column.fp) >= self.precision
-        return (column.tp * sufficient).amax() / column.positives
+    def quality(self, cuts: Cuts) -> Tensor:
+        """Return the recall where the precision suffices, else 0."""
+        is_sufficient = cuts.tp / (cuts.tp + cuts.fp) >= self.precision
+        return cuts.tp * is_sufficient / cuts.positives
 
 
 @register_metric("precision_at_recall", [BINARY, CATEGORY, SET], aliases=["precision_at_fixed_recall"])
@@ -75,10 +76,10 @@ class PrecisionAtRecall(OperatingPoint):
         super().__init__(average=average, class_=class_)
         self.recall = _check_rate("recall", recall)
 
-    def of_column(self, column: RankedColumn) -> Tensor:
-        """Return the largest precision where the recall suffices."""
-        sufficient = column.tp / column.positives >= self.recall
-        return (column.tp / (column.tp + column.fp))[sufficient].amax()
+    def quality(self, cuts: Cuts) -> Tensor:
+        """Return the precision where the recall suffices, else -1."""
+        precision = torch.where(cuts.tp > 0, cuts.tp / (cuts.tp + cuts.fp), 0.0)
+        return torch.where(cuts.tp / cuts.positives >= self.recall, precision, -1.0)
 
 
 @register_metric("sensitivity_at_specificity", [BINARY, CATEGORY, SET])
@@ -108,11 +109,10 @@ class SensitivityAtSpecificity(OperatingPoint):
         super().__init__(average=average, class_=class_)
         self.specificity = _check_rate("specificity", specificity)
 
-    def of_column(self, column: RankedColumn) -> Tensor:
-        """Return the largest sensitivity where the specificity suffices."""
-        tp, fp = column.cuts
-        sufficient = (column.negatives - fp) / column.negatives >= self.specificity
-        return tp[sufficient].amax() / column.positives
+    def quality(self, cuts: Cuts) -> Tensor:
+        """Return the sensitivity where the specificity suffices, else -1."""
+        specificity = (cuts.negatives - cuts.fp) / cuts.negatives
+        return torch.where(specificity >= self.specificity, cuts.tp / cuts.positives, -1.0)
 
 
 @register_metric("specificity_at_sensitivity", [BINARY, CATEGORY, SET])
@@ -142,11 +142,10 @@ class SpecificityAtSensitivity(OperatingPoint):
         super().__init__(average=average, class_=class_)
         self.sensitivity = _check_rate("sensitivity", sensitivity)
 
-    def of_column(self, column: RankedColumn) -> Tensor:
-        """Return the largest specificity where the sensitivity suffices."""
-        tp, fp = column.cuts
-        sufficient = tp / column.positives >= self.sensitivity
-        return (column.negatives - fp[sufficient].amin()) / column.negatives
+    def quality(self, cuts: Cuts) -> Tensor:
+        """Return the specificity where the sensitivity suffices, else -1."""
+        specificity = (cuts.negatives - cuts.fp) / cuts.negatives
+        return torch.where(cuts.tp / cuts.positives >= self.sensitivity, specificity, -1.0)
 
 
 @register_metric(
@@ -177,14 +176,17 @@ class FalsePositiveRate(OperatingPoint):
         super().__init__(average=average, class_=class_)
         self.tpr = _check_rate("tpr", tpr)
 
-    def of_column(self, column: RankedColumn) -> Tensor:
-        """Return the least false positive rate where the true positive rate suffices."""
-        tp, fp = column.cuts
-        return fp[tp / column.positives >= self.tpr].amin() / column.negatives
+    def quality(self, cuts: Cuts) -> Tensor:
+        """Return the negative number of false positives where the true positive rate suffices."""
+        return torch.where(cuts.tp / cuts.positives >= self.tpr, -cuts.fp, -torch.inf)
+
+    def of_cut(self, cut: Cuts) -> Tensor:
+        """Return the false positive rate."""
+        return cut.fp / cut.negatives
 
 
 @register_metric("eer", [BINARY, CATEGORY, SET], aliases=["equal_error_rate"])
-class EqualErrorRate(ColumnMetric):
+class EqualErrorRate(CutMetric):
     """Error rate at the threshold where the false positive and the false negative rate are closest.
 
     It is the mean of the two rates there; among equally close thresholds the highest is taken.
@@ -202,12 +204,24 @@ class EqualErrorRate(ColumnMetric):
 
     direction = MINIMIZE
 
-    def of_column(self, column: RankedColumn) -> Tensor:
-        """Return the mean of both rates; they are compared undivided, so that equal ones are equal."""
-        tp, fp = column.cuts
-        alarms, misses = fp * column.positives, (column.positives - tp) * column.negatives
-        nearest = (alarms - misses).abs().argmin()
-        return (alarms[nearest] + misses[nearest]) / 2 / (column.positives * column.negatives)
+    def bound(self, above: Cuts, below: Cuts) -> Tensor:
+        """Return 0 where the rates cross between two cuts, else the larger quality of the two."""
+        start, end = (_alarms_beyond_misses(cuts) for cuts in (above, below))
+        return torch.where((start < 0) & (end > 0), 0.0, -torch.minimum(start.abs(), end.abs()))
+
+    def quality(self, cuts: Cuts) -> Tensor:
+        """Return the negative gap of the rates; they are compared undivided, so that equal ones are equal."""
+        return -_alarms_beyond_misses(cuts).abs()
+
+    def of_cut(self, cut: Cuts) -> Tensor:
+        """Return the mean of both rates."""
+        alarms, misses = cut.fp * cut.positives, (cut.positives - cut.tp) * cut.negatives
+        return (alarms + misses) / 2 / (cut.positives * cut.negatives)
+
+
+def _alarms_beyond_misses(cuts: Cuts) -> Tensor:
+    """Return the false positive rate less the false negative rate, times positives and negatives."""
+    return cuts.fp * cuts.positives - (cuts.positives - cuts.tp) * cuts.negatives
 
 
 def _check_rate(name: str, value: float) -> float:

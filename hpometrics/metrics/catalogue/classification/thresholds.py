@@ -10,21 +10,22 @@ from torch import Tensor
 from ....direction import MAXIMIZE
 from ...features import BINARY, CATEGORY, SET
 from ...registry.register import register_metric
-from ...statistics.areas import CRITERIA, Criterion, best_cut, curves_of, pooled_curve, probability_between
+from ...statistics.areas import curves_of, pooled_curve
+from ...statistics.cuts import CRITERIA, Criterion, probability_between, scores_around_best
 from ...statistics.scores import Scores
-from ...statistics.sorted_scores import RankedColumn, ranked_column
+from ...statistics.sorted_scores import Cuts
 from ._base import averages, check_beta
-from .curves import ONE_CLASS, ColumnMetric, CurveAverage
+from .curves import ONE_CLASS, ColumnMetric, CurveAverage, CutMetric
 
 BestCriterion = Literal["f1", "fbeta", "mcc", "youden", "accuracy", "balanced_accuracy", "jaccard"]
 
 NO_PROBABILITY = "no probability lies between the two scores that the best threshold parts"
 
 
-class MaximumOverThresholds(ColumnMetric):
+class MaximumOverThresholds(CutMetric):
     """Base class of the largest value of a criterion at any threshold; `average` is over a set's labels.
 
-    One sort is enough: the criterion is computed at every distinct score, and for predicting nothing at all.
+    The criterion is taken at every distinct score, and for predicting nothing at all.
 
     Shape:
         preds: (N,) float of a binary output, (N, L) of a set: probabilities (or logits by keyword).
@@ -36,9 +37,9 @@ class MaximumOverThresholds(ColumnMetric):
     beta: float = 1.0
     """How many times recall counts as much as precision, for the criterion `fbeta`."""
 
-    def of_column(self, column: RankedColumn) -> Tensor:
-        """Return the largest value of the criterion over every cut."""
-        return CRITERIA[self.criterion](*column.cuts, self.beta**2).amax()
+    def quality(self, cuts: Cuts) -> Tensor:
+        """Return the criterion at each cut."""
+        return CRITERIA[self.criterion](cuts, self.beta**2)
 
 
 @register_metric("f1_max", [BINARY, SET], aliases={"max_f1": "f1_max", **averages("f1_max")})
@@ -241,10 +242,8 @@ class BestThresholds(ColumnMetric):
 
 def _threshold(scores: Scores, index: int, criterion: BestCriterion, beta: float) -> Tensor | None:
     """Return the best threshold of a column as a probability, nan if none fits; None with one class only."""
-    column = ranked_column(scores, index)
-    if not column.has_both:
-        return None
-    return probability_between(*best_cut(column, criterion, beta**2), logits=scores.are_logits)
+    around = scores_around_best(scores, index, lambda cuts: CRITERIA[criterion](cuts, beta**2))
+    return None if around is None else probability_between(*around, logits=scores.are_logits)
 
 
 @register_metric("gini", [CATEGORY, BINARY, SET], aliases=["gini_coefficient", "somers_d", "accuracy_ratio"])
@@ -277,7 +276,7 @@ class Gini(ColumnMetric):
 
 
 @register_metric("ks", [CATEGORY, BINARY, SET], aliases=["kolmogorov_smirnov", "ks_statistic"])
-class KolmogorovSmirnov(ColumnMetric):
+class KolmogorovSmirnov(CutMetric):
     """Kolmogorov-Smirnov statistic: the largest gap between the score distributions of a class and the rest.
 
     The gap has no sign: scores that are all the wrong way round lie as far apart as right ones. Where that
@@ -298,7 +297,6 @@ class KolmogorovSmirnov(ColumnMetric):
 
     direction = MAXIMIZE
 
-    def of_column(self, column: RankedColumn) -> Tensor:
-        """Return the largest gap of the rates over every cut."""
-        fpr, tpr = column.rates
-        return (tpr - fpr).abs().amax()
+    def quality(self, cuts: Cuts) -> Tensor:
+        """Return the gap of the rates at each cut."""
+        return (cuts.tp / cuts.positives - cuts.fp / cuts.negatives).abs()
