@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .._device import on_host
-from .column_blocks import Block, ColumnBlocks, Integers, WeightedBlock
+from .column_blocks import Block, ColumnBlocks, Flags, Integers, WeightedBlock
 from .scores import Scores
 from .sorted_scores import (
     PartitionedScores,
@@ -174,29 +174,57 @@ def _ends_of_ties(scores: Integers, place: Indices, rows: int) -> tuple[Indices,
     return end - 1, np.searchsorted(place, end), place[np.searchsorted(place, begin)] - begin
 
 
-def weighted_block_areas(block: WeightedBlock) -> Areas[Sums]:
-    """Compute the areas of each column of a block with running sums of weights in the place of ranks.
+def weighted_block_areas(blocks: Iterable[WeightedBlock]) -> Areas[Sums]:
+    """Compute the areas of some columns, whose rows may be in several blocks, from running sums of weights.
+
+        roc_auc = sum over negatives of weight * (positives above + tied ones / 2) / positives / negatives
+        average_precision = sum over positives of weight * (positives / rows, down to its score) / positives
 
     All sums run from the highest score down: none is a difference of others, which would lose small weights.
     """
-    scores, positive, negative = block
-    wins, losses = positive.cumsum(axis=1), negative.cumsum(axis=1)
-    all_positive, all_negative = wins[:, -1], losses[:, -1]
-    above = wins
-    same = scores[:, 1:] == scores[:, :-1]
-    if same.any():
-        rows = np.arange(scores.shape[1])
-        end = np.where(np.pad(same, ((0, 0), (0, 1))), len(rows), rows)
-        np.minimum.accumulate(end[:, ::-1], axis=1, out=end[:, ::-1])
-        begin = np.where(np.pad(same, ((0, 0), (1, 0))), 0, rows)
-        np.maximum.accumulate(begin, axis=1, out=begin)
-        before = np.take_along_axis(np.pad(wins, ((0, 0), (1, 0))), begin, axis=1)
-        wins, losses = (np.take_along_axis(sums, end, axis=1) for sums in (wins, losses))
-        above = (before + wins) / 2
-    pairs = (negative * above).sum(axis=1)
+    pairs, precisions, all_positive, all_negative = (np.zeros(1) for _ in range(4))
+    for scores, positive, negative in blocks:
+        wins, losses = positive.cumsum(axis=1), negative.cumsum(axis=1)
+        wins += all_positive[:, None]
+        losses += all_negative[:, None]
+        start, all_positive, all_negative = all_positive, wins[:, -1].copy(), losses[:, -1].copy()
+        above = wins
+        same = scores[:, 1:] == scores[:, :-1]
+        if same.any():
+            above = _join_ties(same, wins, losses, start)
+        pairs = pairs + (negative * above).sum(axis=1)
+        with np.errstate(invalid="ignore"):  # above the first weight
+            precision = wins / (wins + losses)
+        precisions = precisions + (positive * np.where(wins > 0, precision, 0.0)).sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):  # nan where there is nothing to divide by
-        precision = np.where(positive > 0, positive * (wins / (wins + losses)), 0.0).sum(axis=1)
-        return Areas(all_positive, pairs / all_positive / all_negative, precision / all_positive)
+        roc_auc = pairs / all_positive / all_negative
+        return Areas(all_positive, roc_auc, precisions / all_positive)
+
+
+def _join_ties(same: Flags, wins: Sums, losses: Sums, start: Sums) -> Sums:
+    """Let both sums of a row run down to the last row of its score, in place.
+
+    Args:
+        same: which rows have the score of the one before, from the second row on.
+        wins: the sum of the positives down to each row.
+        losses: the same of the negatives.
+        start: the sum of the positives above all rows.
+
+    Returns:
+        For each row the sum of the positives above it, with half of those that tie.
+    """
+    columns, rows = wins.shape
+    tied = np.flatnonzero(np.concatenate([np.zeros((columns, 1), np.bool_), same], axis=1))
+    is_first = np.diff(tied, prepend=-1) != 1
+    begin, end = tied[is_first] - 1, tied[np.append(is_first[1:], True)]
+    size = end - begin + 1
+    own = np.repeat(begin - np.append(0, size.cumsum()[:-1]), size) + np.arange(size.sum())
+    above = wins.copy()
+    flat_wins, flat_losses, flat_above = (sums.reshape(-1) for sums in (wins, losses, above))
+    before = np.where(begin % rows == 0, start.take(begin // rows, mode="clip"), flat_wins[begin - 1])
+    flat_above[own] = np.repeat((before + flat_wins[end]) / 2, size)
+    flat_wins[own], flat_losses[own] = (np.repeat(sums[end], size) for sums in (flat_wins, flat_losses))
+    return above
 
 
 def _sums(values: Indices | Sums, first: Indices) -> Sums:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from .scores import UNKNOWN, Scores
 
@@ -22,7 +23,7 @@ Weights = npt.NDArray[np.float64]
 
 _MOST_COLUMNS = 128  # more are not read faster from rows that lie one after the other
 _ELEMENTS = 1 << 17  # of a block: what is made of them stays in the cache
-_MARGIN = 1 << 20  # below it are integers whose bits, read as a float, are not a normal number
+_LOOK = 1 << 14  # rows of a single column that are read at a time
 
 
 class Block(NamedTuple):
@@ -40,7 +41,7 @@ class Block(NamedTuple):
 
 
 class WeightedBlock(NamedTuple):
-    """The same with weights.
+    """The same with weights; a large column is cut into several, each with all rows of its scores.
 
     Attributes:
         scores: (columns, rows) integers, ascending as the scores descend.
@@ -74,7 +75,7 @@ def descending_keys(values: Values, room: Integers | None = None) -> Integers:
     has_zeros = least == 0
     if has_zeros:
         least = max(1, int(keys.min(initial=most, where=keys > 0)))
-    if most - least > top // 2 - _MARGIN:
+    if most - least > top // 2 - 2:
         return descending_ranks(values, keys)
     keys -= least - 1
     if has_zeros:
@@ -88,6 +89,19 @@ def descending_ranks(values: Values, room: Integers) -> Integers:
     """Return what `descending_keys` does, each less than the number of scores from 0."""
     ranks = np.unique(values, return_inverse=True)[1].reshape(values.shape)
     return np.negative(ranks, out=room, casting="same_kind")
+
+
+def ordered_bits(values: Values) -> Integers:
+    """Return integers in the order of the scores, equal where these are, which take all bits of their type.
+
+    >>> ordered_bits(np.array([0.5, -2.0, 0.0, -0.0], np.float32)).tolist()
+    [1056964608, -1073741825, 0, 0]
+    """
+    bits: Integers = (values + values.dtype.type(0)).view(f"i{values.itemsize}")  # -0 is 0
+    signs = bits >> (8 * bits.itemsize - 1)
+    signs &= np.iinfo(bits.dtype).max
+    bits ^= signs
+    return bits
 
 
 def integers_of(scores: np.dtype[Any]) -> type[np.signedinteger[Any]]:
@@ -108,69 +122,116 @@ class ColumnBlocks:
         self._rows = scores.rows
         self._has_gaps = scores.has_gaps
         self._type = np.result_type(*(chunk.numpy().dtype for chunk, _, _ in self._filled))
-        self._together = max(1, min(_ELEMENTS // max(1, self._rows), _MOST_COLUMNS, self._classes))
-        weight = scores.weight
-        self._weight = (
-            None if weight is None else np.append(weight.numpy(), 0.0)
-        )  # that of unknown labels last
+        self._weight = scores.weight
 
     def unweighted(self) -> Iterator[Block]:
         """Yield the columns in their order, without their weights."""
-        room = self._room(integers_of(self._type))
-        for keys, positive, known in self._columns(narrow=False):
-            keys <<= 1
-            keys |= positive
+        together = self._together(_ELEMENTS)
+        values, keys, ordered = (
+            np.empty(together * self._rows, dtype) for dtype in (self._type, *2 * [integers_of(self._type)])
+        )
+        for columns in self._slices(together):
+            shape = self._rows, columns.stop - columns.start
+            own_values, own, own_ordered = (
+                room[: math.prod(shape)].reshape(sides)
+                for room, sides in ((values, shape), (keys, shape), (ordered, shape[::-1]))
+            )
+            np.concatenate([scores.numpy()[:, columns] for scores, _, _ in self._filled], out=own_values)
+            positive, known = self._labels([target for _, target, _ in self._filled], columns)
+            descending_keys(own_values, own)
+            own <<= 1
+            own |= positive
             if known is not None:
-                keys[~known] = np.iinfo(keys.dtype).max - 1
-            ordered = room[: keys.size].reshape(keys.T.shape)
-            ordered[:] = keys.T
-            ordered.sort(axis=1)
-            rows = np.full(len(ordered), self._rows) if known is None else np.count_nonzero(known, axis=0)
-            yield Block(ordered, rows)
+                own[~known] = np.iinfo(own.dtype).max - 1
+            own_ordered[:] = own.T
+            own_ordered.sort(axis=1)
+            rows = np.full(shape[1], self._rows) if known is None else np.count_nonzero(known, axis=0)
+            yield Block(own_ordered, rows)
 
-    def weighted(self) -> Iterator[WeightedBlock]:
-        """Yield the columns in their order; an unknown label has no weight."""
+    def weighted(self) -> Iterator[Iterator[WeightedBlock]]:
+        """Yield the columns in their order, in one block after the other; an unknown label has no weight."""
         if self._weight is None:
             raise ValueError("the rows have no weights")
-        room = self._room(np.int64)
-        numbers = np.arange(0, 2 * self._rows, 2)[:, None]
-        for keys, positive, known in self._columns(narrow=True):
-            row = numbers + positive
-            if known is not None:
-                row[~known] = 2 * self._rows
-            ordered = room[: keys.size].reshape(keys.T.shape)
-            ordered[:] = keys.T
-            ordered += 1 << 30
-            ordered <<= 32
-            ordered |= row.T
-            ordered.view(np.float64).sort(axis=1)  # positive floats sort as their bits do, and faster
-            weight = self._weight.take((ordered & 0xFFFFFFFF) >> 1)
-            weight_of_positives = weight * (ordered & 1)
-            weight -= weight_of_positives
-            ordered >>= 32
-            yield WeightedBlock(ordered, weight_of_positives, weight)
+        codes = _WeightCodes(self._weight.numpy())
+        together = self._together(_ELEMENTS // 2)
+        room = np.empty(together * self._rows, np.int64)
+        for columns in self._slices(together):
+            width = columns.stop - columns.start
+            ordered = room[: width * self._rows].reshape(width, self._rows)
+            for rows, keys, positive, known in self._parts(columns):
+                keys <<= 32
+                keys |= codes.all[rows, None]
+                keys |= positive
+                if known is not None:
+                    keys[~known] = codes.unknown
+                ordered[:, rows] = keys.T
+            ordered.sort(axis=1)
+            yield (codes.block(ordered[:, part]) for part in _whole_scores(ordered))
 
-    def _room(self, dtype: Any) -> npt.NDArray[Any]:
-        return np.empty(self._together * self._rows, dtype)
+    def _together(self, elements: int) -> int:
+        return max(1, min(elements // max(1, self._rows), _MOST_COLUMNS, self._classes))
 
-    def _columns(self, *, narrow: bool) -> Iterator[tuple[Integers, Flags, Flags | None]]:
-        """Yield for some columns: keys of the scores, which are positive, which are known; (rows, columns).
+    def _slices(self, together: int) -> Iterator[slice]:
+        for first in range(0, self._classes, together):
+            yield slice(first, min(first + together, self._classes))
 
-        With `narrow` the keys have at most 31 bits.
-        """
-        keys_of = descending_ranks if narrow and self._type != np.float32 else descending_keys
-        room, key_room = self._room(self._type), self._room(integers_of(self._type))
-        for first in range(0, self._classes, self._together):
-            columns = slice(first, min(first + self._together, self._classes))
-            shape = self._rows, columns.stop - first
-            values, keys = (each[: math.prod(shape)].reshape(shape) for each in (room, key_room))
-            np.concatenate([scores.numpy()[:, columns] for scores, _, _ in self._filled], out=values)
-            yield keys_of(values, keys), *self._labels(columns)
+    def _parts(self, columns: slice) -> Iterator[tuple[slice, Integers, Flags, Flags | None]]:
+        """Yield for some rows: which, the keys of their scores, which are positive, and which known."""
+        if self._type != np.float32:
+            values = np.concatenate([scores.numpy()[:, columns] for scores, _, _ in self._filled])
+            labels = self._labels([target for _, target, _ in self._filled], columns)
+            yield slice(0, self._rows), descending_ranks(values, np.empty(values.shape, np.int64)), *labels
+            return
+        start = 0
+        for scores, target, _ in self._filled:
+            for first in range(0, len(scores), _LOOK):
+                part = slice(first, first + _LOOK)
+                keys = ordered_bits(scores[part].numpy()[:, columns])
+                np.invert(keys, out=keys)
+                rows = slice(start, start + len(keys))
+                yield rows, keys.astype(np.int64), *self._labels([target[part]], columns)
+                start = rows.stop
 
-    def _labels(self, columns: slice) -> tuple[Flags, Flags | None]:
-        labels = [target.numpy() for _, target, _ in self._filled]
+    def _labels(self, targets: list[Tensor], columns: slice) -> tuple[Flags, Flags | None]:
+        """Return which rows are positive in each column, and which are known, or None if all are."""
+        labels = [target.numpy() for target in targets]
         if labels[0].ndim == 2:
             own = np.concatenate([label[:, columns] for label in labels])
             return (own == 1, own != UNKNOWN) if self._has_gaps else (own.view(np.bool_), None)
         joined = np.concatenate(labels)[:, None]
         return joined == (1 if self._classes == 1 else np.arange(columns.start, columns.stop)), None
+
+
+class _WeightCodes:
+    """Numbers of 31 bits, shifted by one, for weights: the bits of weights in float32, else row numbers."""
+
+    def __init__(self, weight: Weights) -> None:
+        with np.errstate(over="ignore"):
+            narrow = weight.astype(np.float32)
+        self._table = None if np.array_equal(narrow, weight) else np.append(weight, 0.0)
+        numbers = np.abs(narrow).view(np.int32) if self._table is None else np.arange(len(weight))
+        self.all = numbers.astype(np.int64) << 1
+        self.unknown = 0 if self._table is None else 2 * len(weight)
+
+    def block(self, ordered: Integers) -> WeightedBlock:
+        """Return what some sorted keys stand for."""
+        codes = (ordered & 0xFFFFFFFF) >> 1
+        if self._table is None:
+            weight = codes.astype(np.int32).view(np.float32).astype(np.float64)
+        else:
+            weight = self._table.take(codes)
+        positive = weight * (ordered & 1)
+        weight -= positive
+        return WeightedBlock(ordered >> 32, positive, weight)
+
+
+def _whole_scores(ordered: Integers) -> Iterator[slice]:
+    """Yield parts of the rows of sorted keys; a single long column is cut between different scores."""
+    columns, rows = ordered.shape
+    start = 0
+    while start < rows:
+        stop = rows if columns > 1 else min(start + _LOOK, rows)
+        if stop < rows:
+            stop = int(np.searchsorted(ordered[0], ordered[0, stop - 1] | 0xFFFFFFFF, side="right"))
+        yield slice(start, stop)
+        start = stop

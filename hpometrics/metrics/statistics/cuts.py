@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from .._device import on_host
+from .column_blocks import ordered_bits
 from .scores import UNKNOWN, Scores
 from .sorted_scores import Cuts, RankedColumn, is_sorted, rank_column, ranked_column, sort_column
 
@@ -178,7 +179,7 @@ class CutSearch:
     def scores_around(self) -> tuple[Tensor, Tensor]:
         """Return the largest score below the best cut and the least above it, 0-d."""
         wall, (least, end) = self._found.key, self._ends
-        gaps = [_gaps(_keys_of(values), wall) for values, _ in self._pieces() if len(values)]
+        gaps = [_gaps(ordered_bits(values), wall) for values, _ in self._pieces() if len(values)]
         down, up = map(int, np.min(gaps, axis=0))
         low, high = wall - 1 - down, wall + up
         around = (
@@ -220,7 +221,7 @@ class CutSearch:
         values, positive = map(np.concatenate, zip(*self._between(low, high), strict=True))
         column = rank_column(sort_column(torch.from_numpy(values), torch.from_numpy(positive)))
         cuts = self._cuts(column.tp.numpy(), column.fp.numpy(), tp, fp)
-        self._compare(cuts, _keys_of(column.scores.numpy()))
+        self._compare(cuts, ordered_bits(column.scores.numpy()))
 
     def _cuts(self, tp: Counts, fp: Counts, tp_above: int, fp_above: int) -> Cuts:
         counts = (tp + tp_above, fp + fp_above, np.array(self._positives), np.array(self._negatives))
@@ -244,7 +245,7 @@ class CutSearch:
         ends = [(values.min(), values.max()) for values, _ in self._pieces() if len(values)]
         if not ends:
             return 0, 1
-        low, high = _keys_of(np.array([min(low for low, _ in ends), max(high for _, high in ends)]))
+        low, high = ordered_bits(np.array([min(low for low, _ in ends), max(high for _, high in ends)]))
         return int(low), int(high) + 1
 
     def _count(self, low: int, high: int, *, whole: bool = False) -> Bins:
@@ -253,7 +254,7 @@ class CutSearch:
         bins = ((high - low - 1) >> shift) + 1
         counts = np.zeros(2 * bins, np.int64)
         for values, positive in self._pieces() if whole else self._between(low, high):
-            keys = _keys_of(values)
+            keys = ordered_bits(values)
             keys -= low
             codes = keys.view(f"u{keys.itemsize}")
             codes >>= shift
@@ -297,15 +298,6 @@ def _groups(chosen: Counts, rows: Integers) -> Iterator[tuple[int, int]]:
         stop = max(fit, start + 1)
         yield first, int(chosen[stop - 1]) + 1
         start = stop
-
-
-def _keys_of(values: Values) -> Integers:
-    """Return integers in the order of the scores, equal where these are."""
-    bits = (values + values.dtype.type(0)).view(f"i{values.itemsize}")  # -0 is 0
-    signs = bits >> (8 * bits.itemsize - 1)
-    signs &= np.iinfo(bits.dtype).max
-    bits ^= signs
-    return bits
 
 
 def _gaps(keys: Integers, wall: int) -> tuple[Any, Any]:
