@@ -30,6 +30,7 @@ from .sorted_scores import (
 
 _AT_ONCE = 1 << 12  # positives that are looked up at a time
 _NAN = float("nan")
+_TINY = np.finfo(np.float64).tiny
 
 T = TypeVar("T")
 Indices = npt.NDArray[np.intp]
@@ -181,6 +182,7 @@ def weighted_block_areas(blocks: Iterable[WeightedBlock]) -> Areas[Sums]:
         average_precision = sum over positives of weight * (positives / rows, down to its score) / positives
 
     All sums run from the highest score down: none is a difference of others, which would lose small weights.
+    The blocks are overwritten.
     """
     pairs, precisions, all_positive, all_negative = (np.zeros(1) for _ in range(4))
     for scores, positive, negative in blocks:
@@ -192,10 +194,11 @@ def weighted_block_areas(blocks: Iterable[WeightedBlock]) -> Areas[Sums]:
         same = scores[:, 1:] == scores[:, :-1]
         if same.any():
             above = _join_ties(same, wins, losses, start)
-        pairs = pairs + (negative * above).sum(axis=1)
-        with np.errstate(invalid="ignore"):  # above the first weight
-            precision = wins / (wins + losses)
-        precisions = precisions + (positive * np.where(wins > 0, precision, 0.0)).sum(axis=1)
+        pairs = pairs + np.multiply(negative, above, out=negative).sum(axis=1)
+        losses += wins
+        precision = np.divide(wins, np.maximum(losses, _TINY, out=losses), out=wins)
+        precision *= positive
+        precisions = precisions + precision.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):  # nan where there is nothing to divide by
         roc_auc = pairs / all_positive / all_negative
         return Areas(all_positive, roc_auc, precisions / all_positive)

@@ -153,14 +153,14 @@ class ColumnBlocks:
         if self._weight is None:
             raise ValueError("the rows have no weights")
         codes = _WeightCodes(self._weight.numpy())
-        together = self._together(_ELEMENTS // 2)
+        together = self._together(2 * _ELEMENTS)
         room = np.empty(together * self._rows, np.int64)
         for columns in self._slices(together):
             width = columns.stop - columns.start
             ordered = room[: width * self._rows].reshape(width, self._rows)
             for rows, keys, positive, known in self._parts(columns):
                 keys <<= 32
-                keys |= codes.all[rows, None]
+                keys |= codes.of(rows)[:, None]
                 keys |= positive
                 if known is not None:
                     keys[~known] = codes.unknown
@@ -208,18 +208,25 @@ class _WeightCodes:
     def __init__(self, weight: Weights) -> None:
         with np.errstate(over="ignore"):
             narrow = weight.astype(np.float32)
-        self._table = None if np.array_equal(narrow, weight) else np.append(weight, 0.0)
-        numbers = np.abs(narrow).view(np.int32) if self._table is None else np.arange(len(weight))
-        self.all = numbers.astype(np.int64) << 1
-        self.unknown = 0 if self._table is None else 2 * len(weight)
+        self._bits = np.abs(narrow, out=narrow).view(np.int32) if np.array_equal(narrow, weight) else None
+        self._weight = np.append(weight, 0.0) if self._bits is None else weight
+        self.unknown = 0 if self._bits is not None else 2 * len(weight)
+
+    def of(self, rows: slice) -> Integers:
+        """Return the codes of some rows."""
+        if self._bits is None:
+            return np.arange(2 * rows.start, 2 * rows.stop, 2)
+        codes = self._bits[rows].astype(np.int64)
+        codes <<= 1
+        return codes
 
     def block(self, ordered: Integers) -> WeightedBlock:
         """Return what some sorted keys stand for."""
         codes = (ordered & 0xFFFFFFFF) >> 1
-        if self._table is None:
-            weight = codes.astype(np.int32).view(np.float32).astype(np.float64)
+        if self._bits is None:
+            weight = self._weight.take(codes)
         else:
-            weight = self._table.take(codes)
+            weight = codes.astype(np.int32).view(np.float32).astype(np.float64)
         positive = weight * (ordered & 1)
         weight -= positive
         return WeightedBlock(ordered >> 32, positive, weight)
