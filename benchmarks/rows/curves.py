@@ -57,14 +57,26 @@ def curve_value(name: str, logits: Tensor, target: Tensor) -> float:
     return float(recall[precision >= 0.5].max())
 
 
+def checked_threshold(threshold: float, logits: Tensor, target: Tensor) -> float:
+    """Return a threshold if the F1 of what it predicts is the largest one; nan otherwise."""
+    from sklearn.metrics import f1_score
+
+    predicted = torch.sigmoid(logits.double()) > threshold
+    value = f1_score(target.numpy(), predicted.numpy())
+    return threshold if np.isclose(value, curve_value("max_f1", logits, target), 1e-9, 0) else np.nan
+
+
 def add_cuts() -> None:
     """Add a row for each metric that looks at every cut."""
-    for name in ("max_f1", "ks", "recall_at_precision"):
-        params = "(precision=0.5)" if name == "recall_at_precision" else ""
+    for name in ("max_f1", "ks", "recall_at_precision", "best_threshold"):
+        params = {"recall_at_precision": "(precision=0.5)", "best_threshold": "(criterion=f1)"}.get(name, "")
 
         def make(size: Size, name: str = name, params: str = params) -> tuple[Measure, Measure]:
             logits, target = draw(size(10_000_000))
-            return ours(name + params, logits, target), sort_and(curve_value(name, logits, target), logits)
+            measure = ours(name + params, logits, target)
+            if name == "best_threshold":
+                return measure, sort_and(checked_threshold(measure(), logits, target), logits)
+            return measure, sort_and(curve_value(name, logits, target), logits)
 
         row(
             name,
@@ -101,28 +113,38 @@ def weighted(size: Size) -> tuple[Measure, Measure]:
 
 
 def add_labels() -> None:
-    """Add a row for each number of labels."""
-    for labels in (5_000, 20_000):
+    """Add a row for each number of labels and of rows, and for weights."""
+    from sklearn.metrics import roc_auc_score
 
-        def make(size: Size, labels: int = labels) -> tuple[Measure, Measure]:
+    works = {
+        "roc_auc, 5000 labels": (1_024, 5_000, False),
+        "roc_auc, 5000 labels, 4096 rows": (4_096, 5_000, False),
+        "roc_auc, 20000 labels": (1_024, 20_000, False),
+        "roc_auc, 5000 labels, weighted": (4_096, 5_000, True),
+    }
+    for name, (rows, labels, is_weighted) in works.items():
+
+        def make(
+            size: Size, rows: int = rows, labels: int = labels, is_weighted: bool = is_weighted
+        ) -> tuple[Measure, Measure]:
             generator = torch.Generator().manual_seed(7)
-            shape = (1_024, size(labels))
+            shape = (rows, size(labels))
             target = (torch.rand(shape, generator=generator) < 0.05).long()
             target[0], target[1] = 0, 1
             logits = torch.randn(shape, generator=generator) + target
-            columns = np.ascontiguousarray(logits.numpy().T)
+            weights = torch.rand(rows, generator=generator) + 0.5 if is_weighted else None
+            sample = {"sample_weight": None if weights is None else weights.numpy()}
 
             def measure() -> float:
                 metric = get_metric("roc_auc", Set(shape[1]))
-                for part, right in zip(logits.split(256), target.split(256), strict=True):
-                    metric.update(logits=part, target=right)
+                for start in range(0, rows, 256):
+                    part = slice(start, start + 256)
+                    own = {} if weights is None else {"sample_weight": weights[part]}
+                    metric.update(logits=logits[part], target=target[part], **own)
                 return metric.compute().item()
 
-            from sklearn.metrics import roc_auc_score
-
-            value = float(
-                np.mean([roc_auc_score(t, s) for t, s in zip(target.numpy().T, columns, strict=True)])
-            )
+            pairs = zip(target.numpy().T, np.ascontiguousarray(logits.numpy().T), strict=True)
+            value = float(np.mean([roc_auc_score(*pair, **sample) for pair in pairs]))
 
             def theirs() -> float:
                 for column in logits.numpy().T:
@@ -132,10 +154,10 @@ def add_labels() -> None:
             return measure, theirs
 
         row(
-            f"roc_auc, {labels} labels",
-            f"1,024 rows x {labels:,} labels",
+            name,
+            f"{rows:,} rows x {labels:,} labels",
             peer="column sorts",
-            wanted=1.5,
+            wanted=3.0 if is_weighted else 1.5,
             metrics="roc_auc",
             turns=3,
         )(make)

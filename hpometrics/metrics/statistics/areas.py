@@ -216,12 +216,14 @@ def _join_ties(same: Flags, wins: Sums, losses: Sums, start: Sums) -> Sums:
     Returns:
         For each row the sum of the positives above it, with half of those that tie.
     """
-    columns, rows = wins.shape
-    tied = np.flatnonzero(np.concatenate([np.zeros((columns, 1), np.bool_), same], axis=1))
-    is_first = np.diff(tied, prepend=-1) != 1
-    begin, end = tied[is_first] - 1, tied[np.append(is_first[1:], True)]
+    rows = wins.shape[1]
+    tied = np.flatnonzero(same)
+    tied += tied // (rows - 1) + 1
+    is_first = np.ones(len(tied) + 1, np.bool_)
+    np.not_equal(tied[1:], tied[:-1] + 1, out=is_first[1:-1])
+    begin, end = tied[is_first[:-1]] - 1, tied[is_first[1:]]
     size = end - begin + 1
-    own = np.repeat(begin - np.append(0, size.cumsum()[:-1]), size) + np.arange(size.sum())
+    own = np.repeat(end + 1 - size.cumsum(), size) + np.arange(size.sum())
     above = wins.copy()
     flat_wins, flat_losses, flat_above = (sums.reshape(-1) for sums in (wins, losses, above))
     before = np.where(begin % rows == 0, start.take(begin // rows, mode="clip"), flat_wins[begin - 1])
