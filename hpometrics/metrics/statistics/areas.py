@@ -11,7 +11,14 @@ import torch
 from torch import Tensor
 
 from .._device import on_host
-from .column_blocks import Block, ColumnBlocks, Flags, Integers, WeightedBlock
+from .column_blocks import (
+    Block,
+    ColumnBlocks,
+    Flags,
+    Integers,
+    WeightedBlock,
+    is_measured_in_blocks,
+)
 from .scores import Scores
 from .sorted_scores import (
     PartitionedScores,
@@ -248,13 +255,12 @@ def _all_areas(own: Scores) -> Areas[Tensor]:
     if can_be_partitioned(own) and not is_sorted(own):
         columns = PartitionedScores(own)
         return Areas(*_tensor([partitioned_areas(columns, *column) for column in columns]).T)
-    if on_host(own.filled[0][0]) and not is_sorted(own):
+    if is_measured_in_blocks(own) and not is_sorted(own):
         blocks = ColumnBlocks(own)
-        areas = (
-            [*map(block_areas, blocks.unweighted())]
-            if own.weight is None
-            else [*map(weighted_block_areas, blocks.weighted())]
-        )
+        if own.weight is None:
+            areas = [block_areas(block) for block in blocks.unweighted()]
+        else:
+            areas = [weighted_block_areas(parts) for parts in blocks.weighted()]
         return Areas(*(torch.from_numpy(np.concatenate(part)) for part in zip(*areas, strict=True)))
     return Areas(*_tensor([areas_of(column) for column in sorted_columns(own)]).T)
 

@@ -6,7 +6,6 @@ sorted and measured many at a time, so that the work for each label of a wide se
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from .._device import on_host
 from .scores import UNKNOWN, Scores
 
 Values = npt.NDArray[np.floating[Any]]
@@ -22,6 +22,7 @@ Flags = npt.NDArray[np.bool_]
 Weights = npt.NDArray[np.float64]
 
 _MOST_COLUMNS = 128  # more are not read faster from rows that lie one after the other
+_READ = 16  # columns that are read at a time, an eighth of fewer than 128, even if fewer make a block
 _ELEMENTS = 1 << 17  # of a block: what is made of them stays in the cache
 _LOOK = 1 << 14  # rows of a single column that are read at a time
 
@@ -52,6 +53,13 @@ class WeightedBlock(NamedTuple):
     scores: Integers
     positive: Weights
     negative: Weights
+
+
+def is_measured_in_blocks(scores: Scores) -> bool:
+    """Return whether blocks are the fastest: not for many rows of a category, each in few of its columns."""
+    is_set = scores.filled[0][1].ndim == 2
+    short = scores.rows <= _ELEMENTS // 8
+    return on_host(scores.filled[0][0]) and (is_set or short or scores.weight is not None)
 
 
 def descending_keys(values: Values, room: Integers | None = None) -> Integers:
@@ -127,26 +135,22 @@ class ColumnBlocks:
     def unweighted(self) -> Iterator[Block]:
         """Yield the columns in their order, without their weights."""
         together = self._together(_ELEMENTS)
-        values, keys, ordered = (
-            np.empty(together * self._rows, dtype) for dtype in (self._type, *2 * [integers_of(self._type)])
-        )
-        for columns in self._slices(together):
-            shape = self._rows, columns.stop - columns.start
-            own_values, own, own_ordered = (
-                room[: math.prod(shape)].reshape(sides)
-                for room, sides in ((values, shape), (keys, shape), (ordered, shape[::-1]))
-            )
-            np.concatenate([scores.numpy()[:, columns] for scores, _, _ in self._filled], out=own_values)
-            positive, known = self._labels([target for _, target, _ in self._filled], columns)
-            descending_keys(own_values, own)
-            own <<= 1
-            own |= positive
-            if known is not None:
-                own[~known] = np.iinfo(own.dtype).max - 1
-            own_ordered[:] = own.T
-            own_ordered.sort(axis=1)
-            rows = np.full(shape[1], self._rows) if known is None else np.count_nonzero(known, axis=0)
-            yield Block(own_ordered, rows)
+        key_room, room = (np.empty(together * self._rows, integers_of(self._type)) for _ in range(2))
+        for values, positive, known in self._columns(max(together, min(_READ, self._classes // 8))):
+            for part in _slices(values.shape[1], together):
+                own = values[:, part]
+                keys = key_room[: own.size].reshape(own.shape)
+                descending_keys(own, keys)
+                keys <<= 1
+                keys |= positive[:, part]
+                counts = np.full(own.shape[1], self._rows)
+                if known is not None:
+                    keys[~known[:, part]] = np.iinfo(keys.dtype).max - 1
+                    counts = np.count_nonzero(known[:, part], axis=0)
+                ordered = room[: own.size].reshape(own.shape[::-1])
+                ordered[:] = keys.T
+                ordered.sort(axis=1)
+                yield Block(ordered, counts)
 
     def weighted(self) -> Iterator[Iterator[WeightedBlock]]:
         """Yield the columns in their order, in one block after the other; an unknown label has no weight."""
@@ -155,7 +159,7 @@ class ColumnBlocks:
         codes = _WeightCodes(self._weight.numpy())
         together = self._together(2 * _ELEMENTS)
         room = np.empty(together * self._rows, np.int64)
-        for columns in self._slices(together):
+        for columns in _slices(self._classes, together):
             width = columns.stop - columns.start
             ordered = room[: width * self._rows].reshape(width, self._rows)
             for rows, keys, positive, known in self._parts(columns):
@@ -171,14 +175,19 @@ class ColumnBlocks:
     def _together(self, elements: int) -> int:
         return max(1, min(elements // max(1, self._rows), _MOST_COLUMNS, self._classes))
 
-    def _slices(self, together: int) -> Iterator[slice]:
-        for first in range(0, self._classes, together):
-            yield slice(first, min(first + together, self._classes))
+    def _columns(self, at_once: int) -> Iterator[tuple[Values, Flags, Flags | None]]:
+        """Yield copies of some columns: scores, which are positive, which are known; each (rows, columns)."""
+        room = np.empty(at_once * self._rows, self._type)
+        for columns in _slices(self._classes, at_once):
+            width = columns.stop - columns.start
+            values = room[: width * self._rows].reshape(self._rows, width)
+            np.concatenate([scores.numpy()[:, columns] for scores, _, _ in self._filled], out=values)
+            yield values, *self._labels([target for _, target, _ in self._filled], columns)
 
     def _parts(self, columns: slice) -> Iterator[tuple[slice, Integers, Flags, Flags | None]]:
         """Yield for some rows: which, the keys of their scores, which are positive, and which known."""
         if self._type != np.float32:
-            values = np.concatenate([scores.numpy()[:, columns] for scores, _, _ in self._filled])
+            values = np.concatenate([part.numpy()[:, columns] for part, _, _ in self._filled])
             labels = self._labels([target for _, target, _ in self._filled], columns)
             yield slice(0, self._rows), descending_ranks(values, np.empty(values.shape, np.int64)), *labels
             return
@@ -230,6 +239,11 @@ class _WeightCodes:
         positive = weight * (ordered & 1)
         weight -= positive
         return WeightedBlock(ordered >> 32, positive, weight)
+
+
+def _slices(size: int, length: int) -> Iterator[slice]:
+    for first in range(0, size, length):
+        yield slice(first, min(first + length, size))
 
 
 def _whole_scores(ordered: Integers) -> Iterator[slice]:

@@ -35,12 +35,13 @@ WEIGHTS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def in_blocks(monkeypatch):
-    """Keep no column sorted, and measure seven columns at a time."""
+@pytest.fixture(autouse=True, params=["seven columns", "parts of a column"])
+def in_blocks(request, monkeypatch):
+    """Keep no column sorted; measure seven columns at a time, or one (ten rows, if weighted)."""
     monkeypatch.setattr(sorted_scores, "_SMALL", 0)
     monkeypatch.setattr(sorted_scores, "FEW", 0)
-    monkeypatch.setattr(column_blocks, "_MOST_COLUMNS", 7)
+    monkeypatch.setattr(column_blocks, "_MOST_COLUMNS", 7 if request.param == "seven columns" else 1)
+    monkeypatch.setattr(column_blocks, "_LOOK", 10)
 
 
 def stored(logits, weight=None, unknown=None):
