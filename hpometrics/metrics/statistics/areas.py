@@ -212,7 +212,7 @@ def weighted_block_areas(blocks: Iterable[WeightedBlock]) -> Areas[Sums]:
 
 
 def _join_ties(same: Flags, wins: Sums, losses: Sums, start: Sums) -> Sums:
-    """Let both sums of a row run down to the last row of its score, in place.
+    """Extend both sums of a row down to the last row of its score, in place.
 
     Args:
         same: which rows have the score of the one before, from the second row on.
