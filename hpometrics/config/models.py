@@ -453,8 +453,7 @@ class Results(Strict):
     epochs of less than some 20 milliseconds. A killed process loses nothing either way, a power cut may."""
     statistics: Literal["small", "rows", "all", "none"] = "small"
     """Statistics of every epoch kept for `best --metric`: `small`, those of a fixed size, `rows`, also the
-    row values of the optimized metric (`small` means this where there is `confirm`), `all`, also the scores
-    of every row, or `none`."""
+    row values of the optimized metric (with `confirm` by default), `all`, also all scores, or `none`."""
 
 
 def _parse_engine(value: Any) -> Any:
