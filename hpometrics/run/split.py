@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property, lru_cache
@@ -11,7 +12,6 @@ from typing import Any, Self
 from .._formatting import shape_of
 from ..exceptions import NonFiniteError, RunError
 from ..metrics._validation import batch_of
-from ..metrics.metric import Metric
 from ..metrics.multitask import TaskCollection, Tensors
 from ..metrics.registry.diagnostics import diagnostic
 from ..metrics.registry.names import SPLITS
@@ -21,7 +21,7 @@ from ..metrics.row_values.row_meter import NoRowValuesError, RowMeter
 from ..records.trial_record import Reading
 from .metric_spec import MetricSpec
 from .spec import RunSpec
-from .statistics_store import Measured, StoredRows
+from .statistics_store import Measured, RowsDigest, StoredRows
 from .throughput import KEYWORDS
 
 Values = dict[str, Reading]
@@ -277,47 +277,64 @@ class SplitMetrics:
 
 
 class ObjectiveRows:
-    """The row values of the optimized metric in an epoch, for its confirmation; none over several tasks.
+    """The row values of the optimized metric in an epoch, by which a winner is confirmed.
 
     Args:
-        name: of its value.
-        feature: the output that it measures.
-        metric: the metric.
+        spec: optimizes one metric, which is measured on validation rows.
     """
 
-    def __init__(self, name: str, feature: str | None, metric: Metric) -> None:
-        self._name, self._feature = name, feature
-        self._meter = RowMeter(metric)
-        self._complete = True
+    def __init__(self, spec: RunSpec) -> None:
+        self._spec, objective = spec, spec.objectives[0]
+        self._name, self._feature = objective.name, objective.feature
+        collections = spec.collections[VALIDATION]
+        self._meter = RowMeter(collections[objective.feature].prototype[objective.key])
+        self._digest, self._names_tasks = RowsDigest(), False
 
     @classmethod
     def of(cls, spec: RunSpec) -> Self | None:
-        """Return those of a spec; None unless it optimizes one metric, which is measured on validation."""
+        """Return those of a spec; None unless it optimizes one metric that is measured on validation rows."""
         one = spec.objectives[0]
         measured = not one.reported and one.combined is None and one.split == VALIDATION
-        if len(spec.objectives) > 1 or not measured or one.task not in (None, ALL_TASKS):
-            return None
-        return cls(one.name, one.feature, spec.collections[VALIDATION][one.feature].prototype[one.key])
+        over_all = one.task in (None, ALL_TASKS)
+        return cls(spec) if len(spec.objectives) == 1 and measured and over_all else None
 
     def add(self, feature: str | None, live: TaskCollection, parts: Mapping[str | None, Tensors]) -> None:
         """Add the rows of an update."""
-        if feature != self._feature:
+        if feature != self._feature or self._names_tasks:
             return
-        self._complete = self._complete and set(parts) == {None}
-        if self._complete:
-            self._meter.add(batch_of(live.output, **parts[None]))
+        self._names_tasks = set(parts) != {None}
+        if not self._names_tasks:
+            rows = parts[None]
+            self._digest.add(rows.get("target", rows.get("target_probabilities")))
+            self._meter.add(batch_of(live.output, **rows))
 
     def close(self, values: Mapping[str, Reading]) -> StoredRows | None:
-        """Return the row values of the epoch, if there are any, and begin the next."""
-        value, complete, self._complete = values.get(self._name), self._complete, True
-        if value is None or isinstance(value, list) or not complete:
-            self._meter.reset()
-            return None
+        """Return the row values of the epoch, if there are any, and begin the next.
+
+        A run whose spec asks for them warns, once, if its metric has none.
+        """
+        value, digest, names_tasks = values.get(self._name), self._digest.text, self._names_tasks
         try:
+            if not isinstance(value, float) or not math.isfinite(value):
+                return None
+            if names_tasks:
+                raise NoRowValuesError(f"{self._name} is a mean over tasks")
             rows = self._meter.close(value)
-        except NoRowValuesError:
+            deviations = (rows.values - value).astype("float32")
+            return StoredRows(self._name, rows.method, digest, value, deviations)
+        except NoRowValuesError as err:
+            self._warn(str(err))
             return None
-        return StoredRows(self._name, rows.method, rows.digest, rows.values.astype("float32"))
+        finally:
+            self._meter.reset()
+            self._digest, self._names_tasks = RowsDigest(), False
+
+    def _warn(self, reason: str) -> None:
+        if self._spec.statistics == "rows" and "rows" not in self._spec.warned:
+            self._spec.warned.add("rows")
+            warnings.warn(
+                f"no row values are kept, so that a confirmation compares seeds alone: {reason}", stacklevel=2
+            )
 
 
 def _check(live: TaskCollection, parts: Mapping[str | None, Tensors], whole: Tensors) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import json
 import math
 import os
@@ -39,7 +40,7 @@ from ..metrics.metric import Metric
 from ..metrics.statistics.scores import CLASS_SCORES, UNKNOWN, Pooled, Scores
 from ..metrics.statistics.statistic import Statistic
 from ..records._files import STATISTICS_LIMIT, read_lines, writing
-from ..records._json import FORMAT, FORMAT_KEY, read_sealed, sealed, whole
+from ..records._json import FORMAT, FORMAT_KEY, read_sealed, real, sealed, whole
 from ..records.epoch_log import cut_torn_line
 from ..records.trial_record import TRIAL_FILE
 
@@ -148,25 +149,36 @@ class StatisticsSnapshot:
 
 @dataclass(frozen=True)
 class StoredRows:
-    """The row values of the optimized metric in one epoch, see `RowMeter`: float32, and their mean.
+    """The row values of the optimized metric in one epoch, see `RowMeter`.
 
     Args:
         metric: its name.
         method: how they were computed.
-        digest: identifies the targets and their order.
-        values: (n,) by row, or by group of rows.
+        digest: identifies the targets and their order, see `RowsDigest`.
+        mean: the value of the metric, which is their mean.
+        deviations: (n,) by row, or by group of rows; what each has above the mean.
     """
 
     metric: str
     method: str
     digest: str
-    values: NDArray[np.float32]
+    mean: float
+    deviations: NDArray[np.float32]
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """The row values."""
+        values: NDArray[np.float64] = self.mean + self.deviations.astype(np.float64)
+        return values
 
     def to_json(self) -> dict[str, Any]:
         """Write them as plain JSON, compressed."""
-        packed = zlib.compress(self.values.astype("<f4").tobytes(), 1)
-        facts = {"metric": self.metric, "method": self.method, "digest": self.digest}
-        return {**facts, "count": len(self.values), "values": base64.b64encode(packed).decode("ascii")}
+        packed = zlib.compress(self.deviations.astype("<f4").tobytes(), 1)
+        return {
+            **{name: getattr(self, name) for name in ("metric", "method", "digest", "mean")},
+            "count": len(self.deviations),
+            "deviations": base64.b64encode(packed).decode("ascii"),
+        }
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
@@ -178,13 +190,49 @@ class StoredRows:
         try:
             count = whole(content["count"])
             reader = zlib.decompressobj()
-            raw = reader.decompress(base64.b64decode(content["values"], validate=True), 4 * count + 1)
+            raw = reader.decompress(base64.b64decode(content["deviations"], validate=True), 4 * count + 1)
+            mean = real(content["mean"])
             metric, method, digest = (str(content[name]) for name in ("metric", "method", "digest"))
         except (KeyError, TypeError, ValueError, binascii.Error, zlib.error) as err:
             raise RecordError(f"not row values: {excerpt(content, 80)}") from err
         if len(raw) != 4 * count:
             raise RecordError(f"not row values: {len(raw)} bytes are not {count} numbers")
-        return cls(metric, method, digest, np.frombuffer(raw, dtype="<f4"))
+        return cls(metric, method, digest, mean, np.frombuffer(raw, dtype="<f4"))
+
+
+class RowsDigest:
+    """Identifies the targets of an epoch in their order, however they were cut into batches.
+
+    Values at the same places of two epochs with the same digest are of the same rows. `TargetDigest`, for the
+    same targets in any order, is another one.
+    """
+
+    def __init__(self) -> None:
+        self._hash = hashlib.blake2b(digest_size=8)
+
+    @property
+    def text(self) -> str:
+        """The digest of the targets so far."""
+        return self._hash.hexdigest()
+
+    def add(self, target: Any) -> None:
+        """Add the targets of a batch: a tensor or an array, dense or sparse, or a list of anything."""
+        if isinstance(target, Tensor) and target.layout is not torch.strided:
+            target = target.to_sparse().coalesce()
+            self.add([target.indices().T, target.values()])
+        elif isinstance(target, Tensor):
+            raw = target.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+            self._hash.update(raw.numpy().tobytes())
+        elif isinstance(target, np.ndarray) and target.dtype != object:
+            self._hash.update(np.ascontiguousarray(target).tobytes())
+        elif isinstance(target, Mapping):
+            self.add(sorted(target.items()))
+        elif isinstance(target, (list, tuple, np.ndarray)):
+            for one in target:
+                self._hash.update(b"[")
+                self.add(one)
+        else:
+            self._hash.update(repr(target).encode("utf8", "surrogatepass"))
 
 
 @dataclass(frozen=True)

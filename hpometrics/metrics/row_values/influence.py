@@ -1,4 +1,4 @@
-"""Row values of metrics that are no mean of rows: by pairs, by the jackknife of cells and of groups."""
+"""Row values of metrics that are not a mean over rows: placements, and the jackknife of cells and groups."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ...exceptions import MetricInputError
 from .._state import disable_sync
 from ..batch import Outputs
 from ..metric import Metric
@@ -88,7 +89,7 @@ def group_of(first: int, rows: int, groups: int) -> NDArray[np.int64]:
 class CellJackknife:
     """Row values of a function of a confusion matrix: rows of one cell have the same.
 
-    Of very many cells, groups of rows are deleted instead.
+    If there are very many cells, it deletes groups of rows instead.
     """
 
     method = "cells"
@@ -105,8 +106,14 @@ class CellJackknife:
         return cls(metric) if is_matrix and batch.weight is None and batch.target.ndim == 1 else None
 
     def add(self, batch: Outputs) -> None:
-        """Add the cells of the rows of a batch."""
-        target, predictions, _ = batch.decided
+        """Add the cells of the rows of a batch.
+
+        Raises:
+            MetricInputError: its rows have weights, and those of earlier batches had none.
+        """
+        target, predictions, weight = batch.decided
+        if weight is not None:
+            raise MetricInputError("only some batches have a sample_weight")
         self._cells.append((target << 32 | predictions).cpu().numpy())
 
     def values(self, value: float) -> Values:

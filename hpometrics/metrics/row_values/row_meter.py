@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import pickle
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+import warnings
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...exceptions import MetricInputError
+from ...exceptions import HpometricsError
 from .._device import without_autograd
 from .._state import disable_sync
 from .._validation import counting_rows
@@ -30,23 +29,17 @@ _MOST_ELEMENTS = 1 << 20  # of the batches that are copied, to be measured toget
 _NEAR = 1e-5  # relative; a metric may measure in float32
 
 
-@dataclass(frozen=True)
-class MetricRows:
-    """Numbers whose mean is the value of a metric, and whose spread says how it varies from row to row.
-
-    Args:
-        values: (n,) float64, in the order of the rows, or of their groups.
-        method: how they were computed, see `RowMeter`.
-        digest: identifies the targets and their order.
-    """
+class MetricRows(NamedTuple):
+    """Numbers whose mean is the value of a metric, and whose spread is that of the metric from row to row."""
 
     values: Values
+    """(n,) float64, in the order of the rows, or of their groups."""
     method: str
-    digest: str
+    """How they were computed, see `RowMeter`."""
 
 
-class NoRowValuesError(MetricInputError):
-    """A metric has no row values; the message says why."""
+class NoRowValuesError(HpometricsError, ValueError):
+    """A metric has no row values; the message gives the reason."""
 
 
 class _Collector(Protocol):
@@ -70,8 +63,8 @@ class RowMeter:
     - `pairs`: the value is a share of pairs of rows, as `roc_auc`; each row has its placement. Exact.
     - `cells`: the value is a function of a confusion matrix; rows of one cell have the same influence, that
       of deleting one of them (the jackknife).
-    - `groups`: any other function of the rows; of up to 100 rows each is deleted in turn (50 where all rows
-      are stored), of more one of 100 (50) groups of rows, to which they belong by their number.
+    - `groups`: any other function of the rows. Up to 100 rows are deleted one at a time; more rows are put
+      into 100 groups, which are deleted one at a time. A metric that stores every row has 50 groups.
 
     Args:
         metric: what is measured; it stays as it is.
@@ -99,20 +92,20 @@ class RowMeter:
         self._waiting: list[Outputs] = []
         self._elements = 0
         self._collector: _Collector | None = None
-        self._digest = hashlib.blake2b(digest_size=8)
         self._why_not: str | None = None
 
     def add(self, batch: Outputs) -> None:
         """Add the rows of a validated batch, which are copied and measured together with others."""
         if self._why_not is not None or not len(batch):
             return
-        self._digest.update(_bytes_of(batch.answer))
-        elements = max(batch.elements, batch.target.numel(), len(batch))
         counting = counting_rows(batch)
         if counting is None:
             counting = torch.ones(len(batch), dtype=torch.bool, device=batch.target.device)
-        self._waiting.append(batch.rows(counting))  # which copies them
-        self._elements += elements
+        rows = batch.rows(counting)  # a copy
+        if not len(rows):
+            return
+        self._waiting.append(rows)
+        self._elements += max(rows.elements, rows.target.numel(), len(rows))
         if self._elements >= _MOST_ELEMENTS:
             self._measure()
 
@@ -123,21 +116,22 @@ class RowMeter:
             value: the value of the metric over all rows.
 
         Raises:
-            NoRowValuesError: the metric has none, or is undefined without some of the rows.
+            NoRowValuesError: the metric has none, cannot be measured on a part of the rows, or is undefined
+                without some of them.
         """
         try:
             self._measure()
             if self._why_not is not None or self._collector is None:
-                raise NoRowValuesError(self._why_not or f"{self.metric.name}: there are no rows")
+                raise NoRowValuesError(self._why_not or f"{self.metric.name} was measured on no rows")
             if not np.isfinite(value):
                 raise NoRowValuesError(f"{self.metric.name} is undefined")
-            with without_autograd():
+            with self._on_parts():
                 values = self._collector.values(value)
             if not np.isfinite(values).all():
                 raise NoRowValuesError(f"{self.metric.name} is undefined without some of the rows")
             if len(values) > MOST_ROWS:
                 values = spread_evenly(values, value, _GROUPS_OF_MANY)
-            return MetricRows(values, self._collector.method, self._digest.hexdigest())
+            return MetricRows(values, self._collector.method)
         finally:
             self.reset()
 
@@ -147,14 +141,28 @@ class RowMeter:
         if not waiting or self._why_not is not None:
             return
         batches = _joined(waiting)
-        with without_autograd():
-            try:
+        try:
+            with self._on_parts():
                 if self._collector is None:
                     self._collector = _collector_of(self.metric, batches)
                 for batch in batches:
                     self._collector.add(batch)
-            except NoRowValuesError as err:
-                self._why_not = str(err)
+        except NoRowValuesError as err:
+            self._why_not = str(err)
+
+    @contextmanager
+    def _on_parts(self) -> Iterator[None]:
+        """Measure parts of the rows, on which a metric may fail or warn although all of them are sound."""
+        with without_autograd(), warnings.catch_warnings(action="ignore"):
+            try:
+                yield
+            except NoRowValuesError:
+                raise
+            except Exception as err:  # of a metric of the user's, which may raise anything
+                kind = type(err).__name__
+                raise NoRowValuesError(
+                    f"{self.metric.name} cannot be measured on a part of the rows: {kind}: {err}"
+                ) from err
 
 
 class _RowMeans:
@@ -203,7 +211,7 @@ class _Pairs:
     def add(self, batch: Outputs) -> None:
         pairs = self._metric.ordered_pairs(batch)
         if pairs is None:
-            raise NoRowValuesError(f"{self._metric.name}: some batches have weights and some do not")
+            raise NoRowValuesError(f"{self._metric.name}: only some batches have a sample_weight")
         scores, positive = pairs
         self._parts.append((_numpy(scores), positive.cpu().numpy()))
 
@@ -224,9 +232,8 @@ def _collector_of(metric: Metric, batches: Sequence[Outputs]) -> _Collector:
         raise NoRowValuesError(f"{metric.name} has one value for a whole batch")
     if metric.ordered_pairs(batches[0]) is not None:
         return _Pairs(metric)
-    odd = [type(statistic).__name__ for statistic in metric.kept.values() if not statistic.jackknifes]
-    if odd:
-        raise NoRowValuesError(f"{metric.name} says nothing of single rows: it depends on few of them")
+    if not all(statistic.jackknifes for statistic in metric.kept.values()):
+        raise NoRowValuesError(f"{metric.name} depends on few rows: deleting one does not show its spread")
     if (cells := CellJackknife.of(metric, batches[0])) is not None:
         return cells
     return GroupJackknife(metric)
@@ -287,15 +294,6 @@ def _join(batches: Sequence[Outputs]) -> Outputs:
     return Outputs(
         first.feature, **{name: [x for one in batches for x in one.records[name]] for name in names}
     )
-
-
-def _bytes_of(answer: Tensor | Iterable[object]) -> bytes:
-    """Return what identifies the right answers of a batch."""
-    if isinstance(answer, Tensor):
-        if answer.is_sparse or answer.layout is not torch.strided:
-            answer = answer.to_dense()
-        return answer.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
-    return pickle.dumps(list(answer), protocol=4)
 
 
 def _numpy(values: Tensor) -> Values:

@@ -58,7 +58,8 @@ class ConfusionMetric(Metric):
     def counts(self) -> Counts:
         """The confusion counts per class or label."""
         statistic: Any = self.kept["confusion"]
-        return statistic.counts  # type: ignore[no-any-return]
+        counts: Counts = statistic.counts
+        return counts
 
 
 class Ratio(ConfusionMetric):
