@@ -34,9 +34,9 @@ from ..selection.confirmation import (
     FreshRun,
     Rows,
     RowTables,
-    Scale,
 )
 from ..selection.confirmation_plan import Next, contenders_of, plan_for
+from ..selection.intervals import Scale
 from ..selection.rules import At
 from ..selection.selection import Best
 
@@ -257,8 +257,7 @@ def _scale_of(spec: RunSpec) -> Scale:
     collection = spec.collections.get(one.split, {}).get(one.feature)
     if one.reported or one.combined is not None or collection is None:
         return Scale.IDENTITY
-    low, high = value_range(type(collection.prototype[one.key]))
-    return Scale.IDENTITY if low != 0 else Scale.LOGIT if high == 1 else Scale.LOG
+    return Scale.of_range(*value_range(type(collection.prototype[one.key])))
 
 
 def _fresh(record: TrialRecord, rows: _RowsOfRun | None) -> FreshRun:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
 from .._formatting import first_of, format_p, listed, plural
 from ..direction import ARROWS, Direction
 from ..exceptions import ConfigError
-from .intervals import Interval
+from .intervals import Interval, Scale
 from .rules import Constraint
 
 if TYPE_CHECKING:  # commands that print a confirmation do not load NumPy
@@ -106,32 +106,6 @@ class Contender(NamedTuple):
     trial: int
     value: float
     """Its value in the search."""
-
-
-class Scale(StrEnum):
-    """On which scale an interval is symmetric: by the range of a metric's values."""
-
-    LOGIT = "logit"
-    """For values from 0 to 1."""
-    LOG = "log"
-    """For values from 0 on."""
-    IDENTITY = "identity"
-
-    def interval(self, value: float, half: float) -> Interval:
-        """Return the interval around a value whose half width is as given near that value.
-
-        >>> print(Scale.LOG.interval(0.11, 0.02))
-        0.11, 0.09171 .. 0.1319
-        """
-        inside = 0 < value < (1 if self is Scale.LOGIT else math.inf)
-        if self is Scale.LOG and inside:
-            return Interval(value, value * math.exp(-half / value), value * math.exp(half / value))
-        if self is Scale.LOGIT and inside:
-            middle, reach = math.log(value / (1 - value)), half / (value * (1 - value))
-            return Interval(value, _logistic(middle - reach), _logistic(middle + reach))
-        low = -math.inf if self is Scale.IDENTITY else 0.0
-        high = 1.0 if self is Scale.LOGIT else math.inf
-        return Interval(value, max(low, value - half), min(high, value + half))
 
 
 @dataclass(frozen=True)
@@ -486,9 +460,3 @@ def _look(content: Mapping[str, Any]) -> Look:
     pairs = tuple(Pair(**pair) for pair in content["pairs"])
     failed = {int(trial): str(reason) for trial, reason in content["failed"].items()}
     return Look(**{**content, "pairs": pairs, "failed": failed})
-
-
-def _logistic(value: float) -> float:
-    """Return the logistic function, which overflows on no side."""
-    small = math.exp(-abs(value))
-    return 1 / (1 + small) if value >= 0 else small / (1 + small)

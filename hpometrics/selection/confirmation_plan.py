@@ -31,7 +31,7 @@ from .confirmation import (
 )
 from .honest_value import Redraws, honest_value
 from .selection import ranked
-from .two_way import TwoWay, unpaired
+from .two_way import FEW_CLUSTERS, TwoWay, unpaired
 
 _LEVELS = {
     0.005: (0.005, 0.0025, 0.0017),  # halves and thirds: Bonferroni
@@ -303,10 +303,10 @@ class _Course:
         left, right = tables
         if left is None or right is None:
             return TwoWay.of_seeds(gaps)
-        clustered = self._record.clustered
+        student_below = FEW_CLUSTERS if self._record.clustered else 0
         if ours[0].rows_id == theirs[0].rows_id:
-            return TwoWay.of(self._record.direction.sign * (left - right), clustered)
-        return unpaired(TwoWay.of(left, clustered), TwoWay.of(right, clustered), gaps)
+            return TwoWay.of(self._record.direction.sign * (left - right), student_below)
+        return unpaired(TwoWay.of(left, student_below), TwoWay.of(right, student_below), gaps)
 
     def _equivalence(self, seeds: int, settings: ConfirmSettings) -> float:
         if settings.equivalence != LUCK:

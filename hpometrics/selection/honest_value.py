@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..direction import Direction
-from .confirmation import FreshRun, HonestValue, RowTables, Scale
-from .two_way import TwoWay, normal_quantile
+from .confirmation import FreshRun, HonestValue, RowTables
+from .intervals import Scale
+from .two_way import FEW_CLUSTERS, TwoWay, normal_quantile
 
 Array = NDArray[np.float64]
 
@@ -171,7 +172,7 @@ def honest_value(
     if luck is None:
         table = TwoWay.of_seeds([_value(run) for run in runs])
         return HonestValue(scale.interval(mean, table.half_width(level)), mean, 0.0, tuple(limits))
-    table = TwoWay.of(np.stack([run.picked_rows for run in runs]), clustered)
+    table = TwoWay.of(np.stack([run.picked_rows for run in runs]), FEW_CLUSTERS if clustered else 0)
     variance = max(table.row_variance, luck.row_variance) - table.residual_variance + (luck.bias / 2) ** 2
     half = math.sqrt(table.seed_share(level) + normal_quantile(level) ** 2 * max(0.0, variance))
     honest = mean - direction.sign * luck.bias

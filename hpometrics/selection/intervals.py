@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import Any, Literal, Self
 
 from .._redaction import excerpt
@@ -34,6 +36,41 @@ class Interval:
 
     def __str__(self) -> str:
         return f"{self.value:.6g}, {self.bounds}"
+
+
+class Scale(StrEnum):
+    """On which scale an interval is symmetric: by the range of a metric's values."""
+
+    LOGIT = "logit"
+    """For values from 0 to 1."""
+    LOG = "log"
+    """For values from 0 on."""
+    IDENTITY = "identity"
+
+    @classmethod
+    def of_range(cls, low: float, high: float) -> Scale:
+        """Return the scale of values between two bounds.
+
+        >>> Scale.of_range(0, 1).value, Scale.of_range(0, math.inf).value
+        ('logit', 'log')
+        """
+        return cls.IDENTITY if low != 0 else cls.LOGIT if high == 1 else cls.LOG
+
+    def interval(self, value: float, half: float) -> Interval:
+        """Return the interval around a value whose half width is as given near that value.
+
+        >>> print(Scale.LOG.interval(0.11, 0.02))
+        0.11, 0.09171 .. 0.1319
+        """
+        inside = 0 < value < (1 if self is Scale.LOGIT else math.inf)
+        if self is Scale.LOG and inside:
+            return Interval(value, value * math.exp(-half / value), value * math.exp(half / value))
+        if self is Scale.LOGIT and inside:
+            middle, reach = math.log(value / (1 - value)), half / (value * (1 - value))
+            return Interval(value, _logistic(middle - reach), _logistic(middle + reach))
+        low = -math.inf if self is Scale.IDENTITY else 0.0
+        high = 1.0 if self is Scale.LOGIT else math.inf
+        return Interval(value, max(low, value - half), min(high, value + half))
 
 
 @dataclass(frozen=True)
@@ -128,3 +165,9 @@ class Significance:
 def _side(content: Mapping[str, Any]) -> TrialInterval:
     interval = None if content["interval"] is None else Interval(**content["interval"])
     return TrialInterval(**{**content, "interval": interval})
+
+
+def _logistic(value: float) -> float:
+    """Return the logistic function, which overflows on no side."""
+    small = math.exp(-abs(value))
+    return 1 / (1 + small) if value >= 0 else small / (1 + small)

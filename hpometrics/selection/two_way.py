@@ -15,10 +15,14 @@ from .intervals import Interval
 
 Array = NDArray[np.float64]
 
+POWER = 0.8
+"""How often a detectable difference is detected."""
+
 _LEAST_P = 1e-12
 _STEPS = 60
 _MOST_SEEDS = 1000
-_MANY_CLUSTERS = 100  # from here on the normal quantile serves clusters too
+FEW_CLUSTERS = 100
+"""Up to so many clusters have Student's quantile, from there on the normal one."""
 
 
 def normal_quantile(level: float) -> float:
@@ -55,7 +59,7 @@ class TwoWay:
         residual_variance: of the mean, by what is left of each cell.
         seeds: their number.
         rows: their number, or that of clusters; 0 if only the value of each seed is known.
-        clustered: whether each row sums a cluster of rows, of which there may be few.
+        student_below: with fewer rows than this, their quantile is Student's and not the normal one.
 
     Source: Banerjee 1960, Sankhya 22(3/4): an interval in which each part has its own quantile is never too
         short.
@@ -71,10 +75,10 @@ class TwoWay:
     residual_variance: float = 0.0
     seeds: int = 1
     rows: int = 0
-    clustered: bool = False
+    student_below: int = 0
 
     @classmethod
-    def of(cls, table: ArrayLike, clustered: bool = False) -> Self:
+    def of(cls, table: ArrayLike, student_below: int = 0) -> Self:
         """Compute the parts of a table of shape (seeds, rows)."""
         cells = np.asarray(table, dtype=np.float64)
         seeds, rows = cells.shape
@@ -83,9 +87,24 @@ class TwoWay:
         if seeds > 1 and rows > 1:
             rest = cells - by_seed[:, None] - by_row + mean
             residual = float(np.square(rest).sum()) / ((seeds - 1) * (rows - 1)) / (seeds * rows)
-        return cls(
-            float(mean), _variance(by_seed), _variance(by_row), residual, seeds, rows, clustered=clustered
-        )
+        variances = _variance(by_seed), _variance(by_row), residual
+        return cls(float(mean), *variances, seeds, rows, student_below)
+
+    @classmethod
+    def of_folds(cls, differences: Sequence[float], test_share: float) -> Self:
+        """Compute the parts of the differences of two models over the folds of one data set.
+
+        Folds share training rows, so that their values vary less than those of new data.
+
+        Args:
+            differences: by fold, or by fold and repeat.
+            test_share: how many rows a fold is measured on, for each row that it is trained on.
+
+        Source: Nadeau & Bengio 2003, Machine Learning 52(3), the corrected resampled t-test.
+        """
+        each = np.asarray(differences, dtype=np.float64)
+        spread = float(each.var(ddof=1)) if len(each) > 1 else 0.0
+        return cls(float(each.mean()), spread * (1 / len(each) + test_share), seeds=len(each))
 
     @classmethod
     def of_seeds(cls, values: Sequence[float]) -> Self:
@@ -95,7 +114,7 @@ class TwoWay:
 
     def row_share(self, level: float) -> float:
         """Return what the rows add to the square of the half width."""
-        few = self.clustered and 1 < self.rows < _MANY_CLUSTERS
+        few = 1 < self.rows < self.student_below
         quantile = student_quantile(level, self.rows - 1) if few else normal_quantile(level)
         return quantile**2 * max(0.0, self.row_variance - self.residual_variance)
 
@@ -147,10 +166,30 @@ class TwoWay:
             return None
         return math.ceil(self.rows * self.row_share(level) / self.mean**2)
 
+    def detectable(self, level: float = 0.05, power: float = POWER) -> float:
+        """Return the least true difference that a share `power` of such tables tells from 0."""
+        return math.sqrt(self._planned_seeds(level, power) + self._planned_rows(level, power))
+
+    def rows_to_detect(self, gap: float, level: float = 0.05, power: float = POWER) -> float | None:
+        """Return how many rows it takes to detect a true difference; None if no number of rows would."""
+        rest = gap**2 - self._planned_seeds(level, power)
+        return self.rows * self._planned_rows(level, power) / rest if rest > 0 else None
+
+    def _planned_seeds(self, level: float, power: float) -> float:
+        if self.seeds < 2:
+            return 0.0
+        degrees = self.seeds - 1
+        quantile = student_quantile(level, degrees) + student_quantile(2 * (1 - power), degrees)
+        return quantile**2 * self.seed_variance
+
+    def _planned_rows(self, level: float, power: float) -> float:
+        quantile = normal_quantile(level) + normal_quantile(2 * (1 - power))
+        return quantile**2 * max(0.0, self.row_variance - self.residual_variance)
+
     @property
     def of_one_seed(self) -> Self:
         """The same rows as if one seed had been trained: for seeds that all gave the same."""
-        return type(self)(self.mean, 0.0, self.row_variance, 0.0, 1, self.rows, self.clustered)
+        return type(self)(self.mean, 0.0, self.row_variance, 0.0, 1, self.rows, self.student_below)
 
 
 def unpaired(left: TwoWay, right: TwoWay, differences: Sequence[float]) -> TwoWay:
@@ -169,10 +208,29 @@ def unpaired(left: TwoWay, right: TwoWay, differences: Sequence[float]) -> TwoWa
         left.residual_variance + right.residual_variance,
         seeds.seeds,
         min(left.rows, right.rows),
-        left.clustered or right.clustered,
+        max(left.student_below, right.student_below),
     )
 
 
 def _variance(values: Array) -> float:
     """Return the variance of the mean of independent values."""
     return float(values.var(ddof=1)) / len(values) if len(values) > 1 else 0.0
+
+
+def by_cluster(table: ArrayLike, clusters: ArrayLike) -> Array:
+    """Return a table of shape (seeds, clusters) for one of shape (seeds, rows), with the same means.
+
+    Each cluster sums what its rows have above the mean of their seed.
+
+    Args:
+        table: the row values.
+        clusters: (rows,) the number of each row's cluster, from 0 without a gap.
+
+    >>> by_cluster([[1, 1, 0, -1]], [0, 0, 1, 1]).tolist()
+    [[1.0, -0.5]]
+    """
+    cells, codes = np.asarray(table, dtype=np.float64), np.asarray(clusters)
+    mean, count = cells.mean(axis=1, keepdims=True), int(codes.max()) + 1
+    sums = np.stack([np.bincount(codes, row, count) for row in cells - mean])
+    joined: Array = mean + sums * (count / cells.shape[1])
+    return joined

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from hpometrics import MAXIMIZE, MINIMIZE
-from hpometrics.selection.confirmation import FreshRun, Scale
+from hpometrics.selection.confirmation import FreshRun
 from hpometrics.selection.honest_value import DRAWS, Luck, Redraws, _TrialDraws as Draws, honest_value
+from hpometrics.selection.intervals import Scale
 
 ROWS = np.array([[1.0, 0, 1, 1], [1, 1, 0, 1]])
 WEIGHTS = np.array([[2.0, 1, 1, 0], [0, 2, 1, 1], [1, 0, 2, 1], [1, 1, 0, 2]])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from hpometrics.selection.two_way import TwoWay, unpaired
+from hpometrics.selection.two_way import FEW_CLUSTERS, TwoWay, by_cluster, unpaired
 
 TABLE = [[1, 0, 1, 0, 0], [0, 0, 1, 0, -1], [1, 0, 1, -1, 1]]
 FIRST, SECOND = [0.912, 0.905, 0.918, 0.909, 0.915], [0.903, 0.899, 0.910, 0.908, 0.901]
@@ -45,10 +45,9 @@ def test_seeds_alone_are_a_paired_t_test():
 
 def test_clusters_have_the_t_quantile_of_few():
     """A cluster's sum, scaled to the mean, takes the place of its rows."""
-    rows, clusters = sum(map(len, CLUSTERED.values())), len(CLUSTERED)
-    mean = sum(map(sum, CLUSTERED.values())) / rows
-    sums = [clusters / rows * sum(value - mean for value in values) + mean for values in CLUSTERED.values()]
-    table = TwoWay.of([sums], clustered=True)
+    values = [value for of_cluster in CLUSTERED.values() for value in of_cluster]
+    clusters = np.repeat(list(CLUSTERED), [len(of_cluster) for of_cluster in CLUSTERED.values()])
+    table = TwoWay.of(by_cluster([values], clusters), FEW_CLUSTERS)
     assert table.mean == pytest.approx(0.4)
     assert table.row_variance**0.5 == pytest.approx(0.184752086141, rel=1e-10)
     assert table.p_value == pytest.approx(0.119007194622, rel=1e-8)
@@ -75,6 +74,33 @@ def test_other_rows_add_their_variances():
     assert gap.mean == pytest.approx(0.2)
     assert gap.row_variance == left.row_variance + right.row_variance
     assert gap.seed_variance == TwoWay.of_seeds([0.1, 0.2, 0.3, 0.2]).seed_variance
+
+
+def test_folds_share_training_rows():
+    """Ten folds of 1,000 rows, by the corrected t-test."""
+    gaps = [0.02, 0.01, 0.03, 0, 0.02, 0.01, 0.02, 0.03, -0.01, 0.02]
+    folds = TwoWay.of_folds(gaps, test_share=100 / 900)
+    assert (folds.mean, folds.seed_variance**0.5) == pytest.approx((0.015, 0.005832010432), rel=1e-9)
+    assert folds.mean / folds.seed_variance**0.5 == pytest.approx(2.57201186021, rel=1e-9)
+    assert folds.p_value == pytest.approx(0.0300883272931, rel=1e-8)
+
+
+def test_the_difference_that_rows_can_detect():
+    """8 % of 1,000 rows that differ: 2.80 standard errors, and fourfold rows for half of it."""
+    table = TwoWay(0.0, 0.0, 0.08 / 1000, rows=1000)
+    assert table.detectable() == pytest.approx(0.0250581399698, rel=1e-10)
+    assert table.rows_to_detect(0.01) == pytest.approx(6279.10378748, rel=1e-10)
+    assert table.rows_to_detect(table.detectable() / 2) == pytest.approx(4000)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "gap"), [(5, 2.35109631849), (10, 1.40673765473), (20, 0.934128790108)], ids=str
+)
+def test_the_difference_that_seeds_can_detect(seeds, gap):
+    """In deviations of a seed, of which a difference has two; no number of rows finds a smaller one."""
+    table = TwoWay(0.0, 2 / seeds, seeds=seeds, rows=100)
+    assert table.detectable() == pytest.approx(gap, rel=1e-9)
+    assert table.rows_to_detect(0.9 * gap) is None
 
 
 @pytest.mark.parametrize("spread", [(0.0, 1.0), (1.0, 0.0), (1.0, 1.0)], ids=str)
