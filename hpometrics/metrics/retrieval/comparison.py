@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from ...exceptions import MetricInputError
+from ..p_values import holm
 from .per_user import Column, PerUser
 
-K = TypeVar("K")
 Floats = npt.NDArray[np.float64]
 _AT_ONCE = 1 << 22  # resampled values in memory at a time
 
@@ -145,22 +145,6 @@ def compare_strata(
                 )
     corrected = holm({key: one.p_value for key, one in comparisons.items()})
     return {key: replace(one, p_value=corrected[key]) for key, one in comparisons.items()}
-
-
-def holm(p_values: Mapping[K, float]) -> dict[K, float]:
-    """Correct p-values for multiple comparisons, step by step from the smallest.
-
-    Source: Holm 1979, Scandinavian Journal of Statistics 6(2).
-
-    >>> holm({"ndcg@10": 0.01, "recall@10": 0.04, "mrr@10": 0.03})
-    {'ndcg@10': 0.03, 'recall@10': 0.06, 'mrr@10': 0.06}
-    """
-    corrected: dict[K, float] = {}
-    largest = 0.0
-    for rank, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[name]))
-        corrected[name] = largest
-    return {name: corrected[name] for name in p_values}
 
 
 def _paired(a: Column, b: Column) -> tuple[Floats, Floats]:
