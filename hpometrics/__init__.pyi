@@ -115,7 +115,7 @@ from .metrics.retrieval.base import (
 )
 from .metrics.retrieval.blocks import Block as Block, MetricBlock as MetricBlock
 from .metrics.retrieval.candidates import Candidates as Candidates, sample_candidates as sample_candidates
-from .metrics.retrieval.comparison import Comparison as Comparison, compare as compare
+from .metrics.retrieval.comparison import Comparison as Comparison
 from .metrics.retrieval.per_user import PerUser as PerUser, strata as strata
 from .metrics.statistics.statistic import Statistic as Statistic
 from .records.trial_record import (
@@ -123,11 +123,13 @@ from .records.trial_record import (
     TrialRecord as TrialRecord,
     TrialState as TrialState,
 )
+from .results.compare_models import compare as compare
 from .run.metric_spec import Reported as Reported
 from .run.reporter import ListReporter as ListReporter, Reporter as Reporter
 from .run.run import Run as Run
 from .run.spec import RunSpec as RunSpec, engine as engine
 from .run.trial import run_trial as run_trial
+from .selection.model_comparison import ModelComparison as ModelComparison
 from .selection.rules import At as At
 from .selection.selection import Best as Best
 from .space.dimensions import Choice as Choice, Float as Float, Int as Int, Value as Value

@@ -13,7 +13,7 @@ import click
 
 from .. import __version__
 from .._text import printable_lines
-from . import metrics, results, sweep
+from . import compare, metrics, results, sweep
 from .console import print_everything
 
 
@@ -71,7 +71,7 @@ _SECTIONS: dict[str, tuple[click.Command, ...]] = {
         results.best,
         results.trials,
         results.epochs,
-        results.compare,
+        compare.compare,
         results.report,
         results.dashboard,
         results.replay,

@@ -1,4 +1,4 @@
-"""The commands that read the results of a sweep, compare them, or replay a trial."""
+"""The commands that read the results of a sweep, or replay a trial."""
 
 from __future__ import annotations
 
@@ -12,84 +12,11 @@ from typing import Any, TextIO
 import click
 
 from .console import NOTHING_FINITE, report_errors, show, terminal_width
-from .options import AS_JSON, FILE, INTERVAL, METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL, output_format
+from .options import AS_JSON, FILE, INTERVAL, METRIC, RUN_DIRECTORY, output_format
 
 Printer = Callable[[str], object]
 FactsPrinter = Callable[[dict[str, Any]], object]
 STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "interrupted")
-
-
-@click.command()
-@click.argument("directory", type=RUN_DIRECTORY)
-@click.argument("others", metavar="DIRECTORY...|TRIAL TRIAL", nargs=-1, type=RUN_DIRECTORY_OR_URL)
-@click.option(
-    "--metric", "names", multiple=True, metavar="NAME", type=METRIC, help="Only this one, such as ndcg@10."
-)
-@click.option(
-    "--by",
-    type=click.Choice(["group", "popularity"]),
-    help="Compare the users of each group, or of each third by how popular what they like is.",
-)
-@INTERVAL
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-def compare(
-    directory: Path,
-    others: tuple[str, ...],
-    names: tuple[str, ...],
-    by: str | None,
-    level: float | None,
-    as_json: bool,
-) -> None:
-    """Compare sweeps side by side, or two trials of a run directory user by user.
-
-    `compare runs/tpe runs/random` wants sweeps of the same metric and direction. The best comes first, with
-    its trials, the picked params and the values there; --interval says, of what was kept, whether the picks
-    of the first two differ or that is a coin toss. Exit code 3: none of them has a best.
-
-    `compare runs/recommender 3 7` compares trials at their picked epochs, which need an output
-    that keeps values by user, ranking(per_user=true). The interval of the difference is that of a paired
-    bootstrap, p that of Wilcoxon's signed-rank test, after Holm where there are several metrics or strata;
-    the effect is the difference in standard deviations of the users' differences.
-    """
-    with report_errors():
-        trials = _two_trials(others)
-        if trials is None:
-            _compare_sweeps([directory, *map(Path, others)], names, by, level, as_json)
-            return
-        if level is not None:
-            raise click.UsageError("--interval is of sweeps; that of two trials is of 95%")
-        from ..results.compare_trials import compare_trials
-
-        comparison = compare_trials(directory, *trials, names, by)
-        show(json.dumps(comparison.facts(), indent=1, allow_nan=False) if as_json else comparison.text())
-
-
-def _two_trials(others: tuple[str, ...]) -> tuple[int, int] | None:
-    """Return the numbers of two trials; None if the arguments are directories."""
-    numbers = [text for text in others if text.isascii() and text.isdigit()]
-    if not others:
-        raise click.UsageError("name two trials of it, or further directories")
-    if not numbers:
-        return None
-    if len(numbers) == len(others) == 2:
-        return int(numbers[0]), int(numbers[1])
-    raise click.UsageError(
-        f"name two trials, as in 3 7; a directory whose name is a number is ./{numbers[0]}"
-    )
-
-
-def _compare_sweeps(
-    directories: list[Path], names: tuple[str, ...], by: str | None, level: float | None, as_json: bool
-) -> None:
-    for option, value in (("--metric", names), ("--by", by)):
-        if value:
-            raise click.UsageError(f"{option} is of the users of two trials; sweeps are compared as they are")
-    from ..results.compare_sweeps import compare_sweeps
-
-    comparison = compare_sweeps(directories, level)
-    show(json.dumps(comparison.facts(), indent=1, allow_nan=False) if as_json else comparison.text())
-    if comparison.undecided:
-        sys.exit(NOTHING_FINITE)
 
 
 @click.command()

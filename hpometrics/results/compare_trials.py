@@ -122,13 +122,24 @@ def _table(home: RunDirectory, record: TrialRecord, resolved: Resolved) -> PerUs
 
 def _per_user_hint(resolved: Resolved) -> str:
     """Return how to get values by user, or another way to compare if the output has no users."""
-    outputs = resolved.output.values() if isinstance(resolved.output, Mapping) else [resolved.output]
-    if any(one is None or parse_feature(one).type == RANKING for one in outputs):
+    if _may_have_users(resolved):
         return f"They are kept where {_HOW}, asks for them; run it anew with that, --fresh"
-    return (
-        f"A ranking has them, and the output here is {resolved.output}; `best --interval 0.95` says whether "
-        "the best trial and the runner-up differ"
-    )
+    return f"A ranking has them, and the output here is {resolved.output}"
+
+
+def has_users(directory: Path) -> bool:
+    """Return whether the output of a sweep may be a ranking, whose users have values.
+
+    Raises:
+        ConfigError: the directory is not a run directory.
+        RecordError: its file is damaged.
+    """
+    return _may_have_users(RunDirectory(directory).read())
+
+
+def _may_have_users(resolved: Resolved) -> bool:
+    outputs = resolved.output.values() if isinstance(resolved.output, Mapping) else [resolved.output]
+    return any(one is None or parse_feature(one).type == RANKING for one in outputs)
 
 
 def _chosen(first: PerUser, second: PerUser, metrics: Sequence[str], trials: tuple[int, int]) -> list[str]:

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -29,7 +29,7 @@ from ..metrics.registry.index import metric_names
 from ..metrics.registry.lookup import FoundMetric, find_metric
 from ..metrics.registry.names import MetricName
 from ..metrics.registry.register import get_metric
-from .columns import ALL, WORDS, Predictions, missing_column, read_roles
+from .columns import ALL, WORDS, Predictions, Roles, missing_column, read_roles
 from .files import MEMORY, PredictionsError, Table, open_table
 
 WEIGHT = "sample_weight"
@@ -79,30 +79,13 @@ def measure_file(
         PredictionsError: the file cannot be measured; the message names file, row and column.
         UnknownMetricError, MetricNameError: a metric does not exist for the output.
     """
-    table = open_table(path, memory)
-    output = output or table.read_output()
-    if output is None:
-        raise table.error(
-            "the file does not say what the model predicts; give --output, such as --output category"
-        )
-    feature = parse_feature(output)
-    all_roles = roles = read_roles(table, feature.type)
-    unread: list[str] = []
-    if {LOGITS, PROBABILITIES} <= roles.keys() and derivable(PROBABILITIES, frozenset({LOGITS}), feature):
-        unread = [f"{column} (the logits are read)" for column in roles[PROBABILITIES].values()]
-        roles = {keyword: role for keyword, role in roles.items() if keyword != PROBABILITIES}
-    weight, task = _optional(table, weights, WEIGHT, "--weights"), _optional(table, by, "task", "--by")
-    predictions = Predictions(table, feature, roles, task, {} if weight is None else {WEIGHT: weight})
-    names, left_out = _choose(metrics, predictions)
-    entries = [entry for name in names for entry in find_metric(name, feature.type).entries]
-    extras = {extra for entry in entries for extra in entry.extras}
-    extras -= {"texts", "references"}  # they are columns of roles
-    others = predictions.others | {column: column for column in table.columns if column in extras}
-    predictions = replace(predictions, others=others).with_labels()
+    opened = open_predictions(path, output, metrics, weights=weights, by=by, tasks=True, memory=memory)
+    predictions, table = opened.predictions.with_labels(), opened.predictions.table
+    names, left_out, unread = opened.metrics, opened.left_out, opened.unread
     collections, read = _update_collections(predictions, MetricCollection(names, predictions.output))
     directions, values, reasons = _compute(collections, predictions.labels)
-    used = {column for role in all_roles.values() for column in role.values()}
-    used |= {*others.values(), task or "", "output"}
+    used = {column for role in opened.roles.values() for column in role.values()}
+    used |= {*predictions.others.values(), predictions.task or "", "output"}
     return Measured(
         file=str(path),
         output=str(predictions.output),
@@ -115,6 +98,67 @@ def measure_file(
         values=values,
         reasons=reasons,
     )
+
+
+class Opened(NamedTuple):
+    """A file whose columns have roles, and the metrics that it serves."""
+
+    predictions: Predictions
+    metrics: list[MetricName]
+    left_out: list[str]
+    """The metrics of groups that it cannot serve, with the reason."""
+    unread: list[str]
+    """Columns that have a role and are not read, with the reason."""
+    roles: Roles
+    """All columns that have a role."""
+
+
+def open_predictions(
+    path: Path,
+    output: str | None,
+    metrics: Iterable[str],
+    *,
+    weights: str | None = None,
+    by: str | None = None,
+    tasks: bool = False,
+    memory: float = MEMORY,
+) -> Opened:
+    """Open a file of predictions: its columns have roles, its labels have no numbers yet.
+
+    Args:
+        path: the file.
+        output: the output of the model; an npz file may state it itself, under the key `output`.
+        metrics: names and groups.
+        weights: the column of weights; by default, `sample_weight`.
+        by: the column of tasks, by default `task`.
+        tasks: whether rows have tasks.
+        memory: the limit in GiB for the columns that are read at once.
+
+    Raises:
+        PredictionsError: the file cannot be measured.
+        UnknownMetricError, MetricNameError: a metric does not exist for the output.
+    """
+    table = open_table(path, memory)
+    output = output or table.read_output()
+    if output is None:
+        raise table.error(
+            "the file does not say what the model predicts; give --output, such as --output category"
+        )
+    feature = parse_feature(output)
+    all_roles = roles = read_roles(table, feature.type)
+    unread: list[str] = []
+    if {LOGITS, PROBABILITIES} <= roles.keys() and derivable(PROBABILITIES, frozenset({LOGITS}), feature):
+        unread = [f"{column} (the logits are read)" for column in roles[PROBABILITIES].values()]
+        roles = {keyword: role for keyword, role in roles.items() if keyword != PROBABILITIES}
+    weight = _optional(table, weights, WEIGHT, "--weights")
+    task = _optional(table, by, "task", "--by") if tasks else None
+    predictions = Predictions(table, feature, roles, task, {} if weight is None else {WEIGHT: weight})
+    names, left_out = _choose(metrics, predictions)
+    entries = [entry for name in names for entry in find_metric(name, feature.type).entries]
+    extras = {extra for entry in entries for extra in entry.extras}
+    extras -= {"texts", "references"}  # they are columns of roles
+    others = predictions.others | {column: column for column in table.columns if column in extras}
+    return Opened(replace(predictions, others=others), names, left_out, unread, all_roles)
 
 
 def _optional(table: Table, requested: str | None, usual: str, option: str) -> str | None:

@@ -219,12 +219,11 @@ def test_sweeps_are_compared_without_torch_or_a_host(runs):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("a",), "two trials of it, or further directories"),
+        (("a",), "two trials of it, or further models"),
         (("a", "3"), "two trials, as in 3 7; a directory whose name is a number is ./3"),
         (("a", "b", "3"), "a directory whose name is a number is ./3"),
         (("a", "b", "--by", "group"), "--by is of the users of two trials"),
-        (("a", "b", "--metric", "accuracy"), "--metric is of the users of two trials"),
-        (("a", "3", "7", "--interval", "0.9"), "--interval is of sweeps"),
+        (("a", "3", "7"), "a: has no trial 7; there are 0, 1, 2, 3"),
     ],
 )
 def test_a_wrong_use_is_said(runs, arguments, message):
@@ -236,4 +235,5 @@ def test_a_wrong_use_is_said(runs, arguments, message):
 def test_what_is_no_run_directory_is_named(runs):
     """Wherever it stands."""
     result = compared("a", "nowhere")
-    assert result.exit_code == 2 and "nowhere: is not a run directory" in result.stderr
+    assert result.exit_code == 2
+    assert "nowhere: there is no such file of predictions and no such run directory" in result.stderr

@@ -130,14 +130,15 @@ def test_a_trial_without_values_says_what_to_ask_for(sweep, folder):
     assert "output: ranking(per_user=true), asks for them" in result.stderr
 
 
-def test_an_output_without_users_says_what_tells_its_trials_apart(sweep, folder):
-    """No file could ask for values by user there."""
+def test_an_output_without_users_is_compared_row_by_row(sweep, folder):
+    """Rows are kept if the sweep asks for them; else the message says how."""
     classes = "engine: {target: toy_engine:train, output: binary}\nspace: {lr: {float: [0.1, 1]}}\n"
     text = f"{classes}metrics: {{optimize: roc_auc}}\nsearch: {{seed: 3}}\nbudget: {{trials: 2, epochs: 1}}\n"
     assert sweep(text).exit_code == 0
     result = compared("0", "1")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "A ranking has them, and the output here is binary; `best --interval 0.95`" in result.stderr
+    assert "runs/sweep:0: no rows of roc_auc are kept of trial 0" in result.stderr
+    assert "results: {statistics: rows}" in result.stderr
 
 
 def test_another_directory_is_refused(folder):

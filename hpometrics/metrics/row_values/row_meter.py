@@ -23,7 +23,7 @@ from .by_row import has_row_values
 from .influence import CellJackknife, GroupJackknife, Values, placements, spread_evenly
 
 MOST_ROWS = 1 << 18
-"""So many rows have values of their own; more are summed by group."""
+"""The usual most rows that have values of their own."""
 _GROUPS_OF_MANY = 1 << 11
 _MOST_ELEMENTS = 1 << 20  # of the batches that are copied, to be measured together
 _NEAR = 1e-5  # relative; a metric may measure in float32
@@ -36,6 +36,8 @@ class MetricRows(NamedTuple):
     """(n,) float64, in the order of the rows, or of their groups."""
     method: str
     """How they were computed, see `RowMeter`."""
+    positive: NDArray[np.bool_] | None = None
+    """(n,) for the method `pairs`, which rows are of the class."""
 
 
 class NoRowValuesError(HpometricsError, ValueError):
@@ -68,6 +70,7 @@ class RowMeter:
 
     Args:
         metric: what is measured; it stays as it is.
+        most_rows: so many rows have values of their own; more are summed by group.
 
     Source: Efron & Stein 1981, Annals of Statistics 9(3), for the jackknife; DeLong, DeLong & Clarke-Pearson
         1988, Biometrics 44(3), for placements; Busing, Meijer & van der Leeden 1999, Statistics and
@@ -82,8 +85,8 @@ class RowMeter:
     ('cells', [1.28, 1.28, 0.08, 0.613, 0.08])
     """
 
-    def __init__(self, metric: Metric) -> None:
-        self.metric = metric.alone()
+    def __init__(self, metric: Metric, most_rows: int = MOST_ROWS) -> None:
+        self.metric, self._most_rows = metric.alone(), most_rows
         disable_sync(self.metric)
         self.reset()
 
@@ -129,9 +132,10 @@ class RowMeter:
                 values = self._collector.values(value)
             if not np.isfinite(values).all():
                 raise NoRowValuesError(f"{self.metric.name} is undefined without some of the rows")
-            if len(values) > MOST_ROWS:
-                values = spread_evenly(values, value, _GROUPS_OF_MANY)
-            return MetricRows(values, self._collector.method)
+            if len(values) > self._most_rows:
+                return MetricRows(spread_evenly(values, value, _GROUPS_OF_MANY), self._collector.method)
+            positive = self._collector.positive if isinstance(self._collector, _Pairs) else None
+            return MetricRows(values, self._collector.method, positive)
         finally:
             self.reset()
 
@@ -207,6 +211,7 @@ class _Pairs:
     def __init__(self, metric: Metric) -> None:
         self._metric = metric
         self._parts: list[tuple[NDArray[np.float64], NDArray[np.bool_]]] = []
+        self.positive: NDArray[np.bool_] | None = None
 
     def add(self, batch: Outputs) -> None:
         pairs = self._metric.ordered_pairs(batch)
@@ -216,8 +221,8 @@ class _Pairs:
         self._parts.append((_numpy(scores), positive.cpu().numpy()))
 
     def values(self, value: float) -> Values:
-        scores, positive = (np.concatenate(parts) for parts in zip(*self._parts, strict=True))
-        return placements(scores, positive)
+        scores, self.positive = (np.concatenate(parts) for parts in zip(*self._parts, strict=True))
+        return placements(scores, self.positive)
 
 
 def _collector_of(metric: Metric, batches: Sequence[Outputs]) -> _Collector:

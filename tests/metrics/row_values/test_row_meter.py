@@ -16,7 +16,6 @@ from hpometrics.metrics.metric import Metric
 from hpometrics.metrics.registry.facts import value_range
 from hpometrics.metrics.registry.index import observed_of
 from hpometrics.metrics.registry.register import get_metric
-from hpometrics.metrics.row_values import row_meter
 from hpometrics.metrics.row_values.influence import GROUPS, group_of, placements, spread_evenly
 from hpometrics.metrics.row_values.row_meter import NoRowValuesError, RowMeter
 
@@ -24,10 +23,10 @@ TARGET = [1, 1, 1, 1, 0, 0, 0, 0, 0, 1]
 SCORES = [0.9, 0.8, 0.7, 0.35, 0.4, 0.3, 0.2, 0.6, 0.1, 0.55]
 
 
-def rows_of(name, output, *batches):
+def rows_of(name, output, *batches, **options):
     """The row values of a metric over batches, and its value."""
     metric = get_metric(name, output)
-    meter = RowMeter(metric)
+    meter = RowMeter(metric, **options)
     for batch in batches:
         meter.add(batch_of(metric.output, **batch))
         metric.update(**batch)
@@ -118,12 +117,11 @@ def test_groups_take_every_row_in_turn():
     assert sorted(whole[20:30]) == list(range(10)) and whole[20:30].tolist() != list(range(10))
 
 
-def test_more_rows_than_are_kept_are_summed_by_group(monkeypatch):
+def test_more_rows_than_are_kept_are_summed_by_group():
     """Mean and standard error stay those of the rows."""
-    monkeypatch.setattr(row_meter, "MOST_ROWS", 4_000)
     target = torch.arange(20_480) % 3
     batch = {"predictions": torch.where(torch.rand(20_480) < 0.8, target, (target + 1) % 3), "target": target}
-    rows, value = rows_of("accuracy", Category(3), batch)
+    rows, value = rows_of("accuracy", Category(3), batch, most_rows=4_000)
     assert len(rows.values) == 2_048 and rows.values.mean() == pytest.approx(value)
     assert standard_error(rows.values) == pytest.approx((value * (1 - value) / 20_480) ** 0.5, rel=0.06)
     few = np.arange(7.0)

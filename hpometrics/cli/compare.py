@@ -1,0 +1,214 @@
+"""The command that compares models, trials and sweeps."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import click
+
+from .console import NOTHING_FINITE, report_errors, show
+from .options import FEATURE, METRIC, RUN_DIRECTORY_OR_URL
+
+_STRATA = ("group", "popularity")
+
+
+class _Printable(Protocol):
+    """A comparison."""
+
+    def text(self) -> str:
+        """Return it in words."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return it as plain JSON."""
+
+
+@dataclass(frozen=True)
+class _Request:
+    """The options of a comparison of models; None or False is not given."""
+
+    metrics: tuple[str, ...]
+    output: str | None
+    values: str | None
+    direction: str | None
+    by: str | None
+    row_id: str | None
+    weights: str | None
+    level: float | None
+    equivalence: float
+    every: bool
+    correction: str
+    memory: float
+
+    @property
+    def is_of_rows(self) -> bool:
+        """Whether an option asks for a comparison row by row."""
+        return bool(self.metrics) or self.by not in (None, *_STRATA) or self.is_of_rows_alone
+
+    @property
+    def is_of_rows_alone(self) -> bool:
+        """Whether one asks for what nothing else has."""
+        return any((self.output, self.values, self.row_id, self.weights, self.equivalence, self.every))
+
+
+@click.command()
+@click.argument("models", metavar="MODEL MODEL...", nargs=-1, required=True, type=RUN_DIRECTORY_OR_URL)
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    type=METRIC,
+    help="By this metric, or several.  [of run directories, the optimized one]",
+)
+@click.option("--output", metavar="TYPE", type=FEATURE, help="What the models of files predict.")
+@click.option("--values", metavar="COLUMN", help="Compare the mean of this column, in place of a metric.")
+@click.option(
+    "--direction",
+    type=click.Choice(["minimize", "maximize"]),
+    help="The direction of --values.",
+)
+@click.option(
+    "--by",
+    metavar="COLUMN",
+    help="The column of clusters, such as users, whose rows are not independent. Of two trials: group, or "
+    "popularity, each third of the users by how popular what they like is.",
+)
+@click.option("--id", "row_id", metavar="COLUMN", help="The column that joins rows of files.  [id, if there]")
+@click.option("--weights", metavar="COLUMN", help="How much each row counts.  [sample_weight, if there]")
+@click.option(
+    "--interval",
+    "level",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="LEVEL",
+    help="The level of intervals and tests.  [0.95]  Of sweeps side by side, draw intervals of this level.",
+)
+@click.option(
+    "--equivalence",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="GAP",
+    help="Differences up to it do not count, in the metric's unit.",
+)
+@click.option("--all", "every", is_flag=True, help="Every pair of models, not each with the first alone.")
+@click.option(
+    "--holm", "correction", flag_value="holm", default="holm", help="p-values after Holm.  [default]"
+)
+@click.option("--bh", "correction", flag_value="bh", help="p-values after Benjamini and Hochberg.")
+@click.option("--raw", "correction", flag_value="raw", help="p-values as they are.")
+@click.option("--fail-if-worse", is_flag=True, help="Exit with 1 if the first is worse than another.")
+@click.option(
+    "--memory",
+    type=click.FloatRange(min=0, min_open=True),
+    default=4.0,
+    metavar="GIB",
+    help="The most that columns may take that are read at once.  [4]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def compare(models: tuple[str, ...], fail_if_worse: bool, as_json: bool, **options: Any) -> None:
+    """Compare models row by row, sweeps side by side, or two trials user by user.
+
+    `compare a.csv b.csv --metric accuracy --output binary` compares files of predictions, as `measure` reads
+    them: rows are joined by the column id, or stand in one order. A model is a file, a run directory (its
+    pick), runs/x:34 (a trial of it), or several files with commas: trainings of one model. --metric may be
+    repeated. With --fail-if-worse the exit code is 1 if the first is worse than another by more than
+    --equivalence: a gate for CI.
+
+    `compare runs/tpe runs/random` shows sweeps of the same metric and direction side by side, the best first;
+    --interval says, of what was kept, whether the picks of the first two differ. Exit code 3: none of them
+    has a best.
+
+    `compare runs/recommender 3 7` compares two trials at their picked epochs, user by user where the output
+    keeps values by user, ranking(per_user=true): the interval is that of a paired bootstrap, p that of
+    Wilcoxon's signed-rank test, after Holm where there are several metrics or strata.
+    """
+    request = _Request(**options)
+    with report_errors():
+        trials = _two_trials(models)
+        directories = [Path(model) for model in models if Path(model).is_dir()]
+        if trials is not None:
+            if not _compare_users(Path(models[0]), trials, request, fail_if_worse, as_json):
+                pair = [f"{models[0]}:{trial}" for trial in trials]
+                _compare_models(pair, request, fail_if_worse, as_json)
+        elif len(directories) < len(models) or request.is_of_rows or fail_if_worse:
+            _compare_models(models, request, fail_if_worse, as_json)
+        else:
+            _compare_sweeps(directories, request, as_json)
+
+
+def _two_trials(models: tuple[str, ...]) -> tuple[int, int] | None:
+    """Return the numbers of two trials that follow a directory; None if all arguments are models."""
+    others = models[1:]
+    numbers = [text for text in others if text.isascii() and text.isdigit()]
+    if not others:
+        raise click.UsageError("name two trials of it, or further models: files, or directories")
+    if not numbers:
+        return None
+    if len(numbers) == len(others) == 2:
+        return int(numbers[0]), int(numbers[1])
+    raise click.UsageError(
+        f"name two trials, as in 3 7; a directory whose name is a number is ./{numbers[0]}"
+    )
+
+
+def _compare_users(
+    directory: Path, trials: tuple[int, int], request: _Request, gate: bool, as_json: bool
+) -> bool:
+    """Compare two trials user by user; return False if their output has no users."""
+    from ..results.compare_trials import compare_trials, has_users
+
+    if not has_users(directory):
+        return False
+    if request.level is not None:
+        raise click.UsageError("--interval is of models and sweeps; that of two trials by user is of 95%")
+    if gate or request.is_of_rows_alone:
+        raise click.UsageError("trials of a ranking are compared user by user, by --metric and --by alone")
+    if request.by not in (None, *_STRATA):
+        raise click.UsageError(f"--by {request.by}: users are compared by {' or '.join(_STRATA)}")
+    _print(compare_trials(directory, *trials, request.metrics, request.by), as_json)
+    return True
+
+
+def _compare_sweeps(directories: list[Path], request: _Request, as_json: bool) -> None:
+    if request.by is not None:
+        raise click.UsageError("--by is of the users of two trials; sweeps are compared as they are")
+    from ..results.compare_sweeps import compare_sweeps
+
+    comparison = compare_sweeps(directories, request.level)
+    _print(comparison, as_json)
+    if comparison.undecided:
+        sys.exit(NOTHING_FINITE)
+
+
+def _compare_models(models: Sequence[str], request: _Request, gate: bool, as_json: bool) -> None:
+    from ..results.compare_models import compare_by_metrics
+
+    comparisons = compare_by_metrics(
+        [tuple(model.split(",")) if "," in model and not Path(model).exists() else model for model in models],
+        request.metrics,
+        output=request.output,
+        values=request.values,
+        direction=request.direction,
+        by=request.by,
+        row_id=request.row_id,
+        weights=request.weights,
+        level=0.05 if request.level is None else 1 - request.level,
+        equivalence=request.equivalence,
+        every=request.every,
+        correction=request.correction,
+        memory=request.memory,
+    )
+    if as_json:
+        show(json.dumps([one.to_json() for one in comparisons], indent=1, allow_nan=False))
+    else:
+        show("\n\n".join(map(str, comparisons)))
+    if gate and any(one.worse for one in comparisons):
+        sys.exit(1)
+
+
+def _print(comparison: _Printable, as_json: bool) -> None:
+    show(json.dumps(comparison.facts(), indent=1, allow_nan=False) if as_json else comparison.text())

@@ -1,0 +1,431 @@
+"""Compare models by a metric, row by row: from predictions in memory or in files, or from run directories."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Any, NamedTuple, Self, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..direction import Direction
+from ..exceptions import ConfigError, MetricNameError, NotKeptError, UnknownMetricError
+from ..metrics.features import OutputFeature, parse_feature
+from ..metrics.registry.facts import value_range
+from ..metrics.registry.lookup import find_metric
+from ..metrics.registry.register import get_metric
+from ..metrics.retrieval.comparison import Comparison, compare as compare_users
+from ..metrics.retrieval.per_user import PerUser
+from ..records.trial_record import EpochRecord, TrialRecord
+from ..run.statistics_store import StoredRows, read_statistics, rows_of
+from ..scoring.files import MEMORY
+from ..scoring.prediction_sets import (
+    PredictionSet,
+    align,
+    as_column,
+    cluster_numbers,
+    model_rows,
+    read_row_values,
+    read_sets,
+)
+from ..selection.intervals import Scale
+from ..selection.model_comparison import Correction, ModelComparison, corrected_together
+from ..selection.model_rows import ModelRows, compare_models
+from .best import record_of
+from .manifest import Resolved
+from .rescoring import make_rescorer
+from .run_directory import RunDirectory
+from .status import SweepResult
+
+_TRIAL = re.compile(r"(?P<directory>.+):(?P<trial>[0-9]+)\Z", re.DOTALL)
+
+
+@overload
+def compare(
+    a: PerUser,
+    b: PerUser,
+    metric: str,
+    /,
+    *,
+    confidence: float = ...,
+    resamples: int = ...,
+    seed: int = ...,
+) -> Comparison: ...
+
+
+@overload
+def compare(
+    a: Any,
+    b: Any,
+    /,
+    *more: Any,
+    metric: str | None = ...,
+    output: str | OutputFeature | None = ...,
+    target: Any = ...,
+    inputs: str | None = ...,
+    by: Any = ...,
+    sample_weight: Any = ...,
+    direction: str | Direction | None = ...,
+    names: Sequence[str] | None = ...,
+    level: float = ...,
+    equivalence: float = ...,
+    every: bool = ...,
+    correction: Correction = ...,
+) -> ModelComparison: ...
+
+
+def compare(a: Any, b: Any, /, *more: Any, **options: Any) -> Comparison | ModelComparison:
+    """Compare two models or more by one metric on the same rows.
+
+    A model is what it predicts, as an array, a tensor or a list by row, beside the `target` of all; a mapping
+    of several outputs by keyword, such as `{"logits": ..., "predictions": ...}`; a tuple of these, for
+    several trainings of one model; a path: a file of predictions, a run directory (its pick), or
+    `runs/x:34` (a trial of it). Two results of `per_user()` are compared user by user.
+
+    Args:
+        a: a model.
+        b: another.
+        more: further models; each is compared with the first.
+        options: the arguments of `compare_predictions`, or of
+            `hpometrics.metrics.retrieval.comparison.compare` for two results of `per_user()`.
+
+    Raises:
+        ConfigError: models cannot be compared, or an option is out of range.
+        MetricInputError: the metric cannot be measured of what a model predicts.
+
+    >>> target = [1, 1, 1, 1, 0, 0, 0, 0]
+    >>> found = compare([1, 1, 1, 1, 0, 0, 0, 1], [1, 0, 0, 1, 1, 0, 1, 1], metric="accuracy",
+    ...                 output="binary", target=target)
+    >>> print(found)
+    a 0.875, b 0.375   accuracy ^ on the same 8 rows
+    difference 0.5 (95%: 0.1296 .. 0.8704), McNemar p = 0.12: not told apart
+    4 rows better in a, 0 in b, the others alike
+    80 of 100 such comparisons would find 0.529; 0.5 takes about 9 rows
+    """
+    if isinstance(a, PerUser) and isinstance(b, PerUser):
+        return compare_users(a, b, *more, **options)
+    return compare_predictions([a, b, *more], **options)
+
+
+def compare_predictions(
+    models: Sequence[Any],
+    *,
+    metric: str | None = None,
+    output: str | OutputFeature | None = None,
+    target: Any = None,
+    inputs: str | None = None,
+    by: Any = None,
+    sample_weight: Any = None,
+    direction: str | Direction | None = None,
+    names: Sequence[str] | None = None,
+    level: float = 0.05,
+    equivalence: float = 0.0,
+    every: bool = False,
+    correction: Correction = "holm",
+    weights: str | None = None,
+    row_id: str | None = None,
+    values: str | None = None,
+    memory: float = MEMORY,
+) -> ModelComparison:
+    """Compare models by one metric on the same rows.
+
+    Args:
+        models: two or more, see `compare`.
+        metric: its name; by default, that of the run directory. Without one, arrays are row values
+            themselves, whose means are compared: scores of answers, say, or times.
+        output: the output of the models, such as `binary`.
+        target: (n,) the right answers, of arrays.
+        inputs: the keyword of `update` that the arrays are, such as `logits`; by default, what the metric
+            reads: `predictions` for accuracy, `probabilities` for roc_auc. It is never guessed from values.
+        by: (n,) the cluster of each row, such as its user or document; of files, the name of the column.
+            Rows of one cluster are not independent.
+        sample_weight: (n,) the weight of each row, of arrays.
+        direction: of row values; a metric has its own.
+        names: what the models are called; by default, a, b and so on, or the paths.
+        level: of tests and intervals.
+        equivalence: differences up to it do not count, in the metric's unit.
+        every: compare every model with every other, not with the first alone.
+        correction: of p-values of several pairs: `holm`, `bh` (Benjamini and Hochberg) or `raw`.
+        weights: the column of weights of files; by default, `sample_weight`.
+        row_id: the column by which the rows of files are joined; by default, `id`.
+        values: the column of files that holds row values, in place of a metric.
+        memory: the limit in GiB for columns of files that are read at once.
+
+    Raises:
+        ConfigError: models cannot be compared, or an option is out of range.
+        PredictionsError: a file cannot be read.
+        MetricInputError: the metric cannot be measured of what a model predicts.
+    """
+    labels = _labels(models, names)
+    groups = [list(model) if isinstance(model, tuple) else [model] for model in models]
+    flat = [one for group in groups for one in group]
+    are_paths = {isinstance(one, (str, Path)) for one in flat}
+    if are_paths == {True, False}:
+        raise ConfigError("compare paths with paths, or arrays with arrays: a file holds its own target")
+    if direction is not None and metric is not None:
+        raise ConfigError(f"direction is that of row values without a metric; {metric} has its own")
+    if values is not None and (metric is not None or are_paths == {False}):
+        raise ConfigError("values names a column of files that is compared in place of a metric")
+    if values is not None:
+        measured = _given_columns([Path(one) for one in flat], values, direction, by, row_id, memory)
+    elif are_paths == {True}:
+        columns = _Columns(weights, by, row_id, memory)
+        measured = _measured_paths([str(one) for one in flat], metric, output, columns)
+    elif metric is None:
+        measured = _given_rows(flat, direction, by)
+    else:
+        shared = {"target": target, "sample_weight": sample_weight}
+        measured = _measured_arrays(flat, labels, metric, output, inputs, shared, by)
+    parts = iter(measured.trainings)
+    return compare_models(
+        [_joined(label, [next(parts) for _ in group]) for label, group in zip(labels, groups, strict=True)],
+        metric=measured.metric,
+        direction=measured.direction,
+        level=level,
+        equivalence=equivalence,
+        every=every,
+        correction=correction,
+        clusters=measured.clusters,
+        scale=measured.scale,
+        notes=measured.notes,
+    )
+
+
+def compare_by_metrics(
+    models: Sequence[Any], metrics: Sequence[str], **options: Any
+) -> list[ModelComparison]:
+    """Compare models by several metrics, with all p-values corrected together.
+
+    Args:
+        models: two or more, see `compare`.
+        metrics: their names; none for the default of `compare_predictions`.
+        options: those of `compare_predictions`.
+    """
+    return corrected_together(
+        [compare_predictions(models, metric=metric, **options) for metric in metrics or (None,)]
+    )
+
+
+class _Measured(NamedTuple):
+    """The row values of each training."""
+
+    metric: str
+    direction: Direction
+    trainings: Sequence[ModelRows]
+    clusters: NDArray[np.int64] | None = None
+    notes: Sequence[str] = ()
+    scale: Scale = Scale.IDENTITY
+
+
+class _Columns(NamedTuple):
+    """The columns of files that have a meaning, and the limit of memory."""
+
+    weights: str | None
+    by: str | None
+    row_id: str | None
+    memory: float
+
+
+class _RunSide(NamedTuple):
+    """A trial of a run directory, at its picked epoch."""
+
+    place: str
+    home: RunDirectory
+    resolved: Resolved
+    record: TrialRecord
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Read a run directory or `DIRECTORY:TRIAL`.
+
+        Raises:
+            ConfigError: there is no such file, directory or trial, or no trial is the best.
+        """
+        match = None if Path(text).is_dir() else _TRIAL.fullmatch(text)
+        directory = Path(match["directory"] if match else text)
+        if not directory.is_dir():
+            raise ConfigError(f"{text}: there is no such file of predictions and no such run directory")
+        home = RunDirectory(directory)
+        if match:
+            return cls(text, home, home.read(), home.trial_record(int(match["trial"])))
+        result = SweepResult.read(directory)
+        if result.best is None:
+            raise ConfigError(f"{text}: {result.reason}")
+        return cls(text, home, result.resolved, record_of(result.best, result.records))
+
+    def predictions(self, metric: str) -> PredictionSet | None:
+        """Return the stored scores of its rows; None if there are none of this metric's output."""
+        if self.record.repeats:
+            return None
+        try:
+            rescorer = make_rescorer(self.resolved, metric)
+            statistics = rescorer.statistics_of(self.home.trial(self.record.number), self._picked)
+        except (NotKeptError, UnknownMetricError, MetricNameError):
+            return None
+        parts = [part for part in statistics.parts if rescorer.reads(part)]
+        rows = rows_of(rescorer.output_of(parts[0]), parts[0].statistics) if len(parts) == 1 else None
+        return None if rows is None else PredictionSet(self.place, rescorer.output_of(parts[0]), rows)
+
+    def rows(self, metric: str) -> ModelRows:
+        """Return the stored row values of the optimized metric.
+
+        Raises:
+            NotKeptError: there are none.
+        """
+        stored: StoredRows | None = None
+        for epoch in read_statistics(self.home.trial(self.record.number)):
+            if (epoch.attempt, epoch.epoch) == (self._picked.attempt, self._picked.epoch):
+                stored = epoch.rows
+        if self.record.repeats or stored is None or stored.metric != metric:
+            raise NotKeptError(
+                f"{self.place}: no rows of {metric} are kept of trial {self.record.number}; run it anew, "
+                "--fresh, with results: {statistics: rows} for the optimized metric, or {statistics: all} "
+                "for any"
+            )
+        return ModelRows(self.place, stored.values[None], stored.method, rows_id=stored.digest)
+
+    @property
+    def _picked(self) -> EpochRecord:
+        epochs = [one for one in self.record.epochs if one.epoch == self.record.epoch]
+        if not epochs:
+            raise ConfigError(f"{self.place}: {self.record.state.value}, no epoch counts")
+        return epochs[-1]
+
+
+def _measured_paths(
+    paths: Sequence[str], metric: str | None, output: str | OutputFeature | None, columns: _Columns
+) -> _Measured:
+    """Measure files of predictions and trials of run directories."""
+    runs = {path: _RunSide.read(path) for path in paths if not Path(path).is_file()}
+    metric = metric or next((run.resolved.metric for run in runs.values()), None)
+    if metric is None:
+        raise ConfigError("files of predictions are compared by a metric; name one, such as accuracy")
+    kept = {path: run.predictions(metric) for path, run in runs.items()}
+    files = [path for path in paths if path not in runs]
+    if runs and None in kept.values():
+        if files:
+            path = next(path for path, one in kept.items() if one is None)
+            raise NotKeptError(f"{path}: keeps no scores, beside which a file could be compared")
+        rows = [runs[path].rows(metric) for path in paths]
+        return _Measured(metric, runs[paths[0]].resolved.optimized[metric], rows)
+    feature = (
+        next((one.output for one in kept.values() if one is not None), None) if output is None else output
+    )
+    text = None if feature is None else str(parse_feature(feature))
+    read = read_sets(
+        [Path(path) for path in files],
+        text,
+        metric,
+        weights=columns.weights,
+        by=columns.by,
+        row_id=columns.row_id,
+        memory=columns.memory,
+    )
+    of_files = dict(zip(files, read, strict=True))
+    sets = [of_files.get(path) or kept[path] for path in paths]
+    return _measured(metric, [one for one in sets if one is not None])
+
+
+def _measured_arrays(
+    models: Sequence[Any],
+    labels: Sequence[str],
+    metric: str,
+    output: str | OutputFeature | None,
+    inputs: str | None,
+    shared: Mapping[str, Any],
+    by: Any,
+) -> _Measured:
+    """Measure what models predict, in memory."""
+    if output is None or shared["target"] is None:
+        missing = "output, such as output='binary'" if output is None else "target, the right answers"
+        raise ConfigError(f"arrays are compared beside their {missing}")
+    feature = parse_feature(output)
+    keyword = inputs or str(find_metric(metric, feature.type).inputs)
+    beside = {name: as_column(column) for name, column in shared.items() if column is not None}
+    clusters = None if by is None else tuple(np.asarray(by).tolist())
+    sets = []
+    for model in models:
+        outputs = model if isinstance(model, Mapping) else {keyword: model}
+        values = {**{name: as_column(column) for name, column in outputs.items()}, **beside}
+        counts = {name: len(column) for name, column in values.items()}
+        counts |= {} if clusters is None else {"by": len(clusters)}
+        if len(set(counts.values())) > 1:
+            lengths = ", ".join(f"{name} {count}" for name, count in counts.items())
+            raise ConfigError(f"every row has one value of each; the numbers of rows are {lengths}")
+        sets.append(PredictionSet("a model", feature, values, clusters=clusters))
+    return _measured(metric, sets)
+
+
+def _measured(metric: str, sets: Sequence[PredictionSet]) -> _Measured:
+    """Measure predictions on the rows that all have."""
+    aligned, notes = align(sets)
+    found = find_metric(metric, aligned[0].output.type)
+    if found.direction is None:
+        raise ConfigError(f"{found.name} has no direction, so that neither model is better")
+    rows = [model_rows(one, str(found.name)) for one in aligned]
+    scale = Scale.of_range(*value_range(type(get_metric(found.name, aligned[0].output))))
+    return _Measured(str(found.name), found.direction, rows, cluster_numbers(aligned[0]), notes, scale)
+
+
+def _given_columns(
+    paths: Sequence[Path],
+    column: str,
+    direction: str | Direction | None,
+    by: str | None,
+    row_id: str | None,
+    memory: float,
+) -> _Measured:
+    """Return row values from a column of files."""
+    sets, notes = align(read_row_values(paths, column, by=by, row_id=row_id, memory=memory))
+    given = _given_rows([one.values["values"] for one in sets], direction, sets[0].clusters)
+    return given._replace(metric=column, notes=notes)
+
+
+def _given_rows(models: Sequence[Any], direction: str | Direction | None, by: Any) -> _Measured:
+    """Return row values that come from elsewhere."""
+    if direction is None:
+        raise ConfigError(
+            "name a metric, or give the direction of row values: direction='maximize' if more is better, "
+            "else 'minimize'"
+        )
+    tables = [np.asarray(model, dtype=np.float64) for model in models]
+    shapes = {table.shape for table in tables}
+    if len(shapes) > 1 or len(tables[0].shape) != 1 or not tables[0].size:
+        got = ", ".join(str(table.shape) for table in tables)
+        raise ConfigError(f"row values are one number for each of the same rows, got the shapes {got}")
+    if not all(np.isfinite(table).all() for table in tables):
+        raise ConfigError("row values are finite numbers, got nan or infinite ones; leave those rows out")
+    clusters = None if by is None else np.unique(np.asarray(by), return_inverse=True)[1]
+    if clusters is not None and clusters.shape != tables[0].shape:
+        raise ConfigError(f"by has {len(clusters)} rows, the row values {len(tables[0])}")
+    rows = [ModelRows("", table[None]) for table in tables]
+    return _Measured("mean", Direction.parse(direction), rows, clusters)
+
+
+def _joined(label: str, trainings: Sequence[ModelRows]) -> ModelRows:
+    """Return the trainings of one model as one table."""
+    first = trainings[0]
+    if len({(one.method, one.rows_id, one.table.shape) for one in trainings}) > 1:
+        raise ConfigError(f"{label}: its trainings were measured on other rows, or in another way")
+    return replace(first, label=label, table=np.concatenate([one.table for one in trainings]))
+
+
+def _labels(models: Sequence[Any], names: Sequence[str] | None) -> list[str]:
+    """Return the names of models: those given, else their paths, else letters."""
+    if names is not None and len(names) != len(models):
+        raise ConfigError(f"names has {len(names)} names of {len(models)} models")
+    if names is not None:
+        return list(names)
+    return [
+        ",".join(map(str, group)) if isinstance(group[0], (str, Path)) else _letter(place)
+        for place, group in enumerate(model if isinstance(model, tuple) else (model,) for model in models)
+    ]
+
+
+def _letter(place: int) -> str:
+    """Return a, b, ..., z, a1, b1 and so on."""
+    return f"{ascii_lowercase[place % 26]}{place // 26 or ''}"
