@@ -22,7 +22,7 @@ def train(params: Mapping[str, Any], run: Run) -> None:
     """Add ten trees per epoch; report after each ten."""
     x, y = load_diabetes(return_X_y=True)
     x, x_valid, y, y_valid = train_test_split(x, y, random_state=0)
-    model = GradientBoostingRegressor(**params, n_estimators=0, warm_start=True, random_state=0)
+    model = GradientBoostingRegressor(**params, n_estimators=0, warm_start=True, random_state=run.seed)
     for _ in run.epochs():
         model.n_estimators += TREES_PER_EPOCH
         model.fit(x, y)

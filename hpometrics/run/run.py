@@ -37,12 +37,17 @@ class Run:
         directory: the trial's own: `epochs.jsonl` and checkpoints; None writes nothing. The first rank
             alone writes.
         params: the params of the run, for `run.params`.
+        seed: the seed of the run, for `run.seed`; a search derives it and seeds Python, NumPy and torch by
+            it, a run on its own seeds nothing.
         fsync: see `EpochLog`.
         loggers: what follows the run beside its record: `table`, `tensorboard`, or an `EpochLogger`. With a
             directory, `.trainstats` is always written.
 
     Attributes:
         spec: what is measured.
+        seed: what the engine seeds by itself: a split, the order of a data loader, a `random_state`. In a
+            search it is a function of the search's seed, the trial's number, the repeat and the
+            confirmation; None if the search has no seed.
 
     Raises:
         DirectionError: the host searches in another direction than the metric's.
@@ -63,13 +68,14 @@ class Run:
         spec: RunSpec | None = None,
         directory: Path | str | None = None,
         params: Mapping[str, Any] | None = None,
+        seed: int | None = None,
         fsync: Fsync = "epoch",
         loggers: Sequence[LoggerLike] = (),
         **facts: Any,
     ) -> None:
         if (spec is None) == (not facts):
             raise RunError("a run takes spec=, or the facts of one: metric=, output=, ...; one of the two")
-        self.spec = spec or RunSpec(**facts)
+        self.spec, self.seed = spec or RunSpec(**facts), seed
         reporter = as_reporter(host)
         reporter.check(self.spec.optimized)
         if hasattr(reporter, "check_tracked"):  # an instance check of a protocol takes as long as ten reports

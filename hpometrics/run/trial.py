@@ -178,6 +178,7 @@ def attempt(
         spec=spec,
         directory=directory,
         params=trial_record.params,
+        seed=seed,
         fsync=fsync,
         loggers=loggers,
     )

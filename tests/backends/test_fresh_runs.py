@@ -44,18 +44,19 @@ def test_the_contenders_are_trained_under_shared_seeds(tmp_path, on_disk):
     seeds = []
 
     def train(params, run):
-        seeds.append((params["kind"], random.getstate()[1][0]))
+        seeds.append((params["kind"], random.getstate()[1][0], run.seed))
         noisy(params, run)
 
     objective = objective_of(train, directory=tmp_path if on_disk else None)
     records = objective.run()
     seeds.clear()
     settled = objective.confirm(records, top=3, repeats=6)
-    drawn = {kind: [seed for name, seed in seeds if name == kind] for kind in "abc"}
-    assert {kind for kind, _ in seeds} == set("abc")
+    drawn = {kind: [seed for name, seed, _ in seeds if name == kind] for kind in "abc"}
+    assert {kind for kind, *_ in seeds} == set("abc")
     assert drawn["a"] == drawn["b"][: len(drawn["a"])]
     assert len(seeds) == settled.confirmation.trainings
     expected = [derive_seed(3, number, 0, "confirm") for number in (1, 2, 3)]
+    assert [seed for name, _, seed in seeds if name == "a"][:3] == expected
     if on_disk:
         fresh = [read_trial(tmp_path / "trials" / "0002" / CONFIRM / str(number)) for number in (1, 2, 3)]
         assert [record.seed for record in fresh] == expected

@@ -66,6 +66,24 @@ def test_repeats_have_seeds_of_their_own_and_a_mean(tmp_path):
     assert len((home / "epochs.jsonl").read_text().splitlines()) == 3
 
 
+@pytest.mark.parametrize("host", ["list", "optuna"])
+def test_an_engine_knows_the_seed_of_its_run(host):
+    """That of the record; without a seed of the search there is none, and nothing is seeded."""
+    seen: list[int | None] = []
+
+    def train(params: dict[str, Any], run: Any) -> None:
+        seen.append(run.seed)
+        noisy(params, run)
+
+    for seed in (5, None):
+        if host == "list":
+            ListObjective(train, [{"x": 1.0}], metric=LOSS, seed=seed, repeats=2).run()
+        else:
+            objective = OptunaObjective(train, {"x": Float(0, 1)}, metric=LOSS, seed=seed, repeats=2)
+            objective.create_study().optimize(objective, n_trials=1)
+    assert seen == [derive_seed(5, 0), derive_seed(5, 0, 1), None, None]
+
+
 def test_repeats_that_agree_have_their_value_as_mean():
     """Three times 0.95 is 0.95 and keeps `>= 0.95`: no rounding takes a trial for infeasible."""
     assert mean([0.95] * 3) == 0.95

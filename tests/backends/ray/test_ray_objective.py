@@ -35,6 +35,7 @@ from hpometrics.exceptions import ConfigError, DirectionError, NoFiniteValueErro
 from hpometrics.records.epoch_log import read_trial
 from hpometrics.records.trial_record import TrialRecord, TrialState, write_trial
 from hpometrics.run import Reported, Run
+from hpometrics.run.reporter import derive_seed
 from hpometrics.space.dimensions import Choice, Float, Int
 from hpometrics.space.space import Space
 
@@ -53,7 +54,7 @@ def make_train() -> Any:
             if params["fault"] == "break" and epoch == 2:
                 break
             loss = math.nan if params["fault"] == "nan" else params["level"]
-            run.log(loss=loss + 5.0 * (epoch == 3), level=run.params["level"])
+            run.log(loss=loss + 5.0 * (epoch == 3), level=run.params["level"], own_seed=run.seed)
 
     return train
 
@@ -141,6 +142,15 @@ def test_params_received_are_params_recorded(swept):
 
 
 @pytest.mark.ray
+def test_a_worker_knows_the_seed_of_its_run(swept):
+    """That of the record: a function of the search's seed and the number of the trial."""
+    objective, results = swept
+    for record in objective.records(results):
+        assert record.seed == derive_seed(7, record.number)
+        assert {epoch.number("own_seed") for epoch in record.epochs} == {record.seed}
+
+
+@pytest.mark.ray
 def test_workers_log_as_a_process_does(swept):
     """Each trial's own directory has its logs, of as many epochs as its record."""
     objective, results = swept
@@ -159,7 +169,7 @@ def test_the_best_has_the_values_of_its_epoch(swept):
     objective, results = swept
     best = objective.best(results)
     assert (best.trial, best.value, best.epoch) == (5, 0.07, 0)
-    assert best.values == {"loss": 0.07, "level": 0.07}
+    assert best.values == {"loss": 0.07, "level": 0.07, "own_seed": derive_seed(7, 5)}
     assert (best.metric, best.direction) == ("loss", MINIMIZE)
 
 
