@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ _SHARE = 0.632
 class Redraws:
     """The rows drawn again, 200 times, and what would have been picked on each draw.
 
+    What is computed of a run is kept for the next look.
+
     Args:
         direction: of the metric.
         search: the row values of the trials of the search; None leaves out the choice of the contenders.
@@ -34,14 +36,7 @@ class Redraws:
     def __init__(self, direction: Direction, search: RowTables | None, top: int) -> None:
         self._sign = direction.sign
         self._search, self._top = search, top
-        self._weights: dict[int, Array] = {}
-
-    def weights(self, rows: int) -> Array:
-        """Return how often each draw has each row, of shape (200, rows)."""
-        if rows not in self._weights:
-            drawn = np.random.default_rng(0).multinomial(rows, np.full(rows, 1 / rows), size=DRAWS)
-            self._weights[rows] = drawn.astype(np.float64)
-        return self._weights[rows]
+        self._runs: dict[int, tuple[FreshRun, _RunDraws]] = {}
 
     def luck(self, runs: Mapping[int, Sequence[FreshRun]]) -> Luck | None:
         """Return what picking among the contenders and their epochs adds; None where rows cannot be redrawn.
@@ -52,57 +47,129 @@ class Redraws:
         every = [run for one in runs.values() for run in one]
         if not every or any(run.rows is None for run in every) or len({run.rows_id for run in every}) > 1:
             return None
-        rows = every[0].picked_rows.size
-        weights = self.weights(rows)
-        trials = {trial: _TrialDraws.of(ours, weights, self._sign) for trial, ours in runs.items() if ours}
-        winners = _winners(trials, self._contenders(rows))
-        return Luck(trials, winners, weights)
+        draws = Draws.of_rows(every[0].picked_rows.size)
+        trials = {
+            trial: TrialDraws([self._of(run, draws) for run in ours]) for trial, ours in runs.items() if ours
+        }
+        return Luck(trials, _winners(trials, self._contenders(draws)), draws)
 
-    def _contenders(self, rows: int) -> Array | None:
+    def _of(self, run: FreshRun, draws: Draws) -> _RunDraws:
+        """Return a run on every draw; it is known by its identity, as long as it is held here."""
+        if id(run) not in self._runs:
+            self._runs[id(run)] = run, _RunDraws.of(np.asarray(run.rows), draws, self._sign)
+        return self._runs[id(run)][1]
+
+    def _contenders(self, draws: Draws) -> Array | None:
         """Return the trials that each draw would have had as contenders, of shape (200, top)."""
-        if self._search is None or any(table.shape[1] != rows for table in self._search.values()):
+        if self._search is None or any(table.shape[1] != draws.rows for table in self._search.values()):
             return None
         return self._drawn_contenders
 
     @cached_property
     def _drawn_contenders(self) -> Array:
         tables = dict(sorted((self._search or {}).items()))
-        weights = self.weights(next(iter(tables.values())).shape[1])
-        best = np.stack([(self._sign * table @ weights.T).max(axis=0) for table in tables.values()])
+        draws = Draws.of_rows(next(iter(tables.values())).shape[1])
+        best = np.stack([draws.means(self._sign * table).max(axis=0) for table in tables.values()])
         order = np.argsort(-best, axis=0, kind="stable")[: self._top].T
         return np.array(list(tables))[order]
 
 
 @dataclass(frozen=True)
-class _TrialDraws:
-    """A contender on every draw: each run picks its epoch there; a value above is better."""
+class Draws:
+    """How often each draw has each row, of shape (draws, rows), and the rows that it left out."""
 
-    inside: Array
-    """Its value on the rows of each draw, the mean over its runs."""
-    outside: Array
-    """Its value on the rows that the draw left out, at the same epochs."""
-    rows: list[Array]
-    """The row values of each run, of shape (epochs, rows)."""
-    epochs: list[NDArray[np.intp]]
-    """The epoch of each run that each draw picks."""
+    weights: Array
 
     @classmethod
-    def of(cls, runs: Sequence[FreshRun], weights: Array, sign: float) -> _TrialDraws:
-        """Pick the epoch of each run by each draw."""
-        left_out = (weights == 0).astype(np.float64)
-        counts = left_out.sum(axis=1)
-        draws = np.arange(len(weights))
-        inside, outside, rows, epochs = [], [], [], []
-        for run in runs:
-            table = sign * np.asarray(run.rows, dtype=np.float64)
-            drawn = table @ weights.T / table.shape[1]
-            picked = drawn.argmax(axis=0)
-            inside.append(drawn[picked, draws])
-            unseen = (table @ left_out.T)[picked, draws] / np.maximum(counts, 1)
-            outside.append(np.where(counts, unseen, inside[-1]))  # a draw may have all of a few rows
-            rows.append(table)
-            epochs.append(picked)
-        return cls(np.mean(inside, axis=0), np.mean(outside, axis=0), rows, epochs)
+    @lru_cache(maxsize=2)
+    def of_rows(cls, rows: int) -> Draws:
+        """Draw so many rows 200 times, always the same ones, and remember that for the next look."""
+        drawn = np.random.default_rng(0).multinomial(rows, np.full(rows, 1 / rows), size=DRAWS)
+        return cls(drawn.astype(np.float64))
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return int(self.weights.shape[1])
+
+    @cached_property
+    def left_out(self) -> Array:
+        """1 for each row that a draw left out, else 0."""
+        left_out: Array = (self.weights == 0).astype(np.float64)
+        return left_out
+
+    @cached_property
+    def counts(self) -> Array:
+        """How many rows each draw left out."""
+        counts: Array = self.left_out.sum(axis=1)
+        return counts
+
+    def means(self, table: Array) -> Array:
+        """Return the mean of each epoch on each draw, of shape (epochs, draws)."""
+        signs = np.sign(table)
+        if np.array_equal(signs, table):  # sums of whole numbers have all their digits in float32
+            sums = (signs.astype(np.float32) @ self._weights32.T).astype(np.float64)
+        else:
+            sums = table @ self.weights.T
+        means: Array = sums / self.rows
+        return means
+
+    @cached_property
+    def _weights32(self) -> NDArray[np.float32]:
+        return self.weights.astype(np.float32)
+
+
+@dataclass(frozen=True)
+class _RunDraws:
+    """A run on every draw, where it picks its epoch; a value above is better."""
+
+    inside: Array
+    """Its value on the rows of each draw."""
+    outside: Array
+    """Its value on the rows that the draw left out, at the same epoch."""
+    table: Array
+    """Its row values, of shape (epochs, rows)."""
+    epochs: NDArray[np.intp]
+    """The epoch that each draw picks."""
+
+    @classmethod
+    def of(cls, rows: Array, draws: Draws, sign: float) -> _RunDraws:
+        """Pick the epoch by each draw."""
+        table = sign * rows.astype(np.float64)
+        means = draws.means(table)
+        epochs = means.argmax(axis=0)
+        inside = means[epochs, np.arange(len(epochs))]
+        outside = np.empty(len(epochs))
+        for epoch in np.unique(epochs):
+            picked = epochs == epoch
+            outside[picked] = draws.left_out[picked] @ table[epoch] / np.maximum(draws.counts[picked], 1)
+        return cls(inside, np.where(draws.counts, outside, inside), table, epochs)  # a draw may have all rows
+
+    def left_out_sums(self, draws: Draws, chosen: NDArray[np.bool_]) -> Array:
+        """Return for each row the sum of its values over the chosen draws that left it out."""
+        at = np.zeros((len(self.table), len(chosen)))
+        at[self.epochs[chosen], np.flatnonzero(chosen)] = 1
+        sums: Array = ((at @ draws.left_out) * self.table).sum(axis=0)
+        return sums
+
+
+@dataclass(frozen=True)
+class TrialDraws:
+    """A contender on every draw: the mean over its runs."""
+
+    runs: Sequence[_RunDraws]
+
+    @cached_property
+    def inside(self) -> Array:
+        """Its value on the rows of each draw."""
+        inside: Array = np.mean([run.inside for run in self.runs], axis=0)
+        return inside
+
+    @cached_property
+    def outside(self) -> Array:
+        """Its value on the rows that the draw left out, at the same epochs."""
+        outside: Array = np.mean([run.outside for run in self.runs], axis=0)
+        return outside
 
     @property
     def gaps(self) -> Array:
@@ -114,9 +181,9 @@ class _TrialDraws:
 class Luck:
     """The part of a value that comes from picking on the rows it is measured on."""
 
-    trials: Mapping[int, _TrialDraws]
+    trials: Mapping[int, TrialDraws]
     winners: Sequence[int]
-    weights: Array
+    draws: Draws
 
     @cached_property
     def bias(self) -> float:
@@ -132,17 +199,13 @@ class Luck:
     @cached_property
     def row_variance(self) -> float:
         """The variance of a mean of rows, each measured by the winners of the draws that left it out."""
-        left_out = self.weights == 0
-        totals = np.zeros(left_out.shape[1])
-        for draw, winner in enumerate(self.winners):
-            trial, outside = self.trials[winner], left_out[draw]
-            values = [
-                table[epochs[draw], outside] for table, epochs in zip(trial.rows, trial.epochs, strict=True)
-            ]
-            totals[outside] += np.mean(values, axis=0)
-        counts = left_out.sum(axis=0)
+        totals, winners = np.zeros(self.draws.rows), np.array(self.winners)
+        for trial, drawn in self.trials.items():
+            for run in drawn.runs if trial in self.winners else ():
+                totals += run.left_out_sums(self.draws, winners == trial) / len(drawn.runs)
+        counts = self.draws.left_out.sum(axis=0)
         means = totals[counts > 0] / counts[counts > 0]
-        return float(means.var(ddof=1)) / left_out.shape[1] if len(means) > 1 else 0.0
+        return float(means.var(ddof=1)) / self.draws.rows if len(means) > 1 else 0.0
 
 
 def honest_value(
@@ -179,7 +242,7 @@ def honest_value(
     return HonestValue(scale.interval(honest, half), mean, luck.bias, tuple(limits))
 
 
-def _winners(trials: Mapping[int, _TrialDraws], contenders: Array | None) -> list[int]:
+def _winners(trials: Mapping[int, TrialDraws], contenders: Array | None) -> list[int]:
     """Return the best of each draw's contenders; where none of those was trained again, of all that were."""
     numbers = list(trials)
     inside = np.stack([trials[trial].inside for trial in numbers])

@@ -9,7 +9,15 @@ import pytest
 
 from hpometrics import MAXIMIZE, MINIMIZE
 from hpometrics.selection.confirmation import FreshRun
-from hpometrics.selection.honest_value import DRAWS, Luck, Redraws, _TrialDraws as Draws, honest_value
+from hpometrics.selection.honest_value import (
+    DRAWS,
+    Draws,
+    Luck,
+    Redraws,
+    TrialDraws,
+    _RunDraws,
+    honest_value,
+)
 from hpometrics.selection.intervals import Scale
 
 ROWS = np.array([[1.0, 0, 1, 1], [1, 1, 0, 1]])
@@ -30,7 +38,8 @@ def right(rng, probability):
 def test_four_draws_by_hand():
     """The picked epochs are 0, 1, 0, 1, their gaps -1/4, -1/4, 1, 1, the rows left out 1, 0, 0, 1."""
     run = fresh(ROWS)
-    luck = Luck({0: Draws.of([run], WEIGHTS, 1.0)}, [0] * 4, WEIGHTS)
+    draws = Draws(WEIGHTS)
+    luck = Luck({0: TrialDraws([_RunDraws.of(run.rows, draws, 1.0)])}, [0] * 4, draws)
     assert luck.trials[0].gaps.tolist() == [-0.25, -0.25, 1, 1]
     assert luck.bias == pytest.approx(0.237)
     assert luck.row_variance == pytest.approx(0.0833333333333, rel=1e-10)
@@ -120,8 +129,9 @@ def test_rows_that_differ_cannot_be_drawn_together():
 
 def test_the_draws_are_the_same_each_time():
     """So that a decision is a function of the record."""
-    first, second = (Redraws(MAXIMIZE, None, 2).weights(50) for _ in range(2))
-    assert np.array_equal(first, second)
+    first = Draws.of_rows(50).weights
+    Draws.of_rows.cache_clear()
+    assert np.array_equal(first, Draws.of_rows(50).weights)
     assert first.shape == (DRAWS, 50) and set(first.sum(axis=1)) == {50.0}
 
 
