@@ -320,8 +320,7 @@ class ObjectiveRows:
             if names_tasks:
                 raise NoRowValuesError(f"{self._name} is a mean over tasks")
             rows = self._meter.close(value)
-            deviations = (rows.values - value).astype("float32")
-            return StoredRows(self._name, rows.method, digest, value, deviations)
+            return StoredRows(self._name, rows.method, digest, value, rows.values)
         except NoRowValuesError as err:
             self._warn(str(err))
             return None

@@ -156,28 +156,26 @@ class StoredRows:
         method: how they were computed.
         digest: identifies the targets and their order, see `RowsDigest`.
         mean: the value of the metric, which is their mean.
-        deviations: (n,) by row, or by group of rows; what each has above the mean.
+        values: (n,) by row, or by group of rows.
     """
 
     metric: str
     method: str
     digest: str
     mean: float
-    deviations: NDArray[np.float32]
-
-    @property
-    def values(self) -> NDArray[np.float64]:
-        """The row values."""
-        values: NDArray[np.float64] = self.mean + self.deviations.astype(np.float64)
-        return values
+    values: NDArray[np.float64]
 
     def to_json(self) -> dict[str, Any]:
-        """Write them as plain JSON, compressed."""
-        packed = zlib.compress(self.deviations.astype("<f4").tobytes(), 1)
+        """Write them as plain JSON, compressed: bits where all are 0 or 1, else float32 above the mean."""
+        whole_values = self.values.round()
+        if np.isin(whole_values, (0, 1)).all() and np.allclose(self.values, whole_values, rtol=0, atol=1e-9):
+            kind, raw = "bits", np.packbits(whole_values.astype(bool)).tobytes()
+        else:
+            kind, raw = "deviations", (self.values - self.mean).astype("<f4").tobytes()
         return {
             **{name: getattr(self, name) for name in ("metric", "method", "digest", "mean")},
-            "count": len(self.deviations),
-            "deviations": base64.b64encode(packed).decode("ascii"),
+            "count": len(self.values),
+            kind: base64.b64encode(zlib.compress(raw, 1)).decode("ascii"),
         }
 
     @classmethod
@@ -188,16 +186,21 @@ class StoredRows:
             RecordError: it is something else.
         """
         try:
-            count = whole(content["count"])
-            reader = zlib.decompressobj()
-            raw = reader.decompress(base64.b64decode(content["deviations"], validate=True), 4 * count + 1)
+            count, kind = whole(content["count"]), "bits" if "bits" in content else "deviations"
+            size = -(-count // 8) if kind == "bits" else 4 * count
+            packed = base64.b64decode(content[kind], validate=True)
+            raw = zlib.decompressobj().decompress(packed, size + 1)
             mean = real(content["mean"])
             metric, method, digest = (str(content[name]) for name in ("metric", "method", "digest"))
         except (KeyError, TypeError, ValueError, binascii.Error, zlib.error) as err:
             raise RecordError(f"not row values: {excerpt(content, 80)}") from err
-        if len(raw) != 4 * count:
+        if len(raw) != size:
             raise RecordError(f"not row values: {len(raw)} bytes are not {count} numbers")
-        return cls(metric, method, digest, mean, np.frombuffer(raw, dtype="<f4"))
+        if kind == "bits":
+            values = np.unpackbits(np.frombuffer(raw, dtype=np.uint8), count=count).astype(np.float64)
+        else:
+            values = mean + np.frombuffer(raw, dtype="<f4").astype(np.float64)
+        return cls(metric, method, digest, mean, values)
 
 
 class RowsDigest:
