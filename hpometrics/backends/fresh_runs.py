@@ -36,6 +36,7 @@ from ..selection.confirmation import (
     RowTables,
 )
 from ..selection.confirmation_plan import Next, contenders_of, plan_for
+from ..selection.honest_value import Redraws
 from ..selection.intervals import Scale
 from ..selection.rules import At
 from ..selection.selection import Best
@@ -87,6 +88,7 @@ class FreshRuns:
         self.ended: dict[tuple[int, int], TrialRecord] = {}
         """The runs that have ended, by trial and number of the seed."""
         self._fresh: dict[tuple[int, int], FreshRun] = {}
+        self._redraws: Redraws | None = None
         complete = contenders_of(records, self.direction)
         self._plans = self._extended(ConfirmationPlan(settings, tuple(complete[: settings.top])))
         chosen = {one.trial for plan in self._plans for one in plan.contenders}
@@ -124,7 +126,10 @@ class FreshRuns:
     def following(self, timed_out: bool = False) -> Next:
         """Return the runs that are missing before the next look, or the end; it sees what others trained."""
         self._read_ended()
-        return plan_for(self.record(timed_out))
+        record = self.record(timed_out)
+        if self._redraws is None or not self._redraws.fits(record):
+            self._redraws = Redraws.of(record)
+        return plan_for(record, self._redraws)
 
     def is_missing(self, trial: int, number: int) -> bool:
         """Return whether a run has not ended, here or in another process."""

@@ -68,8 +68,12 @@ def contenders_of(records: Iterable[TrialRecord], direction: Direction) -> list[
     ]
 
 
-def plan_for(record: ConfirmationRecord) -> Next:
+def plan_for(record: ConfirmationRecord, redraws: Redraws | None = None) -> Next:
     """Return the runs that the next look waits for, or how the confirmation ended.
+
+    Args:
+        record: all that decides.
+        redraws: those of an earlier record of this confirmation, which saves computing them again.
 
     Raises:
         NoFiniteValueError: there are fewer than two contenders.
@@ -79,7 +83,7 @@ def plan_for(record: ConfirmationRecord) -> Next:
             "confirm compares at least two complete trials with a finite value; this search has "
             f"{len(record.contenders)}"
         )
-    course = _Course(record)
+    course = _Course(record, redraws if redraws is not None and redraws.fits(record) else Redraws.of(record))
     for plan in record.plans:
         for moment in course.schedule(plan):
             if missing := course.missing(moment.seeds):
@@ -102,8 +106,8 @@ class _Moment(NamedTuple):
 class _Course:
     """The looks of a record, made again from the first one."""
 
-    def __init__(self, record: ConfirmationRecord) -> None:
-        self._record = record
+    def __init__(self, record: ConfirmationRecord, redraws: Redraws) -> None:
+        self._record, self._redraws = record, redraws
         self._entered: list[int] = []
         self._alive: list[int] = []
         self._looks: list[Look] = []
@@ -112,7 +116,6 @@ class _Course:
         self._pairs: dict[int, Pair] = {}
         self._state: ConfirmationState | None = None
         self._plans_used = 0
-        self._redraws = Redraws(record.direction, record.search, len(record.contenders))
 
     @property
     def settled(self) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..direction import Direction
-from .confirmation import FreshRun, HonestValue, RowTables
+from .confirmation import ConfirmationRecord, FreshRun, HonestValue, RowTables
 from .intervals import Scale
 from .two_way import FEW_CLUSTERS, TwoWay, normal_quantile
 
@@ -37,6 +37,15 @@ class Redraws:
         self._sign = direction.sign
         self._search, self._top = search, top
         self._runs: dict[int, tuple[FreshRun, _RunDraws]] = {}
+
+    @classmethod
+    def of(cls, record: ConfirmationRecord) -> Redraws:
+        """Return the draws of a confirmation."""
+        return cls(record.direction, record.search, len(record.contenders))
+
+    def fits(self, record: ConfirmationRecord) -> bool:
+        """Check whether these are the draws of a confirmation: one with the same search."""
+        return self._search is record.search and self._top == len(record.contenders)
 
     def luck(self, runs: Mapping[int, Sequence[FreshRun]]) -> Luck | None:
         """Return what picking among the contenders and their epochs adds; None where rows cannot be redrawn.
