@@ -37,7 +37,7 @@ from ..selection.model_comparison import Correction, ModelComparison, corrected_
 from ..selection.model_rows import ModelRows, compare_models
 from .best import record_of
 from .manifest import Resolved
-from .rescoring import make_rescorer
+from .rescoring import MetricRequest, make_rescorer, parse_request
 from .run_directory import RunDirectory
 from .status import SweepResult
 
@@ -164,6 +164,8 @@ def compare_predictions(
     groups = [list(model) if isinstance(model, tuple) else [model] for model in models]
     flat = [one for group in groups for one in group]
     are_paths = {isinstance(one, (str, Path)) for one in flat}
+    if are_paths == {True} and not isinstance(by, str | None):
+        raise ConfigError("by is the name of a column, as files have their own rows; got values")
     if are_paths == {True, False}:
         raise ConfigError("compare paths with paths, or arrays with arrays: a file holds its own target")
     if direction is not None and metric is not None:
@@ -229,6 +231,25 @@ class _Columns(NamedTuple):
     row_id: str | None
     memory: float
 
+    @property
+    def named(self) -> dict[str, str | None]:
+        """The columns by their options."""
+        return {"weights": self.weights, "by": self.by, "id": self.row_id}
+
+    def read(
+        self, paths: Sequence[str], output: str | OutputFeature | None, metric: str
+    ) -> list[PredictionSet]:
+        """Read files of predictions."""
+        return read_sets(
+            [Path(path) for path in paths],
+            None if output is None else str(parse_feature(output)),
+            metric,
+            weights=self.weights,
+            by=self.by,
+            row_id=self.row_id,
+            memory=self.memory,
+        )
+
 
 class _RunSide(NamedTuple):
     """A trial of a run directory, at its picked epoch."""
@@ -257,12 +278,12 @@ class _RunSide(NamedTuple):
             raise ConfigError(f"{text}: {result.reason}")
         return cls(text, home, result.resolved, record_of(result.best, result.records))
 
-    def predictions(self, metric: str) -> PredictionSet | None:
+    def predictions(self, request: MetricRequest) -> PredictionSet | None:
         """Return the stored scores of its rows; None if there are none of this metric's output."""
         if self.record.repeats:
             return None
         try:
-            rescorer = make_rescorer(self.resolved, metric)
+            rescorer = make_rescorer(self.resolved, request.measured, request.threshold)
             statistics = rescorer.statistics_of(self.home.trial(self.record.number), self._picked)
         except (NotKeptError, UnknownMetricError, MetricNameError):
             return None
@@ -270,21 +291,26 @@ class _RunSide(NamedTuple):
         rows = rows_of(rescorer.output_of(parts[0]), parts[0].statistics) if len(parts) == 1 else None
         return None if rows is None else PredictionSet(self.place, rescorer.output_of(parts[0]), rows)
 
-    def rows(self, metric: str) -> ModelRows:
+    def rows(self, request: MetricRequest) -> ModelRows:
         """Return the stored row values of the optimized metric.
 
         Raises:
             NotKeptError: there are none.
         """
+        if self.record.repeats:
+            count = len(self.record.repeats)
+            raise NotKeptError(
+                f"{self.place}: its value is a mean over {count} seeds, whose rows are not kept"
+            )
         stored: StoredRows | None = None
         for epoch in read_statistics(self.home.trial(self.record.number)):
             if (epoch.attempt, epoch.epoch) == (self._picked.attempt, self._picked.epoch):
                 stored = epoch.rows
-        if self.record.repeats or stored is None or stored.metric != metric:
+        if stored is None or stored.metric != request.name:
             raise NotKeptError(
-                f"{self.place}: no rows of {metric} are kept of trial {self.record.number}; run it anew, "
-                "--fresh, with results: {statistics: rows} for the optimized metric, or {statistics: all} "
-                "for any"
+                f"{self.place}: no rows of {request.name} are kept of trial {self.record.number}; run it "
+                "anew, --fresh, with results: {statistics: rows} for the optimized metric, or "
+                "{statistics: all} for any"
             )
         return ModelRows(self.place, stored.values[None], stored.method, rows_id=stored.digest)
 
@@ -301,33 +327,38 @@ def _measured_paths(
 ) -> _Measured:
     """Measure files of predictions and trials of run directories."""
     runs = {path: _RunSide.read(path) for path in paths if not Path(path).is_file()}
-    metric = metric or next((run.resolved.metric for run in runs.values()), None)
+    if runs:
+        return _measured_runs(paths, runs, metric, output, columns)
     if metric is None:
         raise ConfigError("files of predictions are compared by a metric; name one, such as accuracy")
-    kept = {path: run.predictions(metric) for path, run in runs.items()}
+    return _measured(metric, columns.read(paths, output, metric))
+
+
+def _measured_runs(
+    paths: Sequence[str],
+    runs: Mapping[str, _RunSide],
+    metric: str | None,
+    output: str | OutputFeature | None,
+    columns: _Columns,
+) -> _Measured:
+    """Measure trials, which keep scores or the row values of one metric, and files beside them."""
+    asked = [name for name, column in columns.named.items() if column is not None]
+    if asked:
+        raise ConfigError(f"{asked[0]} names a column of files; the rows that a trial keeps have no columns")
+    first = next(iter(runs.values())).resolved
+    request = parse_request(first, metric or first.metric)
+    kept = {path: run.predictions(request) for path, run in runs.items()}
+    sets = {path: one for path, one in kept.items() if one is not None}
     files = [path for path in paths if path not in runs]
-    if runs and None in kept.values():
+    if len(sets) < len(runs):
         if files:
-            path = next(path for path, one in kept.items() if one is None)
+            path = next(path for path in runs if path not in sets)
             raise NotKeptError(f"{path}: keeps no scores, beside which a file could be compared")
-        rows = [runs[path].rows(metric) for path in paths]
-        return _Measured(metric, runs[paths[0]].resolved.optimized[metric], rows)
-    feature = (
-        next((one.output for one in kept.values() if one is not None), None) if output is None else output
-    )
-    text = None if feature is None else str(parse_feature(feature))
-    read = read_sets(
-        [Path(path) for path in files],
-        text,
-        metric,
-        weights=columns.weights,
-        by=columns.by,
-        row_id=columns.row_id,
-        memory=columns.memory,
-    )
-    of_files = dict(zip(files, read, strict=True))
-    sets = [of_files.get(path) or kept[path] for path in paths]
-    return _measured(metric, [one for one in sets if one is not None])
+        rows = [runs[path].rows(request) for path in paths]
+        return _Measured(request.name, request.direction, rows)
+    output = next(iter(sets.values())).output if output is None else output
+    sets |= dict(zip(files, columns.read(files, output, request.measured), strict=True))
+    return _measured(request.measured, [sets[path] for path in paths])._replace(metric=request.name)
 
 
 def _measured_arrays(

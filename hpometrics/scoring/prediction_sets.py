@@ -337,11 +337,15 @@ def _first_difference(a: Any, b: Any) -> int | None:
     """Return the first row in which two targets differ."""
     if isinstance(a, list) or isinstance(b, list):
         return next((row for row, (one, other) in enumerate(zip(a, b, strict=True)) if one != other), None)
-    first, second = (np.asarray(column).reshape(len(column), -1) for column in (a, b))
+    first, second = (_array(column).reshape(len(column), -1) for column in (a, b))
     if first.shape != second.shape:
         return 0
     differ = ((first != second) & ~((first != first) & (second != second))).any(axis=1)
     return int(differ.argmax()) if differ.any() else None
+
+
+def _array(column: Any) -> NDArray[Any]:
+    return column.numpy(force=True) if isinstance(column, Tensor) else np.asarray(column)
 
 
 def _select(column: Any, rows: NDArray[np.int64]) -> Any:

@@ -104,6 +104,8 @@ def compare_models(
     """
     _check(models, level, equivalence, correction)
     count = None if clusters is None else int(clusters.max()) + 1
+    if count == 1:
+        raise ConfigError("all rows are in one cluster; two at least show how clusters vary")
     sides = [_Side(model, clusters) for model in models]
     chosen = list(combinations(sides, 2)) if every else [(sides[0], other) for other in sides[1:]]
     pairs = tuple(_difference(a, b, level) for a, b in chosen)
@@ -224,6 +226,9 @@ def _check(models: Sequence[ModelRows], level: float, equivalence: float, correc
     if len({model.seeds for model in models}) > 1:
         counts = ", ".join(f"{model.label} {model.seeds}" for model in models)
         raise ConfigError(f"each model needs as many trainings as the others, got {counts}")
+    fewest = min(models, key=lambda model: model.table.shape[1])
+    if fewest.table.shape[1] < 2:
+        raise ConfigError(f"{fewest.label} has {plural(fewest.rows, 'row')}; two at least show how rows vary")
     if not 0 < level < 1:
         raise ConfigError(f"level must be between 0 and 1, got {level!r}")
     if not 0 <= equivalence < math.inf:

@@ -300,6 +300,12 @@ def test_trials_are_compared_by_their_kept_rows(sweep, folder, kept):
     pick = json.loads(command("runs/sweep", "runs/sweep:2", "--metric", "roc_auc", "--json").stdout)
     best = json.loads(CliRunner().invoke(main, ["best", "runs/sweep", "--json"]).stdout)
     assert pick[0]["values"]["runs/sweep"]["value"] == pytest.approx(best["value"])
+    weighed = command("runs/sweep:0", "runs/sweep:1", "--weights", "w")
+    assert weighed.exit_code == 2 and "weights names a column of files" in weighed.stderr
+    write(folder / "close.csv", CLOSE)
+    beside = command("runs/sweep:0", "close.csv")
+    assert beside.exit_code == 2
+    assert ("numbers of rows differ" if kept == "all" else "keeps no scores, beside which") in beside.stderr
     other = command("runs/sweep:0", "runs/sweep:1", "--metric", "brier")
     if kept == "all":
         assert other.exit_code == 0 and "brier v on the same 200 rows" in other.stdout

@@ -206,6 +206,10 @@ def test_models_that_cannot_be_compared_are_refused():
     ):
         with pytest.raises(ConfigError, match=problem):
             compare_models(sides, metric="score", direction=MAXIMIZE)
+    with pytest.raises(ConfigError, match="a has 1 row; two at least"):
+        compared([1], [2])
+    with pytest.raises(ConfigError, match="all rows are in one cluster"):
+        compared([1, 2], [2, 4], clusters=np.zeros(2, dtype=int))
     with pytest.raises(ConfigError, match="3 models have 2 differences"):
         _ = compared([1, 2], [2, 3], [1, 4]).difference
     with pytest.raises(ConfigError, match="a difference above 0, got 0"):
