@@ -21,13 +21,13 @@ from ..selection.intervals import Significance
 from ..selection.rules import At, Pick, violation_of
 from ..selection.selection import Best, Picker, best_by, least_violating, pareto_front, picked_trial
 from ..selection.trial_attempts import apply_constraints
-from .confirmation import confirmed_facts, stored_confirmation, sweep_best, winner_lines
+from .confirmation import confirmed_facts, stored_confirmation, sweep_best
 from .export import best_facts, best_yaml, least_facts
 from .leaderboard import arguments, format_evaluated, leaders, optimal, params_line, ranked_rows, where
 from .manifest import Resolved
 from .rescoring import MetricRequest, rescore
 from .run_directory import RunDirectory
-from .verdict import draw_verdict, rows_lines, stored_verdict
+from .verdict import draw_verdict, rows_lines, stored_verdict, winner_lines
 
 _HOW = "pick one: hpometrics best {directory} --pick knee|TRIAL"
 

@@ -1,4 +1,4 @@
-"""The confirmation of a sweep's winner in its run directory, and what the results of the sweep say of it."""
+"""The confirmation of a sweep's winner in its run directory."""
 
 from __future__ import annotations
 
@@ -11,12 +11,9 @@ from ..records._files import read_whole
 from ..records._json import read_sealed
 from ..records.trial_record import TrialRecord
 from ..selection.confirmation import Confirmation
-from ..selection.intervals import Significance
 from ..selection.selection import Best, best_by
-from .leaderboard import params_line
 from .manifest import Resolved
 from .run_directory import RunDirectory
-from .verdict import rows_lines, verdict_lines
 
 _MOVE_AWAY = "move it away, and `hpometrics confirm` compares the trainings again"
 
@@ -73,33 +70,6 @@ def sweep_best(end: Confirmation | None, records: Sequence[TrialRecord], resolve
         return best_by(records, resolved.optimized, resolved.pick)
     record = next(record for record in records if record.number == end.winner)
     return Best.of(record, resolved.optimized)
-
-
-def winner_lines(
-    end: Confirmation | None,
-    verdict: Significance | None,
-    best: Best,
-    records: Sequence[TrialRecord],
-    resolved: Resolved,
-    place: object,
-) -> list[str]:
-    """Return how sure the winner of a sweep is, in words: its confirmation, or the verdict on the search.
-
-    Args:
-        end: the confirmation, if there was one.
-        verdict: the verdict on the search; None for several objectives.
-        best: the winner.
-        records: the trials of the sweep.
-        resolved: the sweep.
-        place: its directory, as it is printed.
-    """
-    if end is None:
-        return verdict_lines(verdict, records)
-
-    def more(repeats: int) -> str:
-        return f"hpometrics confirm {place} --repeats {repeats}"
-
-    return [*end.lines(params_line(best.params, resolved), more), *rows_lines(records)]
 
 
 def confirmed_facts(end: Confirmation | None) -> dict[str, Any] | None:

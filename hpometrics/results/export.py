@@ -16,6 +16,7 @@ from ..direction import Direction
 from ..loggers.csv import csv_text
 from ..records._json import FORMAT, FORMAT_KEY
 from ..records.trial_record import Reading, TrialRecord
+from ..selection.confirmation import Confirmation, Standing
 from ..selection.intervals import Significance
 from ..selection.rules import Constraint
 from ..selection.selection import Best
@@ -75,11 +76,19 @@ def values_shown(records: Iterable[TrialRecord], resolved: Resolved) -> dict[str
     return {resolved.metric: resolved.direction, **beside, **resolved.beside}
 
 
-def trials_csv(records: Sequence[TrialRecord], resolved: Resolved) -> str:
-    """Return a line per trial: params as `params.name`, the values of its picked epoch as `values.name`."""
+def trials_csv(
+    records: Sequence[TrialRecord], resolved: Resolved, confirmation: Confirmation | None = None
+) -> str:
+    """Return a line per trial: params as `params.name`, the values of its picked epoch as `values.name`.
+
+    Where the winner was confirmed, a contender also has the mean and the number of its fresh runs, and the
+    number of seeds after which it left.
+    """
     params = list(resolved.ordered({name: None for record in records for name in record.params}))
     values = list(values_shown(records, resolved))
     facts = "trial state value deviation repeats epoch epochs seconds seed reason".split()
+    standings = {} if confirmation is None else {one.trial: one for one in confirmation.standings}
+    facts += "confirmed_mean confirmed_seeds left_at".split() if standings else []
     heads = [*(f"params.{name}" for name in params), *(f"values.{name}" for name in values)]
     rows = [
         [
@@ -93,12 +102,17 @@ def trials_csv(records: Sequence[TrialRecord], resolved: Resolved) -> str:
             round(record.seconds, 3),
             record.seed,
             record.reason,
+            *(_standing(standings.get(record.number)) if standings else ()),
             *(mask_secrets(record.params.get(name)) for name in params),
             *(_scalar(record.picked_values.get(name)) for name in values),
         ]
         for record in records
     ]
     return csv_text([[*facts, *heads], *rows])
+
+
+def _standing(one: Standing | None) -> tuple[float | None, ...]:
+    return (None, None, None) if one is None else (one.mean, one.seeds, one.left_at)
 
 
 def _scalar(value: Reading | None) -> float | str | None:

@@ -18,6 +18,7 @@ from ..direction import ARROWS, Direction
 from ..exceptions import ConfigError
 from ..records.trial_record import TrialRecord, TrialState, to_json
 from ..selection.selection import Best, front_trials, ranked_by
+from .confirmation import stored_confirmation
 from .export import held_out, trials_csv, values_shown
 from .manifest import Resolved
 from .run_directory import RunDirectory
@@ -221,7 +222,7 @@ def trials_text(
     order = _sorted(records, resolved, sort)
     chosen = [record for record in order if not states or record.state.value in states]
     if form == "csv":
-        return trials_csv(chosen, resolved).rstrip("\n")
+        return trials_csv(chosen, resolved, stored_confirmation(home, records, resolved)).rstrip("\n")
     if form == "json":
         front = front_trials(records, resolved.optimized) if resolved.others else []
         front_numbers = {record.number for record in front}

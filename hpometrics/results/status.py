@@ -21,12 +21,12 @@ from ..selection.confirmation import Confirmation
 from ..selection.intervals import Interval, Significance
 from ..selection.selection import Best, front_trials, picked_trial
 from .best import front_facts, front_line, front_text, record_of
-from .confirmation import confirmed_facts, stored_confirmation, sweep_best, winner_lines
+from .confirmation import confirmed_facts, stored_confirmation, sweep_best
 from .export import best_facts
 from .leaderboard import optimal, params_line, result_table, word
 from .manifest import Resolved
 from .run_directory import RunDirectory
-from .verdict import rows_lines, stored_verdict
+from .verdict import rows_lines, stored_verdict, winner_lines
 
 
 @dataclass(frozen=True)

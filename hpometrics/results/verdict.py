@@ -13,8 +13,10 @@ from ..exceptions import MetricNameError, NewerFormatError, NotKeptError, Record
 from ..records._files import read_whole, write_text
 from ..records._json import FORMAT, FORMAT_KEY, check_format, read_json
 from ..records.trial_record import TrialRecord, TrialState
+from ..selection.confirmation import Confirmation
 from ..selection.intervals import Significance, TrialInterval
-from ..selection.selection import ranked
+from ..selection.selection import Best, ranked
+from .leaderboard import params_line
 from .manifest import Resolved
 from .rescoring import MetricRequest, make_rescorer
 from .run_directory import RunDirectory
@@ -49,6 +51,33 @@ class Source:
 def verdict_lines(verdict: Significance | None, records: Sequence[TrialRecord]) -> list[str]:
     """Return in words how sure a pick is, a line each; None is the verdict of several objectives."""
     return [*([_NO_WINNER] if verdict is None else verdict.lines()), *rows_lines(records)]
+
+
+def winner_lines(
+    end: Confirmation | None,
+    verdict: Significance | None,
+    best: Best,
+    records: Sequence[TrialRecord],
+    resolved: Resolved,
+    place: object,
+) -> list[str]:
+    """Return how sure the winner of a sweep is, in words: its confirmation, or the verdict on the search.
+
+    Args:
+        end: the confirmation, if there was one.
+        verdict: the verdict on the search; None for several objectives.
+        best: the winner.
+        records: the trials of the sweep.
+        resolved: the sweep.
+        place: its directory, as it is printed.
+    """
+    if end is None:
+        return verdict_lines(verdict, records)
+
+    def more(repeats: int) -> str:
+        return f"hpometrics confirm {place} --repeats {repeats}"
+
+    return [*end.lines(params_line(best.params, resolved), more), *rows_lines(records)]
 
 
 def rows_lines(records: Sequence[TrialRecord]) -> list[str]:

@@ -147,9 +147,9 @@ def _conclude(
 ) -> int:
     """Write and print the results of the sweep, and return the exit code."""
     home, resolved = context.directory, context.resolved
-    write_text(home.table, trials_csv(records, resolved))
+    end = stored_confirmation(home, records, resolved)
+    write_text(home.table, trials_csv(records, resolved, end))
     try:
-        end = stored_confirmation(home, records, resolved)
         best = sweep_best(end, records, resolved)
     except (NoFiniteValueError, ConfigError) as err:  # the latter: metrics.pick is not on the front
         home.best.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 import signal
@@ -60,6 +61,15 @@ def test_the_last_block_names_the_winner_and_what_decided_it(sweep, folder):
     assert json.loads(command("status", HOME, "--json").stdout)["best"]["confirmed"] == best["confirmed"]
     assert f"trial {end['winner']}" in command("status", HOME).stdout
     assert len(fresh_runs()) == end["trainings"]
+    rows = list(csv.DictReader((HOME / "trials.csv").read_text().splitlines()))
+    assert rows == list(csv.DictReader(command("trials", HOME, "-f", "csv").stdout.splitlines()))
+    standings = {one["trial"]: one for one in end["standings"]}
+    for row in rows:
+        one = standings.get(int(row["trial"]), {"mean": "", "seeds": "", "left_at": ""})
+        told = (row["confirmed_mean"], row["confirmed_seeds"], row["left_at"])
+        assert told == tuple(
+            "" if one[name] is None else str(one[name]) for name in ("mean", "seeds", "left_at")
+        )
 
 
 def test_the_report_names_the_same_winner(sweep, folder):
