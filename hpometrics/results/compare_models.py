@@ -26,9 +26,11 @@ from ..scoring.files import MEMORY
 from ..scoring.prediction_sets import (
     PredictionSet,
     align,
+    as_clusters,
     as_column,
     cluster_numbers,
     model_rows,
+    numbered,
     read_row_values,
     read_sets,
 )
@@ -41,6 +43,7 @@ from .rescoring import MetricRequest, make_rescorer, parse_request
 from .run_directory import RunDirectory
 from .status import SweepResult
 
+_LARGEST = 1e150  # whose square is a number too
 _TRIAL = re.compile(r"(?P<directory>.+):(?P<trial>[0-9]+)\Z", re.DOTALL)
 
 
@@ -104,7 +107,7 @@ def compare(a: Any, b: Any, /, *more: Any, **options: Any) -> Comparison | Model
     a 0.875, b 0.375   accuracy ^ on the same 8 rows
     difference 0.5 (95%: 0.1296 .. 0.8704), McNemar p = 0.12: not told apart
     4 rows better in a, 0 in b, the others alike
-    80 of 100 such comparisons would find 0.529; 0.5 takes about 9 rows
+    fewer than 10 rows differ, so that these rows do not say how many would tell them apart
     """
     if isinstance(a, PerUser) and isinstance(b, PerUser):
         return compare_users(a, b, *more, **options)
@@ -162,6 +165,8 @@ def compare_predictions(
     """
     labels = _labels(models, names)
     groups = [list(model) if isinstance(model, tuple) else [model] for model in models]
+    for label, group in zip(labels, groups, strict=True):
+        _check_trainings(label, group)
     flat = [one for group in groups for one in group]
     are_paths = {isinstance(one, (str, Path)) for one in flat}
     if are_paths == {True} and not isinstance(by, str | None):
@@ -172,6 +177,13 @@ def compare_predictions(
         raise ConfigError(f"direction is that of row values without a metric; {metric} has its own")
     if values is not None and (metric is not None or are_paths == {False}):
         raise ConfigError("values names a column of files that is compared in place of a metric")
+    if metric is None and (values is not None or are_paths == {False}):
+        beside = {"target": target, "inputs": inputs, "sample_weight": sample_weight, "weights": weights}
+        unused = [name for name, given in {**beside, "output": output}.items() if given is not None]
+        if unused:
+            raise ConfigError(
+                f"{unused[0]} is read by a metric, and none is named; name it, or leave {unused[0]} out"
+            )
     if values is not None:
         measured = _given_columns([Path(one) for one in flat], values, direction, by, row_id, memory)
     elif are_paths == {True}:
@@ -181,7 +193,8 @@ def compare_predictions(
         measured = _given_rows(flat, direction, by)
     else:
         shared = {"target": target, "sample_weight": sample_weight}
-        measured = _measured_arrays(flat, labels, metric, output, inputs, shared, by)
+        places = [label for label, group in zip(labels, groups, strict=True) for _ in group]
+        measured = _measured_arrays(flat, places, metric, output, inputs, shared, by)
     parts = iter(measured.trainings)
     return compare_models(
         [_joined(label, [next(parts) for _ in group]) for label, group in zip(labels, groups, strict=True)],
@@ -208,7 +221,10 @@ def compare_by_metrics(
         options: those of `compare_predictions`.
     """
     return corrected_together(
-        [compare_predictions(models, metric=metric, **options) for metric in metrics or (None,)]
+        [
+            compare_predictions(models, metric=metric, **options)
+            for metric in dict.fromkeys(metrics) or (None,)
+        ]
     )
 
 
@@ -363,7 +379,7 @@ def _measured_runs(
 
 def _measured_arrays(
     models: Sequence[Any],
-    labels: Sequence[str],
+    places: Sequence[str],
     metric: str,
     output: str | OutputFeature | None,
     inputs: str | None,
@@ -377,9 +393,9 @@ def _measured_arrays(
     feature = parse_feature(output)
     keyword = inputs or str(find_metric(metric, feature.type).inputs)
     beside = {name: as_column(column) for name, column in shared.items() if column is not None}
-    clusters = None if by is None else tuple(np.asarray(by).tolist())
+    clusters = None if by is None else as_clusters(by)
     sets = []
-    for model in models:
+    for place, model in zip(places, models, strict=True):
         outputs = model if isinstance(model, Mapping) else {keyword: model}
         values = {**{name: as_column(column) for name, column in outputs.items()}, **beside}
         counts = {name: len(column) for name, column in values.items()}
@@ -387,7 +403,9 @@ def _measured_arrays(
         if len(set(counts.values())) > 1:
             lengths = ", ".join(f"{name} {count}" for name, count in counts.items())
             raise ConfigError(f"every row has one value of each; the numbers of rows are {lengths}")
-        sets.append(PredictionSet("a model", feature, values, clusters=clusters))
+        if not min(counts.values()):
+            raise ConfigError("there are no rows to compare")
+        sets.append(PredictionSet(place, feature, values, clusters=clusters))
     return _measured(metric, sets)
 
 
@@ -398,6 +416,8 @@ def _measured(metric: str, sets: Sequence[PredictionSet]) -> _Measured:
     if found.direction is None:
         raise ConfigError(f"{found.name} has no direction, so that neither model is better")
     rows = [model_rows(one, str(found.name)) for one in aligned]
+    if len({one.method for one in rows}) > 1:  # the value of one is a mean over its rows by chance
+        rows = [model_rows(one, str(found.name), own_rows=False) for one in aligned]
     scale = Scale.of_range(*value_range(type(get_metric(found.name, aligned[0].output))))
     return _Measured(str(found.name), found.direction, rows, cluster_numbers(aligned[0]), notes, scale)
 
@@ -420,17 +440,19 @@ def _given_rows(models: Sequence[Any], direction: str | Direction | None, by: An
     """Return row values that come from elsewhere."""
     if direction is None:
         raise ConfigError(
-            "name a metric, or give the direction of row values: direction='maximize' if more is better, "
-            "else 'minimize'"
+            "name a metric, or give the direction of row values: maximize if more is better, else minimize"
         )
-    tables = [np.asarray(model, dtype=np.float64) for model in models]
+    try:
+        tables = [np.asarray(as_column(model), dtype=np.float64) for model in models]
+    except (TypeError, ValueError) as err:
+        raise ConfigError(f"row values are one number for each row: {err}") from err
     shapes = {table.shape for table in tables}
     if len(shapes) > 1 or len(tables[0].shape) != 1 or not tables[0].size:
         got = ", ".join(str(table.shape) for table in tables)
         raise ConfigError(f"row values are one number for each of the same rows, got the shapes {got}")
-    if not all(np.isfinite(table).all() for table in tables):
-        raise ConfigError("row values are finite numbers, got nan or infinite ones; leave those rows out")
-    clusters = None if by is None else np.unique(np.asarray(by), return_inverse=True)[1]
+    if not all((np.abs(table) <= _LARGEST).all() for table in tables):
+        raise ConfigError(f"row values are numbers up to {_LARGEST:g}, got nan or more; leave those rows out")
+    clusters = None if by is None else numbered(as_clusters(by))
     if clusters is not None and clusters.shape != tables[0].shape:
         raise ConfigError(f"by has {len(clusters)} rows, the row values {len(tables[0])}")
     rows = [ModelRows("", table[None]) for table in tables]
@@ -445,6 +467,17 @@ def _joined(label: str, trainings: Sequence[ModelRows]) -> ModelRows:
     return replace(first, label=label, table=np.concatenate([one.table for one in trainings]))
 
 
+def _check_trainings(label: str, trainings: Sequence[Any]) -> None:
+    """Raise if a model has no training, or a file stands for two of them."""
+    if not trainings:
+        raise ConfigError("a tuple holds the trainings of a model; got one without any")
+    paths = [Path(one).resolve() for one in trainings if isinstance(one, (str, Path))]
+    if len(set(paths)) < len(paths):
+        raise ConfigError(f"{label}: a file is named twice; each is another training")
+    if "" in trainings if paths else False:
+        raise ConfigError(f"{label}: the name of a file is empty")
+
+
 def _labels(models: Sequence[Any], names: Sequence[str] | None) -> list[str]:
     """Return the names of models: those given, else their paths, else letters."""
     if names is not None and len(names) != len(models):
@@ -452,7 +485,7 @@ def _labels(models: Sequence[Any], names: Sequence[str] | None) -> list[str]:
     if names is not None:
         return list(names)
     return [
-        ",".join(map(str, group)) if isinstance(group[0], (str, Path)) else _letter(place)
+        ",".join(map(str, group)) if group and isinstance(group[0], (str, Path)) else _letter(place)
         for place, group in enumerate(model if isinstance(model, tuple) else (model,) for model in models)
     ]
 

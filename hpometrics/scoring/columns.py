@@ -237,7 +237,7 @@ class Predictions:
             row = next(i for i, cell in enumerate(cells) if isinstance(cell, (list, dict)))
             problem = f"column {column!r} holds {excerpt(cells[row], 40)}; a label is one text or number"
             raise self.table.error(problem, first + row) from None
-        return [_text(cell) for cell in places], where
+        return [text_of_label(cell) for cell in places], where
 
     def with_labels(self) -> Predictions:
         """Return the predictions with the names and the number of their classes.
@@ -433,7 +433,7 @@ def _first_row(odd: np.ndarray) -> int | None:
     return int(odd.reshape(len(odd), -1).any(axis=1).argmax()) if odd.any() else None
 
 
-def _text(cell: Any) -> str:
+def text_of_label(cell: Any) -> str:
     """Return a label as text, without blanks around it; 1, 1.0 and true are the class number 1."""
     if cell is None or cell != cell:
         return ""

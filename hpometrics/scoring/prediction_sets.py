@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,14 +25,15 @@ from ..metrics.registry.names import MetricName
 from ..metrics.registry.register import get_metric
 from ..metrics.row_values.row_meter import NoRowValuesError, RowMeter
 from ..selection.model_rows import ModelRows
-from .columns import Predictions
+from .columns import Predictions, text_of_label
 from .files import MEMORY, Table, open_table
-from .measure import open_predictions
+from .measure import WEIGHT, open_predictions
 
 ID = "id"
 """The column by which the rows of several files are joined."""
 
 _ROWS = 1 << 15  # of a batch
+_WHOLE = re.compile(r"\A([+-]?[0-9]{1,15})\.0+\Z")
 _LISTED = 5
 
 
@@ -108,8 +110,8 @@ def read_sets(
             str(one.table.path),
             one.output,
             _whole_columns(one),
-            None if join is None else _cells(one.table, join),
-            None if by is None else _cells(one.table, by),
+            None if join is None else _names(one.table, join),
+            None if by is None else _names(one.table, by),
         )
         for one in labeled
     ]
@@ -137,8 +139,8 @@ def read_row_values(
             str(table.path),
             Number(),
             {"values": _number_column(table, column)},
-            None if join is None else _cells(table, join),
-            None if by is None else _cells(table, by),
+            None if join is None else _names(table, join),
+            None if by is None else _names(table, by),
         )
         for table in tables
     ]
@@ -161,6 +163,8 @@ def align(sets: Sequence[PredictionSet]) -> tuple[list[PredictionSet], list[str]
         if len({one.rows for one in sets}) > 1:
             counts = ", ".join(f"{one.place} {one.rows}" for one in sets)
             raise ConfigError(f"the numbers of rows differ: {counts}; a column id in each joins them")
+    for other in sets[1:]:
+        _check_companions(sets[0], other)
     for other in sets[1:] if "target" in sets[0].values else ():
         row = _first_difference(sets[0].values["target"], other.values["target"])
         if row is not None:
@@ -171,15 +175,38 @@ def align(sets: Sequence[PredictionSet]) -> tuple[list[PredictionSet], list[str]
     return list(sets), notes
 
 
-def model_rows(one: PredictionSet, metric: str) -> ModelRows:
+def _check_companions(one: PredictionSet, other: PredictionSet) -> None:
+    """Raise unless rows weigh the same in two sets and are in the same clusters."""
+    if (WEIGHT in one.values) != (WEIGHT in other.values):
+        owner, lacking = (one, other) if WEIGHT in one.values else (other, one)
+        raise ConfigError(
+            f"{owner.place} has weights, and {lacking.place} has none: rows weigh the same in each"
+        )
+    pairs = {"weights": (one.values.get(WEIGHT, []), other.values.get(WEIGHT, []))}
+    if one.clusters is not None and other.clusters is not None:
+        pairs["clusters"] = [*one.clusters], [*other.clusters]
+    for what, (first, second) in pairs.items():
+        row = _first_difference(first, second) if len(first) else None
+        if row is not None:
+            raise ConfigError(
+                f"{one.place} and {other.place} have other {what}, first in row {row + 1} of {one.place}"
+            )
+
+
+def model_rows(one: PredictionSet, metric: str, own_rows: bool = True) -> ModelRows:
     """Return the row values of a metric.
+
+    Args:
+        one: the predictions.
+        metric: its name.
+        own_rows: use the values of the rows themselves where their mean is the value.
 
     Raises:
         ConfigError: the metric has no row values, or rows are clustered and its row values are of groups.
         MetricInputError: it cannot be measured.
     """
     collection = MetricCollection([MetricName.parse(metric)], one.output)
-    meter = RowMeter(get_metric(metric, one.output), most_rows=sys.maxsize)
+    meter = RowMeter(get_metric(metric, one.output), most_rows=sys.maxsize, own_rows=own_rows)
     for batch in one.batches():
         collection.update(**batch)
         meter.add(batch_of(one.output, **batch))
@@ -194,8 +221,9 @@ def model_rows(one: PredictionSet, metric: str) -> ModelRows:
     except NoRowValuesError as err:
         raise ConfigError(f"{metric} cannot be compared row by row: {err}") from err
     if one.clusters is not None and (rows.method == "groups" or len(rows.values) < collection.rows):
+        why = "with weights " if WEIGHT in one.values else ""
         raise ConfigError(
-            f"{metric} has no value of a single row, so that rows cannot be clustered; leave out the "
+            f"{metric} {why}has no value of a single row, so that rows cannot be clustered; leave out the "
             "clusters, or compare another metric"
         )
     return ModelRows(one.place, rows.values[None], rows.method, collection.rows, rows.positive)
@@ -206,9 +234,17 @@ def cluster_numbers(one: PredictionSet) -> NDArray[np.int64] | None:
     if one.clusters is None:
         return None
     counts = np.concatenate([_counting(one.output, batch) for batch in one.batches()])
-    numbers: dict[Any, int] = {}
-    kept = [cluster for cluster, does in zip(one.clusters, counts, strict=True) if does]
-    return np.array([numbers.setdefault(cluster, len(numbers)) for cluster in kept], dtype=np.int64)
+    return numbered([cluster for cluster, does in zip(one.clusters, counts, strict=True) if does])
+
+
+def numbered(clusters: Iterable[Hashable]) -> NDArray[np.int64]:
+    """Return clusters as numbers from 0, in the order in which they come first.
+
+    >>> numbered(["b", "a", "b"]).tolist()
+    [0, 1, 0]
+    """
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(cluster, len(numbers)) for cluster in clusters], dtype=np.int64)
 
 
 def as_column(values: Any) -> Any:
@@ -217,8 +253,34 @@ def as_column(values: Any) -> Any:
         return values.detach()
     if isinstance(values, (list, tuple)) and values and isinstance(values[0], (str, Mapping, Tensor)):
         return list(values)
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of several lengths
+        return list(values)
+    if not array.ndim:
+        raise ConfigError(f"what a model predicts has a value for each row, got {excerpt(values, 60)}")
     return array.tolist() if array.dtype.kind in "OUS" else array
+
+
+def as_clusters(values: Any) -> tuple[Any, ...]:
+    """Return the cluster of each row.
+
+    Raises:
+        ConfigError: it is not one text or number for each row.
+    """
+    cells = values.tolist() if hasattr(values, "tolist") else values
+    if not isinstance(cells, (list, tuple)):
+        raise ConfigError(f"by has the cluster of each row, got {excerpt(values, 60)}")
+    odd = [
+        row
+        for row, cell in enumerate(cells)
+        if cell is None or cell != cell or not isinstance(cell, Hashable)
+    ]
+    if odd:
+        raise ConfigError(
+            f"by names the cluster of a row by a text or number, got {cells[odd[0]]!r} in row {odd[0] + 1}"
+        )
+    return tuple(cells)
 
 
 def _counting(output: OutputFeature, batch: Mapping[str, Any]) -> NDArray[np.bool_]:
@@ -303,10 +365,24 @@ def _number_column(table: Table, column: str) -> NDArray[np.float64]:
     return values
 
 
-def _cells(table: Table, column: str) -> tuple[Any, ...]:
-    """Return the cells of a column as they are."""
+def _names(table: Table, column: str) -> tuple[str, ...]:
+    """Return the cells of a column of ids or clusters as texts; the number 1 is that of the text 1, or 1.0.
+
+    Raises:
+        PredictionsError: there is no such column, or a cell is empty or a list.
+    """
     _check_column(table, column)
-    return tuple(cell for chunk in table.chunks([column], ()) for cell in chunk[column].tolist())
+    names: list[str] = []
+    for chunk in table.chunks([column], ()):
+        for cell in chunk[column].tolist():
+            name = "" if isinstance(cell, (list, dict)) else text_of_label(cell)
+            if not name:
+                problem = f"holds {excerpt(cell, 40)}" if isinstance(cell, (list, dict)) else "is empty"
+                raise table.error(
+                    f"column {column!r} {problem}; it names each row by a text or number", len(names)
+                )
+            names.append(_WHOLE.sub(r"\1", name))
+    return tuple(names)
 
 
 def _joined(sets: Sequence[PredictionSet]) -> tuple[list[PredictionSet], list[str]]:

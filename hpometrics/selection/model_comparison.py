@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal
 
-from .._formatting import aligned, format_p, listed, number, plural
+from .._formatting import aligned, format_p, listed, number
 from ..direction import ARROWS, Direction
 from ..exceptions import ConfigError
 from ..metrics.p_values import benjamini_hochberg, holm
@@ -41,7 +41,8 @@ class PairDifference:
         raw_p_value: the same without a correction.
         test: the name of the test.
         verdict: which is better.
-        detectable: the least true difference that 80 of 100 such comparisons would find.
+        detectable: the least true difference that 80 of 100 such comparisons would find; None where nothing
+            varies from row to row, or fewer than 10 rows of 0 and 1 differ.
         alone: how many rows have a value of 1 in a alone, and in b alone, of metrics of 0 and 1.
         paired: whether both have the same rows.
     """
@@ -53,7 +54,7 @@ class PairDifference:
     raw_p_value: float
     test: str
     verdict: Verdict
-    detectable: float
+    detectable: float | None
     alone: tuple[int, int] | None = None
     paired: bool = True
     _parts: TwoWay = field(kw_only=True, repr=False)
@@ -61,15 +62,16 @@ class PairDifference:
     _level: float = field(kw_only=True, repr=False)
 
     def rows_wanted(self, gap: float) -> int | None:
-        """Return how many rows detect a true difference of so much; None if no number of rows would.
+        """Return how many rows detect a true difference; None if no number would, or it is not known.
 
         Raises:
             ConfigError: the difference is not above 0.
         """
         if not 0 < gap < math.inf:
             raise ConfigError(f"rows are wanted for a difference above 0, got {gap!r}")
-        columns = self._parts.rows_to_detect(gap, self._level)
-        return None if columns is None else math.ceil(self._rows_per_column * columns)
+        columns = None if self.detectable is None else self._parts.rows_to_detect(gap, self._level)
+        rows = math.nan if columns is None else self._rows_per_column * columns
+        return math.ceil(rows) if math.isfinite(rows) else None
 
 
 @dataclass(frozen=True)
@@ -132,12 +134,12 @@ class ModelComparison:
         return self.pair.verdict
 
     @property
-    def detectable(self) -> float:
-        """The least true difference that 80 of 100 such comparisons would find."""
+    def detectable(self) -> float | None:
+        """The least true difference that 80 of 100 such comparisons would find; None if it is not known."""
         return self.pair.detectable
 
     def rows_wanted(self, gap: float) -> int | None:
-        """Return how many rows detect a true difference of so much; None if no number of rows would."""
+        """Return how many rows detect a true difference of so much; None if no number would."""
         return self.pair.rows_wanted(gap)
 
     @property
@@ -205,28 +207,33 @@ class ModelComparison:
         seeds = f", {self.seeds} trainings each" if self.seeds > 1 else ""
         clusters = "" if self.clusters is None else f" in {self.clusters:,} clusters"
         same = "the same " if all(pair.paired for pair in self.pairs) else ""
-        return f"{same}{plural(self.rows, 'row')}{clusters}{seeds}"
+        return f"{same}{self.rows:,} rows{clusters}{seeds}"
 
     def _of_two(self) -> Iterator[str]:
         pair = self.pair
         values = ", ".join(f"{label} {number(one.value)}" for label, one in self.values.items())
         yield f"{values}   {self._title} on {self._basis}"
         bounds = f"{100 * (1 - self.level):g}%: {pair.interval.bounds}"
-        p = f"{pair.test} {format_p(pair.p_value)}"
+        corrected = f" {_CORRECTED[self.correction]}" if pair.p_value != pair.raw_p_value else ""
+        p = f"{pair.test} {format_p(pair.p_value)}{corrected}"
         yield f"difference {pair.interval.value:.4g} ({bounds}), {p}: {self._verdict(pair)}"
         if pair.alone is not None:
             better = pair.alone if self.direction is Direction.MAXIMIZE else pair.alone[::-1]
-            rows = plural(better[0], "row")
-            yield f"{rows} better in {pair.a}, {better[1]:,} in {pair.b}, the others alike"
+            rows = "row" if better[0] == 1 else "rows"
+            yield f"{better[0]:,} {rows} better in {pair.a}, {better[1]:,} in {pair.b}, the others alike"
         yield from self._power(pair)
 
     def _power(self, pair: PairDifference) -> Iterator[str]:
+        if pair.detectable is None:
+            why = "nothing varies from row to row" if pair.alone is None else "fewer than 10 rows differ"
+            yield f"{why}, so that these rows do not say how many would tell them apart"
+            return
         line = f"{100 * POWER:g} of 100 such comparisons would find {pair.detectable:.3g}"
         gap = self.equivalence or abs(pair.interval.value)
         if pair.verdict is Verdict.NOT_TOLD_APART and 0 < gap < pair.detectable:
             rows = pair.rows_wanted(gap)
-            line += f"; {gap:.3g} takes "
-            line += "more trainings, whatever the rows" if rows is None else f"about {rows:,} rows"
+            wanted = "more trainings, whatever the rows" if rows is None else f"about {rows:,} rows"
+            line += f"; {gap:.3g} takes {wanted}"
         yield line
 
     def _of_many(self) -> Iterator[str]:
@@ -242,7 +249,9 @@ class ModelComparison:
         yield aligned([head, *(self._row(pair) for pair in self.pairs)])
         yield f"p-values are {_CORRECTED[self.correction]}"
         if len(self.pairs) == math.comb(len(self.values), 2):
-            yield from (f"not told apart: {listed(group)}" for group in self.together() if len(group) > 1)
+            yield from (
+                f"not shown to differ: {listed(group)}" for group in self.together() if len(group) > 1
+            )
 
     def _row(self, pair: PairDifference) -> list[str]:
         p = format_p(pair.p_value).removeprefix("p ").removeprefix("= ")
@@ -285,7 +294,7 @@ def corrected_together(comparisons: Sequence[ModelComparison]) -> list[ModelComp
 def _judged(pair: PairDifference, comparison: ModelComparison) -> PairDifference:
     value, level = pair.interval.value, comparison.level
     reach = pair._parts.half_width(min(1.0, 2 * level))
-    if comparison.equivalence > 0 and abs(value) + reach <= comparison.equivalence:
+    if reach > 0 and abs(value) + reach <= comparison.equivalence:
         return replace(pair, verdict=Verdict.EQUIVALENT)
     if not pair.p_value < level or not value:
         return replace(pair, verdict=Verdict.NOT_TOLD_APART)

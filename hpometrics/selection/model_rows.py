@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -14,7 +15,7 @@ from .._formatting import plural
 from ..direction import Direction
 from ..exceptions import ConfigError
 from ..metrics.p_values import mcnemar
-from .intervals import Scale
+from .intervals import Interval, Scale
 from .model_comparison import (
     CORRECTIONS,
     Correction,
@@ -23,13 +24,16 @@ from .model_comparison import (
     Verdict,
     corrected_together,
 )
-from .two_way import FEW_CLUSTERS, TwoWay, by_cluster, unpaired
+from .two_way import FEW_CLUSTERS, TwoWay, by_cluster, normal_quantile, unpaired
 
 FEW_ROWS = 200
 """Up to so many rows have Student's quantile; those of McNemar and DeLong have the normal one."""
 LEAST_CLUSTERS = 20
 _MOST_EXACT = 200  # rows that differ, up to which McNemar's test is exact
+_FEW_DIFFER = 10  # rows, up to which the usual interval of their difference is too short
+_FEW_OF_A_CLASS = 10
 _NEAR = 1e-9
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -103,21 +107,14 @@ def compare_models(
         Schuirmann 1987, Journal of Pharmacokinetics and Biopharmaceutics 15(6), for equivalence.
     """
     _check(models, level, equivalence, correction)
-    count = None if clusters is None else int(clusters.max()) + 1
-    if count == 1:
-        raise ConfigError("all rows are in one cluster; two at least show how clusters vary")
     sides = [_Side(model, clusters) for model in models]
     chosen = list(combinations(sides, 2)) if every else [(sides[0], other) for other in sides[1:]]
-    pairs = tuple(_difference(a, b, level) for a, b in chosen)
-    few = []
-    if count is not None and count < LEAST_CLUSTERS:
-        few.append(f"{plural(count, 'cluster')}: intervals of fewer than {LEAST_CLUSTERS} are rough")
-    if not all(pair.paired for pair in pairs):
-        few.append("not paired: the models were measured on other rows")
+    pairs = tuple(_Pair(a, b).difference(level) for a, b in chosen)
+    count = None if clusters is None else sides[0].table.shape[1]
     comparison = ModelComparison(
         metric,
         direction,
-        {side.label: scale.interval(side.parts.mean, side.parts.half_width(level)) for side in sides},
+        {side.label: side.interval(level, scale) for side in sides},
         pairs,
         level,
         equivalence,
@@ -125,87 +122,156 @@ def compare_models(
         models[0].seeds,
         count,
         correction,
-        (*few, *notes),
+        (*_cautions(models, pairs, count), *notes),
     )
     return corrected_together([comparison])[0]
 
 
+def _cautions(
+    models: Sequence[ModelRows], pairs: Sequence[PairDifference], clusters: int | None
+) -> Iterator[str]:
+    """Yield what makes intervals rough.
+
+    Raises:
+        ConfigError: rows or clusters do not show how they vary.
+    """
+    if clusters == 1:
+        raise ConfigError("all rows are in one cluster; two at least show how clusters vary")
+    if clusters is not None and clusters < LEAST_CLUSTERS:
+        yield f"{plural(clusters, 'cluster')}: intervals of fewer than {LEAST_CLUSTERS} are rough"
+    if not all(pair.paired for pair in pairs):
+        yield "not paired: the models were measured on other rows"
+    if models[0].positive is not None:
+        of_class = int(models[0].positive.sum())
+        fewest = min(of_class, len(models[0].positive) - of_class)
+        if fewest < 2:
+            raise ConfigError("one class has one row; two at least show how a class varies")
+        if fewest < _FEW_OF_A_CLASS:
+            yield f"one class has {fewest} rows: intervals of fewer than {_FEW_OF_A_CLASS} are rough"
+
+
 class _Side:
-    """A model's row values, or those of its clusters, and the parts of their mean."""
+    """A model's row values, or those of its clusters."""
 
     def __init__(self, model: ModelRows, clusters: NDArray[np.int64] | None) -> None:
         self.model, self.label = model, model.label
         self.is_clustered = clusters is not None
         self.table = model.table if clusters is None else by_cluster(model.table, clusters)
-        self.parts = self._parts(self.table, model.positive)
-
-    def minus(self, other: _Side) -> TwoWay:
-        """Return the parts of the difference of two models; each adds its rows if they are not the same."""
-        if self.is_paired_with(other):
-            return self._parts(self.table - other.table, self.model.positive)
-        differences = self.table.mean(axis=1) - other.table.mean(axis=1)
-        return unpaired(self.parts, other.parts, differences.tolist())
-
-    def is_paired_with(self, other: _Side) -> bool:
-        """Check whether both have the same rows."""
-        same = self.table.shape == other.table.shape and self.model.method == other.model.method
-        return same and self.model.rows_id == other.model.rows_id
 
     @property
+    def is_normal(self) -> bool:
+        """Whether its rows have the normal quantile, however few they are."""
+        return not self.is_clustered and self.model.method == "pairs"
+
+    @cached_property
     def is_right(self) -> NDArray[np.bool_] | None:
         """Which rows have the value 1; None unless each has 0 or 1 in one training."""
         rows = self.table[0]
-        near = abs(rows - rows.round()).max(initial=0.0) < _NEAR and rows.min(initial=0.0) > -_NEAR
-        if self.is_clustered or len(self.table) > 1 or self.model.method != "rows" or not near:
+        if self.is_clustered or len(self.table) > 1 or self.model.method != "rows":
             return None
-        return rows.round() == 1 if rows.max(initial=0.0) < 1 + _NEAR else None
+        near_zero, near_one = np.abs(rows) < _NEAR, np.abs(rows - 1) < _NEAR
+        return near_one if (near_zero | near_one).all() else None
 
-    def _parts(self, table: NDArray[np.float64], positive: NDArray[np.bool_] | None) -> TwoWay:
+    @cached_property
+    def parts(self) -> TwoWay:
+        """The parts of its value."""
+        return self.parts_of(self.table, FEW_ROWS)
+
+    def parts_of(self, table: NDArray[np.float64], student_below: int) -> TwoWay:
+        """Return the parts of a table of its rows, or of their differences."""
         if self.is_clustered:
             return TwoWay.of(table, FEW_CLUSTERS)
-        if len(table) == 1 and positive is not None:
-            return replace(TwoWay.of(table), row_variance=_variance_by_class(table[0], positive))
-        is_normal = len(table) == 1 and (self.model.method == "pairs" or self.is_right is not None)
-        return TwoWay.of(table, 0 if is_normal or len(table) > 1 else FEW_ROWS)
+        if len(table) == 1 and self.model.positive is not None:
+            return replace(TwoWay.of(table), row_variance=_variance_by_class(table[0], self.model.positive))
+        return TwoWay.of(table, 0 if self.is_normal or len(table) > 1 else student_below)
+
+    def interval(self, level: float, scale: Scale) -> Interval:
+        """Return its value with the interval, which is Wilson's where rows are right or wrong.
+
+        Source: Wilson 1927, Journal of the American Statistical Association 22(158).
+        """
+        if self.is_right is None:
+            return scale.interval(self.parts.mean, self.parts.half_width(level))
+        rows, share, square = len(self.is_right), float(self.is_right.mean()), normal_quantile(level) ** 2
+        middle = (share + square / (2 * rows)) / (1 + square / rows)
+        half = math.sqrt(square * share * (1 - share) / rows + (square / (2 * rows)) ** 2) / (
+            1 + square / rows
+        )
+        return Interval(share, max(0.0, middle - half), min(1.0, middle + half))
 
 
-def _difference(a: _Side, b: _Side, level: float) -> PairDifference:
-    """Return the difference of two models, with its own p-value and no verdict yet."""
-    parts, paired = a.minus(b), a.is_paired_with(b)
-    ours, theirs = a.is_right, b.is_right
-    p, test, alone = parts.p_value, _test_of(a, parts, paired), None
-    if ours is not None and theirs is not None and paired:
-        alone = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
-        if sum(alone) < _MOST_EXACT:
-            p, test = mcnemar(*alone), "McNemar"
-        else:
-            test = "paired z"
-    return PairDifference(
-        a.label,
-        b.label,
-        parts.interval(level),
-        p,
-        p,
-        test,
-        Verdict.NOT_TOLD_APART,
-        parts.detectable(level),
-        alone,
-        paired,
-        _parts=parts,
-        _rows_per_column=a.model.rows / a.table.shape[1],
-        _level=level,
-    )
+class _Pair:
+    """Two models, row by row where they have the same rows."""
+
+    def __init__(self, a: _Side, b: _Side) -> None:
+        self._a, self._b = a, b
+        same = a.table.shape == b.table.shape and a.model.method == b.model.method
+        self.paired = same and a.model.rows_id == b.model.rows_id
+        self._alone: tuple[int, int] | None = None
+        if self.paired and a.is_right is not None and b.is_right is not None:
+            self._alone = int((a.is_right & ~b.is_right).sum()), int((b.is_right & ~a.is_right).sum())
+
+    def difference(self, level: float) -> PairDifference:
+        """Return the difference, with its own p-value and no verdict yet."""
+        parts, columns = self._parts, self._a.table.shape[1]
+        p_value, test = self._test(parts)
+        is_known = self._alone is None or sum(self._alone) >= _FEW_DIFFER
+        return PairDifference(
+            self._a.label,
+            self._b.label,
+            parts.interval(level),
+            p_value,
+            p_value,
+            test,
+            Verdict.NOT_TOLD_APART,
+            (parts.detectable(level) or None) if is_known else None,
+            self._alone,
+            self.paired,
+            _parts=parts,
+            _rows_per_column=self._a.model.rows / columns,
+            _level=level,
+        )
+
+    @cached_property
+    def _parts(self) -> TwoWay:
+        """The parts of the difference; models on other rows each add their own."""
+        a, b = self._a.table, self._b.table
+        if not self.paired:
+            differences = a.mean(axis=1) - b.mean(axis=1)
+            return unpaired(self._a.parts, self._b.parts, differences.tolist())
+        gaps = a - b
+        gaps[np.abs(gaps) <= _ROUNDING * np.maximum(np.abs(a), np.abs(b))] = 0.0
+        if self._alone is None:
+            return self._a.parts_of(gaps, FEW_ROWS)
+        parts = self._a.parts_of(gaps, 0)
+        if sum(self._alone) >= _FEW_DIFFER:
+            return parts
+        few = _variance_of_few(self._alone, gaps.shape[1])
+        return replace(parts, row_variance=max(parts.row_variance, few))
+
+    def _test(self, parts: TwoWay) -> tuple[float, str]:
+        """Return the p-value and the name of the test."""
+        if self._alone is not None and sum(self._alone) < _MOST_EXACT:
+            return mcnemar(*self._alone), "McNemar"
+        if parts.seeds > 1:
+            return parts.p_value, "t of seeds and rows"
+        if self._a.is_normal:
+            return parts.p_value, "DeLong"
+        quantile = "t" if parts.rows < parts.student_below else "z"
+        if self._a.is_clustered:
+            return parts.p_value, f"{quantile} of clusters"
+        if parts.mean and not parts.row_variance:  # all rows differ by the same: their signs agree
+            return min(1.0, 2.0 ** (1 - parts.rows)), "sign"
+        return parts.p_value, f"paired {quantile}" if self.paired else f"unpaired {quantile}"
 
 
-def _test_of(side: _Side, parts: TwoWay, paired: bool) -> str:
-    if parts.seeds > 1:
-        return "t of seeds and rows"
-    if side.model.method == "pairs" and not side.is_clustered:
-        return "DeLong"
-    quantile = "t" if parts.rows < parts.student_below else "z"
-    if side.is_clustered:
-        return f"{quantile} of clusters"
-    return f"paired {quantile}" if paired else f"unpaired {quantile}"
+def _variance_of_few(alone: tuple[int, int], rows: int) -> float:
+    """Return the variance of a difference of shares where few rows differ: half a row more of each kind.
+
+    Source: Agresti & Min 2005, Statistics in Medicine 24(5).
+    """
+    differing, gap, count = sum(alone) + 1, alone[0] - alone[1], rows + 2
+    return (differing - gap**2 / count) / count**2
 
 
 def _variance_by_class(values: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
@@ -228,10 +294,11 @@ def _check(models: Sequence[ModelRows], level: float, equivalence: float, correc
         raise ConfigError(f"each model needs as many trainings as the others, got {counts}")
     fewest = min(models, key=lambda model: model.table.shape[1])
     if fewest.table.shape[1] < 2:
-        raise ConfigError(f"{fewest.label} has {plural(fewest.rows, 'row')}; two at least show how rows vary")
-    if not 0 < level < 1:
+        rows = plural(fewest.table.shape[1], "row")
+        raise ConfigError(f"the models share {rows} with a value; two at least show how rows vary")
+    if not isinstance(level, int | float) or not 0 < level < 1:
         raise ConfigError(f"level must be between 0 and 1, got {level!r}")
-    if not 0 <= equivalence < math.inf:
+    if not isinstance(equivalence, int | float) or not 0 <= equivalence < math.inf:
         raise ConfigError(f"equivalence must be 0 or more, in the metric's unit, got {equivalence!r}")
     if correction not in CORRECTIONS:
         raise ConfigError(f"correction must be one of {', '.join(CORRECTIONS)}, got {correction!r}")

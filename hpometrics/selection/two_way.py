@@ -20,6 +20,7 @@ POWER = 0.8
 
 _LEAST_P = 1e-12
 _STEPS = 60
+_NEAR = 1e-6
 _MOST_SEEDS = 1000
 FEW_CLUSTERS = 100
 """Up to so many clusters have Student's quantile, from there on the normal one."""
@@ -34,7 +35,7 @@ def normal_quantile(level: float) -> float:
     return -NormalDist().inv_cdf(level / 2)
 
 
-def student_quantile(level: float, degrees: int) -> float:
+def student_quantile(level: float, degrees: float) -> float:
     """Return the same for Student's t with some degrees of freedom.
 
     >>> round(student_quantile(0.05, 4), 4)
@@ -171,9 +172,18 @@ class TwoWay:
         return math.sqrt(self._planned_seeds(level, power) + self._planned_rows(level, power))
 
     def rows_to_detect(self, gap: float, level: float = 0.05, power: float = POWER) -> float | None:
-        """Return how many rows it takes to detect a true difference; None if no number of rows would."""
+        """Return how many rows it takes to detect a true difference; None if no number of rows would.
+
+        Nor is it known where the rows do not vary.
+        """
         rest = gap**2 - self._planned_seeds(level, power)
-        return self.rows * self._planned_rows(level, power) / rest if rest > 0 else None
+        spread = self.rows * max(0.0, self.row_variance - self.residual_variance)
+        if rest <= 0 or not spread:
+            return None
+        few = range(2, self.student_below)  # their quantile depends on how many there are
+        squares = ((rows, self._planned_quantile(rows, level, power) ** 2) for rows in few)
+        enough = (float(rows) for rows, square in squares if spread * square / rows <= rest * (1 + _NEAR))
+        return next(enough, spread * self._planned_quantile(math.inf, level, power) ** 2 / rest)
 
     def _planned_seeds(self, level: float, power: float) -> float:
         if self.seeds < 2:
@@ -183,8 +193,14 @@ class TwoWay:
         return quantile**2 * self.seed_variance
 
     def _planned_rows(self, level: float, power: float) -> float:
-        quantile = normal_quantile(level) + normal_quantile(2 * (1 - power))
+        quantile = self._planned_quantile(self.rows, level, power)
         return quantile**2 * max(0.0, self.row_variance - self.residual_variance)
+
+    def _planned_quantile(self, rows: float, level: float, power: float) -> float:
+        miss = 2 * (1 - power)
+        if rows < self.student_below and rows > 1:
+            return student_quantile(level, rows - 1) + student_quantile(miss, rows - 1)
+        return normal_quantile(level) + normal_quantile(miss)
 
     @property
     def of_one_seed(self) -> Self:

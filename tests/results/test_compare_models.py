@@ -164,6 +164,15 @@ def test_row_values_from_elsewhere():
         compare(CLOSE, FAR)
 
 
+def test_one_metric_is_compared_by_one_method():
+    """The root of equal squares is a mean over rows by chance; the other model has no such rows."""
+    target = np.arange(10.0)
+    found = compare(
+        target, target + np.tile([1, -1, 2, -2, 0.5], 2), metric="rmse", output="number", target=target
+    )
+    assert found.pair.paired and not found.notes and found.pair.test == "paired t"
+
+
 def test_users_are_compared_as_before():
     """Two tables of values by user have their own comparison."""
     users = torch.arange(4)
@@ -184,6 +193,14 @@ def test_users_are_compared_as_before():
         ({"output": "binary", "target": TARGET, "direction": "maximize"}, "roc_auc has its own"),
         ({"output": "binary", "target": 0 * TARGET}, "roc_auc is undefined"),
         ({"output": "binary", "target": TARGET, "names": ["one"]}, "names has 1 names of 2 models"),
+        ({"output": "binary", "target": TARGET, "by": [None] * ROWS}, "got None in row 1"),
+        ({"output": "binary", "target": TARGET, "by": np.ones((ROWS, 2))}, "got "),
+        ({"output": "binary", "target": TARGET, "by": 3}, "by has the cluster of each row, got 3"),
+        (
+            {"output": "binary", "target": TARGET, "level": "0.05"},
+            "level must be between 0 and 1, got '0.05'",
+        ),
+        ({"metric": None, "direction": "maximize", "target": TARGET}, "target is read by a metric"),
         (
             {"output": "binary", "target": TARGET, "metric": "average_precision", "by": TARGET},
             "rows cannot be clustered",
@@ -194,6 +211,28 @@ def test_what_is_missing_is_said(options, problem):
     """With what to do."""
     with pytest.raises(ConfigError, match=problem):
         compare(CLOSE, FAR, **{"metric": "roc_auc", **options})
+
+
+@pytest.mark.parametrize(
+    ("models", "problem"),
+    [
+        ((1, 2), "has a value for each row, got 1"),
+        (([], []), "there are no rows to compare"),
+        (((), (CLOSE,)), "got one without any"),
+    ],
+    ids=["numbers", "empty", "no training"],
+)
+def test_what_is_no_model_is_refused(models, problem):
+    """In words, whatever was passed."""
+    with pytest.raises(ConfigError, match=problem):
+        compare(*models, metric="accuracy", output="binary", target=[])
+
+
+@pytest.mark.parametrize("values", [(["a"], ["b"]), ([1e200, 0], [0, 1]), ([1.0, np.nan], [0, 1])], ids=str)
+def test_row_values_are_numbers(values):
+    """Of which a mean and a variance can be taken."""
+    with pytest.raises(ConfigError, match="row values are"):
+        compare(*values, direction="maximize")
 
 
 def test_files_are_joined_by_id(files):
@@ -224,6 +263,43 @@ def test_clusters_and_row_values_are_columns(files):
     assert "297 rows in 50 clusters" in by_user and "t of clusters p" in by_user
     values = command("close.csv", "far.csv", "--values", "probability", "--direction", "maximize")
     assert values.exit_code == 0 and "probability ^ on the same 297 rows" in values.stdout
+
+
+def test_ids_are_the_same_in_every_kind_of_file(tmp_path):
+    """1, 1.0 and the text 1 name one row, as CSV has texts and JSON numbers."""
+    ids = range(40)
+    write(tmp_path / "a.csv", CLOSE, ids, id=[*ids])
+    write(tmp_path / "b.csv", FAR, ids, id=[f"{row}.0" for row in ids])
+    lines = [
+        json.dumps({"id": row, "target": int(TARGET[row]), "prediction": int(FAR[row] > 0.5)}) for row in ids
+    ]
+    (tmp_path / "b.jsonl").write_text("\n".join(lines))
+    np.savez(
+        tmp_path / "b.npz", id=np.arange(40), target=TARGET[:40], prediction=(FAR[:40] > 0.5).astype(int)
+    )
+    found = [
+        compare(tmp_path / "a.csv", tmp_path / name, metric="accuracy", output="binary")
+        for name in ("b.csv", "b.jsonl", "b.npz")
+    ]
+    assert [one.rows for one in found] == [40] * 3
+    assert len({one.difference.value for one in found}) == 1
+    (tmp_path / "b.jsonl").write_text("\n".join([*lines[:-1], lines[-1].replace('"id": 39', '"id": [39]')]))
+    with pytest.raises(ValueError, match=r"b.jsonl:40: column 'id' holds \[39\]"):
+        compare(tmp_path / "a.csv", tmp_path / "b.jsonl", metric="accuracy", output="binary")
+
+
+def test_companions_of_rows_are_the_same_in_each_file(files, tmp_path):
+    """Weights and clusters, as targets: the rows are the same."""
+    ones, twos = [1] * ROWS, [2] * ROWS
+    base = ("--metric", "accuracy", "--output", "binary")
+    write(tmp_path / "w.csv", CLOSE, sample_weight=ones, user=ones)
+    write(tmp_path / "v.csv", FAR, sample_weight=twos, user=ones)
+    write(tmp_path / "u.csv", FAR, sample_weight=ones, user=twos)
+    write(tmp_path / "none.csv", FAR)
+    assert "w.csv and v.csv have other weights, first in row 1" in command("w.csv", "v.csv", *base).stderr
+    assert "w.csv has weights, and none.csv has none" in command("w.csv", "none.csv", *base).stderr
+    assert "have other clusters" in command("w.csv", "u.csv", *base, "--by", "user").stderr
+    assert "a file is named twice" in command("w.csv,w.csv", "u.csv,v.csv", *base).stderr
 
 
 def test_a_gate_fails_if_the_first_is_worse(files):

@@ -68,6 +68,71 @@ def test_rows_that_are_right_or_wrong():
     assert found.rows_wanted(0.02) == 2480
 
 
+def test_few_rows_that_differ_do_not_make_models_equal():
+    """Half a row more of each kind (Agresti & Min): five rows alike leave room for a difference."""
+    alike = compared([1.0] * 5, [1.0] * 5, equivalence=0.001)
+    assert alike.verdict is Verdict.NOT_TOLD_APART and alike.p_value == 1
+    assert alike.difference.high == pytest.approx(scipy.stats.norm.ppf(0.975) / 7)
+    assert alike.rows_wanted(0.01) is None and "fewer than 10 rows differ" in str(alike)
+    apart = compared([1.0] * 4 + [0.0] * 4, [0.0] * 8)
+    plain = scipy.stats.norm.ppf(0.975) * np.std([1.0] * 4 + [0.0] * 4, ddof=1) / 8**0.5
+    assert apart.difference.high - apart.difference.value >= plain - 1e-12
+    rng, wrong = np.random.default_rng(12), 0
+    for _ in range(400):  # 0.98 and 0.93 differ by more than 0.04
+        tables = (rng.random(size=(2, 20)) < [[0.98], [0.93]]).astype(float)
+        wrong += compared(*tables, equivalence=0.04).verdict is Verdict.EQUIVALENT
+    assert wrong / 400 <= 0.05
+
+
+def test_a_share_has_wilsons_interval():
+    """Also where all rows are right; SciPy has the same."""
+    found = compared([1.0] * 60, right(10, 3, 100)[0][:60])
+    expected = scipy.stats.binomtest(60, 60).proportion_ci(method="wilson")
+    assert (found.values["a"].low, found.values["a"].high) == pytest.approx((expected.low, expected.high))
+
+
+def test_the_order_of_two_models_is_a_sign():
+    """The test is that of both: rows of 0 and 1 in one model alone are numbers like others."""
+    hits, numbers = [0, 1, 0, 1.0], [0.1, 1.5, 0.6, 1.2]
+    one, other = compared(hits, numbers), compared(numbers, hits)
+    assert one.p_value == other.p_value == pytest.approx(scipy.stats.ttest_rel(hits, numbers).pvalue)
+    assert one.difference.low == -other.difference.high and one.pair.test == other.pair.test == "paired t"
+
+
+def test_what_few_rows_detect_is_beyond_their_interval():
+    """The quantile is that of the test; 80 % of paired t-tests find it."""
+    rng = np.random.default_rng(13)
+    found = compared(*rng.normal(size=(2, 4)))
+    gap = found.detectable
+    assert gap > found.difference.high - found.difference.value
+    spread = (found.difference.high - found.difference.value) / scipy.stats.t.ppf(0.975, 3) * 2
+    gaps = rng.normal(gap, spread, size=(4000, 4))
+    assert (scipy.stats.ttest_1samp(gaps, 0, axis=1).pvalue < 0.05).mean() == pytest.approx(0.8, abs=0.12)
+    assert found.rows_wanted(gap) == 4
+
+
+def test_rounding_is_no_difference():
+    """0.1 + 0.2 and 0.3 are the same; rows that all differ by one number agree in sign at least."""
+    same = compared([0.1 + 0.2] * 50, [0.3] * 50)
+    assert (same.difference.value, same.p_value) == (0, 1)
+    assert "nothing varies from row to row" in str(same) and same.rows_wanted(0.1) is None
+    two, ten = compared([2.0, 3], [1.0, 2]), compared(np.arange(10.0), np.arange(10.0) - 1)
+    assert (two.p_value, ten.p_value) == (0.5, 2.0**-9) and ten.pair.test == "sign"
+
+
+def test_a_class_of_few_rows_is_said():
+    """DeLong's variance of one row is not known, that of three is rough."""
+    for count, problem in ((1, "one class has one row"), (3, "one class has 3 rows: intervals of")):
+        positive = np.arange(40) < count
+        tables = [placements(np.arange(40.0) * sign, positive)[None] for sign in (1, -1)]
+        sides = [ModelRows(n, t, "pairs", positive=positive) for n, t in zip("ab", tables, strict=True)]
+        if count == 1:
+            with pytest.raises(ConfigError, match=problem):
+                compare_models(sides, metric="roc_auc", direction=MAXIMIZE)
+        else:
+            assert problem in compare_models(sides, metric="roc_auc", direction=MAXIMIZE).notes[0]
+
+
 def test_many_rows_that_differ_have_the_normal_quantile():
     """From 200 on the exact test would say the same."""
     found = compared(np.repeat([1.0, 0, 1], [130, 70, 800]), np.repeat([0.0, 1, 1], [130, 70, 800]))
@@ -148,7 +213,7 @@ def test_several_models_are_corrected_together():
         frozenset("ab"),
         frozenset("cd"),
     }
-    assert "not told apart: " in str(every) and "p-values are after Holm" in str(every)
+    assert "not shown to differ: " in str(every) and "p-values are after Holm" in str(every)
 
 
 def test_groups_overlap():
@@ -206,7 +271,7 @@ def test_models_that_cannot_be_compared_are_refused():
     ):
         with pytest.raises(ConfigError, match=problem):
             compare_models(sides, metric="score", direction=MAXIMIZE)
-    with pytest.raises(ConfigError, match="a has 1 row; two at least"):
+    with pytest.raises(ConfigError, match="share 1 row with a value; two at least"):
         compared([1], [2])
     with pytest.raises(ConfigError, match="all rows are in one cluster"):
         compared([1, 2], [2, 4], clusters=np.zeros(2, dtype=int))

@@ -71,6 +71,8 @@ class RowMeter:
     Args:
         metric: what is measured; it stays as it is.
         most_rows: so many rows have values of their own; more are summed by group.
+        own_rows: whether the method may be `rows`. A metric that is not a mean over rows may be one on some
+            data, such as a root of equal squares; models are compared by one method.
 
     Source: Efron & Stein 1981, Annals of Statistics 9(3), for the jackknife; DeLong, DeLong & Clarke-Pearson
         1988, Biometrics 44(3), for placements; Busing, Meijer & van der Leeden 1999, Statistics and
@@ -85,8 +87,8 @@ class RowMeter:
     ('cells', [1.28, 1.28, 0.08, 0.613, 0.08])
     """
 
-    def __init__(self, metric: Metric, most_rows: int = MOST_ROWS) -> None:
-        self.metric, self._most_rows = metric.alone(), most_rows
+    def __init__(self, metric: Metric, most_rows: int = MOST_ROWS, own_rows: bool = True) -> None:
+        self.metric, self._most_rows, self._own_rows = metric.alone(), most_rows, own_rows
         disable_sync(self.metric)
         self.reset()
 
@@ -148,7 +150,7 @@ class RowMeter:
         try:
             with self._on_parts():
                 if self._collector is None:
-                    self._collector = _collector_of(self.metric, batches)
+                    self._collector = _collector_of(self.metric, batches, self._own_rows)
                 for batch in batches:
                     self._collector.add(batch)
         except NoRowValuesError as err:
@@ -225,13 +227,13 @@ class _Pairs:
         return placements(scores, self.positive)
 
 
-def _collector_of(metric: Metric, batches: Sequence[Outputs]) -> _Collector:
+def _collector_of(metric: Metric, batches: Sequence[Outputs], own_rows: bool) -> _Collector:
     """Return what collects the rows of a metric, chosen by its first batches.
 
     Raises:
         NoRowValuesError: nothing does.
     """
-    if has_row_values(metric) and (rows := _row_means(metric, batches)) is not None:
+    if own_rows and has_row_values(metric) and (rows := _row_means(metric, batches)) is not None:
         return rows
     if isinstance(metric, MeanMetric) and _rows_at_hand(metric, batches[0]) is None:
         raise NoRowValuesError(f"{metric.name} has one value for a whole batch")
