@@ -33,6 +33,7 @@ from .honest_value import Redraws, honest_value
 from .selection import ranked
 from .two_way import FEW_CLUSTERS, TwoWay, unpaired
 
+_ROWS_FOR_SKEWNESS = 25
 _LEVELS = {
     0.005: (0.005, 0.0025, 0.0017),  # halves and thirds: Bonferroni
     0.01: (0.01, 0.0055, 0.0039),
@@ -339,6 +340,8 @@ class _Course:
             limits.append("of these validation rows; picking on them makes it look better than it is")
         elif record.search is None:
             limits.append("the luck of choosing the contenders is not in it")
+        if luck is not None and _are_few(runs[0].picked_rows):
+            limits.append("few rows for this metric, so that the interval may be short")
         return honest_value(
             record.direction,
             runs,
@@ -375,6 +378,19 @@ class _Course:
                 key=lambda one: (one.trial != winner, key(math.nan if one.mean is None else one.mean)),
             )
         )
+
+
+def _are_few(rows: np.ndarray) -> bool:
+    """Check whether rows are too few for their skewness; a share of 0 and 1 has the scale for that.
+
+    Source: Cochran 1977, Sampling Techniques, section 2.15.
+    """
+    above = rows - rows.mean()
+    variance = float(np.square(above).mean())
+    if not variance or np.isin(rows, (0, 1)).all():
+        return False
+    skewness = float((above**3).mean()) / variance**1.5
+    return bool(len(rows) < _ROWS_FOR_SKEWNESS * skewness**2)
 
 
 def _table(runs: Sequence[FreshRun]) -> np.ndarray | None:

@@ -9,6 +9,7 @@ import pytest
 
 from hpometrics import MAXIMIZE, MINIMIZE
 from hpometrics.selection.confirmation import FreshRun
+from hpometrics.selection.confirmation_plan import _are_few
 from hpometrics.selection.honest_value import (
     DRAWS,
     Draws,
@@ -125,6 +126,22 @@ def test_rows_that_differ_cannot_be_drawn_together():
         Redraws(MAXIMIZE, elsewhere, 2).luck({0: [one]}).bias
         == Redraws(MAXIMIZE, None, 2).luck({0: [one]}).bias
     )
+
+
+@pytest.mark.parametrize(
+    ("rows", "few"),
+    [
+        (np.random.default_rng(0).exponential(size=80) ** 2, True),
+        (np.random.default_rng(0).exponential(size=4000), False),
+        (np.random.default_rng(0).normal(size=80), False),
+        (np.arange(80) % 40 > 0, False),
+        (np.ones(80) * 0.5, False),
+    ],
+    ids=["tail", "many", "normal", "hits", "equal"],
+)
+def test_rows_with_a_heavy_tail_must_be_many(rows, few):
+    """25 for the square of their skewness; a share has the logit for that."""
+    assert _are_few(rows.astype(float)) is few
 
 
 def test_the_draws_are_the_same_each_time():
