@@ -30,6 +30,7 @@ from .confirmation import (
     Standing,
 )
 from .honest_value import Redraws, honest_value
+from .intervals import Scale
 from .selection import ranked
 from .two_way import FEW_CLUSTERS, TwoWay, unpaired
 
@@ -340,7 +341,7 @@ class _Course:
             limits.append("of these validation rows; picking on them makes it look better than it is")
         elif record.search is None:
             limits.append("the luck of choosing the contenders is not in it")
-        if luck is not None and _are_few(runs[0].picked_rows):
+        if luck is not None and record.scale is not Scale.LOGIT and _are_few(runs[0].picked_rows):
             limits.append("few rows for this metric, so that the interval may be short")
         return honest_value(
             record.direction,
@@ -381,13 +382,13 @@ class _Course:
 
 
 def _are_few(rows: np.ndarray) -> bool:
-    """Check whether rows are too few for their skewness; a share of 0 and 1 has the scale for that.
+    """Check whether rows are too few for their skewness; values from 0 to 1 have their scale for that.
 
     Source: Cochran 1977, Sampling Techniques, section 2.15.
     """
     above = rows - rows.mean()
     variance = float(np.square(above).mean())
-    if not variance or np.isin(rows, (0, 1)).all():
+    if not variance:
         return False
     skewness = float((above**3).mean()) / variance**1.5
     return bool(len(rows) < _ROWS_FOR_SKEWNESS * skewness**2)
