@@ -161,7 +161,7 @@ def _compare_users(
     """Compare two trials user by user; return False if their output has no users."""
     from ..results.compare_trials import compare_trials, has_users
 
-    if not has_users(directory):
+    if not has_users(directory, trials):
         return False
     if request.level is not None:
         raise click.UsageError("--interval is of models and sweeps; that of two trials by user is of 95%")

@@ -16,7 +16,7 @@ from ..metrics.registry.names import MetricName
 from ..metrics.retrieval.comparison import Comparison, compare_all, compare_strata
 from ..metrics.retrieval.per_user import POPULARITY, PerUser
 from ..records.trial_record import TrialRecord, to_json
-from ..run.artifacts import read_user_table
+from ..run.artifacts import PER_USER, read_user_table
 from .manifest import Resolved
 from .run_directory import RunDirectory
 from .verdict import rows_lines
@@ -127,14 +127,17 @@ def _per_user_hint(resolved: Resolved) -> str:
     return f"A ranking has them, and the output here is {resolved.output}"
 
 
-def has_users(directory: Path) -> bool:
-    """Return whether the output of a sweep may be a ranking, whose users have values.
+def has_users(directory: Path, trials: Sequence[int]) -> bool:
+    """Return whether the output of a sweep may be a ranking, or one of two trials keeps values by user.
 
     Raises:
         ConfigError: the directory is not a run directory.
         RecordError: its file is damaged.
     """
-    return _may_have_users(RunDirectory(directory).read())
+    home = RunDirectory(directory)
+    if _may_have_users(home.read()):
+        return True
+    return any(path for trial in trials for path in home.trial(trial).glob(f"{PER_USER}.*"))
 
 
 def _may_have_users(resolved: Resolved) -> bool:
