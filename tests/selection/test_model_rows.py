@@ -11,7 +11,6 @@ import scipy.stats
 from hpometrics import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConfigError
 from hpometrics.metrics.p_values import benjamini_hochberg, holm
-from hpometrics.metrics.row_values.influence import placements
 from hpometrics.selection.model_comparison import Verdict
 from hpometrics.selection.model_rows import ModelRows, compare_models
 
@@ -20,6 +19,16 @@ SCORES = {
     "a": np.array([0.9, 0.8, 0.7, 0.35, 0.4, 0.3, 0.2, 0.6, 0.1, 0.55]),
     "b": np.array([0.8, 0.6, 0.75, 0.3, 0.5, 0.45, 0.2, 0.65, 0.3, 0.4]),
 }
+
+
+def placements(scores, positive):
+    """The row values of an area, pair by pair: what torch's module computes by ranks."""
+    gaps = scores[positive][:, None] - scores[~positive]
+    wins = (gaps > 0) + 0.5 * (gaps == 0)
+    area, values = wins.mean(), np.empty(len(scores))
+    values[positive] = area + (wins.mean(axis=1) - area) * len(scores) / positive.sum()
+    values[~positive] = area + (wins.mean(axis=0) - area) * len(scores) / (~positive).sum()
+    return values
 
 
 def models(*tables, **facts):
