@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,7 @@ class Redraws:
     def __init__(self, direction: Direction, search: RowTables | None, top: int) -> None:
         self._sign = direction.sign
         self._search, self._top = search, top
+        self._draws: dict[int, Draws] = {}
         self._runs: dict[int, tuple[FreshRun, _RunDraws]] = {}
 
     @classmethod
@@ -56,14 +57,19 @@ class Redraws:
         every = [run for one in runs.values() for run in one]
         if not every or any(run.rows is None for run in every) or len({run.rows_id for run in every}) > 1:
             return None
-        draws = Draws.of_rows(every[0].picked_rows.size)
+        draws = self._drawn(every[0].picked_rows.size)
         trials = {
             trial: TrialDraws([self._of(run, draws) for run in ours]) for trial, ours in runs.items() if ours
         }
         return Luck(trials, _winners(trials, self._contenders(draws)), draws)
 
+    def _drawn(self, rows: int) -> Draws:
+        if rows not in self._draws:
+            self._draws[rows] = Draws.of_rows(rows)
+        return self._draws[rows]
+
     def _of(self, run: FreshRun, draws: Draws) -> _RunDraws:
-        """Return a run on every draw; it is known by its identity, as long as it is held here."""
+        """Return a run on every draw, computed once: the run is found by its identity, and held for that."""
         if id(run) not in self._runs:
             self._runs[id(run)] = run, _RunDraws.of(np.asarray(run.rows), draws, self._sign)
         return self._runs[id(run)][1]
@@ -77,7 +83,7 @@ class Redraws:
     @cached_property
     def _drawn_contenders(self) -> Array:
         tables = dict(sorted((self._search or {}).items()))
-        draws = Draws.of_rows(next(iter(tables.values())).shape[1])
+        draws = self._drawn(next(iter(tables.values())).shape[1])
         best = np.stack([draws.means(self._sign * table).max(axis=0) for table in tables.values()])
         order = np.argsort(-best, axis=0, kind="stable")[: self._top].T
         return np.array(list(tables))[order]
@@ -85,14 +91,13 @@ class Redraws:
 
 @dataclass(frozen=True)
 class Draws:
-    """How often each draw has each row, of shape (draws, rows), and the rows that it left out."""
+    """The rows drawn with replacement: how often each draw has each row, of shape (draws, rows)."""
 
     weights: Array
 
     @classmethod
-    @lru_cache(maxsize=2)
     def of_rows(cls, rows: int) -> Draws:
-        """Draw so many rows 200 times, always the same ones, and remember that for the next look."""
+        """Draw so many rows 200 times, always the same ones."""
         drawn = np.random.default_rng(0).multinomial(rows, np.full(rows, 1 / rows), size=DRAWS)
         return cls(drawn.astype(np.float64))
 
@@ -103,7 +108,7 @@ class Draws:
 
     @cached_property
     def left_out(self) -> Array:
-        """1 for each row that a draw left out, else 0."""
+        """1 for each row that a draw left out, else 0; of shape (draws, rows)."""
         left_out: Array = (self.weights == 0).astype(np.float64)
         return left_out
 

@@ -27,7 +27,7 @@ from .model_comparison import (
 from .two_way import FEW_CLUSTERS, TwoWay, by_cluster, normal_quantile, unpaired
 
 FEW_ROWS = 200
-"""Up to so many rows have Student's quantile; those of McNemar and DeLong have the normal one."""
+"""Fewer rows than this have Student's quantile; those of McNemar and DeLong have the normal one."""
 LEAST_CLUSTERS = 20
 _MOST_EXACT = 200  # rows that differ, up to which McNemar's test is exact
 _FEW_DIFFER = 10  # rows, up to which the usual interval of their difference is too short

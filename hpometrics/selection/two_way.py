@@ -23,7 +23,7 @@ _STEPS = 60
 _NEAR = 1e-6
 _MOST_SEEDS = 1000
 FEW_CLUSTERS = 100
-"""Up to so many clusters have Student's quantile, from there on the normal one."""
+"""Fewer clusters than this have Student's quantile, more the normal one."""
 
 
 def normal_quantile(level: float) -> float:
@@ -172,9 +172,9 @@ class TwoWay:
         return math.sqrt(self._planned_seeds(level, power) + self._planned_rows(level, power))
 
     def rows_to_detect(self, gap: float, level: float = 0.05, power: float = POWER) -> float | None:
-        """Return how many rows it takes to detect a true difference; None if no number of rows would.
+        """Return how many rows it takes to detect a true difference.
 
-        Nor is it known where the rows do not vary.
+        None if the seeds hide it whatever the rows, or if the rows do not vary.
         """
         rest = gap**2 - self._planned_seeds(level, power)
         spread = self.rows * max(0.0, self.row_variance - self.residual_variance)

@@ -146,7 +146,6 @@ def test_rows_with_a_heavy_tail_must_be_many(rows, few):
 def test_the_draws_are_the_same_each_time():
     """So that a decision is a function of the record."""
     first = Draws.of_rows(50).weights
-    Draws.of_rows.cache_clear()
     assert np.array_equal(first, Draws.of_rows(50).weights)
     assert first.shape == (DRAWS, 50) and set(first.sum(axis=1)) == {50.0}
 
