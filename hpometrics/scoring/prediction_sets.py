@@ -20,12 +20,12 @@ from .._redaction import excerpt
 from ..exceptions import ConfigError
 from ..metrics._validation import batch_of, counting_rows
 from ..metrics.collection import MetricCollection
-from ..metrics.features import RANKING, Number, OutputFeature
+from ..metrics.features import RANKING, Category, Number, OutputFeature
 from ..metrics.registry.names import MetricName
 from ..metrics.registry.register import get_metric
 from ..metrics.row_values.row_meter import NoRowValuesError, RowMeter
 from ..selection.model_rows import ModelRows
-from .columns import Predictions, text_of_label
+from .columns import Predictions, missing_column, text_of_label
 from .files import MEMORY, Table, open_table
 from .measure import WEIGHT, open_predictions
 
@@ -311,8 +311,7 @@ def _with_same_labels(files: Sequence[Predictions]) -> list[Predictions]:
 
 
 def _of_classes(output: OutputFeature, count: int) -> OutputFeature:
-    has_classes = getattr(output, "num_classes", None) is not None
-    return replace(output, num_classes=count) if has_classes else output  # type: ignore[call-arg]
+    return replace(output, num_classes=count) if isinstance(output, Category) else output
 
 
 def _whole_columns(one: Predictions) -> dict[str, Any]:
@@ -345,15 +344,9 @@ def _concatenated(name: str, columns: Sequence[Any], ignored: int | None) -> Any
     )
 
 
-def _check_column(table: Table, column: str) -> None:
-    """Raise unless a file has a column."""
-    if column not in table.columns:
-        columns = excerpt(", ".join(table.columns), 500)
-        raise table.error(f"there is no column {column!r}; its columns are {columns}")
-
-
 def _number_column(table: Table, column: str) -> NDArray[np.float64]:
-    _check_column(table, column)
+    if column not in table.columns:
+        raise missing_column(table, column, "what is compared")
     values = np.concatenate([np.empty(0), *(chunk[column] for chunk in table.chunks((), [column]))])
     if not len(values):
         raise table.error("has no rows")
@@ -371,7 +364,8 @@ def _names(table: Table, column: str) -> tuple[str, ...]:
     Raises:
         PredictionsError: there is no such column, or a cell is empty or a list.
     """
-    _check_column(table, column)
+    if column not in table.columns:
+        raise missing_column(table, column, "what rows are joined or grouped by")
     names: list[str] = []
     for chunk in table.chunks([column], ()):
         for cell in chunk[column].tolist():

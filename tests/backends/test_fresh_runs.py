@@ -8,18 +8,28 @@ import signal
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import optuna
 import pytest
 import torch
 from forked import Forked
 
-from hpometrics import MAXIMIZE, MINIMIZE, ListObjective, OptunaObjective
+from hpometrics import MAXIMIZE, MINIMIZE, Binary, ListObjective, OptunaObjective
 from hpometrics.backends.fresh_runs import CONFIRM, read_plans
 from hpometrics.exceptions import ConfigError, NoFiniteValueError, RecordError
 from hpometrics.records.epoch_log import read_trial
 from hpometrics.run import Reported
 from hpometrics.run.reporter import derive_seed
-from hpometrics.selection.confirmation import CONFIRM_FILE
+from hpometrics.selection.confirmation import (
+    CONFIRM_FILE,
+    ConfirmationPlan,
+    ConfirmationRecord,
+    ConfirmSettings,
+    Contender,
+    FreshRun,
+)
+from hpometrics.selection.confirmation_plan import plan_for
+from hpometrics.selection.intervals import Scale
 from hpometrics.space.dimensions import Choice
 
 SCORE = Reported("score", MAXIMIZE)
@@ -301,3 +311,51 @@ def test_rows_decide_less_than_seeds_alone(tmp_path):
 
     settled = confirmed_labels(tmp_path, steady)
     assert settled.state == "spent" and len(settled.contenders) == 3
+
+
+HITS = np.random.default_rng(5).random((4, 9, 3, 60)) < 0.8
+"""Whether each of 60 rows is right: of four trials, nine seeds and three epochs, of which many are equal."""
+
+
+def test_the_product_decides_what_the_pure_core_decides(tmp_path):
+    """To the last digit, also where epochs and trials are equal: what is kept of a row has no rounding."""
+    numbers = {derive_seed(3, number, 0, "confirm"): number for number in range(1, 9)}
+
+    def train(params, run):
+        hits = HITS[params["trial"], numbers.get(run.seed, 0)].astype(int)
+        for epoch in run.epochs(3):
+            run.update(predictions=hits[epoch], target=np.ones(60, dtype=int))
+
+    points = [{"trial": trial} for trial in range(4)]
+    objective = ListObjective(
+        train, points, metric="accuracy", output=Binary(), seed=3, directory=tmp_path, statistics="rows"
+    )
+    settings = ConfirmSettings(top=3)
+    ends = [objective.confirm(objective.run(), top=3).confirmation]
+
+    def fresh(trial, number):
+        rows = HITS[trial, number].astype(float)
+        picked = int(rows.mean(axis=1).argmax())
+        return FreshRun(float(rows[picked].mean()), rows, picked, "rows")
+
+    search = {trial: fresh(trial, 0) for trial in range(4)}
+    best_first = sorted(search, key=lambda trial: -search[trial].value)
+    contenders = [Contender(trial, search[trial].value) for trial in best_first]
+    runs: dict = {}
+    while len(ends) < 2:
+        following = plan_for(
+            ConfirmationRecord(
+                "accuracy",
+                MAXIMIZE,
+                [ConfirmationPlan(settings, tuple(contenders[:3]))],
+                runs,
+                contenders[3:],
+                search={trial: run.rows for trial, run in search.items()},
+                scale=Scale.LOGIT,
+            )
+        )
+        runs |= {key: fresh(*key) for key in following.missing}
+        ends += [following.end] if following.end is not None else []
+    one, other = (replace(end, standings=()) for end in ends)
+    assert one == other
+    assert [(s.trial, s.mean) for s in ends[0].standings] == [(s.trial, s.mean) for s in ends[1].standings]
