@@ -7,12 +7,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
 from .console import NOTHING_FINITE, report_errors, show
 from .options import FEATURE, METRIC, RUN_DIRECTORY_OR_URL
+
+if TYPE_CHECKING:
+    from ..selection.model_comparison import Correction
 
 _STRATA = ("group", "popularity")
 
@@ -41,7 +44,7 @@ class _Request:
     level: float | None
     equivalence: float
     every: bool
-    correction: str
+    correction: Correction
     memory: float
 
     @property
@@ -185,9 +188,9 @@ def _compare_sweeps(directories: list[Path], request: _Request, as_json: bool) -
 
 
 def _compare_models(models: Sequence[str], request: _Request, gate: bool, as_json: bool) -> None:
-    from ..results.compare_models import compare_by_metrics
+    from ..results.compare_models import compare_predictions
 
-    comparisons = compare_by_metrics(
+    comparisons = compare_predictions(
         [tuple(model.split(",")) if "," in model and not Path(model).exists() else model for model in models],
         request.metrics,
         output=request.output,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any, NamedTuple, Self, overload
@@ -39,7 +39,7 @@ from ..selection.model_comparison import Correction, ModelComparison, corrected_
 from ..selection.model_rows import ModelRows, compare_models
 from .best import record_of
 from .manifest import Resolved
-from .rescoring import MetricRequest, make_rescorer, parse_request
+from .rescoring import MetricRequest, make_rescorer, outputs_in, parse_request
 from .run_directory import RunDirectory
 from .status import SweepResult
 
@@ -93,8 +93,8 @@ def compare(a: Any, b: Any, /, *more: Any, **options: Any) -> Comparison | Model
         a: a model.
         b: another.
         more: further models; each is compared with the first.
-        options: the arguments of `compare_predictions`, or of
-            `hpometrics.metrics.retrieval.comparison.compare` for two results of `per_user()`.
+        options: `metric`, and those of `compare_predictions` and `RowSource`; for two results of `per_user()`
+            those of `hpometrics.metrics.retrieval.comparison.compare`.
 
     Raises:
         ConfigError: models cannot be compared, or an option is out of range.
@@ -111,121 +111,62 @@ def compare(a: Any, b: Any, /, *more: Any, **options: Any) -> Comparison | Model
     """
     if isinstance(a, PerUser) and isinstance(b, PerUser):
         return compare_users(a, b, *more, **options)
-    return compare_predictions([a, b, *more], **options)
+    metric = options.pop("metric", None)
+    return compare_predictions([a, b, *more], [] if metric is None else [metric], **options)[0]
 
 
 def compare_predictions(
     models: Sequence[Any],
+    metrics: Sequence[str] = (),
     *,
-    metric: str | None = None,
-    output: str | OutputFeature | None = None,
-    target: Any = None,
-    inputs: str | None = None,
-    by: Any = None,
-    sample_weight: Any = None,
-    direction: str | Direction | None = None,
     names: Sequence[str] | None = None,
     level: float = 0.05,
     equivalence: float = 0.0,
     every: bool = False,
     correction: Correction = "holm",
-    weights: str | None = None,
-    row_id: str | None = None,
-    values: str | None = None,
-    memory: float = MEMORY,
-) -> ModelComparison:
-    """Compare models by one metric on the same rows.
+    **source: Any,
+) -> list[ModelComparison]:
+    """Compare models on the same rows by each of some metrics, with all p-values corrected together.
 
     Args:
         models: two or more, see `compare`.
-        metric: its name; by default, that of the run directory. Without one, arrays are row values
-            themselves, whose means are compared: scores of answers, say, or times.
-        output: the output of the models, such as `binary`.
-        target: (n,) the right answers, of arrays.
-        inputs: the keyword of `update` that the arrays are, such as `logits`; by default, what the metric
-            reads: `predictions` for accuracy, `probabilities` for roc_auc. It is never guessed from values.
-        by: (n,) the cluster of each row, such as its user or document; of files, the name of the column.
-            Rows of one cluster are not independent.
-        sample_weight: (n,) the weight of each row, of arrays.
-        direction: of row values; a metric has its own.
+        metrics: their names; by default, the optimized one of run directories. Arrays without a metric are
+            row values themselves, whose means are compared: scores of answers, say, or times.
         names: what the models are called; by default, a, b and so on, or the paths.
         level: of tests and intervals.
         equivalence: differences up to it do not count, in the metric's unit.
         every: compare every model with every other, not with the first alone.
         correction: of p-values of several pairs: `holm`, `bh` (Benjamini and Hochberg) or `raw`.
-        weights: the column of weights of files; by default, `sample_weight`.
-        row_id: the column by which the rows of files are joined; by default, `id`.
-        values: the column of files that holds row values, in place of a metric.
-        memory: the limit in GiB for columns of files that are read at once.
+        source: the options of `RowSource`.
 
     Raises:
-        ConfigError: models cannot be compared, or an option is out of range.
+        ConfigError: models cannot be compared, or an option does not exist or is out of range.
         PredictionsError: a file cannot be read.
-        MetricInputError: the metric cannot be measured of what a model predicts.
+        MetricInputError: a metric cannot be measured of what a model predicts.
     """
     labels = _labels(models, names)
     groups = [list(model) if isinstance(model, tuple) else [model] for model in models]
     for label, group in zip(labels, groups, strict=True):
         _check_trainings(label, group)
-    flat = [one for group in groups for one in group]
-    are_paths = {isinstance(one, (str, Path)) for one in flat}
-    if are_paths == {True} and not isinstance(by, str | None):
-        raise ConfigError("by is the name of a column, as files have their own rows; got values")
-    if are_paths == {True, False}:
-        raise ConfigError("compare paths with paths, or arrays with arrays: a file holds its own target")
-    if direction is not None and metric is not None:
-        raise ConfigError(f"direction is that of row values without a metric; {metric} has its own")
-    if values is not None and (metric is not None or are_paths == {False}):
-        raise ConfigError("values names a column of files that is compared in place of a metric")
-    if metric is None and (values is not None or are_paths == {False}):
-        beside = {"target": target, "inputs": inputs, "sample_weight": sample_weight, "weights": weights}
-        unused = [name for name, given in {**beside, "output": output}.items() if given is not None]
-        if unused:
-            raise ConfigError(
-                f"{unused[0]} is read by a metric, and none is named; name it, or leave {unused[0]} out"
-            )
-    if values is not None:
-        measured = _given_columns([Path(one) for one in flat], values, direction, by, row_id, memory)
-    elif are_paths == {True}:
-        columns = _Columns(weights, by, row_id, memory)
-        measured = _measured_paths([str(one) for one in flat], metric, output, columns)
-    elif metric is None:
-        measured = _given_rows(flat, direction, by)
-    else:
-        shared = {"target": target, "sample_weight": sample_weight}
-        places = [label for label, group in zip(labels, groups, strict=True) for _ in group]
-        measured = _measured_arrays(flat, places, metric, output, inputs, shared, by)
-    parts = iter(measured.trainings)
-    return compare_models(
-        [_joined(label, [next(parts) for _ in group]) for label, group in zip(labels, groups, strict=True)],
-        metric=measured.metric,
-        direction=measured.direction,
-        level=level,
-        equivalence=equivalence,
-        every=every,
-        correction=correction,
-        clusters=measured.clusters,
-        scale=measured.scale,
-        notes=measured.notes,
-    )
-
-
-def compare_by_metrics(
-    models: Sequence[Any], metrics: Sequence[str], **options: Any
-) -> list[ModelComparison]:
-    """Compare models by several metrics, with all p-values corrected together.
-
-    Args:
-        models: two or more, see `compare`.
-        metrics: their names; none for the default of `compare_predictions`.
-        options: those of `compare_predictions`.
-    """
-    return corrected_together(
-        [
-            compare_predictions(models, metric=metric, **options)
-            for metric in dict.fromkeys(metrics) or (None,)
-        ]
-    )
+    places = [label for label, group in zip(labels, groups, strict=True) for _ in group]
+    trainings = [one for group in groups for one in group]
+    comparisons = []
+    for measured in _row_source(source).measure(trainings, places, list(dict.fromkeys(metrics))):
+        parts = iter(measured.trainings)
+        comparison = compare_models(
+            [_joined(name, [next(parts) for _ in group]) for name, group in zip(labels, groups, strict=True)],
+            metric=measured.metric,
+            direction=measured.direction,
+            level=level,
+            equivalence=equivalence,
+            every=every,
+            correction=correction,
+            clusters=measured.clusters,
+            scale=measured.scale,
+            notes=measured.notes,
+        )
+        comparisons.append(comparison)
+    return corrected_together(comparisons)
 
 
 class _Measured(NamedTuple):
@@ -239,32 +180,193 @@ class _Measured(NamedTuple):
     scale: Scale = Scale.IDENTITY
 
 
-class _Columns(NamedTuple):
-    """The columns of files that have a meaning, and the limit of memory."""
+@dataclass(frozen=True)
+class RowSource:
+    """Where the rows of models come from, and what is measured of them.
 
-    weights: str | None
-    by: str | None
-    row_id: str | None
-    memory: float
+    Args:
+        output: the output of the models, such as `binary`.
+        target: (n,) the right answers, of arrays.
+        inputs: the keyword of `update` that the arrays are, such as `logits`; by default, what the metric
+            reads: `predictions` for accuracy, `probabilities` for roc_auc. It is never guessed from values.
+        by: (n,) the cluster of each row, such as its user or document; of files, the name of the column.
+            Rows of one cluster are not independent.
+        sample_weight: (n,) the weight of each row, of arrays.
+        direction: of row values; a metric has its own.
+        weights: the column of weights of files; by default, `sample_weight`.
+        row_id: the column by which the rows of files are joined; by default, `id`.
+        values: the column of files that holds row values, in place of a metric.
+        memory: the limit in GiB for columns of files that are read at once.
+    """
 
-    @property
-    def named(self) -> dict[str, str | None]:
-        """The columns by their options."""
-        return {"weights": self.weights, "by": self.by, "id": self.row_id}
+    output: str | OutputFeature | None = None
+    target: Any = None
+    inputs: str | None = None
+    by: Any = None
+    sample_weight: Any = None
+    direction: str | Direction | None = None
+    weights: str | None = None
+    row_id: str | None = None
+    values: str | None = None
+    memory: float = MEMORY
 
-    def read(
-        self, paths: Sequence[str], output: str | OutputFeature | None, metric: str
+    def measure(
+        self, trainings: Sequence[Any], places: Sequence[str], metrics: Sequence[str]
+    ) -> list[_Measured]:
+        """Return the row values of trainings by each metric.
+
+        Raises:
+            ConfigError: they cannot be measured, or an option does not go with them.
+        """
+        are_paths = {isinstance(one, (str, Path)) for one in trainings}
+        if are_paths == {True, False}:
+            raise ConfigError("compare paths with paths, or arrays with arrays: a file holds its own target")
+        of_files = are_paths == {True}
+        if metrics and self.values is not None:
+            raise ConfigError("values names a column that is compared in place of a metric; leave one out")
+        reads_metric = bool(metrics) or (of_files and self.values is None)
+        self._refuse(
+            "is of arrays; a file has its own columns", ["target", "inputs", "sample_weight"] * of_files
+        )
+        self._refuse("names a column of files", ["weights", "row_id", "values"] * (not of_files))
+        self._refuse("is of row values without a metric; a metric has its own", ["direction"] * reads_metric)
+        unread = ["output", "target", "inputs", "sample_weight", "weights"]
+        self._refuse("is read by a metric, and none is named", unread * (not reads_metric))
+        if of_files and not isinstance(self.by, str | None):
+            raise ConfigError("by is the name of a column, as files have their own rows; got values")
+        if not of_files:
+            return self._arrays(trainings, places, metrics) if metrics else [self._row_values(trainings)]
+        paths = [str(one) for one in trainings]
+        return self._paths(paths, metrics) if reads_metric else [self._columns(paths)]
+
+    def _refuse(self, why: str, names: Sequence[str]) -> None:
+        """Raise if one of some options is given."""
+        for name in names:
+            if getattr(self, name) is not None:
+                raise ConfigError(f"{name} {why}; leave it out")
+
+    def _read(
+        self, paths: Sequence[str], metrics: Sequence[str], output: str | OutputFeature | None
     ) -> list[PredictionSet]:
         """Read files of predictions."""
         return read_sets(
             [Path(path) for path in paths],
             None if output is None else str(parse_feature(output)),
-            metric,
+            metrics,
             weights=self.weights,
             by=self.by,
             row_id=self.row_id,
             memory=self.memory,
         )
+
+    def _paths(self, paths: Sequence[str], metrics: Sequence[str]) -> list[_Measured]:
+        """Measure files of predictions and trials of run directories."""
+        runs = {path: _RunSide.read(path) for path in paths if not Path(path).is_file()}
+        if not runs and not metrics:
+            raise ConfigError("files of predictions are compared by a metric; name one, such as accuracy")
+        if runs:
+            self._refuse(
+                "names a column of files; the rows of a trial have none", ["weights", "by", "row_id"]
+            )
+            first = next(iter(runs.values())).resolved
+            return [self._runs(paths, runs, parse_request(first, name)) for name in metrics or [first.metric]]
+        return _measured(metrics, self._read(paths, metrics, self.output))
+
+    def _runs(self, paths: Sequence[str], runs: Mapping[str, _RunSide], request: MetricRequest) -> _Measured:
+        """Measure trials, which keep scores or the row values of one metric, and files beside them."""
+        kept = {path: run.predictions(request) for path, run in runs.items()}
+        sets = {path: one for path, one in kept.items() if one is not None}
+        files = [path for path in paths if path not in runs]
+        if len(sets) < len(runs):
+            if files:
+                path = next(path for path in runs if path not in sets)
+                raise NotKeptError(f"{path}: keeps no scores, beside which a file could be compared")
+            rows = [runs[path].rows(request) for path in paths]
+            output = outputs_in(runs[paths[0]].resolved)
+            scale = (
+                _scale_of(request.measured, output) if isinstance(output, OutputFeature) else Scale.IDENTITY
+            )
+            return _Measured(request.name, request.direction, rows, scale=scale)
+        beside = next(iter(sets.values())).output if self.output is None else self.output
+        sets |= dict(zip(files, self._read(files, [request.measured], beside), strict=True))
+        (measured,) = _measured([request.measured], [sets[path] for path in paths])
+        return measured._replace(metric=request.name)
+
+    def _arrays(
+        self, models: Sequence[Any], places: Sequence[str], metrics: Sequence[str]
+    ) -> list[_Measured]:
+        """Measure what models predict, in memory."""
+        if self.output is None or self.target is None:
+            missing = (
+                "output, such as output='binary'" if self.output is None else "target, the right answers"
+            )
+            raise ConfigError(f"arrays are compared beside their {missing}")
+        feature = parse_feature(self.output)
+        keyword = self.inputs or str(find_metric(metrics[0], feature.type).inputs)
+        shared = {"target": self.target, "sample_weight": self.sample_weight}
+        beside = {name: as_column(column) for name, column in shared.items() if column is not None}
+        clusters = None if self.by is None else as_clusters(self.by)
+        sets = []
+        for place, model in zip(places, models, strict=True):
+            outputs = model if isinstance(model, Mapping) else {keyword: model}
+            values = {**{name: as_column(column) for name, column in outputs.items()}, **beside}
+            counts = {name: len(column) for name, column in values.items()}
+            counts |= {} if clusters is None else {"by": len(clusters)}
+            if len(set(counts.values())) > 1:
+                lengths = ", ".join(f"{name} {count}" for name, count in counts.items())
+                raise ConfigError(f"every row has one value of each; the numbers of rows are {lengths}")
+            if not len(beside["target"]):
+                raise ConfigError("there are no rows to compare")
+            sets.append(PredictionSet(place, feature, values, clusters=clusters))
+        return _measured(metrics, sets)
+
+    def _columns(self, paths: Sequence[str]) -> _Measured:
+        """Return row values from a column of files."""
+        column = str(self.values)
+        files = [Path(path) for path in paths]
+        sets, notes = align(
+            read_row_values(files, column, by=self.by, row_id=self.row_id, memory=self.memory)
+        )
+        given = replace(self, by=sets[0].clusters)._row_values([one.values["values"] for one in sets])
+        return given._replace(metric=column, notes=notes)
+
+    def _row_values(self, models: Sequence[Any]) -> _Measured:
+        """Return row values that come from elsewhere."""
+        if self.direction is None:
+            raise ConfigError(
+                "name a metric, or give the direction of row values: maximize if more is better, else "
+                "minimize"
+            )
+        try:
+            tables = [np.asarray(as_column(model), dtype=np.float64) for model in models]
+        except (TypeError, ValueError) as err:
+            raise ConfigError(f"row values are one number for each row: {err}") from err
+        shapes = {table.shape for table in tables}
+        if len(shapes) > 1 or len(tables[0].shape) != 1 or not tables[0].size:
+            got = ", ".join(str(table.shape) for table in tables)
+            raise ConfigError(f"row values are one number for each of the same rows, got the shapes {got}")
+        if not all((np.abs(table) <= _LARGEST).all() for table in tables):
+            raise ConfigError(
+                f"row values are numbers up to {_LARGEST:g}, got nan or more; leave those rows out"
+            )
+        clusters = None if self.by is None else numbered(as_clusters(self.by))
+        if clusters is not None and clusters.shape != tables[0].shape:
+            raise ConfigError(f"by has {len(clusters)} rows, the row values {len(tables[0])}")
+        rows = [ModelRows("", table[None]) for table in tables]
+        return _Measured("mean", Direction.parse(self.direction), rows, clusters)
+
+
+def _row_source(options: Mapping[str, Any]) -> RowSource:
+    """Return the source that options describe.
+
+    Raises:
+        ConfigError: there is no such option.
+    """
+    names = [each.name for each in fields(RowSource)]
+    unknown = next((name for name in options if name not in names), None)
+    if unknown is not None:
+        raise ConfigError(f"compare has no option {unknown!r}; it has {', '.join(names)}")
+    return RowSource(**options)
 
 
 class _RunSide(NamedTuple):
@@ -338,125 +440,25 @@ class _RunSide(NamedTuple):
         return epochs[-1]
 
 
-def _measured_paths(
-    paths: Sequence[str], metric: str | None, output: str | OutputFeature | None, columns: _Columns
-) -> _Measured:
-    """Measure files of predictions and trials of run directories."""
-    runs = {path: _RunSide.read(path) for path in paths if not Path(path).is_file()}
-    if runs:
-        return _measured_runs(paths, runs, metric, output, columns)
-    if metric is None:
-        raise ConfigError("files of predictions are compared by a metric; name one, such as accuracy")
-    return _measured(metric, columns.read(paths, output, metric))
-
-
-def _measured_runs(
-    paths: Sequence[str],
-    runs: Mapping[str, _RunSide],
-    metric: str | None,
-    output: str | OutputFeature | None,
-    columns: _Columns,
-) -> _Measured:
-    """Measure trials, which keep scores or the row values of one metric, and files beside them."""
-    asked = [name for name, column in columns.named.items() if column is not None]
-    if asked:
-        raise ConfigError(f"{asked[0]} names a column of files; the rows that a trial keeps have no columns")
-    first = next(iter(runs.values())).resolved
-    request = parse_request(first, metric or first.metric)
-    kept = {path: run.predictions(request) for path, run in runs.items()}
-    sets = {path: one for path, one in kept.items() if one is not None}
-    files = [path for path in paths if path not in runs]
-    if len(sets) < len(runs):
-        if files:
-            path = next(path for path in runs if path not in sets)
-            raise NotKeptError(f"{path}: keeps no scores, beside which a file could be compared")
-        rows = [runs[path].rows(request) for path in paths]
-        return _Measured(request.name, request.direction, rows)
-    output = next(iter(sets.values())).output if output is None else output
-    sets |= dict(zip(files, columns.read(files, output, request.measured), strict=True))
-    return _measured(request.measured, [sets[path] for path in paths])._replace(metric=request.name)
-
-
-def _measured_arrays(
-    models: Sequence[Any],
-    places: Sequence[str],
-    metric: str,
-    output: str | OutputFeature | None,
-    inputs: str | None,
-    shared: Mapping[str, Any],
-    by: Any,
-) -> _Measured:
-    """Measure what models predict, in memory."""
-    if output is None or shared["target"] is None:
-        missing = "output, such as output='binary'" if output is None else "target, the right answers"
-        raise ConfigError(f"arrays are compared beside their {missing}")
-    feature = parse_feature(output)
-    keyword = inputs or str(find_metric(metric, feature.type).inputs)
-    beside = {name: as_column(column) for name, column in shared.items() if column is not None}
-    clusters = None if by is None else as_clusters(by)
-    sets = []
-    for place, model in zip(places, models, strict=True):
-        outputs = model if isinstance(model, Mapping) else {keyword: model}
-        values = {**{name: as_column(column) for name, column in outputs.items()}, **beside}
-        counts = {name: len(column) for name, column in values.items()}
-        counts |= {} if clusters is None else {"by": len(clusters)}
-        if len(set(counts.values())) > 1:
-            lengths = ", ".join(f"{name} {count}" for name, count in counts.items())
-            raise ConfigError(f"every row has one value of each; the numbers of rows are {lengths}")
-        if not min(counts.values()):
-            raise ConfigError("there are no rows to compare")
-        sets.append(PredictionSet(place, feature, values, clusters=clusters))
-    return _measured(metric, sets)
-
-
-def _measured(metric: str, sets: Sequence[PredictionSet]) -> _Measured:
+def _measured(metrics: Sequence[str], sets: Sequence[PredictionSet]) -> list[_Measured]:
     """Measure predictions on the rows that all have."""
     aligned, notes = align(sets)
-    found = find_metric(metric, aligned[0].output.type)
-    if found.direction is None:
-        raise ConfigError(f"{found.name} has no direction, so that neither model is better")
-    rows = [model_rows(one, str(found.name)) for one in aligned]
-    if len({one.method for one in rows}) > 1:  # the value of one is a mean over its rows by chance
-        rows = [model_rows(one, str(found.name), own_rows=False) for one in aligned]
-    scale = Scale.of_range(*value_range(type(get_metric(found.name, aligned[0].output))))
-    return _Measured(str(found.name), found.direction, rows, cluster_numbers(aligned[0]), notes, scale)
+    output, clusters = aligned[0].output, cluster_numbers(aligned[0])
+    measured = []
+    for found in (find_metric(metric, output.type) for metric in metrics):
+        if found.direction is None:
+            raise ConfigError(f"{found.name} has no direction, so that neither model is better")
+        name = str(found.name)
+        rows = [model_rows(one, name) for one in aligned]
+        if len({one.method for one in rows}) > 1:  # the value of one is a mean over its rows by chance
+            rows = [model_rows(one, name, own_rows=False) for one in aligned]
+        measured.append(_Measured(name, found.direction, rows, clusters, notes, _scale_of(name, output)))
+    return measured
 
 
-def _given_columns(
-    paths: Sequence[Path],
-    column: str,
-    direction: str | Direction | None,
-    by: str | None,
-    row_id: str | None,
-    memory: float,
-) -> _Measured:
-    """Return row values from a column of files."""
-    sets, notes = align(read_row_values(paths, column, by=by, row_id=row_id, memory=memory))
-    given = _given_rows([one.values["values"] for one in sets], direction, sets[0].clusters)
-    return given._replace(metric=column, notes=notes)
-
-
-def _given_rows(models: Sequence[Any], direction: str | Direction | None, by: Any) -> _Measured:
-    """Return row values that come from elsewhere."""
-    if direction is None:
-        raise ConfigError(
-            "name a metric, or give the direction of row values: maximize if more is better, else minimize"
-        )
-    try:
-        tables = [np.asarray(as_column(model), dtype=np.float64) for model in models]
-    except (TypeError, ValueError) as err:
-        raise ConfigError(f"row values are one number for each row: {err}") from err
-    shapes = {table.shape for table in tables}
-    if len(shapes) > 1 or len(tables[0].shape) != 1 or not tables[0].size:
-        got = ", ".join(str(table.shape) for table in tables)
-        raise ConfigError(f"row values are one number for each of the same rows, got the shapes {got}")
-    if not all((np.abs(table) <= _LARGEST).all() for table in tables):
-        raise ConfigError(f"row values are numbers up to {_LARGEST:g}, got nan or more; leave those rows out")
-    clusters = None if by is None else numbered(as_clusters(by))
-    if clusters is not None and clusters.shape != tables[0].shape:
-        raise ConfigError(f"by has {len(clusters)} rows, the row values {len(tables[0])}")
-    rows = [ModelRows("", table[None]) for table in tables]
-    return _Measured("mean", Direction.parse(direction), rows, clusters)
+def _scale_of(metric: str, output: OutputFeature) -> Scale:
+    """Return the scale on which intervals of a metric are symmetric."""
+    return Scale.of_range(*value_range(type(get_metric(metric, output))))
 
 
 def _joined(label: str, trainings: Sequence[ModelRows]) -> ModelRows:
@@ -474,7 +476,7 @@ def _check_trainings(label: str, trainings: Sequence[Any]) -> None:
     paths = [Path(one).resolve() for one in trainings if isinstance(one, (str, Path))]
     if len(set(paths)) < len(paths):
         raise ConfigError(f"{label}: a file is named twice; each is another training")
-    if "" in trainings if paths else False:
+    if any(isinstance(one, str) and not one for one in trainings):
         raise ConfigError(f"{label}: the name of a file is empty")
 
 

@@ -79,7 +79,7 @@ class PredictionSet:
 def read_sets(
     paths: Sequence[Path],
     output: str | None,
-    metric: str,
+    metrics: Sequence[str],
     *,
     weights: str | None = None,
     by: str | None = None,
@@ -91,7 +91,7 @@ def read_sets(
     Args:
         paths: the files.
         output: the output of the model; an npz file may state it itself.
-        metric: what is to be measured.
+        metrics: what is to be measured.
         weights: the column of weights; by default, `sample_weight`.
         by: the column of clusters.
         row_id: the column by which rows are joined; by default, `id`, if each file has one.
@@ -101,7 +101,7 @@ def read_sets(
         PredictionsError: a file cannot be measured; the message names file, row and column.
     """
     opened = [
-        open_predictions(path, output, [metric], weights=weights, memory=memory).predictions for path in paths
+        open_predictions(path, output, metrics, weights=weights, memory=memory).predictions for path in paths
     ]
     labeled = _with_same_labels([one.with_labels() for one in opened])
     join = row_id or (ID if all(ID in one.table.columns for one in labeled) else None)

@@ -18,6 +18,8 @@ from hpometrics import Category, PerUser, compare
 from hpometrics.cli.main import main
 from hpometrics.exceptions import ConfigError
 from hpometrics.metrics.retrieval.comparison import Comparison
+from hpometrics.scoring import measure
+from hpometrics.scoring.files import open_table
 
 ROWS = 300
 RNG = np.random.default_rng(0)
@@ -190,7 +192,10 @@ def test_users_are_compared_as_before():
         ({"output": "binary", "target": TARGET[1:]}, "probabilities 300, target 299"),
         ({"output": "binary", "target": TARGET, "by": [1, 2]}, "target 300, by 2"),
         ({"output": "binary", "target": TARGET, "metric": "confusion_matrix"}, "has no direction"),
-        ({"output": "binary", "target": TARGET, "direction": "maximize"}, "roc_auc has its own"),
+        (
+            {"output": "binary", "target": TARGET, "direction": "maximize"},
+            "direction is of row values without a metric",
+        ),
         ({"output": "binary", "target": 0 * TARGET}, "roc_auc is undefined"),
         ({"output": "binary", "target": TARGET, "names": ["one"]}, "names has 1 names of 2 models"),
         ({"output": "binary", "target": TARGET, "by": [None] * ROWS}, "got None in row 1"),
@@ -201,6 +206,11 @@ def test_users_are_compared_as_before():
             "level must be between 0 and 1, got '0.05'",
         ),
         ({"metric": None, "direction": "maximize", "target": TARGET}, "target is read by a metric"),
+        ({"output": "binary", "target": TARGET, "weights": "w"}, "weights names a column of files"),
+        (
+            {"output": "binary", "target": TARGET, "tragte": TARGET},
+            "compare has no option 'tragte'; it has out",
+        ),
         (
             {"output": "binary", "target": TARGET, "metric": "average_precision", "by": TARGET},
             "rows cannot be clustered",
@@ -310,6 +320,15 @@ def test_a_gate_fails_if_the_first_is_worse(files):
     assert command("far.csv", "close.csv", *base, "--equivalence", "0.5").exit_code == 0
 
 
+def test_files_are_read_once_for_all_metrics(files, monkeypatch):
+    """Ten metrics take no more reading than one."""
+    opened = []
+    monkeypatch.setattr(measure, "open_table", lambda *given: opened.append(given) or open_table(*given))
+    names = [word for name in ("accuracy", "f1", "brier", "roc_auc") for word in ("--metric", name)]
+    assert command("close.csv", "far.csv", "--output", "binary", *names).exit_code == 0
+    assert len(opened) == 2
+
+
 def test_labels_in_words_have_one_number(tmp_path):
     """A class that one model never predicts is a class all the same; other target labels are refused."""
     head = "target,prediction\n"
@@ -376,6 +395,7 @@ def test_trials_are_compared_by_their_kept_rows(sweep, folder, kept):
     pick = json.loads(command("runs/sweep", "runs/sweep:2", "--metric", "roc_auc", "--json").stdout)
     best = json.loads(CliRunner().invoke(main, ["best", "runs/sweep", "--json"]).stdout)
     assert pick[0]["values"]["runs/sweep"]["value"] == pytest.approx(best["value"])
+    assert all(0 <= one["low"] <= one["high"] <= 1 for one in pick[0]["values"].values())
     weighed = command("runs/sweep:0", "runs/sweep:1", "--weights", "w")
     assert weighed.exit_code == 2 and "weights names a column of files" in weighed.stderr
     write(folder / "close.csv", CLOSE)
