@@ -250,6 +250,8 @@ class Standing:
     reason: str | None = None
     pair: Pair | None = None
     """Its last comparison with a leader; None for the winner."""
+    values: tuple[float, ...] = ()
+    """The values of its fresh runs, in the order of their seeds."""
 
 
 @dataclass(frozen=True)
@@ -335,7 +337,9 @@ class Confirmation:
                 "direction": Direction(facts["direction"]),
                 "state": ConfirmationState(facts["state"]),
                 "standings": tuple(
-                    Standing(**{**one, "pair": one["pair"] and Pair(**one["pair"])})
+                    Standing(
+                        **{**one, "pair": one["pair"] and Pair(**one["pair"]), "values": tuple(one["values"])}
+                    )
                     for one in facts["standings"]
                 ),
                 "looks": tuple(map(_look, facts["looks"])),

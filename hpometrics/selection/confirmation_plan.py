@@ -370,6 +370,7 @@ class _Course:
                     left_at=self._left_at.get(trial),
                     reason=self._reasons.get(trial),
                     pair=None if trial == winner else self._pairs.get(trial),
+                    values=tuple(filter(math.isfinite, values)),
                 )
             )
         key = self._record.direction.sort_key

@@ -230,7 +230,11 @@ def write_report(directory: Path, kind: str = "html", to: Path | None = None) ->
         write_text(file, "\n".join([*_markdown(report), ""]))
     else:
         from .figures import figures_of, html_of  # with plotly and Optuna
+        from .winner_figure import winner_figure
 
         best = None if report.best is None else report.best.trial
-        write_text(file, html_of(report, figures_of(report.records, report.resolved, best)))
+        figures = figures_of(report.records, report.resolved, best)
+        if report.confirmation is not None:
+            figures.insert(0, winner_figure(report.confirmation))
+        write_text(file, html_of(report, figures))
     return file

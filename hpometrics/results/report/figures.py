@@ -46,12 +46,14 @@ class Figure:
         title: the title of its section.
         caption: how to read it; without a drawing, the reason.
         drawings: plotly's JSON, `{"data": [...], "layout": {...}}`.
+        text: what they show, for those who cannot see them; by default, the title.
     """
 
     name: str
     title: str
     caption: str
     drawings: tuple[dict[str, Any], ...] = ()
+    text: str = ""
 
 
 def count_whole(figure: Any, count: int) -> None:
