@@ -72,12 +72,23 @@ def winner_lines(
         place: its directory, as it is printed.
     """
     if end is None:
-        return verdict_lines(verdict, records)
+        lines = [] if verdict is None else _open_question(verdict, records, place)
+        return [*verdict_lines(verdict, records), *lines]
 
     def more(repeats: int) -> str:
         return f"hpometrics confirm {place} --repeats {repeats}"
 
     return [*end.lines(params_line(best.params, resolved), more), *rows_lines(records)]
+
+
+def _open_question(verdict: Significance, records: Sequence[TrialRecord], place: object) -> list[str]:
+    """Return what a verdict on two trained models leaves open, and the command that answers it."""
+    if verdict.runner_up is None or any(record.exploits for record in records):  # pbt cannot be confirmed
+        return []
+    command = f"hpometrics confirm {place} trains the best trials again"
+    if verdict.difference is None:
+        return [f"  another seed may reverse the order; {command}"]
+    return [f"  of these two trained models on other rows; another seed may reverse it: {command}"]
 
 
 def rows_lines(records: Sequence[TrialRecord]) -> list[str]:

@@ -13,6 +13,7 @@ from sample_sweeps import SWEEP, changed
 from hpometrics.cli.main import main
 from hpometrics.config.document import read_document
 from hpometrics.exceptions import RecordError
+from hpometrics.records.trial_record import Exploit
 from hpometrics.results.best import best_text
 from hpometrics.results.report.content import write_report
 from hpometrics.results.run_directory import RunDirectory
@@ -106,6 +107,20 @@ def test_another_level_is_drawn_on_request(swept):
         spans.append(told["winner"]["interval"]["high"] - told["winner"]["interval"]["low"])
     assert spans[0] < spans[1]
     assert best("--interval", "1").exit_code == 2
+
+
+def test_a_verdict_says_what_it_leaves_open(home):
+    """The seed's luck is not in it; `confirm` answers, but for trials that were changed in training."""
+    told = best_text(home).splitlines()
+    assert told[-1] == (
+        "  of these two trained models on other rows; another seed may reverse it: "
+        f"hpometrics confirm {home} trains the best trials again"
+    )
+    (home / "verdict.json").unlink()
+    assert best_text(home).splitlines()[-1].startswith("  another seed may reverse the order; ")
+    changed_in_training = replace(trial(2, [0.1]), exploits=(Exploit(1, 0, {"lr": 0.1}),))
+    written(home.parent / "pbt", [trial(0, [0.5, 0.7]), trial(1, [0.6, 0.9]), changed_in_training])
+    assert "another seed" not in best_text(home.parent / "pbt")
 
 
 def test_a_verdict_of_other_picks_is_not_shown(home):
