@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 pytest_plugins = ["metric_fixtures", "sweep_fixtures"]
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: the workers are as many as the cores
-os.environ.setdefault("RAY_worker_niceness", "0")  # at Ray's 15, beside a busy test, a trial starves for minutes
+os.environ.setdefault(
+    "RAY_worker_niceness", "0"
+)  # at Ray's 15, beside a busy test, a trial starves for minutes
 
 gc.set_threshold(*COLLECTIONS)
 MEMORY = Path("/dev/shm")
