@@ -34,9 +34,8 @@ if TYPE_CHECKING:
 pytest_plugins = ["metric_fixtures", "sweep_fixtures"]
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: the workers are as many as the cores
-os.environ.setdefault(
-    "RAY_worker_niceness", "0"
-)  # at Ray's 15, beside a busy test, a trial starves for minutes
+# At Ray's niceness of 15 a trial starves for minutes beside a busy test.
+os.environ.setdefault("RAY_worker_niceness", "0")
 
 gc.set_threshold(*COLLECTIONS)
 MEMORY = Path("/dev/shm")
