@@ -89,6 +89,7 @@ class FreshRuns:
         """The runs that have ended, by trial and number of the seed."""
         self._fresh: dict[tuple[int, int], FreshRun] = {}
         self._redraws: Redraws | None = None
+        self._clustered = False
         complete = contenders_of(records, self.direction)
         self._plans = self._extended(ConfirmationPlan(settings, tuple(complete[: settings.top])))
         chosen = {one.trial for plan in self._plans for one in plan.contenders}
@@ -120,6 +121,7 @@ class FreshRuns:
             bounds=spec.bounds,
             search=self._searched_rows[0] if len(digests) == 1 else None,
             scale=_scale_of(spec),
+            clustered=self._clustered,
             timed_out=timed_out,
         )
 
@@ -184,7 +186,9 @@ class FreshRuns:
         if key not in self._fresh:
             trial, number = key
             home = self._of(trial).directory_of(number)
-            self._fresh[key] = _fresh(self.ended[key], _rows_of(self.ended[key], home, self._trials.spec))
+            rows = _rows_of(self.ended[key], home, self._trials.spec)
+            self._fresh[key] = _fresh(self.ended[key], rows)
+            self._clustered |= rows is not None and rows.clustered
         return self._fresh[key]
 
     @cached_property
@@ -234,6 +238,7 @@ class _RowsOfRun(NamedTuple):
     values: Rows
     picked: int
     digest: str
+    clustered: bool
 
 
 def _rows_of(record: TrialRecord, home: Path | None, spec: RunSpec) -> _RowsOfRun | None:
@@ -253,7 +258,7 @@ def _rows_of(record: TrialRecord, home: Path | None, spec: RunSpec) -> _RowsOfRu
     if len(own) < len(epochs) or len({(one.digest, one.method, len(one.values)) for one in own}) > 1:
         return None
     picked = [epoch.epoch for epoch in epochs].index(record.epoch)
-    return _RowsOfRun(np.stack([one.values for one in own]), picked, own[0].digest)
+    return _RowsOfRun(np.stack([one.values for one in own]), picked, own[0].digest, own[0].clustered)
 
 
 def _scale_of(spec: RunSpec) -> Scale:

@@ -30,13 +30,13 @@ from ..scoring.prediction_sets import (
     as_column,
     cluster_numbers,
     model_rows,
-    numbered,
     read_row_values,
     read_sets,
 )
 from ..selection.intervals import Scale
 from ..selection.model_comparison import Correction, ModelComparison, corrected_together
 from ..selection.model_rows import ModelRows, compare_models
+from ..selection.two_way import numbered
 from .best import record_of
 from .manifest import Resolved
 from .rescoring import MetricRequest, make_rescorer, outputs_in, parse_request
@@ -430,7 +430,13 @@ class _RunSide(NamedTuple):
                 "anew, --fresh, with results: {statistics: rows} for the optimized metric, or "
                 "{statistics: all} for any"
             )
-        return ModelRows(self.place, stored.values[None], stored.method, rows_id=stored.digest)
+        return ModelRows(
+            self.place,
+            stored.values[None],
+            stored.method,
+            rows_id=stored.digest,
+            clustered=stored.clustered,
+        )
 
     @property
     def _picked(self) -> EpochRecord:

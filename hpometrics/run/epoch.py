@@ -23,7 +23,7 @@ from ..metrics.retrieval.per_user import PerUser
 from .checkpoint import random_states
 from .distributed import Ranks
 from .example_finder import Examples, Place, RankExamples
-from .example_selection import Line
+from .example_selection import Line, check_entries
 from .logged_values import LastBatch, LoggedValues, reading, together
 from .monitor import RankValues, Watch, Watches, over_ranks
 from .spec import RunSpec
@@ -103,13 +103,14 @@ class EpochMeter:
             if any(collection.names for collection in collections.values()):  # nan without a batch
                 self._split(split)
 
-    def update(self, split: str, tensors: Mapping[str, Any], examples: Any = None) -> None:
+    def update(self, split: str, tensors: Mapping[str, Any], examples: Any = None, by: Any = None) -> None:
         """Add a batch; a model output or target that is not finite voids the epoch of its task.
 
         Args:
             split: one of `SPLITS`.
             tensors: what the collection is given.
             examples: the user's entry for each row.
+            by: what each row belongs to.
 
         Raises:
             RunError: the split or output does not exist, or nothing is measured on it.
@@ -122,6 +123,8 @@ class EpochMeter:
         parts, counts = {}, {}
         for of, own in by_task(task, keywords):
             counts[of], parts[of] = self._throughput.read(own, live.output)
+        if by is not None:
+            check_entries(by, sum(count.rows for count in counts.values()), "by")
         metrics.update(key, parts, keywords)
         for of, count in counts.items():
             self._throughput.add(count, split, of, feature)
@@ -130,7 +133,7 @@ class EpochMeter:
             if not self._passes:
                 self._digest.add(keywords.get("target"), feature)
             if self._rows is not None and not metrics.void:
-                self._rows.add(key, live, parts)
+                self._rows.add(key, live, parts, by)
         if self._examples is not None and not metrics.void:
             for of, own in by_task(task, {_ENTRIES: examples}):
                 self._examples.add(Place(split, of, feature), live.measured[of], parts[of], own[_ENTRIES])

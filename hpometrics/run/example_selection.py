@@ -87,8 +87,8 @@ def entry_of(examples: Any, row: int) -> Any:
     return entry
 
 
-def check_entries(examples: Any, rows: int) -> None:
-    """Check that there is one entry per row.
+def check_entries(examples: Any, rows: int, name: str = "examples") -> None:
+    """Check that there is one entry per row in what is given by a name.
 
     Raises:
         MetricInputError: there are more or fewer, or it is something else.
@@ -96,7 +96,7 @@ def check_entries(examples: Any, rows: int) -> None:
     listed = isinstance(examples, (Sequence, Tensor, np.ndarray)) and not isinstance(examples, (str, bytes))
     if not listed or len(examples) != rows:
         came = f"{len(examples)} of them" if listed else type(examples).__name__
-        raise MetricInputError(f"examples= has one entry per row, the batch has {rows} rows; got {came}")
+        raise MetricInputError(f"{name}= has one entry per row, the batch has {rows} rows; got {came}")
 
 
 def _facts_of(batch: Outputs) -> Iterator[tuple[str, list[Any]]]:

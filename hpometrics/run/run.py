@@ -224,7 +224,14 @@ class Run:
             raise RunError("how many epochs? run.epochs(n), or epochs= with the metric")
         return self._closer.loop(min(limits))
 
-    def update(self, *positional: Any, split: str = VALIDATION, examples: Any = None, **tensors: Any) -> None:
+    def update(
+        self,
+        *positional: Any,
+        split: str = VALIDATION,
+        examples: Any = None,
+        by: Any = None,
+        **tensors: Any,
+    ) -> None:
         """Add a batch of model outputs to this epoch: `run.update(logits=model(x), target=y)`.
 
         Args:
@@ -232,6 +239,8 @@ class Run:
             split: `validation` steers the search, `train` and `test` are measured beside it.
             examples: a list with one entry per row, an id or a text, which is written with the row to
                 `examples.jsonl`; not read unless examples are tracked.
+            by: an id for each row, of the user, text or group that it belongs to. Rows with the same id are
+                not independent, and count as one where a winner is confirmed.
             tensors: see `MetricCollection.update`; `feature="intent"` names the output of the batch, if there
                 are several, `task="convai2"` its task, or one task per row.
 
@@ -246,7 +255,7 @@ class Run:
                 f"target=...); got {len(positional)} without one"
             )
         self._closer.begin("update")
-        self._meter.update(split, tensors, examples)
+        self._meter.update(split, tensors, examples, by)
 
     @property
     def updated(self) -> bool:

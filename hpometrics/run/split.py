@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property, lru_cache
+from itertools import compress
 from typing import Any, Self
+
+import numpy as np
+from torch import Tensor
 
 from .._formatting import shape_of
 from ..exceptions import NonFiniteError, RunError
-from ..metrics._validation import batch_of
+from ..metrics._validation import batch_of, counting_rows
+from ..metrics.batch import Outputs
 from ..metrics.multitask import TaskCollection, Tensors
 from ..metrics.registry.diagnostics import diagnostic
 from ..metrics.registry.names import SPLITS
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION
 from ..metrics.retrieval.per_user import PerUser
-from ..metrics.row_values.row_meter import NoRowValuesError, RowMeter
+from ..metrics.row_values.row_meter import MetricRows, NoRowValuesError, RowMeter
 from ..records.trial_record import Reading
+from ..selection.two_way import by_cluster, numbered
 from .metric_spec import MetricSpec
 from .spec import RunSpec
 from .statistics_store import Measured, RowsDigest, StoredRows
@@ -288,7 +294,13 @@ class ObjectiveRows:
         self._name, self._feature = objective.name, objective.feature
         collections = spec.collections[VALIDATION]
         self._meter = RowMeter(collections[objective.feature].prototype[objective.key])
+        self._reset()
+
+    def _reset(self) -> None:
+        self._meter.reset()
         self._digest, self._names_tasks = RowsDigest(), False
+        self._clusters: list[Hashable] = []
+        self._has_unclustered = False
 
     @classmethod
     def of(cls, spec: RunSpec) -> Self | None:
@@ -298,35 +310,64 @@ class ObjectiveRows:
         over_all = one.task in (None, ALL_TASKS)
         return cls(spec) if len(spec.objectives) == 1 and measured and over_all else None
 
-    def add(self, feature: str | None, live: TaskCollection, parts: Mapping[str | None, Tensors]) -> None:
-        """Add the rows of an update."""
+    def add(
+        self, feature: str | None, live: TaskCollection, parts: Mapping[str | None, Tensors], by: Any = None
+    ) -> None:
+        """Add the rows of an update, and what each of them belongs to."""
         if feature != self._feature or self._names_tasks:
             return
         self._names_tasks = set(parts) != {None}
         if not self._names_tasks:
             rows = parts[None]
             self._digest.add(rows.get("target", rows.get("target_probabilities")))
-            self._meter.add(batch_of(live.output, **rows))
+            batch = batch_of(live.output, **rows)
+            self._meter.add(batch)
+            self._add_clusters(batch, by)
+
+    def _add_clusters(self, batch: Outputs, by: Any) -> None:
+        """Add what the rows belong to that count."""
+        if by is None:
+            self._has_unclustered |= len(batch) > 0
+            return
+        ids = by.tolist() if isinstance(by, (Tensor, np.ndarray)) else by
+        counting = counting_rows(batch)
+        self._clusters += ids if counting is None else compress(ids, counting.tolist())
 
     def close(self, values: Mapping[str, Reading]) -> StoredRows | None:
         """Return the row values of the epoch, if there are any, and begin the next.
 
         A run whose spec asks for them warns, once, if its metric has none.
         """
-        value, digest, names_tasks = values.get(self._name), self._digest.text, self._names_tasks
+        value, names_tasks = values.get(self._name), self._names_tasks
         try:
             if not isinstance(value, float) or not math.isfinite(value):
                 return None
             if names_tasks:
                 raise NoRowValuesError(f"{self._name} is a mean over tasks")
             rows = self._meter.close(value)
-            return StoredRows(self._name, rows.method, digest, value, rows.values)
+            if not self._clusters:
+                return StoredRows(self._name, rows.method, self._digest.text, value, rows.values)
+            return self._summed(rows, value)
         except NoRowValuesError as err:
             self._warn(str(err))
             return None
         finally:
-            self._meter.reset()
-            self._digest, self._names_tasks = RowsDigest(), False
+            self._reset()
+
+    def _summed(self, rows: MetricRows, value: float) -> StoredRows:
+        """Return the row values summed by what the rows belong to, as `by=` says.
+
+        Raises:
+            NoRowValuesError: not every row has a value and belongs to something.
+        """
+        if self._has_unclustered:
+            raise NoRowValuesError("only some updates have by=")
+        if not rows.of_single_rows or len(rows.values) != len(self._clusters):
+            raise NoRowValuesError(f"{self._name} has no value of a single row, so by= cannot sum them")
+        numbers = numbered(self._clusters)
+        self._digest.add(numbers)
+        (sums,) = by_cluster(rows.values[None], numbers)
+        return StoredRows(self._name, rows.method, self._digest.text, value, sums, clustered=True)
 
     def _warn(self, reason: str) -> None:
         if self._spec.statistics == "rows" and "rows" not in self._spec.warned:

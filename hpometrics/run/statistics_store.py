@@ -156,7 +156,8 @@ class StoredRows:
         method: how they were computed.
         digest: identifies the targets and their order, see `RowsDigest`.
         mean: the value of the metric, which is their mean.
-        values: (n,) by row, or by group of rows.
+        values: (n,) by row, by group of rows, or by what rows belong to.
+        clustered: whether rows were summed by what they belong to.
     """
 
     metric: str
@@ -164,17 +165,24 @@ class StoredRows:
     digest: str
     mean: float
     values: NDArray[np.float64]
+    clustered: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Write them as plain JSON, compressed: bits where all are 0 or 1, else float32 above the mean."""
+        """Write them as plain JSON, compressed: bits where all are 0 or 1, else float32 above the mean.
+
+        Sums are float64: they are few, and rounding would break ties between epochs.
+        """
         whole_values = self.values.round()
         if np.isin(whole_values, (0, 1)).all() and np.allclose(self.values, whole_values, rtol=0, atol=1e-9):
             kind, raw = "bits", np.packbits(whole_values.astype(bool)).tobytes()
+        elif self.clustered:
+            kind, raw = "sums", self.values.astype("<f8").tobytes()
         else:
             kind, raw = "deviations", (self.values - self.mean).astype("<f4").tobytes()
         return {
             **{name: getattr(self, name) for name in ("metric", "method", "digest", "mean")},
             "count": len(self.values),
+            "clustered": self.clustered,
             kind: base64.b64encode(zlib.compress(raw, 1)).decode("ascii"),
         }
 
@@ -186,8 +194,8 @@ class StoredRows:
             RecordError: it is something else.
         """
         try:
-            count, kind = whole(content["count"]), "bits" if "bits" in content else "deviations"
-            size = -(-count // 8) if kind == "bits" else 4 * count
+            count, kind = whole(content["count"]), next(iter(content.keys() & {"bits", "sums"}), "deviations")
+            size = -(-count // 8) if kind == "bits" else (8 if kind == "sums" else 4) * count
             packed = base64.b64decode(content[kind], validate=True)
             raw = zlib.decompressobj().decompress(packed, size + 1)
             mean = real(content["mean"])
@@ -198,9 +206,11 @@ class StoredRows:
             raise RecordError(f"not row values: {len(raw)} bytes are not {count} numbers")
         if kind == "bits":
             values = np.unpackbits(np.frombuffer(raw, dtype=np.uint8), count=count).astype(np.float64)
+        elif kind == "sums":
+            values = np.frombuffer(raw, dtype="<f8").astype(np.float64)
         else:
             values = mean + np.frombuffer(raw, dtype="<f4").astype(np.float64)
-        return cls(metric, method, digest, mean, values)
+        return cls(metric, method, digest, mean, values, content.get("clustered") is True)
 
 
 class RowsDigest:

@@ -25,6 +25,7 @@ from ..metrics.registry.names import MetricName
 from ..metrics.registry.register import get_metric
 from ..metrics.row_values.row_meter import NoRowValuesError, RowMeter
 from ..selection.model_rows import ModelRows
+from ..selection.two_way import numbered
 from .columns import Predictions, missing_column, text_of_label
 from .files import MEMORY, Table, open_table
 from .measure import WEIGHT, open_predictions
@@ -220,7 +221,7 @@ def model_rows(one: PredictionSet, metric: str, own_rows: bool = True) -> ModelR
         rows = meter.close(float(value))
     except NoRowValuesError as err:
         raise ConfigError(f"{metric} cannot be compared row by row: {err}") from err
-    if one.clusters is not None and (rows.method == "groups" or len(rows.values) < collection.rows):
+    if one.clusters is not None and (not rows.of_single_rows or len(rows.values) < collection.rows):
         why = "with weights " if WEIGHT in one.values else ""
         raise ConfigError(
             f"{metric} {why}has no value of a single row, so that rows cannot be clustered; leave out the "
@@ -235,16 +236,6 @@ def cluster_numbers(one: PredictionSet) -> NDArray[np.int64] | None:
         return None
     counts = np.concatenate([_counting(one.output, batch) for batch in one.batches()])
     return numbered([cluster for cluster, does in zip(one.clusters, counts, strict=True) if does])
-
-
-def numbered(clusters: Iterable[Hashable]) -> NDArray[np.int64]:
-    """Return clusters as numbers from 0, in the order in which they come first.
-
-    >>> numbered(["b", "a", "b"]).tolist()
-    [0, 1, 0]
-    """
-    numbers: dict[Hashable, int] = {}
-    return np.array([numbers.setdefault(cluster, len(numbers)) for cluster in clusters], dtype=np.int64)
 
 
 def as_column(values: Any) -> Any:

@@ -292,6 +292,7 @@ class Confirmation:
         near: those of them whose value in the search, with the luck of a seed, reaches the winner's mean.
         extended: how often more was asked for.
         reason: why it is unconfirmed, or ended early.
+        clustered: whether rows with the same id counted as one.
     """
 
     metric: str
@@ -310,6 +311,7 @@ class Confirmation:
     near: tuple[int, ...] = ()
     extended: int = 0
     reason: str | None = None
+    clustered: bool = False
 
     @property
     def standing(self) -> Standing:
@@ -329,7 +331,7 @@ class Confirmation:
         Raises:
             KeyError, TypeError, ValueError: it is something else.
         """
-        facts = {each.name: content[each.name] for each in fields(cls)}
+        facts = {each.name: content[each.name] for each in fields(cls) if each.name in content}
         honest = facts["honest"]
         return cls(
             **{
@@ -338,7 +340,11 @@ class Confirmation:
                 "state": ConfirmationState(facts["state"]),
                 "standings": tuple(
                     Standing(
-                        **{**one, "pair": one["pair"] and Pair(**one["pair"]), "values": tuple(one["values"])}
+                        **{
+                            **one,
+                            "pair": one["pair"] and Pair(**one["pair"]),
+                            "values": tuple(one.get("values", ())),
+                        }
                     )
                     for one in facts["standings"]
                 ),
@@ -453,9 +459,10 @@ class Confirmation:
             wanted = pair.seeds_wanted
             return [f"  about {wanted} seeds would tell {self.winner} from {pair.trial}: {more(wanted)}"]
         if pair.rows_wanted:
+            what = "ids" if self.clustered else "rows"
             return [
-                f"  no number of seeds tells {self.winner} from {pair.trial} on these rows; about "
-                f"{pair.rows_wanted:,} rows would"
+                f"  no number of seeds tells {self.winner} from {pair.trial} on these {what}; about "
+                f"{pair.rows_wanted:,} {what} would"
             ]
         return [f"  {self.winner} and {pair.trial} are equal as far as these trainings can tell"]
 

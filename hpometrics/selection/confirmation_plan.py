@@ -32,7 +32,7 @@ from .confirmation import (
 from .honest_value import Redraws, honest_value
 from .intervals import Scale
 from .selection import ranked
-from .two_way import FEW_CLUSTERS, TwoWay, unpaired
+from .two_way import FEW_CLUSTERS, LEAST_CLUSTERS, TwoWay, unpaired
 
 _ROWS_FOR_SKEWNESS = 25
 _LEVELS = {
@@ -210,6 +210,7 @@ class _Course:
             near=self._near(standings) if last else (),
             extended=max(0, self._plans_used - 1),
             reason="the time is up" if timed_out else reason,
+            clustered=record.clustered,
         )
 
     @property
@@ -341,7 +342,9 @@ class _Course:
             limits.append("of these validation rows; picking on them makes it look better than it is")
         elif record.search is None:
             limits.append("the luck of choosing the contenders is not in it")
-        if luck is not None and record.scale is not Scale.LOGIT and _are_few(runs[0].picked_rows):
+        if luck is not None and record.clustered and (count := len(runs[0].picked_rows)) < LEAST_CLUSTERS:
+            limits.append(f"rows of {count} ids: intervals of fewer than {LEAST_CLUSTERS} are rough")
+        elif luck is not None and record.scale is not Scale.LOGIT and _are_few(runs[0].picked_rows):
             limits.append("few rows for this metric, so that the interval may be short")
         return honest_value(
             record.direction,

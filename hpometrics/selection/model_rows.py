@@ -24,11 +24,10 @@ from .model_comparison import (
     Verdict,
     corrected_together,
 )
-from .two_way import FEW_CLUSTERS, TwoWay, by_cluster, normal_quantile, unpaired
+from .two_way import FEW_CLUSTERS, LEAST_CLUSTERS, TwoWay, by_cluster, normal_quantile, unpaired
 
 FEW_ROWS = 200
 """Fewer rows than this have Student's quantile; those of McNemar and DeLong have the normal one."""
-LEAST_CLUSTERS = 20
 _MOST_EXACT = 200  # rows that differ, up to which McNemar's test is exact
 _FEW_DIFFER = 10  # rows, up to which the usual interval of their difference is too short
 _FEW_OF_A_CLASS = 10
@@ -47,6 +46,7 @@ class ModelRows:
         count: how many rows were measured, if that is more than n.
         positive: (n,) for the method `pairs`, which rows are of the class, if that is known.
         rows_id: identifies the rows; values of models with other rows are not paired.
+        clustered: whether rows were summed by cluster before.
     """
 
     label: str
@@ -55,6 +55,7 @@ class ModelRows:
     count: int = 0
     positive: NDArray[np.bool_] | None = None
     rows_id: str | None = None
+    clustered: bool = False
 
     @property
     def seeds(self) -> int:
@@ -110,7 +111,7 @@ def compare_models(
     sides = [_Side(model, clusters) for model in models]
     chosen = list(combinations(sides, 2)) if every else [(sides[0], other) for other in sides[1:]]
     pairs = tuple(_Pair(a, b).difference(level) for a, b in chosen)
-    count = None if clusters is None else sides[0].table.shape[1]
+    count = sides[0].table.shape[1] if sides[0].is_clustered else None
     comparison = ModelComparison(
         metric,
         direction,
@@ -155,7 +156,7 @@ class _Side:
 
     def __init__(self, model: ModelRows, clusters: NDArray[np.int64] | None) -> None:
         self.model, self.label = model, model.label
-        self.is_clustered = clusters is not None
+        self.is_clustered = model.clustered or clusters is not None
         self.table = model.table if clusters is None else by_cluster(model.table, clusters)
 
     @property

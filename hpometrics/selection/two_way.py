@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Self
@@ -24,6 +24,8 @@ _NEAR = 1e-6
 _MOST_SEEDS = 1000
 FEW_CLUSTERS = 100
 """Fewer clusters than this have Student's quantile, more the normal one."""
+LEAST_CLUSTERS = 20
+"""Intervals of fewer clusters than this are rough."""
 
 
 def normal_quantile(level: float) -> float:
@@ -250,3 +252,13 @@ def by_cluster(table: ArrayLike, clusters: ArrayLike) -> Array:
     sums = np.stack([np.bincount(codes, row, count) for row in cells - mean])
     joined: Array = mean + sums * (count / cells.shape[1])
     return joined
+
+
+def numbered(clusters: Iterable[Hashable]) -> NDArray[np.int64]:
+    """Return clusters as numbers from 0, in the order in which they come first.
+
+    >>> numbered(["b", "a", "b"]).tolist()
+    [0, 1, 0]
+    """
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(cluster, len(numbers)) for cluster in clusters], dtype=np.int64)

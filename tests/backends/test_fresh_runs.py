@@ -359,3 +359,29 @@ def test_the_product_decides_what_the_pure_core_decides(tmp_path):
     one, other = (replace(end, standings=()) for end in ends)
     assert one == other
     assert [(s.trial, s.mean) for s in ends[0].standings] == [(s.trial, s.mean) for s in ends[1].standings]
+
+
+def test_rows_of_one_user_count_as_one(tmp_path):
+    """A hundred copies of 12 rows decide what the 12 would; without the ids they decide as 1,200 rows."""
+
+    def copied(params, run, copies, ids):
+        generator = torch.Generator().manual_seed(random.getrandbits(32))
+        for _ in run.epochs(2):
+            right = torch.rand(12, generator=generator) < ACCURACY[params["kind"]]
+            target = torch.arange(12) % 2
+            predictions = torch.where(right, target, 1 - target).repeat(copies)
+            by = [f"user {row}" for row in range(12)] * copies if ids else None
+            run.update(predictions=predictions, target=target.repeat(copies), by=by)
+
+    def settled(name, copies, ids):
+        return confirmed_labels(tmp_path / name, partial(copied, copies=copies, ids=ids))
+
+    one, many, naive = settled("one", 1, True), settled("many", 100, True), settled("naive", 100, False)
+    assert many.honest.interval.low == pytest.approx(one.honest.interval.low)
+    assert many.honest.interval.high == pytest.approx(one.honest.interval.high)
+    assert (
+        one.honest.limits == many.honest.limits == ("rows of 12 ids: intervals of fewer than 20 are rough",)
+    )
+    assert naive.honest.interval.low > many.honest.interval.low
+    for few, copies in zip(one.confirmation.looks, many.confirmation.looks, strict=True):
+        assert [pair.half for pair in few.pairs] == pytest.approx([pair.half for pair in copies.pairs])

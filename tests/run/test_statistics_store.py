@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from hpometrics.exceptions import RecordError, RunError
+from hpometrics.exceptions import MetricInputError, RecordError, RunError
 from hpometrics.metrics.features import Binary, Category, Number
 from hpometrics.records.epoch_log import read_epochs
 from hpometrics.run import Run, RunSpec, statistics_store as kept_module
@@ -22,6 +22,7 @@ from hpometrics.run.statistics_store import (
     tensor_from_json,
     tensor_to_json,
 )
+from hpometrics.selection.two_way import by_cluster
 
 TARGET = torch.tensor([0, 1, 2, 1])
 
@@ -365,3 +366,54 @@ def test_equal_texts_have_one_digest_whoever_made_them():
         torch.tensor([[0, 0], [2, 1]]), torch.ones(2), (1, 3), check_invariants=True
     )
     assert digest_of(dense.to_sparse()) == digest_of(turned)
+
+
+def test_rows_are_summed_by_what_they_belong_to(tmp_path):
+    """Over batches, in the order in which ids come first; ignored rows have no share."""
+    with run_of(tmp_path, output=Category(2, ignore_index=-1), statistics="rows") as run:
+        for _ in run.epochs(1):
+            run.update(predictions=[1, 1, 0], target=[1, 0, -1], by=["ada", "bob", "eve"])
+            run.update(predictions=[1, 1], target=[1, 1], by=np.array(["bob", "cy"]))
+    (rows,) = stored_rows(tmp_path)
+    assert rows.clustered and rows.values.tolist() == by_cluster([[1, 0, 1, 1]], [0, 1, 1, 2])[0].tolist()
+    assert rows.values.mean() == pytest.approx(0.75)
+
+
+def test_rows_of_other_users_are_other_rows(tmp_path):
+    """The same targets in the same order; names do not matter, who shares one does."""
+    digests = []
+    for place, ids in enumerate(([1, 1, 2], ["a", "a", "b"], [1, 2, 2])):
+        with run_of(tmp_path / str(place), statistics="rows") as run:
+            for _ in run.epochs(1):
+                run.update(predictions=[1, 1, 0], target=[1, 0, 0], by=ids)
+        digests.append(stored_rows(tmp_path / str(place))[0].digest)
+    assert digests[0] == digests[1] != digests[2]
+
+
+@pytest.mark.parametrize(
+    ("metric", "updates", "reason"),
+    [
+        ("accuracy", [[1, 2], None], "only some updates have by="),
+        ("average_precision", [[1, 2], [1, 3]], "average_precision has no value of a single row"),
+        ("f1", [[1, 2], [1, 3]], None),
+    ],
+)
+def test_rows_that_cannot_be_summed_have_a_reason(metric, updates, reason, tmp_path):
+    """A warning, once; the run goes on."""
+    expected = pytest.warns(UserWarning, match=reason) if reason else nullcontext()
+    with expected, run_of(tmp_path, metric=metric, output=Binary(), statistics="rows") as run:
+        for _ in run.epochs(1):
+            for ids in updates:
+                run.update(probabilities=[0.9, 0.2], target=[1, 0], by=ids)
+    assert (stored_rows(tmp_path) == [None]) == bool(reason)
+
+
+@pytest.mark.parametrize(("ids", "came"), [([1], "1 of them"), ("ab", "str"), (3, "int")])
+def test_each_row_has_an_id(ids, came):
+    """Or the update is refused before any row is measured, kept or not."""
+    run = run_of(None)
+    with pytest.raises(
+        MetricInputError, match=f"by= has one entry per row, the batch has 2 rows; got {came}"
+    ):
+        run.update(predictions=[1, 1], target=[1, 0], by=ids)
+    assert not run.updated

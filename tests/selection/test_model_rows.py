@@ -314,3 +314,16 @@ def test_equal_models_are_rarely_told_apart(rows):
         for kind, both in tables.items():
             wrong[kind] += compared(*both).verdict is not Verdict.NOT_TOLD_APART
     assert max(wrong.values()) / 2000 <= 0.05 + 0.015
+
+
+def test_sums_of_clusters_are_no_single_rows():
+    """What a run has summed is compared as clusters are: never by McNemar's test, with Student's quantile."""
+    a, b = (
+        ModelRows(label, np.array([rows], dtype=float), rows_id="x", clustered=True)
+        for label, rows in (("a", [1, 1, 0, 1]), ("b", [0, 1, 0, 0]))
+    )
+    summed = compare_models([a, b], metric="accuracy", direction=MAXIMIZE)
+    rows = [ModelRows(one.label, one.table, rows_id="x") for one in (a, b)]
+    each = np.arange(4)
+    assert summed.pairs == compare_models(rows, metric="accuracy", direction=MAXIMIZE, clusters=each).pairs
+    assert summed.clusters == 4 and "4 clusters: " in str(summed)

@@ -39,6 +39,11 @@ class MetricRows(NamedTuple):
     positive: NDArray[np.bool_] | None = None
     """(n,) for the method `pairs`, which rows are of the class."""
 
+    @property
+    def of_single_rows(self) -> bool:
+        """Whether each value is that of one row, so that they can be summed by what rows belong to."""
+        return self.method != GroupJackknife.method
+
 
 class NoRowValuesError(HpometricsError, ValueError):
     """A metric has no row values; the message gives the reason."""
