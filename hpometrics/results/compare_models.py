@@ -430,13 +430,8 @@ class _RunSide(NamedTuple):
                 "anew, --fresh, with results: {statistics: rows} for the optimized metric, or "
                 "{statistics: all} for any"
             )
-        return ModelRows(
-            self.place,
-            stored.values[None],
-            stored.method,
-            rows_id=stored.digest,
-            clustered=stored.clustered,
-        )
+        values, digest = stored.values[None], stored.digest
+        return ModelRows(self.place, values, stored.method, rows_id=digest, clustered=stored.clustered)
 
     @property
     def _picked(self) -> EpochRecord:

@@ -88,7 +88,7 @@ def _open_question(verdict: Significance, records: Sequence[TrialRecord], place:
     command = f"hpometrics confirm {place} trains the best trials again"
     if verdict.difference is None:
         return [f"  another seed may reverse the order; {command}"]
-    return [f"  of these two trained models on other rows; another seed may reverse it: {command}"]
+    return [f"  it compares two trained models on other rows; another seed may reverse it: {command}"]
 
 
 def rows_lines(records: Sequence[TrialRecord]) -> list[str]:

@@ -23,7 +23,7 @@ from ..metrics.retrieval.per_user import PerUser
 from .checkpoint import random_states
 from .distributed import Ranks
 from .example_finder import Examples, Place, RankExamples
-from .example_selection import Line, check_entries
+from .example_selection import Line, ids_of
 from .logged_values import LastBatch, LoggedValues, reading, together
 from .monitor import RankValues, Watch, Watches, over_ranks
 from .spec import RunSpec
@@ -123,8 +123,7 @@ class EpochMeter:
         parts, counts = {}, {}
         for of, own in by_task(task, keywords):
             counts[of], parts[of] = self._throughput.read(own, live.output)
-        if by is not None:
-            check_entries(by, sum(count.rows for count in counts.values()), "by")
+        ids = None if by is None else ids_of(by, sum(count.rows for count in counts.values()))
         metrics.update(key, parts, keywords)
         for of, count in counts.items():
             self._throughput.add(count, split, of, feature)
@@ -133,7 +132,7 @@ class EpochMeter:
             if not self._passes:
                 self._digest.add(keywords.get("target"), feature)
             if self._rows is not None and not metrics.void:
-                self._rows.add(key, live, parts, by)
+                self._rows.add(key, live, parts, ids)
         if self._examples is not None and not metrics.void:
             for of, own in by_task(task, {_ENTRIES: examples}):
                 self._examples.add(Place(split, of, feature), live.measured[of], parts[of], own[_ENTRIES])

@@ -99,6 +99,26 @@ def check_entries(examples: Any, rows: int, name: str = "examples") -> None:
         raise MetricInputError(f"{name}= has one entry per row, the batch has {rows} rows; got {came}")
 
 
+def ids_of(by: Any, rows: int) -> list[str | int | float]:
+    """Return the id of each row, of what the row belongs to.
+
+    Raises:
+        MetricInputError: there are more or fewer than rows, or one is neither a text nor a finite number.
+    """
+    check_entries(by, rows, "by")
+    ids = by.tolist() if isinstance(by, (Tensor, np.ndarray)) else by
+    ids = [
+        one.item() if isinstance(one, np.generic) or (isinstance(one, Tensor) and not one.ndim) else one
+        for one in ids
+    ]
+    for one in ids:
+        if not isinstance(one, (str, int, float)) or one != one:
+            raise MetricInputError(
+                f"by= has a text or a number for each row, got {type(one).__name__} {excerpt(one, 60)}"
+            )
+    return ids
+
+
 def _facts_of(batch: Outputs) -> Iterator[tuple[str, list[Any]]]:
     if batch.has_target or "target" in batch.records:
         yield "target", _plain(batch.answer)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from itertools import compress
 from typing import Any, Self
-
-import numpy as np
-from torch import Tensor
 
 from .._formatting import shape_of
 from ..exceptions import NonFiniteError, RunError
@@ -311,9 +308,13 @@ class ObjectiveRows:
         return cls(spec) if len(spec.objectives) == 1 and measured and over_all else None
 
     def add(
-        self, feature: str | None, live: TaskCollection, parts: Mapping[str | None, Tensors], by: Any = None
+        self,
+        feature: str | None,
+        live: TaskCollection,
+        parts: Mapping[str | None, Tensors],
+        ids: Sequence[Hashable] | None = None,
     ) -> None:
-        """Add the rows of an update, and what each of them belongs to."""
+        """Add the rows of an update, and the id of what each of them belongs to."""
         if feature != self._feature or self._names_tasks:
             return
         self._names_tasks = set(parts) != {None}
@@ -322,14 +323,13 @@ class ObjectiveRows:
             self._digest.add(rows.get("target", rows.get("target_probabilities")))
             batch = batch_of(live.output, **rows)
             self._meter.add(batch)
-            self._add_clusters(batch, by)
+            self._add_clusters(batch, ids)
 
-    def _add_clusters(self, batch: Outputs, by: Any) -> None:
-        """Add what the rows belong to that count."""
-        if by is None:
+    def _add_clusters(self, batch: Outputs, ids: Sequence[Hashable] | None) -> None:
+        """Add the ids of the rows that count."""
+        if ids is None:
             self._has_unclustered |= len(batch) > 0
             return
-        ids = by.tolist() if isinstance(by, (Tensor, np.ndarray)) else by
         counting = counting_rows(batch)
         self._clusters += ids if counting is None else compress(ids, counting.tolist())
 

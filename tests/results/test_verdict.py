@@ -113,7 +113,7 @@ def test_a_verdict_says_what_it_leaves_open(home):
     """The seed's luck is not in it; `confirm` answers, but for trials that were changed in training."""
     told = best_text(home).splitlines()
     assert told[-1] == (
-        "  of these two trained models on other rows; another seed may reverse it: "
+        "  it compares two trained models on other rows; another seed may reverse it: "
         f"hpometrics confirm {home} trains the best trials again"
     )
     (home / "verdict.json").unlink()

@@ -417,3 +417,19 @@ def test_each_row_has_an_id(ids, came):
     ):
         run.update(predictions=[1, 1], target=[1, 0], by=ids)
     assert not run.updated
+
+
+@pytest.mark.parametrize("ids", [[torch.tensor(3), torch.tensor(3)], [np.int64(3), 3], torch.tensor([3, 3])])
+def test_equal_ids_are_one_whatever_holds_them(ids, tmp_path):
+    """Tensors of one number are not told apart by who made them."""
+    with run_of(tmp_path, statistics="rows") as run:
+        run.update(predictions=[1, 1], target=[1, 0], by=ids)
+    (rows,) = stored_rows(tmp_path)
+    assert rows.values.tolist() == [0.5]
+
+
+@pytest.mark.parametrize("ids", [[[1], [1]], [None, 1], [float("nan"), 1.0], torch.ones(2, 2)], ids=str)
+def test_an_id_is_a_text_or_a_number(ids):
+    """Or the update is refused, not the end of the epoch."""
+    with pytest.raises(MetricInputError, match="by= has a text or a number for each row, got"):
+        run_of(None).update(predictions=[1, 1], target=[1, 0], by=ids)

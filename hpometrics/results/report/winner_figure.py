@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import plotly.graph_objects as go
 
 from ..._formatting import format_p, plural
 from ...direction import Direction
 from ...selection.confirmation import Confirmation, Standing
+from ...selection.intervals import Interval
 from .figures import Figure, drawing
 
 _WINNER, _STILL_IN, _LEFT, _HONEST = "#2ca02c", "#4c78a8", "#888888", "#d62728"
@@ -68,7 +67,7 @@ def _contenders(end: Confirmation, drawn: list[Standing]) -> go.Figure:
         if group:
             figure.add_trace(_means(group, [places[one.trial] for one in group], name, color))
     if end.honest is not None:
-        figure.add_trace(_honest_trace(end.honest.interval.value, end))
+        figure.add_trace(_honest_trace(end.honest.interval))
     _add_band(figure, drawn[0], end)
     labels = {places[one.trial]: f"trial {one.trial}" for one in drawn} | {0: "on new rows"}
     figure.update_layout(xaxis_title=end.metric, hovermode="closest")
@@ -106,11 +105,10 @@ def _fate(one: Standing) -> str:
     return f"{trained}, out after {one.left_at} ({one.reason}{sure})"
 
 
-def _honest_trace(value: float, end: Confirmation) -> go.Scatter:
+def _honest_trace(interval: Interval) -> go.Scatter:
     """Return the value of the winner's params on new rows, on the lowest line."""
-    assert end.honest is not None
-    interval = end.honest.interval
-    sides: dict[str, Any] = {"array": [interval.high - value], "arrayminus": [value - interval.low]}
+    value = interval.value
+    sides = {"array": [interval.high - value], "arrayminus": [value - interval.low]}
     return go.Scatter(
         x=[value],
         y=[0],
