@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -40,6 +40,7 @@ from ..metrics.retrieval.ranking_batch import RankingBatch
 from ..metrics.row_values.by_row import is_mean_of_rows
 from ..metrics.sample_data import OUTPUTS, Draw, draw, draw_of
 from ..records.trial_record import to_json
+from ..selection.two_way import ids_of_rows
 
 Line = dict[str, Any]
 
@@ -99,24 +100,17 @@ def check_entries(examples: Any, rows: int, name: str = "examples") -> None:
         raise MetricInputError(f"{name}= has one entry per row, the batch has {rows} rows; got {came}")
 
 
-def ids_of(by: Any, rows: int) -> list[str | int | float]:
+def ids_of(by: Any, rows: int) -> list[Hashable]:
     """Return the id of each row, of what the row belongs to.
 
     Raises:
-        MetricInputError: there are more or fewer than rows, or one is neither a text nor a finite number.
+        MetricInputError: there are more or fewer than rows, or one is neither a text nor a number.
     """
     check_entries(by, rows, "by")
-    ids = by.tolist() if isinstance(by, (Tensor, np.ndarray)) else by
-    ids = [
-        one.item() if isinstance(one, np.generic) or (isinstance(one, Tensor) and not one.ndim) else one
-        for one in ids
-    ]
-    for one in ids:
-        if not isinstance(one, (str, int, float)) or one != one:
-            raise MetricInputError(
-                f"by= has a text or a number for each row, got {type(one).__name__} {excerpt(one, 60)}"
-            )
-    return ids
+    try:
+        return ids_of_rows(by.tolist() if isinstance(by, (Tensor, np.ndarray)) else by)
+    except ValueError as err:
+        raise MetricInputError(str(err)) from None
 
 
 def _facts_of(batch: Outputs) -> Iterator[tuple[str, list[Any]]]:

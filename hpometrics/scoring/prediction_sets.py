@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from ..metrics.registry.names import MetricName
 from ..metrics.registry.register import get_metric
 from ..metrics.row_values.row_meter import NoRowValuesError, RowMeter
 from ..selection.model_rows import ModelRows
-from ..selection.two_way import numbered
+from ..selection.two_way import ids_of_rows, numbered
 from .columns import Predictions, missing_column, text_of_label
 from .files import MEMORY, Table, open_table
 from .measure import WEIGHT, open_predictions
@@ -262,16 +262,10 @@ def as_clusters(values: Any) -> tuple[Any, ...]:
     cells = values.tolist() if hasattr(values, "tolist") else values
     if not isinstance(cells, (list, tuple)):
         raise ConfigError(f"by has the cluster of each row, got {excerpt(values, 60)}")
-    odd = [
-        row
-        for row, cell in enumerate(cells)
-        if cell is None or cell != cell or not isinstance(cell, Hashable)
-    ]
-    if odd:
-        raise ConfigError(
-            f"by names the cluster of a row by a text or number, got {cells[odd[0]]!r} in row {odd[0] + 1}"
-        )
-    return tuple(cells)
+    try:
+        return tuple(ids_of_rows(cells))
+    except ValueError as err:
+        raise ConfigError(str(err)) from None
 
 
 def _counting(output: OutputFeature, batch: Mapping[str, Any]) -> NDArray[np.bool_]:

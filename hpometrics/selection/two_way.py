@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._redaction import excerpt
 from .intervals import Interval
 
 Array = NDArray[np.float64]
@@ -252,6 +253,24 @@ def by_cluster(table: ArrayLike, clusters: ArrayLike) -> Array:
     sums = np.stack([np.bincount(codes, row, count) for row in cells - mean])
     joined: Array = mean + sums * (count / cells.shape[1])
     return joined
+
+
+def ids_of_rows(values: Iterable[object]) -> list[Hashable]:
+    """Return the id of each row, of what the row belongs to; a tensor of one number is that number.
+
+    Raises:
+        ValueError: one is neither a text nor a number.
+
+    >>> ids_of_rows([np.int64(3), 3, "ada"])
+    [3, 3, 'ada']
+    """
+    ids = [one.item() if hasattr(one, "item") and not getattr(one, "ndim", 0) else one for one in values]
+    for row, one in enumerate(ids, 1):
+        if one is None or getattr(one, "ndim", None) or not isinstance(one, Hashable) or one != one:
+            raise ValueError(
+                f"by names the cluster of a row by a text or number, got {excerpt(one, 60)} in row {row}"
+            )
+    return ids
 
 
 def numbered(clusters: Iterable[Hashable]) -> NDArray[np.int64]:

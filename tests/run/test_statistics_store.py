@@ -428,8 +428,10 @@ def test_equal_ids_are_one_whatever_holds_them(ids, tmp_path):
     assert rows.values.tolist() == [0.5]
 
 
-@pytest.mark.parametrize("ids", [[[1], [1]], [None, 1], [float("nan"), 1.0], torch.ones(2, 2)], ids=str)
+@pytest.mark.parametrize(
+    "ids", [[[1], [1]], [None, 1], [float("nan"), 1.0], torch.ones(2, 2), [torch.ones(2)] * 2], ids=range(5)
+)
 def test_an_id_is_a_text_or_a_number(ids):
     """Or the update is refused, not the end of the epoch."""
-    with pytest.raises(MetricInputError, match="by= has a text or a number for each row, got"):
+    with pytest.raises(MetricInputError, match="by names the cluster of a row by a text or number, got"):
         run_of(None).update(predictions=[1, 1], target=[1, 0], by=ids)
