@@ -15,7 +15,6 @@ import numpy as np
 
 from ..direction import Direction
 from ..exceptions import ConfigError, NewerFormatError, RecordError
-from ..metrics.registry.facts import value_range
 from ..records._files import read_whole, write_text
 from ..records._json import FORMAT, FORMAT_KEY, read_sealed, real, sealed, whole
 from ..records.epoch_log import read_trial
@@ -37,7 +36,6 @@ from ..selection.confirmation import (
 )
 from ..selection.confirmation_plan import Next, contenders_of, plan_for
 from ..selection.honest_value import Redraws
-from ..selection.intervals import Scale
 from ..selection.rules import At
 from ..selection.selection import Best
 
@@ -120,7 +118,7 @@ class FreshRuns:
             others=self._others,
             bounds=spec.bounds,
             search=self._searched_rows[0] if len(digests) == 1 else None,
-            scale=_scale_of(spec),
+            scale=spec.scale,
             clustered=self._clustered,
             timed_out=timed_out,
         )
@@ -259,15 +257,6 @@ def _rows_of(record: TrialRecord, home: Path | None, spec: RunSpec) -> _RowsOfRu
         return None
     picked = [epoch.epoch for epoch in epochs].index(record.epoch)
     return _RowsOfRun(np.stack([one.values for one in own]), picked, own[0].digest, own[0].clustered)
-
-
-def _scale_of(spec: RunSpec) -> Scale:
-    """Return the scale on which intervals of the optimized metric are symmetric."""
-    one = spec.objectives[0]
-    collection = spec.collections.get(one.split, {}).get(one.feature)
-    if one.reported or one.combined is not None or collection is None:
-        return Scale.IDENTITY
-    return Scale.of_range(*value_range(type(collection.prototype[one.key])))
 
 
 def _fresh(record: TrialRecord, rows: _RowsOfRun | None) -> FreshRun:

@@ -21,7 +21,7 @@ from ..metrics.registry.register import get_metric
 from ..metrics.retrieval.comparison import Comparison, compare as compare_users
 from ..metrics.retrieval.per_user import PerUser
 from ..records.trial_record import EpochRecord, TrialRecord
-from ..run.statistics_store import StoredRows, read_statistics, rows_of
+from ..run.statistics_store import rows_of
 from ..scoring.files import MEMORY
 from ..scoring.prediction_sets import (
     PredictionSet,
@@ -410,7 +410,7 @@ class _RunSide(NamedTuple):
         return None if rows is None else PredictionSet(self.place, rescorer.output_of(parts[0]), rows)
 
     def rows(self, request: MetricRequest) -> ModelRows:
-        """Return the stored row values of the optimized metric.
+        """Return row values of what is stored.
 
         Raises:
             NotKeptError: there are none.
@@ -420,18 +420,12 @@ class _RunSide(NamedTuple):
             raise NotKeptError(
                 f"{self.place}: its value is a mean over {count} seeds, whose rows are not kept"
             )
-        stored: StoredRows | None = None
-        for epoch in read_statistics(self.home.trial(self.record.number)):
-            if (epoch.attempt, epoch.epoch) == (self._picked.attempt, self._picked.epoch):
-                stored = epoch.rows
-        if stored is None or stored.metric != request.name:
-            raise NotKeptError(
-                f"{self.place}: no rows of {request.name} are kept of trial {self.record.number}; run it "
-                "anew, --fresh, with results: {statistics: rows} for the optimized metric, or "
-                "{statistics: all} for any"
-            )
-        values, digest = stored.values[None], stored.digest
-        return ModelRows(self.place, values, stored.method, rows_id=digest, clustered=stored.clustered)
+        try:
+            rescorer = make_rescorer(self.resolved, request.measured, request.threshold)
+            statistics = rescorer.statistics_of(self.home.trial(self.record.number), self._picked)
+            return rescorer.row_values(statistics, self.place)[0]
+        except (NotKeptError, UnknownMetricError, MetricNameError) as err:
+            raise NotKeptError(f"{self.place}: {err}") from err
 
     @property
     def _picked(self) -> EpochRecord:

@@ -23,7 +23,7 @@ from .run_directory import RunDirectory
 from .status import SweepResult, counts
 from .verdict import LEVEL, Source, draw_between
 
-_HOW = "whether that is a coin toss: --interval 0.95 draws it of what was kept"
+_HOW = "--interval 0.95 tells whether that is a coin toss, from what is stored"
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,22 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from .._formatting import first_of
-from ..exceptions import MetricNameError, NewerFormatError, NotKeptError, RecordError, UnknownMetricError
+from ..exceptions import (
+    ConfigError,
+    MetricNameError,
+    NewerFormatError,
+    NotKeptError,
+    RecordError,
+    UnknownMetricError,
+)
 from ..records._files import read_whole, write_text
 from ..records._json import FORMAT, FORMAT_KEY, check_format, read_json
 from ..records.trial_record import TrialRecord, TrialState
 from ..selection.confirmation import Confirmation
-from ..selection.intervals import Significance, TrialInterval
+from ..selection.intervals import Interval, Kept, Significance, TrialInterval
 from ..selection.selection import Best, ranked
 from .leaderboard import params_line
 from .manifest import Resolved
@@ -22,13 +29,16 @@ from .rescoring import MetricRequest, make_rescorer
 from .run_directory import RunDirectory
 
 if TYPE_CHECKING:
-    from ..run.rescorer import Bootstrap  # with torch, which reading a verdict does not need
+    from ..run.rescorer import Rescorer  # with torch, which reading a verdict does not need
+    from ..run.statistics_store import EpochStatistics
+    from ..selection.model_rows import ModelRows
 
 LEVEL = 0.95
 _LISTED = 6  # sets of rows, and trials of each
-_SEEDS = (0, 1)  # of winner and runner-up; the first for both if their rows are the same
+_LABELS = ("winner", "runner-up")
+_ARE = {"rows": "are", "matrix": "is"}
 _NO_WINNER = "Verdict: none; on a front of several objectives no trial is the winner"
-_NOT_DRAWN = "none was drawn of these picks; best --interval 0.95 draws one"
+_NOT_DRAWN = "none was computed for these picks; best --interval 0.95 computes one"
 
 
 @dataclass(frozen=True)
@@ -161,48 +171,93 @@ def draw_verdict(
 
 
 def draw_between(verdict: Significance, first: Source, second: Source) -> Significance:
-    """Draw the intervals of a verdict: its winner is of the first source, the runner-up of the second."""
+    """Add the intervals to a verdict: its winner is of the first source, the runner-up of the second."""
     try:
-        return _draw(verdict, first, second)
+        return _with_intervals(verdict, first, second)
     except NotKeptError as err:
         return replace(verdict, reason=str(err))
 
 
-def _draw(verdict: Significance, source: Source, other: Source) -> Significance:
-    winner, runner_up, level = verdict.winner, verdict.runner_up, verdict.level
-    first = _stored_scores(source, winner)
-    values = first.values(_SEEDS[0])
-    winner = replace(winner, interval=first.percentile_interval(winner.value, values, level))
-    verdict = replace(verdict, winner=winner, drawn=first.what)
+def _with_intervals(verdict: Significance, source: Source, other: Source) -> Significance:
+    from ..selection.model_rows import compare_models, value_interval  # with NumPy, not to read a verdict
+
+    winner, runner_up, level = verdict.winner, verdict.runner_up, 1 - verdict.level
+    first = _StoredModel.read(source, winner, _LABELS[0])
+    own, kept = first.rows()
+    interval = _around(winner, value_interval(own, level, first.rescorer.scale))
+    verdict = replace(verdict, winner=replace(winner, interval=interval), kept=kept)
     if runner_up is None:
         return replace(verdict, reason="no other trial is complete")
     try:
-        second = _stored_scores(other, runner_up)
-        if second.what != first.what:
-            raise NotKeptError(f"it keeps its {second.what}, and trial {winner.trial} its {first.what}")
-        paired = first.pairs_with(second)
-        others = second.values(_SEEDS[0] if paired else _SEEDS[1])
-        interval = first.percentile_interval(runner_up.value, others, level)
-        gap = first.percentile_interval(winner.value - runner_up.value, values - others, level)
-    except NotKeptError as err:
+        second = _StoredModel.read(other, runner_up, _LABELS[1])
+        others, kept_of_other = second.rows()
+        if kept_of_other != kept:
+            raise NotKeptError(
+                f"its {kept_of_other} {_ARE[kept_of_other]} stored, and the {kept} of trial {winner.trial}"
+            )
+        if own.method != others.method:  # the value of one is a mean over its rows by chance
+            (own, _), (others, _) = (side.rows(own_rows=False) for side in (first, second))
+        interval = _around(runner_up, value_interval(others, level, second.rescorer.scale))
+        direction = source.resolved.direction
+        pair = compare_models([own, others], metric=verdict.metric, direction=direction, level=level).pair
+    except (NotKeptError, ConfigError) as err:
         return replace(verdict, reason=f"trial {runner_up.trial}: {err}")
-    return replace(verdict, runner_up=replace(runner_up, interval=interval), difference=gap, paired=paired)
+    return replace(
+        verdict,
+        runner_up=replace(runner_up, interval=interval),
+        difference=pair.interval,
+        paired=pair.paired,
+        p_value=pair.p_value,
+    )
 
 
-def _stored_scores(source: Source, side: TrialInterval) -> Bootstrap:
-    """Return the stored scores of a trial at its picked epoch."""
-    resolved, request = source.resolved, source.request
-    record = next(record for record in source.records if record.number == side.trial)
-    if record.repeats:
-        seeds = len(record.repeats)
-        raise NotKeptError(f"its value is a mean over {seeds} seeds; their deviation says how sure it is")
-    picked = next(epoch for epoch in reversed(record.epochs) if epoch.epoch == side.epoch)
-    metric, threshold = (resolved.metric, None) if request is None else (request.measured, request.threshold)
-    try:
-        rescorer = make_rescorer(resolved, metric, threshold)
-    except (UnknownMetricError, MetricNameError) as err:  # of no output that the sweep says
-        raise NotKeptError(f"{metric} is reported by the engine, and of no rows that are kept") from err
-    return rescorer.bootstrap(source.home.trial(record.number), picked)
+def _around(side: TrialInterval, interval: Interval) -> Interval:
+    """Return the interval of a trial.
+
+    Raises:
+        NotKeptError: nothing varies, so that it has no length.
+    """
+    if interval.low == interval.high:
+        raise NotKeptError(f"all rows of trial {side.trial} are alike, which says nothing of other rows")
+    return interval
+
+
+class _StoredModel(NamedTuple):
+    """A trial at its picked epoch, of which something is stored."""
+
+    label: str
+    rescorer: Rescorer
+    statistics: EpochStatistics
+
+    @classmethod
+    def read(cls, source: Source, side: TrialInterval, label: str) -> Self:
+        """Read what is stored of a trial.
+
+        Raises:
+            NotKeptError: nothing is.
+        """
+        resolved, request = source.resolved, source.request
+        record = next(record for record in source.records if record.number == side.trial)
+        if record.repeats:
+            seeds = len(record.repeats)
+            raise NotKeptError(f"its value is a mean over {seeds} seeds; their deviation says how sure it is")
+        picked = next(epoch for epoch in reversed(record.epochs) if epoch.epoch == side.epoch)
+        metric, threshold = (
+            (resolved.metric, None) if request is None else (request.measured, request.threshold)
+        )
+        try:
+            rescorer = make_rescorer(resolved, metric, threshold)
+        except (UnknownMetricError, MetricNameError) as err:  # of no output that the sweep says
+            raise NotKeptError(f"{metric} is reported by the engine, and of no rows that are kept") from err
+        return cls(label, rescorer, rescorer.statistics_of(source.home.trial(record.number), picked))
+
+    def rows(self, own_rows: bool = True) -> tuple[ModelRows, Kept]:
+        """Return its row values, and what they were computed from.
+
+        Raises:
+            NotKeptError: what is stored does not have them.
+        """
+        return self.rescorer.row_values(self.statistics, self.label, own_rows)
 
 
 def _ranked_sides(records: Sequence[TrialRecord], resolved: Resolved) -> Significance:

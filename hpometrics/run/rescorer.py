@@ -11,25 +11,25 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from ..exceptions import HpometricsError, NotKeptError, RecordError
+from ..metrics._validation import batch_of
 from ..metrics.collection import MetricCollection
 from ..metrics.features import BINARY, CATEGORY, Binary, OutputFeature, Set
 from ..metrics.multitask import TaskCollection
-from ..metrics.registry.names import THRESHOLD, MetricName
+from ..metrics.registry.names import MICRO, THRESHOLD, MetricName
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION
+from ..metrics.row_values.row_meter import NoRowValuesError, RowMeter
 from ..metrics.statistics.confusion import Confusion
-from ..metrics.statistics.scores import Pooled, Scores
 from ..records.trial_record import EpochRecord
-from ..selection.intervals import Drawn, Interval
+from ..selection.intervals import Kept, Scale
+from ..selection.model_rows import ModelRows
 from .spec import RunSpec
 from .split import EpochValues, Reasons, SplitMetrics, Values
 from .statistics_store import (
     STATISTICS_FILE,
     EpochStatistics,
-    State,
+    RowsDigest,
     StatisticsSnapshot,
     read_statistics,
     row_metrics_of,
@@ -38,13 +38,10 @@ from .statistics_store import (
 
 Outputs = OutputFeature | Mapping[str, OutputFeature]
 
-FloatArray = npt.NDArray[np.float64]
-DRAWS = 1000
-MOST_VALUES = 1 << 18
-"""Of more scores than these no rows are drawn: a thousand times so many take minutes."""
-_MATRIX, _ROWS = Confusion().label, (Scores().label, Pooled().label)
+IntArray = npt.NDArray[np.int64]
+_MATRIX = Confusion().label
 _ROWWISE = (BINARY, CATEGORY)  # whose matrix counts rows, not words of one text or labels of one row
-_DEFINED = 0.95  # of the draws at least so many must have a value
+_SHARED = ("target", "sample_weight")  # by which rows of two models are known to be the same
 
 
 class Rescorer:
@@ -79,6 +76,11 @@ class Rescorer:
     def name(self) -> str:
         """The name of its values."""
         return self._name_of(self._spec.name)
+
+    @property
+    def scale(self) -> Scale:
+        """On which scale intervals of its values are symmetric."""
+        return self._spec.scale
 
     def rescore(self, directory: Path, epochs: Sequence[EpochRecord]) -> tuple[EpochRecord, ...]:
         """Return epochs of a trial with the value of the metric added; nan with its reason.
@@ -117,14 +119,91 @@ class Rescorer:
             raise NotKeptError(_nothing_stored(record))
         return matches[-1]
 
-    def bootstrap(self, directory: Path, record: EpochRecord) -> Bootstrap:
-        """Return one epoch to be drawn again.
+    def row_values(
+        self, statistics: EpochStatistics, label: str, own_rows: bool = True
+    ) -> tuple[ModelRows, Kept]:
+        """Return the row values of an epoch, and what they were computed from.
+
+        They are those that the run has kept, else those of its stored rows, else the jackknife of the cells
+        of a confusion matrix, if the metric is a function of it alone.
+
+        Args:
+            statistics: those stored for the epoch.
+            label: the name of the model.
+            own_rows: whether stored rows may have their own values, see `RowMeter`.
 
         Raises:
-            NotKeptError: see `kept_of` and `Bootstrap`.
-            RecordError: the file of statistics is damaged.
+            NotKeptError: none of these is stored, or the metric has no row values.
         """
-        return Bootstrap(self, self.statistics_of(directory, record))
+        kept = statistics.rows
+        if kept is not None and self._threshold is None and kept.metric == self.name:
+            return kept.of_model(label), "rows"
+        parts = [part for part in statistics.parts if self.reads(part)]
+        if not parts:
+            raise NotKeptError(f"{self.name} is not measured on stored rows")
+        if not self._pools_tasks:
+            return self._of_tasks(statistics, parts, label, own_rows)
+        return self._of_rows(statistics, parts, label, own_rows)
+
+    def _of_tasks(
+        self, statistics: EpochStatistics, parts: Sequence[StatisticsSnapshot], label: str, own_rows: bool
+    ) -> tuple[ModelRows, Kept]:
+        """Return the row values of a mean over tasks: a task adds its variance, whatever its rows are."""
+        by_task = [
+            self._of_rows(replace(statistics, parts=(part,)), [part], label, own_rows) for part in parts
+        ]
+        if len(by_task) == 1:
+            return by_task[0]
+        models, sources = zip(*by_task, strict=True)
+        mean = sum(float(model.table.mean()) for model in models) / len(models)
+        total = sum(model.table.shape[1] for model in models)
+        tables = [
+            mean + (model.table - model.table.mean()) * (total / (len(models) * model.table.shape[1]))
+            for model in models
+        ]
+        method = " and ".join(sorted({model.method for model in models}))
+        rows_id = str([(part.task, model.rows_id) for part, model in zip(parts, models, strict=True)])
+        joined = ModelRows(label, np.concatenate(tables, axis=1), method, rows_id=rows_id)
+        return joined, "matrix" if "matrix" in sources else "rows"
+
+    def _of_rows(
+        self, statistics: EpochStatistics, parts: Sequence[StatisticsSnapshot], label: str, own_rows: bool
+    ) -> tuple[ModelRows, Kept]:
+        """Return the row values of one task, or of all together."""
+        live = self._split(VALIDATION).live(parts[0].output)
+        metric = live.prototype[self._spec.objectives[0].key]
+        stored = [rows for part in parts if (rows := rows_of(live.output, part.statistics)) is not None]
+        digest = RowsDigest()
+        kept: Kept
+        try:
+            if len(stored) == len(parts):
+                meter, kept = RowMeter(metric, own_rows=own_rows), "rows"
+                for rows in stored:
+                    meter.add(batch_of(live.output, **rows))
+                    digest.add({name: rows[name] for name in _SHARED if name in rows})
+            else:
+                matrices = [self._matrix_of(live, part) for part in parts]
+                meter, kept = RowMeter.of_matrix(metric, np.sum(matrices, axis=0)), "matrix"
+                digest.add(label)  # nobody knows that two matrices are of the same rows
+            found = meter.close(self.value(statistics))
+        except NoRowValuesError as err:
+            raise NotKeptError(str(err)) from err
+        return ModelRows(label, found.values[None], found.method, 0, found.positive, digest.text), kept
+
+    def _matrix_of(self, live: TaskCollection, part: StatisticsSnapshot) -> IntArray:
+        """Return the confusion matrix of a part, of whose rows the metric is a function.
+
+        Raises:
+            NotKeptError: there is none, or it does not count rows.
+        """
+        state = part.statistics.get(_MATRIX)
+        if state is None or self._needs(live) != {_MATRIX} or live.output.type not in _ROWWISE:
+            raise NotKeptError(
+                f"{self.name} cannot be computed from a confusion matrix alone, and {_unkept(live.output)}"
+            )
+        if state["matrix"].is_floating_point():
+            raise NotKeptError("a confusion matrix of weighted rows does not say how many rows there were")
+        return state["matrix"].numpy()
 
     def value(self, statistics: EpochStatistics) -> float:
         """Return the value of an epoch; nan where it is undefined."""
@@ -139,10 +218,17 @@ class Rescorer:
             return False
         return part.output == spec.feature and spec.task in (None, ALL_TASKS, part.task)
 
-    def needs(self, part: StatisticsSnapshot) -> set[str]:
+    def _needs(self, live: TaskCollection) -> set[str]:
         """Return the labels of the statistics that the metric is a function of; none at another threshold."""
-        statistics = self._split(VALIDATION).live(part.output).prototype.statistics
-        return set() if self._threshold is not None else {statistic.label for statistic in statistics}
+        return set() if self._threshold is not None else {one.label for one in live.prototype.statistics}
+
+    @property
+    def _pools_tasks(self) -> bool:
+        """Whether the value of several tasks is that of all their rows, not a mean over tasks."""
+        spec = self._spec.objectives[0]
+        live = self._split(VALIDATION).live(spec.feature)
+        way = MetricName.parse(spec.name).over_tasks
+        return way == MICRO or (way is None and live.prototype[spec.key].pools_tasks)
 
     def output_of(self, part: StatisticsSnapshot) -> OutputFeature:
         """Return the output feature of the rows of a part."""
@@ -252,128 +338,11 @@ def _lacking(name: str, live: TaskCollection, part: StatisticsSnapshot, rows: bo
     return f"{name} needs {what}{reasons}; kept are {stored}. Run it anew, --fresh, with {' or '.join(ways)}"
 
 
-class Bootstrap:
-    """One epoch of a trial, drawn again.
-
-    Stored rows are drawn with replacement. If a metric is a function of the confusion matrix alone, a
-    multinomial draw of its cells is the same as drawing rows: the metric does not depend on which row fell
-    into a cell. Each task is drawn by itself, so that it keeps its number of rows.
-
-    Args:
-        rescorer: measures the metric.
-        statistics: those stored for the epoch.
-
-    Raises:
-        NotKeptError: the stored statistics do not have single rows.
-
-    Source: Efron 1979, Annals of Statistics 7(1); Efron & Tibshirani 1993, An Introduction to the Bootstrap,
-        chapters 6 and 13 (percentile intervals).
-    """
-
-    def __init__(self, rescorer: Rescorer, statistics: EpochStatistics) -> None:
-        self._rescorer = rescorer
-        parts = [part for part in statistics.parts if rescorer.reads(part)]
-        if not parts:
-            raise NotKeptError(f"{rescorer.name} is not measured on stored rows")
-        self.what: Drawn = "rows" if all(_rows_in(part) for part in parts) else "matrix"
-        if self.what == "matrix":
-            for part in parts:
-                _check_matrix(rescorer, part)
-        self._statistics = replace(statistics, parts=tuple(map(self._alone, parts)))
-
-    def values(self, seed: int) -> FloatArray:
-        """Compute the metric of every draw, (DRAWS,); one seed draws the same rows of two epochs of one size.
-
-        Raises:
-            NotKeptError: every draw has the same value, as when all rows are right: an interval without width
-                would promise more than a bootstrap can know.
-        """
-        random = np.random.default_rng(seed)
-        samples = (tuple(_draw(part, random) for part in self._statistics.parts) for _ in range(DRAWS))
-        values = np.array([self._rescorer.value(replace(self._statistics, parts=parts)) for parts in samples])
-        if (values == values[0]).all():
-            raise NotKeptError(f"every draw gives {values[0]:g}, which says nothing of other rows")
-        return values
-
-    def pairs_with(self, other: Bootstrap) -> bool:
-        """Check whether both have the same rows: as many of each task, in one order, with equal targets."""
-        if self.what != "rows" or other.what != "rows":
-            return False
-        own, others = (_targets(each._statistics) for each in (self, other))
-        return own.keys() == others.keys() and all(torch.equal(own[key], others[key]) for key in own)
-
-    @staticmethod
-    def percentile_interval(value: float, draws: FloatArray, level: float) -> Interval:
-        """Return the percentile interval of draws.
-
-        Raises:
-            NotKeptError: the metric is undefined in too many of them.
-
-        >>> Bootstrap.percentile_interval(0.5, np.linspace(0, 1, 101), 0.5)
-        Interval(value=0.5, low=0.25, high=0.75)
-        """
-        finite = draws[np.isfinite(draws)]
-        if len(finite) < _DEFINED * len(draws):
-            raise NotKeptError(f"the metric is undefined in {len(draws) - len(finite)} of {len(draws)} draws")
-        low, high = np.quantile(finite, [(1 - level) / 2, (1 + level) / 2])
-        return Interval(value, float(low), float(high))
-
-    def _alone(self, part: StatisticsSnapshot) -> StatisticsSnapshot:
-        """Return the part with nothing but the statistics that are drawn."""
-        labels = _ROWS if self.what == "rows" else (_MATRIX,)
-        return replace(part, statistics={k: state for k, state in part.statistics.items() if k in labels})
-
-
-def _rows_in(part: StatisticsSnapshot) -> bool:
-    """Check whether the rows of a part are stored and not too many."""
-    states = [part.statistics[label] for label in _ROWS if part.statistics.get(label)]
-    return bool(states) and all(tensor.numel() <= MOST_VALUES for tensor in states[0].values())
-
-
-def _check_matrix(rescorer: Rescorer, part: StatisticsSnapshot) -> None:
-    """Check that a draw of the cells is the same as a draw of rows.
-
-    Raises:
-        NotKeptError: it does not; the message says why.
-    """
-    state, large = part.statistics.get(_MATRIX), any(part.statistics.get(label) for label in _ROWS)
-    if state is None or rescorer.needs(part) != {_MATRIX} or rescorer.output_of(part).type not in _ROWWISE:
-        rows = f"the trial has more than {MOST_VALUES} scores" if large else _unkept(rescorer.output_of(part))
-        raise NotKeptError(f"{rescorer.name} cannot be computed from a confusion matrix alone, and {rows}")
-    if state and state["matrix"].is_floating_point():
-        raise NotKeptError("a confusion matrix of weighted rows does not say how many rows there were")
-
-
 def _unkept(output: OutputFeature) -> str:
     """Return why the rows of an output are not stored, and what would store them, if anything."""
-    if row_metrics_of(output):
-        return "the trial keeps no rows; results: {statistics: all} keeps them"
-    return f"the rows of {output} are never kept"
-
-
-def _draw(part: StatisticsSnapshot, random: np.random.Generator) -> StatisticsSnapshot:
-    return replace(part, statistics={label: _drawn_state(s, random) for label, s in part.statistics.items()})
-
-
-def _drawn_state(state: State, random: np.random.Generator) -> State:
-    if "matrix" in state:
-        counts = state["matrix"].numpy().ravel()
-        total = int(counts.sum())
-        cells = torch.from_numpy(random.multinomial(total, counts / max(1, total)))
-        return {"matrix": cells.reshape(state["matrix"].shape)}
-    rows = len(state.get("scores", state.get("values", ())))
-    if not rows:
-        return state
-    chosen = torch.from_numpy(random.integers(rows, size=rows))
-    facts = {name for name, tensor in state.items() if name == "are_logits" or not len(tensor)}  # of all rows
-    return {name: tensor if name in facts else tensor[chosen] for name, tensor in state.items()}
-
-
-def _targets(statistics: EpochStatistics) -> Mapping[tuple[str | None, str | None], Tensor]:
-    """Return the target of each row, by output and task."""
-    targets = {}
-    for part in statistics.parts:
-        for state in part.statistics.values():
-            target = state["target"] if "target" in state else state["values"][:, 1]
-            targets[part.output, part.task] = target
-    return targets
+    if not row_metrics_of(output):
+        return f"rows of {output} are stored for the optimized metric alone: results: {{statistics: rows}}"
+    return (
+        "no rows are stored; run it anew, --fresh, with results: {statistics: rows} for the optimized "
+        "metric, or {statistics: all} for any"
+    )

@@ -15,11 +15,13 @@ from ..exceptions import RunError
 from ..metrics.combined import ResolvedCombined
 from ..metrics.features import Output, OutputFeature, parse_feature
 from ..metrics.multitask import TaskCollection, Unasked
+from ..metrics.registry.facts import value_range
 from ..metrics.registry.groups import DEFAULT, WORDS
 from ..metrics.registry.index import observed_of
 from ..metrics.registry.lookup import find_metric
 from ..metrics.registry.names import MetricName
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION, check_output_name
+from ..selection.intervals import Scale
 from ..selection.rules import At, Constraint
 from .checkpoint import Keep
 from .example_selection import resolve_examples
@@ -225,6 +227,15 @@ class RunSpec(ReadableObjective):
     def steering(self) -> tuple[str, ...]:
         """The values that are optimized, and those that constraints bound."""
         return *self.optimized, *(bound.name for bound in self.bounds)
+
+    @property
+    def scale(self) -> Scale:
+        """On which scale intervals of the metric that is optimized are symmetric."""
+        one = self.objectives[0]
+        collection = self.collections.get(one.split, {}).get(one.feature)
+        if one.reported or one.combined is not None or collection is None:
+            return Scale.IDENTITY
+        return Scale.of_range(*value_range(type(collection.prototype[one.key])))
 
     def _default_metrics(self, output: OutputFeature) -> tuple[Unasked, ...]:
         """Return what is measured of an output without a request, as far as its updates can be read by it."""

@@ -43,6 +43,7 @@ from ..records._files import STATISTICS_LIMIT, read_lines, writing
 from ..records._json import FORMAT, FORMAT_KEY, read_sealed, real, sealed, whole
 from ..records.epoch_log import cut_torn_line
 from ..records.trial_record import TRIAL_FILE
+from ..selection.model_rows import ModelRows
 
 _TYPES = {
     str(dtype).removeprefix("torch."): dtype
@@ -166,6 +167,10 @@ class StoredRows:
     mean: float
     values: NDArray[np.float64]
     clustered: bool = False
+
+    def of_model(self, label: str) -> ModelRows:
+        """Return them as the rows of a model that has one training."""
+        return ModelRows(label, self.values[None], self.method, rows_id=self.digest, clustered=self.clustered)
 
     def to_json(self) -> dict[str, Any]:
         """Write them as plain JSON, compressed: bits where all are 0 or 1, else float32 above the mean.

@@ -8,17 +8,20 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Literal, Self
 
+from .._formatting import format_p
 from .._redaction import excerpt
 from ..exceptions import RecordError
 from ..records._json import FORMAT_KEY
 
-Drawn = Literal["rows", "matrix"]
+Kept = Literal["rows", "matrix"]
 
 _HOW = {
-    ("rows", True): "rows drawn again, the same of both trials (paired)",
-    ("rows", False): "rows drawn again, of each trial alone (unpaired)",
-    ("matrix", False): "confusion matrices drawn again, of each trial alone (unpaired)",
+    ("rows", True): "by the rows of both trials, which are the same (paired)",
+    ("rows", False): "by the rows of each trial alone (unpaired)",
+    ("matrix", False): "by the confusion matrix of each trial alone (unpaired)",
 }
+
+_NOW = {"drawn": "kept"}  # names in files of earlier versions
 
 
 @dataclass(frozen=True)
@@ -96,9 +99,10 @@ class Significance:
         runner_up: the one that ranks next, if there is one.
         difference: the value of the winner less that of the runner-up, with its interval.
         level: how often such an interval contains the true value.
-        drawn: what was drawn again.
+        kept: what the intervals were computed from.
         paired: whether the rows of one trial were those of the other.
         reason: why an interval is missing.
+        p_value: two-sided, that the true difference is 0.
     """
 
     metric: str
@@ -106,14 +110,19 @@ class Significance:
     runner_up: TrialInterval | None = None
     difference: Interval | None = None
     level: float = 0.95
-    drawn: Drawn | None = None
+    kept: Kept | None = None
     paired: bool = False
     reason: str | None = None
+    p_value: float | None = None
 
     @property
     def coin_toss(self) -> bool | None:
-        """Whether the interval of the difference contains 0; None where there is none."""
-        return None if self.difference is None else self.difference.low <= 0 <= self.difference.high
+        """Whether the difference may be 0 at this level; None where there is no difference."""
+        if self.difference is None:
+            return None
+        if self.p_value is None:  # of a verdict whose intervals were drawn
+            return self.difference.low <= 0 <= self.difference.high
+        return self.p_value >= 1 - self.level
 
     def of_same_picks(self, other: Significance) -> bool:
         """Check whether another verdict is about the same trials at the same epochs."""
@@ -123,7 +132,7 @@ class Significance:
         """Return it in words, a line each; `places` are put before the two trials, to tell them apart."""
         if self.winner.interval is None:
             return [f"Verdict: no interval; {self.reason}"]
-        how = _HOW[self.drawn or "rows", self.paired]
+        how = _HOW[self.kept or "rows", self.paired]
         lines = [f"Verdict: {100 * self.level:g}% intervals of {self.metric}, {how}"]
         lines.append(f"  {places[0]}trial {self.winner.trial}: {self.winner.interval}")
         if self.runner_up is not None and self.runner_up.interval is not None:
@@ -131,7 +140,8 @@ class Significance:
             lines.append(f"  {places[1]}trial {self.runner_up.trial}: {span}, the runner-up")
         if self.difference is not None:
             sure = "a coin toss between the two" if self.coin_toss else "they differ"
-            lines.append(f"  difference: {self.difference}; {sure}")
+            p = "" if self.p_value is None else f", {format_p(self.p_value)}"
+            lines.append(f"  difference: {self.difference}{p}; {sure}")
         elif self.reason is not None:
             lines.append(f"  no difference; {self.reason}")
         return lines
@@ -149,7 +159,7 @@ class Significance:
         """
         try:
             derived = ("coin_toss", FORMAT_KEY)
-            facts = {name: value for name, value in content.items() if name not in derived}
+            facts = {_NOW.get(name, name): value for name, value in content.items() if name not in derived}
             facts["winner"] = _side(content["winner"])
             facts["runner_up"] = None if content["runner_up"] is None else _side(content["runner_up"])
             facts["difference"] = None if content["difference"] is None else Interval(**content["difference"])

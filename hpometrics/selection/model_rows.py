@@ -128,6 +128,17 @@ def compare_models(
     return corrected_together([comparison])[0]
 
 
+def value_interval(model: ModelRows, level: float = 0.05, scale: Scale = Scale.IDENTITY) -> Interval:
+    """Return the value of one model with its interval.
+
+    Args:
+        model: its row values.
+        level: how often such an interval misses the true value.
+        scale: on which the interval is symmetric.
+    """
+    return _Side(model, None).interval(level, scale)
+
+
 def _cautions(
     models: Sequence[ModelRows], pairs: Sequence[PairDifference], clusters: int | None
 ) -> Iterator[str]:
@@ -141,7 +152,7 @@ def _cautions(
     if clusters is not None and clusters < LEAST_CLUSTERS:
         yield f"{plural(clusters, 'cluster')}: intervals of fewer than {LEAST_CLUSTERS} are rough"
     if not all(pair.paired for pair in pairs):
-        yield "not paired: the models were measured on other rows"
+        yield "not paired: their rows are not known to be the same"
     if models[0].positive is not None:
         of_class = int(models[0].positive.sum())
         fewest = min(of_class, len(models[0].positive) - of_class)
@@ -168,7 +179,7 @@ class _Side:
     def is_right(self) -> NDArray[np.bool_] | None:
         """Which rows have the value 1; None unless each has 0 or 1 in one training."""
         rows = self.table[0]
-        if self.is_clustered or len(self.table) > 1 or self.model.method != "rows":
+        if self.is_clustered or len(self.table) > 1 or self.model.method not in ("rows", "cells"):
             return None
         near_zero, near_one = np.abs(rows) < _NEAR, np.abs(rows - 1) < _NEAR
         return near_one if (near_zero | near_one).all() else None
@@ -239,7 +250,11 @@ class _Pair:
         a, b = self._a.table, self._b.table
         if not self.paired:
             differences = a.mean(axis=1) - b.mean(axis=1)
-            return unpaired(self._a.parts, self._b.parts, differences.tolist())
+            parts = unpaired(self._a.parts, self._b.parts, differences.tolist())
+            if self._a.is_right is None or self._b.is_right is None:
+                return parts
+            apart = _variance_of_share(self._a.is_right) + _variance_of_share(self._b.is_right)
+            return replace(parts, row_variance=max(parts.row_variance, apart))
         gaps = a - b
         gaps[np.abs(gaps) <= _ROUNDING * np.maximum(np.abs(a), np.abs(b))] = 0.0
         if self._alone is None:
@@ -273,6 +288,16 @@ def _variance_of_few(alone: tuple[int, int], rows: int) -> float:
     """
     differing, gap, count = sum(alone) + 1, alone[0] - alone[1], rows + 2
     return (differing - gap**2 / count) / count**2
+
+
+def _variance_of_share(is_right: NDArray[np.bool_]) -> float:
+    """Return the variance of the share of right rows, with a row more of each kind: it is not 0 if all are.
+
+    Source: Agresti & Caffo 2000, The American Statistician 54(4).
+    """
+    rows = len(is_right) + 2
+    share = (int(is_right.sum()) + 1) / rows
+    return share * (1 - share) / rows
 
 
 def _variance_by_class(values: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:

@@ -406,4 +406,4 @@ def test_trials_are_compared_by_their_kept_rows(sweep, folder, kept):
     if kept == "all":
         assert other.exit_code == 0 and "brier v on the same 200 rows" in other.stdout
     else:
-        assert other.exit_code == 2 and "no rows of brier are kept" in other.stderr
+        assert other.exit_code == 2 and "brier cannot be computed from a confusion matrix" in other.stderr

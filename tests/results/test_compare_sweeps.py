@@ -66,7 +66,7 @@ def test_what_differs_is_said_in_words(runs):
     assert said == [
         "b is better: roc_auc by 0.15 (maximize)",
         "the picked params differ in lr, depth, width",
-        "whether that is a coin toss: --interval 0.95 draws it of what was kept",
+        "--interval 0.95 tells whether that is a coin toss, from what is stored",
     ]
 
 
@@ -178,12 +178,12 @@ def test_a_directory_is_named_as_a_terminal_may_show_it(runs):
 def test_kept_intervals_are_shown(runs):
     """Those of the sweep's end, of the picked trial."""
     side = TrialInterval(4, 1, 0.95, Interval(0.95, 0.9, 0.99))
-    verdict = Significance("roc_auc", side, TrialInterval(5, 0, 0.5), drawn="rows")
+    verdict = Significance("roc_auc", side, TrialInterval(5, 0, 0.5), kept="rows")
     (runs / "b" / "verdict.json").write_text(json.dumps(verdict.to_json()))
     assert rows(compared("a", "b"))["95% interval"] == ["0.9 .. 0.99", "-"]
 
 
-def test_whether_it_is_a_coin_toss_is_drawn_of_what_was_kept(sweep, folder):
+def test_what_is_stored_tells_whether_it_is_a_coin_toss(sweep, folder):
     """As `best --interval` draws it; with rows of one target they are paired."""
     kept = f"{ACCURACY}results: {{statistics: all, dir: runs/%s}}\n"
     assert sweep(kept % "a").exit_code == 0
@@ -193,7 +193,9 @@ def test_whether_it_is_a_coin_toss_is_drawn_of_what_was_kept(sweep, folder):
     first, second = told["winner"]["value"], told["runner_up"]["value"]
     assert told["difference"]["value"] == pytest.approx(first - second)
     text = compared("runs/a", "runs/b", "--interval", "0.9").stdout
-    assert "Verdict: 90% intervals of accuracy, rows drawn again, the same of both trials (paired)" in text
+    assert (
+        "Verdict: 90% intervals of accuracy, by the rows of both trials, which are the same (paired)" in text
+    )
     for side, directory in zip(("winner", "runner_up"), told["between"], strict=True):
         assert f"  {directory}, trial {told[side]['trial']}: " in text
 

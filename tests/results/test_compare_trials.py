@@ -137,8 +137,13 @@ def test_an_output_without_users_is_compared_row_by_row(sweep, folder):
     assert sweep(text).exit_code == 0
     result = compared("0", "1")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "runs/sweep:0: no rows of roc_auc are kept of trial 0" in result.stderr
+    assert (
+        "runs/sweep:0: roc_auc cannot be computed from a confusion matrix alone, and no rows" in result.stderr
+    )
     assert "results: {statistics: rows}" in result.stderr
+    result = compared("0", "1", "--metric", "accuracy")  # of which each trial keeps a confusion matrix
+    assert result.exit_code == 0, result.output
+    assert "unpaired t p" in result.stdout and "not paired: their rows are not known" in result.stdout
 
 
 def test_another_directory_is_refused(folder):

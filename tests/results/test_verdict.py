@@ -1,4 +1,4 @@
-"""Whether the winner of a sweep is sure: drawn at its end, read by everyone else."""
+"""Whether the winner of a sweep is sure: computed at its end, read by everyone else."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from sample_sweeps import SWEEP, changed
 
 from hpometrics.cli.main import main
 from hpometrics.config.document import read_document
-from hpometrics.exceptions import RecordError
+from hpometrics.exceptions import NotKeptError, RecordError
 from hpometrics.records.trial_record import Exploit
 from hpometrics.results.best import best_text
 from hpometrics.results.report.content import write_report
 from hpometrics.results.run_directory import RunDirectory
-from hpometrics.results.verdict import rows_lines, stored_verdict
+from hpometrics.results.verdict import _around, rows_lines, stored_verdict
 from hpometrics.selection.intervals import Interval, Significance, TrialInterval
 
 ACCURACY = changed("optimize: roc_auc, track: [accuracy]", "optimize: accuracy")
 SIDES = TrialInterval(1, 2, 0.8, Interval(0.8, 0.7, 0.9)), TrialInterval(0, 1, 0.7, Interval(0.7, 0.6, 0.8))
-VERDICT = Significance("roc_auc", *SIDES, Interval(0.1, -0.1, 0.3), drawn="rows")
+VERDICT = Significance("roc_auc", *SIDES, Interval(0.1, -0.1, 0.3), kept="rows")
 
 
 def best(*arguments):
@@ -39,11 +39,11 @@ def home(tmp_path):
 
 
 def test_a_sweep_ends_with_its_verdict(swept, folder):
-    """Drawn from the confusion matrices; in the last block, `best`, `best.yaml` and its own file."""
+    """By the confusion matrices; in the last block, `best`, `best.yaml` and its own file."""
     result = swept(ACCURACY)
     home = folder / "runs" / "sweep"
     told = json.loads((home / "verdict.json").read_text())
-    assert told["drawn"] == "matrix" and told["paired"] is False
+    assert told["kept"] == "matrix" and told["paired"] is False
     assert told["winner"]["interval"]["low"] <= told["winner"]["value"] <= told["winner"]["interval"]["high"]
     lines = "\n".join(Significance.from_json(told).lines())
     assert lines in result.stdout and lines in best().stdout
@@ -51,7 +51,7 @@ def test_a_sweep_ends_with_its_verdict(swept, folder):
 
 
 def test_the_report_of_a_run_shows_its_verdict(sweep, folder):
-    """It is written once the verdict is drawn, by the run that draws it."""
+    """It is written once the verdict is there, by the run that computes it."""
     result = sweep(f"{ACCURACY}results: {{report: md}}\n")
     assert result.exit_code == 0, result.output
     told = json.loads((folder / "runs" / "sweep" / "verdict.json").read_text())
@@ -60,7 +60,7 @@ def test_the_report_of_a_run_shows_its_verdict(sweep, folder):
     assert len(lines) > 1 and all(line.strip() in report for line in lines)
 
 
-def test_a_sweep_that_is_run_again_draws_nothing(sweep, swept, folder):
+def test_a_sweep_that_is_run_again_computes_nothing(sweep, swept, folder):
     """The picks are the same, and so is the file."""
     swept(ACCURACY)
     file = folder / "runs" / "sweep" / "verdict.json"
@@ -72,13 +72,19 @@ def test_a_sweep_that_is_run_again_draws_nothing(sweep, swept, folder):
 def test_rows_that_are_kept_are_paired(sweep):
     """Those of `train` have one target in every trial."""
     result = sweep(f"{SWEEP}results: {{statistics: all}}\n")
-    assert "of roc_auc, rows drawn again, the same of both trials (paired)" in result.stdout
+    assert "of roc_auc, by the rows of both trials, which are the same (paired)" in result.stdout
 
 
 def test_what_is_not_kept_has_a_reason(swept):
     """Scores grow with the rows, so that `small` keeps none."""
     result = swept(SWEEP)
     assert "Verdict: no interval; roc_auc cannot be computed from a confusion matrix alone" in result.stdout
+
+
+def test_rows_that_are_alike_have_no_interval():
+    """Its length would be 0, whatever other rows are."""
+    with pytest.raises(NotKeptError, match="all rows of trial 1 are alike"):
+        _around(TrialInterval(1, 2, 0.8), Interval(0.8, 0.8, 0.8))
 
 
 def test_what_the_engine_reports_has_no_rows(sweep):
@@ -97,7 +103,7 @@ def test_one_trial_has_an_interval_and_no_rival(sweep):
     assert "  no difference; no other trial is complete" in told
 
 
-def test_another_level_is_drawn_on_request(swept):
+def test_another_level_is_computed_on_request(swept):
     """For another metric too; a wider level has wider intervals."""
     swept(ACCURACY)
     spans = []
@@ -128,7 +134,7 @@ def test_a_verdict_of_other_picks_is_not_shown(home):
     told = best_text(home)
     assert VERDICT.lines()[0] in told
     (home / "verdict.json").write_text(json.dumps(replace(VERDICT, runner_up=None).to_json()))
-    assert "Verdict: no interval; none was drawn of these picks" in best_text(home)
+    assert "Verdict: no interval; none was computed for these picks" in best_text(home)
 
 
 def test_the_report_has_it(home):

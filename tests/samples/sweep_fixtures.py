@@ -6,7 +6,6 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -19,14 +18,7 @@ ENGINES = [Path(__file__).with_name(name) for name in ("toy_engine.py", "toy_sta
 
 
 @pytest.fixture
-def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw each interval of a verdict fifty times: a thousand take longer than most sweeps of these tests."""
-    if find_spec("torch") is not None:  # no verdict without it
-        monkeypatch.setattr("hpometrics.run.rescorer.DRAWS", 50)
-
-
-@pytest.fixture
-def folder(few_draws: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty current folder with the toy engines in it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))

@@ -243,7 +243,7 @@ def test_other_rows_are_not_paired():
     found = compare_models(sides, metric="score", direction=MAXIMIZE)
     interval = scipy.stats.ttest_ind(a[0], b[0], equal_var=False).confidence_interval(0.95)
     assert (found.difference.low, found.difference.high) == pytest.approx(tuple(interval), rel=2e-3)
-    assert found.notes == ("not paired: the models were measured on other rows",)
+    assert found.notes == ("not paired: their rows are not known to be the same",)
     assert found.pair.test == "unpaired z" and "on 800 rows" in str(found)
 
 

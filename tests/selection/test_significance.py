@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -11,9 +12,11 @@ from hpometrics.selection.intervals import Interval, Significance, TrialInterval
 
 WINNER = TrialInterval(3, 5, 0.75, Interval(0.75, 0.5, 1.0))
 RUNNER_UP = TrialInterval(0, 2, 0.5, Interval(0.5, 0.25, 0.75))
-TOSS = Significance("accuracy", WINNER, RUNNER_UP, Interval(0.25, -0.1, 0.6), drawn="matrix")
-SURE = Significance("accuracy", WINNER, RUNNER_UP, Interval(0.25, 0.1, 0.4), drawn="rows", paired=True)
-ALONE = Significance("accuracy", WINNER, drawn="rows", reason="no other trial is complete")
+TOSS = Significance("accuracy", WINNER, RUNNER_UP, Interval(0.25, -0.1, 0.6), kept="matrix", p_value=0.2)
+SURE = Significance(
+    "accuracy", WINNER, RUNNER_UP, Interval(0.25, 0.1, 0.4), kept="rows", paired=True, p_value=0.003
+)
+ALONE = Significance("accuracy", WINNER, kept="rows", reason="no other trial is complete")
 NONE = Significance(
     "accuracy", TrialInterval(3, 5, 0.75), TrialInterval(0, 2, 0.5), reason="epoch 5 has no stored statistics"
 )
@@ -22,27 +25,38 @@ NONE = Significance(
 @pytest.mark.parametrize(
     ("verdict", "coin_toss"), [(TOSS, True), (SURE, False), (ALONE, None), (NONE, None)], ids=range(4)
 )
-def test_a_coin_toss_is_an_interval_that_contains_0(verdict, coin_toss):
-    """Without an interval nothing is said."""
+def test_a_coin_toss_is_a_difference_that_may_be_0(verdict, coin_toss):
+    """By its p-value; without a difference nothing is said."""
     assert verdict.coin_toss is coin_toss
 
 
-def test_words_say_what_was_drawn():
+def test_a_verdict_of_an_earlier_version_is_read():
+    """Its intervals were drawn, and it has no p-value: the interval decides."""
+    for verdict in (TOSS, SURE):
+        content = verdict.to_json()
+        content["drawn"] = content.pop("kept")
+        del content["p_value"]
+        read = Significance.from_json(content)
+        assert read == replace(verdict, p_value=None) and read.coin_toss is verdict.coin_toss
+        assert ", p" not in read.lines()[-1]
+
+
+def test_words_say_what_was_compared():
     """Both trials, the difference, and whether rows are paired."""
     assert TOSS.lines() == [
-        "Verdict: 95% intervals of accuracy, confusion matrices drawn again, of each trial alone (unpaired)",
+        "Verdict: 95% intervals of accuracy, by the confusion matrix of each trial alone (unpaired)",
         "  trial 3: 0.75, 0.5 .. 1",
         "  trial 0: 0.5, 0.25 .. 0.75, the runner-up",
-        "  difference: 0.25, -0.1 .. 0.6; a coin toss between the two",
+        "  difference: 0.25, -0.1 .. 0.6, p = 0.2; a coin toss between the two",
     ]
     placed = TOSS.lines(("a's ", "b's "))
     assert [line[:11] for line in placed[1:3]] == ["  a's trial", "  b's trial"]
-    assert "rows drawn again, the same of both trials (paired)" in SURE.lines()[0]
-    assert SURE.lines()[-1].endswith("they differ")
+    assert "by the rows of both trials, which are the same (paired)" in SURE.lines()[0]
+    assert SURE.lines()[-1].endswith("p = 0.003; they differ")
 
 
 def test_what_is_missing_has_its_reason():
-    """No second trial, or nothing that could be drawn."""
+    """No second trial, or nothing that could be compared."""
     assert ALONE.lines()[-1] == "  no difference; no other trial is complete"
     assert NONE.lines() == ["Verdict: no interval; epoch 5 has no stored statistics"]
 

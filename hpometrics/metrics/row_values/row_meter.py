@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 import torch
@@ -96,6 +96,20 @@ class RowMeter:
         self.metric, self._most_rows, self._own_rows = metric.alone(), most_rows, own_rows
         disable_sync(self.metric)
         self.reset()
+
+    @classmethod
+    def of_matrix(cls, metric: Metric, matrix: NDArray[np.int64]) -> Self:
+        """Return a meter of the rows that a confusion matrix counts, for a metric of nothing else.
+
+        Args:
+            metric: what is measured.
+            matrix: (classes, classes) how many rows have each pair of target and prediction.
+        """
+        meter = cls(metric)
+        cells = CellJackknife(meter.metric)
+        cells.add_matrix(matrix)
+        meter._collector = cells
+        return meter
 
     def reset(self) -> None:
         """Forget every row."""
