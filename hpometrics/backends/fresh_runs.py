@@ -35,6 +35,8 @@ from ..selection.confirmation import (
     RowTables,
 )
 from ..selection.confirmation_plan import Next, contenders_of, plan_for
+from ..selection.front_confirmation import AnyConfirmation
+from ..selection.front_plan import NextOfFront, front_contenders, plan_front
 from ..selection.honest_value import Redraws
 from ..selection.rules import At
 from ..selection.selection import Best
@@ -70,17 +72,12 @@ class FreshRuns:
             contenders, this one extends it.
 
     Raises:
-        ConfigError: the search has several objectives.
-        NoFiniteValueError: it has fewer than two complete trials.
+        NoFiniteValueError: it has fewer than two complete trials; of several objectives, their front has.
         RecordError: the file of an earlier confirmation is damaged.
     """
 
     def __init__(self, trials: Trials, records: Sequence[TrialRecord], settings: ConfirmSettings) -> None:
         spec = trials.spec
-        if len(spec.optimized) > 1:
-            raise ConfigError(
-                f"confirm decides by one metric, and {' and '.join(spec.optimized)} are optimized; name one"
-            )
         self._trials = trials
         self._records = {record.number: record for record in records}
         self.ended: dict[tuple[int, int], TrialRecord] = {}
@@ -88,12 +85,17 @@ class FreshRuns:
         self._fresh: dict[tuple[int, int], FreshRun] = {}
         self._redraws: Redraws | None = None
         self._clustered = False
-        complete = contenders_of(records, self.direction)
-        self._plans = self._extended(ConfirmationPlan(settings, tuple(complete[: settings.top])))
-        chosen = {one.trial for plan in self._plans for one in plan.contenders}
-        self._others = tuple(one for one in complete if one.trial not in chosen)
-        if len(chosen) < 2:
-            plan_for(self.record())
+        if len(spec.optimized) > 1:
+            settings = replace(settings, until="spent")  # a front has no leader that others could lose to
+            chosen, others = front_contenders(records, spec.optimized, settings.top)
+        else:
+            complete = contenders_of(records, self.direction)
+            chosen, others = complete[: settings.top], complete[settings.top :]
+        self._plans = self._extended(ConfirmationPlan(settings, tuple(chosen)))
+        numbers = {one.trial for plan in self._plans for one in plan.contenders}
+        self._others = tuple(one for one in [*chosen, *others] if one.trial not in numbers)
+        if len(numbers) < 2:
+            self._plan(self.record())
 
     @property
     def direction(self) -> Direction:
@@ -109,7 +111,8 @@ class FreshRuns:
         """Return all that decides, as far as it was read."""
         spec = self._trials.spec
         runs = {key: self._fresh_run(key) for key in self.ended}
-        digests = {self._searched_rows[1], *(run.rows_id for run in runs.values() if run.value is not None)}
+        search, digest = (None, None) if len(spec.optimized) > 1 else self._searched_rows
+        digests = {digest, *(run.rows_id for run in runs.values() if run.value is not None)}
         return ConfirmationRecord(
             spec.name,
             self.direction,
@@ -117,16 +120,21 @@ class FreshRuns:
             runs,
             others=self._others,
             bounds=spec.bounds,
-            search=self._searched_rows[0] if len(digests) == 1 else None,
+            search=search if len(digests) == 1 else None,
             scale=spec.scale,
             clustered=self._clustered,
             timed_out=timed_out,
         )
 
-    def following(self, timed_out: bool = False) -> Next:
+    def following(self, timed_out: bool = False) -> Next | NextOfFront:
         """Return the runs that are missing before the next look, or the end; it sees what others trained."""
         self._read_ended()
-        record = self.record(timed_out)
+        return self._plan(self.record(timed_out))
+
+    def _plan(self, record: ConfirmationRecord) -> Next | NextOfFront:
+        optimized = self._trials.spec.optimized
+        if len(optimized) > 1:
+            return plan_front(record, optimized)
         if self._redraws is None or not self._redraws.fits(record):
             self._redraws = Redraws.of(record)
         return plan_for(record, self._redraws)
@@ -141,7 +149,7 @@ class FreshRuns:
         if self._is_new:
             self.write(None)
 
-    def write(self, end: Confirmation | None) -> None:
+    def write(self, end: AnyConfirmation | None) -> None:
         """Write how it ended to the directory, if there is one."""
         if self.path is not None:
             write_confirmation(self.path, self._plans, end)
@@ -160,7 +168,7 @@ class FreshRuns:
         self.ended[trial, number] = record
         return record
 
-    def run(self) -> Confirmation:
+    def run(self) -> AnyConfirmation:
         """Train what is missing, one run after the other, until it ends, and write that."""
         self.begin()
         while True:
@@ -272,7 +280,7 @@ def _fresh(record: TrialRecord, rows: _RowsOfRun | None) -> FreshRun:
     )
 
 
-def write_confirmation(path: Path, plans: Sequence[ConfirmationPlan], end: Confirmation | None) -> None:
+def write_confirmation(path: Path, plans: Sequence[ConfirmationPlan], end: AnyConfirmation | None) -> None:
     """Write the plans of a confirmation, and how it ended, if it has.
 
     Raises:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from .._redaction import mask_secrets
 from ..direction import Direction
-from ..exceptions import DirectionError
+from ..exceptions import ConfigError, DirectionError
 from ..loggers.registry import LoggerLike
 from ..records.epoch_log import Fsync
 from ..records.trial_record import TrialRecord
@@ -17,6 +17,7 @@ from ..run.reporter import ListReporter
 from ..run.spec import Train
 from ..run.trials import as_space, make_trials
 from ..selection.confirmation import Confirmation, ConfirmationState, ConfirmSettings, HonestValue, Standing
+from ..selection.front_confirmation import FrontConfirmation
 from ..selection.rules import Pick
 from ..selection.selection import Best, best_by, pareto_front
 from ..space.space import Space
@@ -157,13 +158,45 @@ class BaseObjective:
             The winner with what decided it; printed, it says so in words.
 
         Raises:
-            ConfigError: a setting is out of range, or there are several objectives.
+            ConfigError: a setting is out of range, or there are several objectives, see `confirm_front`.
             NoFiniteValueError: fewer than two trials are complete.
         """
+        if len(self.optimized) > 1:
+            raise ConfigError(
+                f"confirm decides by one metric, and {' and '.join(self.optimized)} are optimized; "
+                "confirm_front trains the trials of their front again"
+            )
         settings = ConfirmSettings(top, repeats, equivalence, until, level)
         runs = FreshRuns(self.trials, self.records(of), settings)
-        end = runs.run()
+        end = cast(Confirmation, runs.run())
         return Confirmed(runs.best(end), end)
+
+    def confirm_front(
+        self, of: Any = None, *, top: int = 5, repeats: int = 8, level: float = 0.05
+    ) -> FrontConfirmation:
+        """Train the trials of a front again, under seeds that they share, and compute it from their means.
+
+        With a directory, trainings that exist are used again, and an interrupted call resumes.
+
+        Args:
+            of: see `records`.
+            top: the most trials: the best in each objective, then those that are farthest from each other.
+            repeats: the fresh seeds of each.
+            level: how often an interval misses the true mean.
+
+        Returns:
+            The new front; printed, it says so in words.
+
+        Raises:
+            ConfigError: a setting is out of range, or there is one objective, see `confirm`.
+            NoFiniteValueError: the front has fewer than two trials.
+        """
+        if len(self.optimized) < 2:
+            raise ConfigError(
+                f"{' and '.join(self.optimized)} alone has no front; confirm decides its winner"
+            )
+        settings = ConfirmSettings(top, repeats, until="spent", level=level)
+        return cast(FrontConfirmation, FreshRuns(self.trials, self.records(of), settings).run())
 
     def front(self, of: Any = None) -> list[Best]:
         """Return the feasible trials that no other one dominates, best first by the first objective.

@@ -25,6 +25,7 @@ from ..backends.registry import (
 )
 from ..exceptions import ConfigError, HpometricsError, missing_extra
 from ..loggers.registry import LOGGERS, check_options, missing_package
+from ..selection.confirmation import LUCK
 from ..space.space import Space, mutable
 from .document import Document, Path
 from .fields import Plugin
@@ -228,7 +229,11 @@ def _check_confirm(sweep: Draft) -> Notes:
     if sweep.confirm is None:
         return
     if _has_several_objectives(sweep):
-        yield ("confirm",), "decides by one metric, and several are optimized; leave it out, or optimize one"
+        why = "decides by one metric, and a front of several has no winner; leave it out"
+        if sweep.confirm.until == "decided":
+            yield ("confirm", "until"), why
+        if sweep.confirm.equivalence != LUCK:
+            yield ("confirm", "equivalence"), why
     if sweep.search.pruner is not None and sweep.search.pruner.name == PBT:
         yield ("confirm",), "trains params again, and pbt changes them in training; leave one of the two out"
 

@@ -405,7 +405,7 @@ def _check_level(value: float) -> float:
 
 
 class Confirm(Strict):
-    """More trainings of the best trials, under seeds that they share, until the winner is decided."""
+    """More trainings of the best trials, or of a front, under seeds that they share, until one is decided."""
 
     top: Annotated[int, Field(ge=2, le=100)] = 5
     """Number of contenders: the best complete trials."""
@@ -414,8 +414,8 @@ class Confirm(Strict):
     equivalence: Literal["luck"] | Annotated[float, Field(ge=0)] = LUCK
     """A difference that does not matter: `luck`, 0.95 deviations of a seed, a number in the metric's unit, or
     0 to call no trials tied."""
-    until: Literal["decided", "spent"] = "decided"
-    """`decided` ends as soon as the winner is decided or tied; `spent` trains all seeds."""
+    until: Literal["decided", "spent"] | None = None
+    """`decided` ends as soon as the winner is decided or tied; `spent`, and a front, trains all seeds."""
     time: Duration | None = None
     """Begin no training after this time."""
     level: Annotated[float, AfterValidator(_check_level), Field(json_schema_extra={"enum": list(LEVELS)})] = (

@@ -16,12 +16,12 @@ from ..exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
 from ..metrics.registry.names import MetricName
 from ..metrics.registry.scope import VALIDATION
 from ..records.trial_record import TrialRecord, TrialState, number_in
-from ..selection.confirmation import Confirmation
+from ..selection.front_confirmation import AnyConfirmation, FrontConfirmation
 from ..selection.intervals import Significance
 from ..selection.rules import At, Pick, violation_of
 from ..selection.selection import Best, Picker, best_by, least_violating, pareto_front, picked_trial
 from ..selection.trial_attempts import apply_constraints
-from .confirmation import confirmed_facts, stored_confirmation, sweep_best
+from .confirmation import confirmed_facts, knee_of_front, stored_confirmation, sweep_best
 from .export import best_facts, best_yaml, least_facts
 from .leaderboard import arguments, format_evaluated, leaders, optimal, params_line, ranked_rows, where
 from .manifest import Resolved
@@ -131,18 +131,19 @@ def _several_objectives(
     home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved, form: str, at: str | None
 ) -> str:
     """Return the front of several objectives, or all facts of the trial that is picked there."""
+    end = None if at is not None else stored_confirmation(home, records, resolved)
     records = records if at is None else repick_epochs(records, resolved)
     if resolved.is_picked:
-        best = _best(records, resolved, resolved.pick)
-        return _one(Chosen(best, records, resolved, None), resolved, home.path, form)
+        best = _best(records, resolved, knee_of_front(end, resolved.pick))
+        return _one(Chosen(best, records, resolved, None, confirmation=end), resolved, home.path, form)
     _best(records, resolved, "knee")  # there is a front
     if form == "args":
         raise ConfigError("several objectives were optimized; --pick knee|TRIAL says whose params")
     if form != "text":
-        return _format_facts(front_facts(records, resolved), form)
+        return _format_facts(front_facts(records, resolved, end), form)
     repeats = resolved.config["budget"].get("repeats", 1) if at is not None else 1
     remark = [f"each trial is told by the first of its {repeats} repeats"] if repeats > 1 else []
-    return "\n".join([front_text(records, resolved, home.path), *remark])
+    return "\n".join([front_text(records, resolved, home.path, end), *remark])
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ class Chosen:
     verdict: Significance | None
     optimum: Best | None = None
     lacking: Mapping[int, str] = field(default_factory=dict)
-    confirmation: Confirmation | None = None
+    confirmation: AnyConfirmation | None = None
 
 
 class NoneFeasible(NoFeasibleTrialError):
@@ -188,18 +189,30 @@ class NoneFeasible(NoFeasibleTrialError):
         return _format_document([dict(self.facts)] if listed else dict(self.facts), form)
 
 
-def front_text(records: Sequence[TrialRecord], resolved: Resolved, directory: object) -> str:
+def front_text(
+    records: Sequence[TrialRecord],
+    resolved: Resolved,
+    directory: object,
+    end: AnyConfirmation | None = None,
+) -> str:
     """Return how many engine params were evaluated, and the trials of the front with params and values.
+
+    Args:
+        records: the trials.
+        resolved: the sweep.
+        directory: its run directory, as it is printed.
+        end: how the front was confirmed, if it was.
 
     Raises:
         NoFiniteValueError: no trial is complete.
     """
-    front, knee = pareto_front(records, resolved.optimized), knee_number(records, resolved)
+    front, knee = pareto_front(records, resolved.optimized), knee_number(records, resolved, end)
     lines = [format_evaluated(records), f"Pareto front of {' and '.join(resolved.optimized)}:"]
     for record in front:
         mark = "   the knee" if record.number == knee else ""
         lines.append(f"  {front_line(record, resolved)}   {params_line(record.params, resolved)}{mark}")
-    return "\n".join([*lines, _HOW.format(directory=directory)])
+    confirmed = end.lines() if isinstance(end, FrontConfirmation) else []
+    return "\n".join([*lines, *confirmed, _HOW.format(directory=directory)])
 
 
 def front_line(record: TrialRecord, resolved: Resolved) -> str:
@@ -211,7 +224,9 @@ def front_line(record: TrialRecord, resolved: Resolved) -> str:
     return f"trial {record.number}, epoch {record.epoch}: {scores_text}"
 
 
-def front_facts(records: Sequence[TrialRecord], resolved: Resolved) -> dict[str, Any]:
+def front_facts(
+    records: Sequence[TrialRecord], resolved: Resolved, end: AnyConfirmation | None = None
+) -> dict[str, Any]:
     """Return the front as plain JSON, best first by the first objective, and the number of its knee.
 
     Raises:
@@ -219,7 +234,7 @@ def front_facts(records: Sequence[TrialRecord], resolved: Resolved) -> dict[str,
     """
     return {
         "objectives": {name: direction.value for name, direction in resolved.optimized.items()},
-        "knee": knee_number(records, resolved),
+        "knee": knee_number(records, resolved, end),
         "front": [
             {
                 "trial": record.number,
@@ -229,12 +244,15 @@ def front_facts(records: Sequence[TrialRecord], resolved: Resolved) -> dict[str,
             }
             for record in pareto_front(records, resolved.optimized)
         ],
+        **({} if end is None else {"confirmed": confirmed_facts(end)}),
     }
 
 
-def knee_number(records: Sequence[TrialRecord], resolved: Resolved) -> int:
-    """Return the number of the trial at the knee."""
-    return picked_trial(records, resolved.optimized, "knee").number
+def knee_number(
+    records: Sequence[TrialRecord], resolved: Resolved, end: AnyConfirmation | None = None
+) -> int:
+    """Return the number of the trial at the knee: that of the means, if the front was confirmed."""
+    return picked_trial(records, resolved.optimized, knee_of_front(end, "knee")).number
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ from ..records._files import read_whole
 from ..records._json import read_sealed
 from ..records.trial_record import TrialRecord
 from ..selection.confirmation import Confirmation
+from ..selection.front_confirmation import AnyConfirmation, FrontConfirmation
+from ..selection.rules import Pick
 from ..selection.selection import Best, best_by
 from .manifest import Resolved
 from .run_directory import RunDirectory
@@ -20,7 +22,7 @@ _MOVE_AWAY = "move it away, and `hpometrics confirm` compares the trainings agai
 
 def stored_confirmation(
     home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved
-) -> Confirmation | None:
+) -> AnyConfirmation | None:
     """Read how the winner of a sweep was confirmed; None if it was not, or by other trials.
 
     Raises:
@@ -34,7 +36,7 @@ def stored_confirmation(
     return end
 
 
-def read_confirmation(home: RunDirectory) -> Confirmation | None:
+def read_confirmation(home: RunDirectory) -> AnyConfirmation | None:
     """Read the confirmation in a directory; None if there is none, or it has not ended.
 
     Raises:
@@ -46,7 +48,10 @@ def read_confirmation(home: RunDirectory) -> Confirmation | None:
     place = home.display_path(home.confirmation)
     try:
         content = read_sealed(read_whole(home.confirmation).decode(), place)
-        return None if content["end"] is None else Confirmation.from_json(content["end"])
+        end = content["end"]
+        if end is None:
+            return None
+        return FrontConfirmation.from_json(end) if "members" in end else Confirmation.from_json(end)
     except NewerFormatError:
         raise
     except RecordError as err:
@@ -55,7 +60,7 @@ def read_confirmation(home: RunDirectory) -> Confirmation | None:
         raise RecordError(f"{place}: is damaged; {_MOVE_AWAY}") from err
 
 
-def sweep_best(end: Confirmation | None, records: Sequence[TrialRecord], resolved: Resolved) -> Best:
+def sweep_best(end: AnyConfirmation | None, records: Sequence[TrialRecord], resolved: Resolved) -> Best:
     """Return the winner of a sweep: the confirmed one, or else the one that the rule of the sweep picks.
 
     Args:
@@ -66,16 +71,27 @@ def sweep_best(end: Confirmation | None, records: Sequence[TrialRecord], resolve
     Raises:
         NoFiniteValueError, ConfigError: as in `best_by`.
     """
+    if isinstance(end, FrontConfirmation):
+        return best_by(records, resolved.optimized, knee_of_front(end, resolved.pick))
     if end is None:
         return best_by(records, resolved.optimized, resolved.pick)
     record = next(record for record in records if record.number == end.winner)
     return Best.of(record, resolved.optimized)
 
 
-def confirmed_facts(end: Confirmation | None) -> dict[str, Any] | None:
+def knee_of_front(end: AnyConfirmation | None, pick: Pick | str) -> Pick | str:
+    """Return the trial at the knee of a front that was trained again, if the knee is picked, else `pick`."""
+    if pick != "knee" or not isinstance(end, FrontConfirmation) or end.knee is None:
+        return pick
+    return end.knee
+
+
+def confirmed_facts(end: AnyConfirmation | None) -> dict[str, Any] | None:
     """Return a confirmation as `best.yaml` has it."""
     if end is None:
         return None
+    if isinstance(end, FrontConfirmation):
+        return _front_facts(end)
     winner, interval = end.standing, None if end.honest is None else end.honest.interval
     return {
         "state": end.state.value,
@@ -88,3 +104,26 @@ def confirmed_facts(end: Confirmation | None) -> dict[str, Any] | None:
         "search_value": winner.search_value,
         "trainings": end.trainings,
     }
+
+
+def _front_facts(end: FrontConfirmation) -> dict[str, Any]:
+    members = [
+        {
+            "trial": member.trial,
+            "on_front": member.on_front,
+            "beaten_by": member.beaten_by,
+            "reason": member.reason,
+            "seeds": member.seeds,
+            "values": {
+                name: {
+                    "mean": one.value,
+                    "low": one.low,
+                    "high": one.high,
+                    "deviation": member.deviations[name],
+                }
+                for name, one in member.values.items()
+            },
+        }
+        for member in end.members
+    ]
+    return {"knee": end.knee, "trainings": end.trainings, "members": members}

@@ -16,7 +16,8 @@ from ..direction import Direction
 from ..loggers.csv import csv_text
 from ..records._json import FORMAT, FORMAT_KEY
 from ..records.trial_record import Reading, TrialRecord
-from ..selection.confirmation import Confirmation, Standing
+from ..selection.confirmation import Standing
+from ..selection.front_confirmation import AnyConfirmation, FrontConfirmation, FrontMember
 from ..selection.intervals import Significance
 from ..selection.rules import Constraint
 from ..selection.selection import Best
@@ -77,18 +78,23 @@ def values_shown(records: Iterable[TrialRecord], resolved: Resolved) -> dict[str
 
 
 def trials_csv(
-    records: Sequence[TrialRecord], resolved: Resolved, confirmation: Confirmation | None = None
+    records: Sequence[TrialRecord], resolved: Resolved, confirmation: AnyConfirmation | None = None
 ) -> str:
     """Return a line per trial: params as `params.name`, the values of its picked epoch as `values.name`.
 
     Where the winner was confirmed, a contender also has the mean and the number of its fresh runs, and the
-    number of seeds after which it left.
+    number of seeds after which it left. Where a front was, its trials have the mean of each objective.
     """
     params = list(resolved.ordered({name: None for record in records for name in record.params}))
     values = list(values_shown(records, resolved))
     facts = "trial state value deviation repeats epoch epochs seconds seed reason".split()
-    standings = {} if confirmation is None else {one.trial: one for one in confirmation.standings}
-    facts += "confirmed_mean confirmed_seeds left_at".split() if standings else []
+    standings = {} if confirmation is None else {one.trial: _standing(one) for one in confirmation.standings}
+    if isinstance(confirmation, FrontConfirmation):
+        facts += [f"confirmed_mean.{name}" for name in confirmation.objectives]
+        facts += ["confirmed_seeds", "beaten_by"]
+    elif confirmation is not None:
+        facts += ["confirmed_mean", "confirmed_seeds", "left_at"]
+    empty = [None] * len(next(iter(standings.values()), ()))
     heads = [*(f"params.{name}" for name in params), *(f"values.{name}" for name in values)]
     rows = [
         [
@@ -102,7 +108,7 @@ def trials_csv(
             round(record.seconds, 3),
             record.seed,
             record.reason,
-            *(_standing(standings.get(record.number)) if standings else ()),
+            *standings.get(record.number, empty),
             *(mask_secrets(record.params.get(name)) for name in params),
             *(_scalar(record.picked_values.get(name)) for name in values),
         ]
@@ -111,8 +117,10 @@ def trials_csv(
     return csv_text([[*facts, *heads], *rows])
 
 
-def _standing(one: Standing | None) -> tuple[float | None, ...]:
-    return (None, None, None) if one is None else (one.mean, one.seeds, one.left_at)
+def _standing(one: Standing | FrontMember) -> list[float | None]:
+    if isinstance(one, Standing):
+        return [one.mean, one.seeds, one.left_at]
+    return [*(value.value for value in one.values.values()), one.seeds, one.beaten_by]
 
 
 def _scalar(value: Reading | None) -> float | str | None:

@@ -17,9 +17,9 @@ from ..exceptions import ConfigError, NoFiniteValueError
 from ..loggers.table import epoch_text, split_name
 from ..records.epoch_log import EPOCHS_FILE
 from ..records.trial_record import TRIAL_FILE, EpochRecord, TrialRecord, TrialState
-from ..selection.confirmation import Confirmation
+from ..selection.front_confirmation import AnyConfirmation
 from ..selection.intervals import Interval, Significance
-from ..selection.selection import Best, front_trials, picked_trial
+from ..selection.selection import Best, front_trials
 from .best import front_facts, front_line, front_text, record_of
 from .confirmation import confirmed_facts, stored_confirmation, sweep_best
 from .export import best_facts
@@ -49,7 +49,7 @@ class SweepResult:
     best: Best | None
     reason: str | None = None
     verdict: Significance | None = None
-    confirmation: Confirmation | None = None
+    confirmation: AnyConfirmation | None = None
 
     @classmethod
     def read(cls, directory: Path) -> Self:
@@ -155,7 +155,7 @@ def status_facts(home: RunDirectory, resolved: Resolved, records: Sequence[Trial
     ]
     facts = {**result.facts(), "open": open_now}
     if resolved.others and front_trials(records, resolved.optimized):
-        facts |= front_facts(records, resolved)
+        facts |= front_facts(records, resolved, result.confirmation)
     return facts
 
 
@@ -185,7 +185,8 @@ def results_text(home: RunDirectory, resolved: Resolved, records: Sequence[Trial
             raise NoFiniteValueError(str(result.reason))
         block = "\n".join([optimal(result.best, records, resolved), *result.sureness])
     else:
-        block = "\n".join([front_text(records, resolved, home.label), *rows_lines(records)])
+        end = stored_confirmation(home, records, resolved)
+        block = "\n".join([front_text(records, resolved, home.label, end), *rows_lines(records)])
     files = (home.best, home.engine_params, home.table, home.study, home.journal)
     report = home.report(resolved.config["results"]["report"])
     saved = ", ".join(path.name for path in (*files, report) if path.exists())
@@ -209,11 +210,8 @@ def counts(records: Sequence[TrialRecord], resolved: Resolved) -> str:
 
 def _best(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved) -> str:
     try:
-        if resolved.others:
-            best = picked_trial(records, resolved.optimized, resolved.pick)
-        else:
-            end = stored_confirmation(home, records, resolved)
-            best = record_of(sweep_best(end, records, resolved), records)
+        end = stored_confirmation(home, records, resolved)
+        best = record_of(sweep_best(end, records, resolved), records)
     except (NoFiniteValueError, ConfigError) as err:
         return str(err)
     if resolved.others:

@@ -20,7 +20,7 @@ from ..exceptions import (
 from ..records._files import read_whole, write_text
 from ..records._json import FORMAT, FORMAT_KEY, check_format, read_json
 from ..records.trial_record import TrialRecord, TrialState
-from ..selection.confirmation import Confirmation
+from ..selection.front_confirmation import AnyConfirmation
 from ..selection.intervals import Interval, Kept, Significance, TrialInterval
 from ..selection.selection import Best, ranked
 from .leaderboard import params_line
@@ -64,7 +64,7 @@ def verdict_lines(verdict: Significance | None, records: Sequence[TrialRecord]) 
 
 
 def winner_lines(
-    end: Confirmation | None,
+    end: AnyConfirmation | None,
     verdict: Significance | None,
     best: Best,
     records: Sequence[TrialRecord],

@@ -8,7 +8,8 @@ from .._formatting import duration, number, plural
 from ..backends.fresh_runs import FreshRuns
 from ..exceptions import ConfigError
 from ..records.trial_record import TrialRecord
-from ..selection.confirmation import Confirmation, ConfirmSettings
+from ..selection.confirmation import ConfirmSettings
+from ..selection.front_confirmation import AnyConfirmation
 from .command_engine import Program
 from .context import SweepContext
 from .imported_engine import ImportedEngine
@@ -17,8 +18,10 @@ from .processes import hired, own_gpus
 _POLL = 0.2  # seconds between looks at the runs of other processes
 
 
-def confirm_winner(context: SweepContext, verbose: bool = False) -> Confirmation:
+def confirm_winner(context: SweepContext, verbose: bool = False) -> AnyConfirmation:
     """Train the contenders of a finished search again until the winner is decided, tied or all is spent.
+
+    Of several objectives the trials of the front are trained again.
 
     Args:
         context: the context of the sweep, whose trials have all ended.
@@ -60,13 +63,12 @@ def check_confirmable(context: SweepContext) -> None:
 
 def _fresh_runs(context: SweepContext) -> FreshRuns:
     confirm = context.plan.config.confirm
-    settings = (
-        ConfirmSettings() if confirm is None else ConfirmSettings(**confirm.model_dump(exclude={"time"}))
-    )
+    section = {} if confirm is None else confirm.model_dump(exclude={"time"}, exclude_none=True)
+    settings = ConfirmSettings(**section)
     return FreshRuns(context.trials, context.directory.records(), settings)
 
 
-def _work(context: SweepContext, runs: FreshRuns, leads: bool = True) -> Confirmation:
+def _work(context: SweepContext, runs: FreshRuns, leads: bool = True) -> AnyConfirmation:
     """Train what no other process trains until the end; the leader prints each run that ended."""
     deadline = _deadline(context, runs)
     reported = set(runs.ended)

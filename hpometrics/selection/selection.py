@@ -319,22 +319,22 @@ def knee_of(front: Sequence[Point], objectives: Objectives) -> int:
     1
     """
     columns = [
-        _scale(values, direction)
+        scaled(values, direction)
         for values, direction in zip(zip(*front, strict=True), objectives, strict=True)
     ]
     return MINIMIZE.best_index(math.fsum(point) for point in zip(*columns, strict=True))
 
 
-def _keys(point: Point, objectives: Objectives) -> tuple[float, ...]:
-    return tuple(direction.sort_key(value) for value, direction in zip(point, objectives, strict=True))
-
-
-def _scale(values: Sequence[float], direction: Direction) -> list[float]:
-    """Scale values to 0 at the best and 1 at the worst; values that are all the same are 0."""
+def scaled(values: Sequence[float], direction: Direction) -> list[float]:
+    """Scale values of a front to 0 at the best and 1 at the worst; values that are all the same are 0."""
     ordered = sorted(values, key=direction.sort_key)
     best, worst = ordered[0] / 2, ordered[-1] / 2  # halves, so that no difference overflows
     span = direction.worse_by(worst, best)
     return [direction.worse_by(value / 2, best) / span if span else 0.0 for value in values]
+
+
+def _keys(point: Point, objectives: Objectives) -> tuple[float, ...]:
+    return tuple(direction.sort_key(value) for value, direction in zip(point, objectives, strict=True))
 
 
 def pareto_front(records: Sequence[TrialRecord], optimized: Mapping[str, Direction]) -> list[TrialRecord]:

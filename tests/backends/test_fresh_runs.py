@@ -171,11 +171,38 @@ def test_constraints_bound_the_means(tmp_path):
     assert (settled.best.trial, settled.confirmation.looks[0].failed) == (1, {2: "ms 12 > 10"})
 
 
-def test_several_objectives_are_refused():
-    """A confirmation decides by one metric."""
+def costly(params, run):
+    """A score that more time makes better, each with the luck of the seed."""
+    for _ in run.epochs(2):
+        ms = {"a": 1, "b": 2, "c": 3, "d": 9}[params["kind"]] + random.gauss(0, 0.01)
+        run.log(score=QUALITY[params["kind"]] + random.gauss(0, 0.001), ms=ms)
+
+
+def test_a_front_is_trained_again(tmp_path):
+    """In a list as in Optuna, as often as is asked for; what is trained is used again."""
+    facts = {"metric": [SCORE, Reported("ms", MINIMIZE)], "seed": 3}
+    in_list = ListObjective(costly, POINTS, directory=tmp_path / "list", **facts)
+    front = in_list.confirm_front(in_list.run(), top=3, repeats=3)
+    assert front.trainings == 9 and {member.trial for member in front.front} == {0, 1, 2}
+    assert str(in_list.confirm_front(in_list.run(), top=3, repeats=3)) == str(front)
+    fewer = read_trial(tmp_path / "list" / "0002" / CONFIRM / "1")
+    study = optuna.create_study(directions=["maximize", "minimize"])
+    for point in POINTS:
+        study.enqueue_trial(point)
+    objective = OptunaObjective(costly, {"kind": Choice([*QUALITY])}, directory=tmp_path / "optuna", **facts)
+    study.optimize(objective, n_trials=4)
+    assert objective.confirm_front(study, top=3, repeats=3).members[0].values == front.members[0].values
+    more = in_list.confirm_front(in_list.run(), top=3, repeats=4)
+    assert more.trainings == 12 and read_trial(tmp_path / "list" / "0002" / CONFIRM / "1") == fewer
+
+
+def test_one_objective_has_a_winner_and_several_a_front():
+    """Each is confirmed by a method of its own."""
     objective = objective_of(metric=[SCORE, Reported("ms", MINIMIZE)])
-    with pytest.raises(ConfigError, match="confirm decides by one metric, and score and ms are optimized"):
+    with pytest.raises(ConfigError, match=r"confirm decides by one metric.*; confirm_front trains"):
         objective.confirm([])
+    with pytest.raises(ConfigError, match="score alone has no front; confirm decides its winner"):
+        objective_of().confirm_front([])
 
 
 def test_one_trial_is_refused(tmp_path):

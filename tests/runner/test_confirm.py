@@ -165,7 +165,8 @@ def test_check_says_what_it_costs(sweep, folder):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (f"{SEVERAL}confirm: true\n", "confirm: decides by one metric, and several are optimized"),
+        (f"{SEVERAL}confirm: {{until: decided}}\n", "confirm.until: decides by one metric, and a front"),
+        (f"{SEVERAL}confirm: {{equivalence: 0.1}}\n", "confirm.equivalence: decides by one metric"),
         (f"{SWEEP}confirm: {{top: 1}}\n", "confirm.top: "),
         (f"{SWEEP}confirm: {{repeats: 2}}\n", "confirm.repeats: "),
         (f"{SWEEP}confirm: {{level: 0.2}}\n", "confirm.level: must be one of 0.01, 0.05, 0.1, got 0.2"),
@@ -176,6 +177,31 @@ def test_check_says_what_it_costs(sweep, folder):
 def test_what_cannot_be_confirmed_is_refused(text, problem):
     """With its line, before anything is trained."""
     assert any(problem.lower() in one.lower() for one in problems_of(text)), problems_of(text)
+
+
+def test_a_front_is_confirmed_wherever_it_is_read(sweep, folder):
+    """The same knee and the same means in the last block, `best`, `best.yaml`, `status` and `trials.csv`."""
+    text = f"{SEVERAL}confirm: {{top: 3, repeats: 3}}\nresults: {{report: md}}\n"
+    result = sweep(text)
+    assert result.exit_code == 0, result.output
+    end = json.loads((HOME / "confirm.json").read_text())["end"]
+    knee, members = end["knee"], {one["trial"]: one for one in end["members"]}
+    head = "Front of roc_auc and cost after 3 fresh trainings of each:"
+    report = (HOME / "report.md").read_text()
+    assert head in result.stdout and head in report and head in command("best", HOME).stdout
+    facts = yaml.safe_load((HOME / "best.yaml").read_text())
+    assert facts["trial"] == facts["confirmed"]["knee"] == knee
+    assert json.loads(command("best", HOME, "--pick", "knee", "--json").stdout)["trial"] == knee
+    assert json.loads(command("status", HOME, "--json").stdout)["confirmed"]["knee"] == knee
+    for row in csv.DictReader((HOME / "trials.csv").read_text().splitlines()):
+        member = members.get(int(row["trial"]))
+        mean = row["confirmed_mean.cost"]
+        assert mean == "" if member is None else float(mean) == member["values"]["cost"]["value"]
+    assert "of the trials on the front" in sweep(text, command="check").stdout
+    runs = fresh_runs()
+    more = command("confirm", HOME, "--repeats", 4, "-q")
+    assert more.exit_code == 0 and "after 4 fresh trainings" in more.stdout, more.output
+    assert set(runs) < set(fresh_runs())
 
 
 def test_an_engine_of_stages_is_refused(sweep, folder):

@@ -16,6 +16,7 @@ from ...direction import ARROWS
 from ...exceptions import ConfigError
 from ...records._files import write_text
 from ...records.trial_record import TrialRecord, TrialState
+from ...selection.confirmation import Confirmation
 from ...selection.selection import ranked_by
 from ..best import MetricPick, picks_by_metric, record_of
 from ..leaderboard import optimal, optimal_params, optimal_values, ranked_rows, word
@@ -234,7 +235,7 @@ def write_report(directory: Path, kind: str = "html", to: Path | None = None) ->
 
         best = None if report.best is None else report.best.trial
         figures = figures_of(report.records, report.resolved, best)
-        if report.confirmation is not None:
+        if isinstance(report.confirmation, Confirmation):
             figures.insert(0, winner_figure(report.confirmation))
         write_text(file, html_of(report, figures))
     return file

@@ -1,0 +1,217 @@
+"""The course of a front's confirmation: which trials are trained again, and the front of their means."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from .._formatting import plural
+from ..direction import Direction
+from ..exceptions import NoFiniteValueError
+from ..records.trial_record import TrialRecord, deviation, mean, numbers_of
+from .confirmation import LEAST_SEEDS, ConfirmationRecord, Contender, FreshRun
+from .front_confirmation import FrontConfirmation, FrontMember
+from .selection import front_of, front_trials, knee_of, scaled
+from .two_way import TwoWay
+
+Values = Mapping[str, Sequence[float]]
+"""The values of a member by objective, in the order of the seeds."""
+
+
+class NextOfFront(NamedTuple):
+    """The runs of a front that are missing, or the end."""
+
+    missing: tuple[tuple[int, int], ...] = ()
+    end: FrontConfirmation | None = None
+
+
+def front_contenders(
+    records: Sequence[TrialRecord], optimized: Mapping[str, Direction], top: int
+) -> tuple[list[Contender], list[Contender]]:
+    """Return the trials of a front that are trained again, and the others of it.
+
+    If the front has more than `top`, they are the best trial in each objective, and then one after the other
+    the trial farthest from those chosen, each objective scaled to 0 for its best and 1 for its worst value.
+
+    Args:
+        records: the trials of the search.
+        optimized: the objectives by name.
+        top: the most trials.
+    """
+    front, directions = front_trials(records, optimized), list(optimized.values())
+    points = [record.scores(optimized) for record in front]
+    columns = [
+        scaled(values, direction)
+        for values, direction in zip(zip(*points, strict=True), directions, strict=True)
+    ]
+    scores = list(zip(*columns, strict=True))
+    chosen = list(dict.fromkeys(column.index(0.0) for column in columns))[:top]
+    while len(chosen) < min(top, len(front)):
+        rest = [place for place in range(len(front)) if place not in chosen]
+        chosen.append(
+            max(rest, key=lambda place: min(math.dist(scores[place], scores[one]) for one in chosen))
+        )
+    both: tuple[list[Contender], list[Contender]] = [], []
+    for place, record in enumerate(front):
+        both[place not in chosen].append(Contender(record.number, points[place][0]))
+    return both
+
+
+def plan_front(record: ConfirmationRecord, optimized: Mapping[str, Direction]) -> NextOfFront:
+    """Return the runs of a front that are missing, or how its confirmation ended.
+
+    Args:
+        record: all that decides; the plans look only once, after all of their seeds.
+        optimized: the objectives by name.
+
+    Raises:
+        NoFiniteValueError: there are fewer than two contenders.
+    """
+    if len(record.contenders) < 2:
+        raise NoFiniteValueError(
+            "confirm compares the trials of a front, and this one has "
+            f"{plural(len(record.contenders), 'trial')}"
+        )
+    repeats = max(plan.settings.repeats for plan in record.plans)
+    course = _FrontCourse(record, optimized)
+    missing = tuple(
+        (trial, seed)
+        for seed in range(1, repeats + 1)
+        for trial in record.contenders
+        if (trial, seed) not in record.runs and course.failure(trial, repeats) is None
+    )
+    if missing and not record.timed_out:
+        return NextOfFront(missing)
+    return NextOfFront(end=course.end(repeats, is_early=bool(missing)))
+
+
+class _FrontCourse:
+    """The fresh runs of a front, and what they say."""
+
+    def __init__(self, record: ConfirmationRecord, optimized: Mapping[str, Direction]) -> None:
+        self._record, self._optimized = record, optimized
+
+    def failure(self, trial: int, seeds: int) -> str | None:
+        """Return why a member cannot be compared; None if it can."""
+        for number_of_seed in range(1, seeds + 1):
+            run = self._record.runs.get((trial, number_of_seed))
+            if run is None:
+                continue
+            if run.value is None:
+                return f"failed at seed {number_of_seed}: {run.reason}"
+            for name, value in self._scores(run).items():
+                if not math.isfinite(value):
+                    return f"failed at seed {number_of_seed}: {name} is {value}"
+        return None
+
+    def end(self, repeats: int, is_early: bool) -> FrontConfirmation:
+        """Return how it ended: after as many seeds as each member that did not fail has."""
+        record, failures = self._record, {}
+        for trial in record.contenders:
+            if reason := self.failure(trial, repeats):
+                failures[trial] = reason
+        seeds = min(
+            (self._seeds_of(trial, repeats) for trial in record.contenders if trial not in failures),
+            default=0,
+        )
+        compared: dict[int, Values] = {}
+        for trial in record.contenders:
+            if trial in failures:
+                continue
+            if seeds < LEAST_SEEDS:
+                failures[trial] = f"has {plural(seeds, 'training')}, and {LEAST_SEEDS} say how seeds vary"
+            elif broken := self._broken(trial, seeds):
+                failures[trial] = broken
+            else:
+                compared[trial] = self._values(trial, seeds)
+        members = list(self._members(compared, failures, seeds))
+        return FrontConfirmation(
+            objectives=self._optimized,
+            members=tuple(members),
+            knee=self._knee(compared, members),
+            level=self._level,
+            trainings=sum(member.seeds for member in members),
+            planned=len(record.contenders) * repeats,
+            others=len(record.others),
+            seeds_matter=not compared or any(map(_varies, compared.values())),
+            reason="the time is up" if is_early else None,
+        )
+
+    @property
+    def _level(self) -> float:
+        return self._record.plans[0].settings.level
+
+    def _scores(self, run: FreshRun) -> dict[str, float]:
+        values = numbers_of(run.values)
+        return {name: values.get(name, math.nan) for name in self._optimized}
+
+    def _seeds_of(self, trial: int, repeats: int) -> int:
+        """Return how many of its first seeds a member has been trained under."""
+        numbers = range(1, repeats + 2)
+        return next(number for number in numbers if (trial, number) not in self._record.runs) - 1
+
+    def _values(self, trial: int, seeds: int) -> Values:
+        each = [self._scores(run) for run in self._record.runs_of(trial, seeds)]
+        return {name: [values[name] for values in each] for name in self._optimized}
+
+    def _broken(self, trial: int, seeds: int) -> str | None:
+        """Return the constraints that the means of a member break."""
+        measured = [numbers_of(run.values) for run in self._record.runs_of(trial, seeds)]
+        bounds = self._record.bounds
+        means = {bound.name: mean(one.get(bound.name, math.nan) for one in measured) for bound in bounds}
+        return "; ".join(text for bound in bounds if (text := bound.broken_by(means)) is not None) or None
+
+    def _members(
+        self, compared: Mapping[int, Values], failures: Mapping[int, str], seeds: int
+    ) -> Iterator[FrontMember]:
+        """Yield the new front, best first by the first objective, then the others."""
+        trials = list(compared)
+        points = [_means(compared[trial]) for trial in trials]
+        front = [trials[place] for place in front_of(points, list(self._optimized.values()))]
+        for trial in [*front, *(one for one in self._record.contenders if one not in front)]:
+            values = compared.get(trial, {})
+            runs = self._record.runs_of(trial, seeds or 1)
+            yield FrontMember(
+                trial=trial,
+                search_value=self._record.contenders[trial],
+                values={name: TwoWay.of_seeds(each).interval(self._level) for name, each in values.items()},
+                deviations={name: deviation(each) or 0.0 for name, each in values.items()},
+                seeds=len(runs),
+                seconds=mean(run.seconds for run in runs) if runs else 0.0,
+                on_front=trial in front,
+                beaten_by=self._better_one(trial, compared),
+                reason=failures.get(trial),
+            )
+
+    def _better_one(self, trial: int, compared: Mapping[int, Values]) -> int | None:
+        """Return the first member that is better in each objective at the level shared by the objectives."""
+        level = self._level / len(self._optimized)
+        for other in compared if trial in compared else ():
+            gaps = (
+                TwoWay.of_seeds(
+                    [
+                        direction.worse_by(value, better)
+                        for value, better in zip(compared[trial][name], compared[other][name], strict=True)
+                    ]
+                )
+                for name, direction in self._optimized.items()
+            )
+            if other != trial and all(gap.mean > gap.half_width(level) for gap in gaps):
+                return other
+        return None
+
+    def _knee(self, compared: Mapping[int, Values], members: Sequence[FrontMember]) -> int | None:
+        front = sorted(member.trial for member in members if member.on_front)
+        if not front:
+            return None
+        points = [_means(compared[trial]) for trial in front]
+        return front[knee_of(points, list(self._optimized.values()))]
+
+
+def _means(values: Values) -> tuple[float, ...]:
+    return tuple(mean(each) for each in values.values())
+
+
+def _varies(values: Values) -> bool:
+    return any(len(set(each)) > 1 for each in values.values())
