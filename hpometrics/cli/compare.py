@@ -38,6 +38,7 @@ class _Request:
     output: str | None
     values: str | None
     direction: str | None
+    test_share: float | None
     by: str | None
     row_id: str | None
     weights: str | None
@@ -55,7 +56,8 @@ class _Request:
     @property
     def is_of_rows_alone(self) -> bool:
         """Whether one asks for what nothing else has."""
-        return any((self.output, self.values, self.row_id, self.weights, self.equivalence, self.every))
+        of_files = (self.output, self.values, self.test_share, self.row_id, self.weights)
+        return any((*of_files, self.equivalence, self.every))
 
 
 @click.command()
@@ -74,6 +76,12 @@ class _Request:
     "--direction",
     type=click.Choice(["minimize", "maximize"]),
     help="The direction of --values.",
+)
+@click.option(
+    "--test-share",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SHARE",
+    help="--values are those of folds: rows that a fold is measured on, for each that it is trained on.",
 )
 @click.option(
     "--by",
@@ -195,6 +203,7 @@ def _compare_models(models: Sequence[str], request: _Request, gate: bool, as_jso
         request.metrics,
         output=request.output,
         values=request.values,
+        test_share=request.test_share,
         direction=request.direction,
         by=request.by,
         row_id=request.row_id,

@@ -78,6 +78,7 @@ def compare(
     equivalence: float = ...,
     every: bool = ...,
     correction: Correction = ...,
+    test_share: float | None = ...,
 ) -> ModelComparison: ...
 
 
@@ -162,6 +163,7 @@ def compare_predictions(
             every=every,
             correction=correction,
             clusters=measured.clusters,
+            test_share=source.get("test_share"),
             scale=measured.scale,
             notes=measured.notes,
         )
@@ -196,6 +198,8 @@ class RowSource:
         weights: the column of weights of files; by default, `sample_weight`.
         row_id: the column by which the rows of files are joined; by default, `id`.
         values: the column of files that holds row values, in place of a metric.
+        test_share: says that row values are those of folds of one data set: how many rows a fold is measured
+            on, for each row that it is trained on, such as 1 / 9 of ten folds.
         memory: the limit in GiB for columns of files that are read at once.
     """
 
@@ -208,6 +212,7 @@ class RowSource:
     weights: str | None = None
     row_id: str | None = None
     values: str | None = None
+    test_share: float | None = None
     memory: float = MEMORY
 
     def measure(
@@ -230,6 +235,9 @@ class RowSource:
         )
         self._refuse("names a column of files", ["weights", "row_id", "values"] * (not of_files))
         self._refuse("is of row values without a metric; a metric has its own", ["direction"] * reads_metric)
+        self._refuse(
+            "is of one value for each fold, which no metric is measured on", ["test_share"] * reads_metric
+        )
         unread = ["output", "target", "inputs", "sample_weight", "weights"]
         self._refuse("is read by a metric, and none is named", unread * (not reads_metric))
         if of_files and not isinstance(self.by, str | None):

@@ -93,6 +93,7 @@ class ModelComparison:
         clusters: how many clusters the rows are in, if they are.
         correction: how p-values of several pairs are corrected.
         notes: what the reader must know, a line each.
+        folds: how many folds of one data set have a value each, if those are compared.
     """
 
     metric: str
@@ -106,6 +107,7 @@ class ModelComparison:
     clusters: int | None = None
     correction: Correction = "holm"
     notes: tuple[str, ...] = ()
+    folds: int | None = None
 
     @property
     def pair(self) -> PairDifference:
@@ -189,7 +191,7 @@ class ModelComparison:
             }
             for pair in self.pairs
         ]
-        settings = ("metric", "level", "equivalence", "rows", "seeds", "clusters", "correction")
+        settings = ("metric", "level", "equivalence", "rows", "seeds", "clusters", "folds", "correction")
         return {
             **{name: getattr(self, name) for name in settings},
             "direction": self.direction.value,
@@ -207,7 +209,8 @@ class ModelComparison:
         seeds = f", {self.seeds} trainings each" if self.seeds > 1 else ""
         clusters = "" if self.clusters is None else f" in {self.clusters:,} clusters"
         same = "the same " if all(pair.paired for pair in self.pairs) else ""
-        return f"{same}{self.rows:,} rows{clusters}{seeds}"
+        rows = f"{self.rows:,} rows" if self.folds is None else f"{self.folds:,} folds"
+        return f"{same}{rows}{clusters}{seeds}"
 
     def _of_two(self) -> Iterator[str]:
         pair = self.pair
@@ -230,7 +233,7 @@ class ModelComparison:
             return
         line = f"{100 * POWER:g} of 100 such comparisons would find {pair.detectable:.3g}"
         gap = self.equivalence or abs(pair.interval.value)
-        if pair.verdict is Verdict.NOT_TOLD_APART and 0 < gap < pair.detectable:
+        if self.folds is None and pair.verdict is Verdict.NOT_TOLD_APART and 0 < gap < pair.detectable:
             rows = pair.rows_wanted(gap)
             wanted = "more trainings, whatever the rows" if rows is None else f"about {rows:,} rows"
             line += f"; {gap:.3g} takes {wanted}"

@@ -78,6 +78,7 @@ def compare_models(
     every: bool = False,
     correction: Correction = "holm",
     clusters: NDArray[np.int64] | None = None,
+    test_share: float | None = None,
     scale: Scale = Scale.IDENTITY,
     notes: Sequence[str] = (),
 ) -> ModelComparison:
@@ -85,7 +86,8 @@ def compare_models(
 
     One training of each is compared by McNemar's exact test where every row counts 0 or 1, by DeLong's
     variance where rows are pairs, else by the mean of the rows' differences and its standard error. Several
-    trainings are compared over seeds and rows, see `TwoWay`.
+    trainings are compared over seeds and rows, see `TwoWay`. Folds of one data set share training rows, so
+    that Student's t is corrected for that.
 
     Args:
         models: two or more, with as many trainings each.
@@ -98,6 +100,8 @@ def compare_models(
         correction: of the p-values, if there are several pairs.
         clusters: (n,) the number of the cluster of each row, from 0 without a gap; rows of one cluster are
             not independent.
+        test_share: says that each value is one of a fold: how many rows a fold is measured on, for each row
+            that it is trained on, such as 1 / 9 of ten folds.
         scale: on which the interval of each value is symmetric.
         notes: further lines.
 
@@ -105,10 +109,13 @@ def compare_models(
         ConfigError: there are fewer than two models, or a setting is out of range.
 
     Source: McNemar 1947, Psychometrika 12(2); DeLong, DeLong & Clarke-Pearson 1988, Biometrics 44(3);
-        Schuirmann 1987, Journal of Pharmacokinetics and Biopharmaceutics 15(6), for equivalence.
+        Schuirmann 1987, Journal of Pharmacokinetics and Biopharmaceutics 15(6), for equivalence; Nadeau &
+        Bengio 2003, Machine Learning 52(3), for folds.
     """
     _check(models, level, equivalence, correction)
-    sides = [_Side(model, clusters) for model in models]
+    if test_share is not None:
+        _check_folds(models, clusters, test_share)
+    sides = [_Side(model, clusters, test_share) for model in models]
     chosen = list(combinations(sides, 2)) if every else [(sides[0], other) for other in sides[1:]]
     pairs = tuple(_Pair(a, b).difference(level) for a, b in chosen)
     count = sides[0].table.shape[1] if sides[0].is_clustered else None
@@ -119,11 +126,12 @@ def compare_models(
         pairs,
         level,
         equivalence,
-        max(model.rows for model in models),
+        0 if test_share is not None else max(model.rows for model in models),
         models[0].seeds,
         count,
         correction,
         (*_cautions(models, pairs, count), *notes),
+        None if test_share is None else models[0].rows,
     )
     return corrected_together([comparison])[0]
 
@@ -136,7 +144,7 @@ def value_interval(model: ModelRows, level: float = 0.05, scale: Scale = Scale.I
         level: how often such an interval misses the true value.
         scale: on which the interval is symmetric.
     """
-    return _Side(model, None).interval(level, scale)
+    return _Side(model).interval(level, scale)
 
 
 def _cautions(
@@ -165,8 +173,10 @@ def _cautions(
 class _Side:
     """A model's row values, or those of its clusters."""
 
-    def __init__(self, model: ModelRows, clusters: NDArray[np.int64] | None) -> None:
-        self.model, self.label = model, model.label
+    def __init__(
+        self, model: ModelRows, clusters: NDArray[np.int64] | None = None, test_share: float | None = None
+    ) -> None:
+        self.model, self.label, self.test_share = model, model.label, test_share
         self.is_clustered = model.clustered or clusters is not None
         self.table = model.table if clusters is None else by_cluster(model.table, clusters)
 
@@ -179,7 +189,8 @@ class _Side:
     def is_right(self) -> NDArray[np.bool_] | None:
         """Which rows have the value 1; None unless each has 0 or 1 in one training."""
         rows = self.table[0]
-        if self.is_clustered or len(self.table) > 1 or self.model.method not in ("rows", "cells"):
+        of_rows = self.model.method in ("rows", "cells") and self.test_share is None
+        if self.is_clustered or len(self.table) > 1 or not of_rows:
             return None
         near_zero, near_one = np.abs(rows) < _NEAR, np.abs(rows - 1) < _NEAR
         return near_one if (near_zero | near_one).all() else None
@@ -191,6 +202,8 @@ class _Side:
 
     def parts_of(self, table: NDArray[np.float64], student_below: int) -> TwoWay:
         """Return the parts of a table of its rows, or of their differences."""
+        if self.test_share is not None:
+            return TwoWay.of_folds(table[0], self.test_share)
         if self.is_clustered:
             return TwoWay.of(table, FEW_CLUSTERS)
         if len(table) == 1 and self.model.positive is not None:
@@ -269,6 +282,8 @@ class _Pair:
         """Return the p-value and the name of the test."""
         if self._alone is not None and sum(self._alone) < _MOST_EXACT:
             return mcnemar(*self._alone), "McNemar"
+        if self._a.test_share is not None:
+            return parts.p_value, "t of folds"
         if parts.seeds > 1:
             return parts.p_value, "t of seeds and rows"
         if self._a.is_normal:
@@ -307,6 +322,22 @@ def _variance_by_class(values: NDArray[np.float64], positive: NDArray[np.bool_])
         if len(rows) > 1:
             total += len(rows) / (len(rows) - 1) * float(((rows - rows.mean()) ** 2).sum())
     return total / len(values) ** 2
+
+
+def _check_folds(models: Sequence[ModelRows], clusters: NDArray[np.int64] | None, test_share: float) -> None:
+    if not isinstance(test_share, int | float) or not 0 < test_share < math.inf:
+        raise ConfigError(
+            "test_share is how many rows a fold is measured on, for each that it is trained on, such as "
+            f"1 / 9 of ten folds; got {test_share!r}"
+        )
+    if clusters is not None:
+        raise ConfigError(
+            "test_share says that each value is one of a fold, which has no cluster; leave by out"
+        )
+    if models[0].seeds > 1:
+        raise ConfigError(
+            "folds of several trainings are one table; give each fold the mean of its trainings"
+        )
 
 
 def _check(models: Sequence[ModelRows], level: float, equivalence: float, correction: str) -> None:

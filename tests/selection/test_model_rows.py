@@ -235,6 +235,27 @@ def test_groups_overlap():
     assert [set(group) for group in found.together()] == [{"a", "b"}, {"b", "c"}]
 
 
+def test_folds_share_their_training_rows():
+    """Nadeau and Bengio's correction of Student's t, as by hand."""
+    gaps = np.array([0.02, 0.01, 0.03, 0, 0.02, 0.01, 0.02, 0.03, -0.01, 0.02])
+    sides = [ModelRows("a", (0.9 + gaps)[None]), ModelRows("b", np.full((1, 10), 0.9))]
+    found = compare_models(sides, metric="score", direction=MAXIMIZE, test_share=1 / 9)
+    assert (found.difference.value, found.p_value) == pytest.approx((0.015, 0.0300883272931), rel=1e-9)
+    half = scipy.stats.t.ppf(0.975, 9) * 0.005832010432
+    assert found.difference.high - found.difference.value == pytest.approx(half, rel=1e-9)
+    naive = compare_models(sides, metric="score", direction=MAXIMIZE)
+    assert naive.p_value < found.p_value and (found.folds, found.rows) == (10, 0)
+    first, second, third = found.lines()
+    assert "on the same 10 folds" in first and "t of folds p = 0.03: a is better" in second
+    assert third.startswith("80 of 100 such comparisons would find")
+    with pytest.raises(ConfigError, match="has no cluster; leave by out"):
+        compare_models(
+            sides, metric="score", direction=MAXIMIZE, test_share=1 / 9, clusters=np.zeros(10, dtype=np.int64)
+        )
+    with pytest.raises(ConfigError, match="such as 1 / 9 of ten folds; got 0"):
+        compare_models(sides, metric="score", direction=MAXIMIZE, test_share=0)
+
+
 def test_other_rows_are_not_paired():
     """Each model adds its own variance, as in Welch's test; a line says so."""
     rng = np.random.default_rng(9)
