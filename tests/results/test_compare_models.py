@@ -6,11 +6,13 @@ import csv
 import json
 from pathlib import Path
 
+import ir_measures
 import numpy as np
 import pytest
 import scipy.stats
 import torch
 from click.testing import CliRunner, Result
+from ranx.statistical_tests import paired_student_t_test
 from sklearn.metrics import f1_score, roc_auc_score
 
 import hpometrics
@@ -173,6 +175,30 @@ def test_one_metric_is_compared_by_one_method():
         target, target + np.tile([1, -1, 2, -2, 0.5], 2), metric="rmse", output="number", target=target
     )
     assert found.pair.paired and not found.notes and found.pair.test == "paired t"
+
+
+def test_rankings_are_compared_as_by_ranx():
+    """By user: the values of ir_measures, and the p-values of ranx's paired test on them."""
+    random = np.random.default_rng(0)
+    target = (random.random((60, 12)) < 0.3).astype(np.int64)
+    target[:, 0] = 1  # of a user without a relevant item each has an opinion of its own
+    models = [target * 0.2 + random.random((60, 12)) for _ in range(2)]
+    qrels = {
+        str(user): {str(item): int(one) for item, one in enumerate(row)} for user, row in enumerate(target)
+    }
+    values = []
+    for scores in models:
+        run = {
+            str(u): {str(item): float(one) for item, one in enumerate(row)} for u, row in enumerate(scores)
+        }
+        by_user = ir_measures.iter_calc([ir_measures.nDCG @ 5], qrels, run)
+        values.append(np.array([one.value for one in sorted(by_user, key=lambda one: int(one.query_id))]))
+    found = compare(*models, metric="ndcg@5", output="ranking", target=target)
+    plain = compare(*values, direction="maximize")
+    p_value, _ = paired_student_t_test(*values)
+    assert [one.value for one in found.values.values()] == pytest.approx([one.mean() for one in values])
+    assert found.p_value == pytest.approx(p_value, rel=1e-6) == plain.p_value
+    assert found.difference.high == pytest.approx(plain.difference.high)
 
 
 def test_users_are_compared_as_before():
