@@ -132,7 +132,8 @@ class EpochMeter:
             if not self._passes:
                 self._digest.add(keywords.get("target"), feature)
             if self._rows is not None and not metrics.void:
-                self._rows.add(key, live, parts, ids)
+                by_part = {of: own["ids"] for of, own in by_task(task, {"ids": ids})}
+                self._rows.add(key, parts, by_part)
         if self._examples is not None and not metrics.void:
             for of, own in by_task(task, {_ENTRIES: examples}):
                 self._examples.add(Place(split, of, feature), live.measured[of], parts[of], own[_ENTRIES])

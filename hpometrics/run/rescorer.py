@@ -17,9 +17,9 @@ from ..metrics._validation import batch_of
 from ..metrics.collection import MetricCollection
 from ..metrics.features import BINARY, CATEGORY, Binary, OutputFeature, Set
 from ..metrics.multitask import TaskCollection
-from ..metrics.registry.names import MICRO, THRESHOLD, MetricName
+from ..metrics.registry.names import THRESHOLD, MetricName
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION
-from ..metrics.row_values.row_meter import NoRowValuesError, RowMeter
+from ..metrics.row_values.row_meter import MetricRows, NoRowValuesError, RowMeter, mean_over_tasks
 from ..metrics.statistics.confusion import Confusion
 from ..records.trial_record import EpochRecord
 from ..selection.intervals import Kept, Scale
@@ -141,7 +141,7 @@ class Rescorer:
         parts = [part for part in statistics.parts if self.reads(part)]
         if not parts:
             raise NotKeptError(f"{self.name} is not measured on stored rows")
-        if not self._pools_tasks:
+        if not self._spec.pools_tasks:
             return self._of_tasks(statistics, parts, label, own_rows)
         return self._of_rows(statistics, parts, label, own_rows)
 
@@ -155,15 +155,9 @@ class Rescorer:
         if len(by_task) == 1:
             return by_task[0]
         models, sources = zip(*by_task, strict=True)
-        mean = sum(float(model.table.mean()) for model in models) / len(models)
-        total = sum(model.table.shape[1] for model in models)
-        tables = [
-            mean + (model.table - model.table.mean()) * (total / (len(models) * model.table.shape[1]))
-            for model in models
-        ]
-        method = " and ".join(sorted({model.method for model in models}))
+        rows = mean_over_tasks([MetricRows(model.table[0], model.method) for model in models])
         rows_id = str([(part.task, model.rows_id) for part, model in zip(parts, models, strict=True)])
-        joined = ModelRows(label, np.concatenate(tables, axis=1), method, rows_id=rows_id)
+        joined = ModelRows(label, rows.values[None], rows.method, rows_id=rows_id)
         return joined, "matrix" if "matrix" in sources else "rows"
 
     def _of_rows(
@@ -221,14 +215,6 @@ class Rescorer:
     def _needs(self, live: TaskCollection) -> set[str]:
         """Return the labels of the statistics that the metric is a function of; none at another threshold."""
         return set() if self._threshold is not None else {one.label for one in live.prototype.statistics}
-
-    @property
-    def _pools_tasks(self) -> bool:
-        """Whether the value of several tasks is that of all their rows, not a mean over tasks."""
-        spec = self._spec.objectives[0]
-        live = self._split(VALIDATION).live(spec.feature)
-        way = MetricName.parse(spec.name).over_tasks
-        return way == MICRO or (way is None and live.prototype[spec.key].pools_tasks)
 
     def output_of(self, part: StatisticsSnapshot) -> OutputFeature:
         """Return the output feature of the rows of a part."""

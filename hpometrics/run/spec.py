@@ -19,7 +19,7 @@ from ..metrics.registry.facts import value_range
 from ..metrics.registry.groups import DEFAULT, WORDS
 from ..metrics.registry.index import observed_of
 from ..metrics.registry.lookup import find_metric
-from ..metrics.registry.names import MetricName
+from ..metrics.registry.names import MICRO, MetricName
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION, check_output_name
 from ..selection.intervals import Scale
 from ..selection.rules import At, Constraint
@@ -227,6 +227,14 @@ class RunSpec(ReadableObjective):
     def steering(self) -> tuple[str, ...]:
         """The values that are optimized, and those that constraints bound."""
         return *self.optimized, *(bound.name for bound in self.bounds)
+
+    @cached_property
+    def pools_tasks(self) -> bool:
+        """Whether the optimized value of several tasks is that of all their rows, not a mean over tasks."""
+        one = self.objectives[0]
+        way = MetricName.parse(one.name).over_tasks
+        metric = self.collections[one.split][one.feature].prototype[one.key]
+        return way == MICRO or (way is None and metric.pools_tasks)
 
     @property
     def scale(self) -> Scale:

@@ -19,7 +19,7 @@ from ..metrics.registry.diagnostics import diagnostic
 from ..metrics.registry.names import SPLITS
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION
 from ..metrics.retrieval.per_user import PerUser
-from ..metrics.row_values.row_meter import MetricRows, NoRowValuesError, RowMeter
+from ..metrics.row_values.row_meter import MetricRows, NoRowValuesError, RowMeter, mean_over_tasks
 from ..records.trial_record import Reading
 from ..selection.two_way import by_cluster, numbered
 from .metric_spec import MetricSpec
@@ -287,87 +287,66 @@ class ObjectiveRows:
     """
 
     def __init__(self, spec: RunSpec) -> None:
-        self._spec, objective = spec, spec.objectives[0]
-        self._name, self._feature = objective.name, objective.feature
-        collections = spec.collections[VALIDATION]
-        self._meter = RowMeter(collections[objective.feature].prototype[objective.key])
-        self._reset()
-
-    def _reset(self) -> None:
-        self._meter.reset()
-        self._digest, self._names_tasks = RowsDigest(), False
-        self._clusters: list[Hashable] = []
-        self._has_unclustered = False
+        self._spec, self._objective = spec, spec.objectives[0]
+        self._output = spec.collections[VALIDATION][self._objective.feature].output
+        self._tasks: dict[str | None, _TaskRows] = {}
 
     @classmethod
     def of(cls, spec: RunSpec) -> Self | None:
         """Return those of a spec; None unless it optimizes one metric that is measured on validation rows."""
         one = spec.objectives[0]
         measured = not one.reported and one.combined is None and one.split == VALIDATION
-        over_all = one.task in (None, ALL_TASKS)
-        return cls(spec) if len(spec.objectives) == 1 and measured and over_all else None
+        return cls(spec) if len(spec.objectives) == 1 and measured else None
 
     def add(
         self,
         feature: str | None,
-        live: TaskCollection,
         parts: Mapping[str | None, Tensors],
-        ids: Sequence[Hashable] | None = None,
+        ids: Mapping[str | None, Sequence[Hashable] | None],
     ) -> None:
-        """Add the rows of an update, and the id of what each of them belongs to."""
-        if feature != self._feature or self._names_tasks:
-            return
-        self._names_tasks = set(parts) != {None}
-        if not self._names_tasks:
-            rows = parts[None]
-            self._digest.add(rows.get("target", rows.get("target_probabilities")))
-            batch = batch_of(live.output, **rows)
-            self._meter.add(batch)
-            self._add_clusters(batch, ids)
+        """Add the rows of an update.
 
-    def _add_clusters(self, batch: Outputs, ids: Sequence[Hashable] | None) -> None:
-        """Add the ids of the rows that count."""
-        if ids is None:
-            self._has_unclustered |= len(batch) > 0
+        Args:
+            feature: the name of their output.
+            parts: the rows of each task.
+            ids: the id of what each row belongs to, by task.
+        """
+        if feature != self._objective.feature:
             return
-        counting = counting_rows(batch)
-        self._clusters += ids if counting is None else compress(ids, counting.tolist())
+        for task, rows in parts.items():
+            if self._objective.task in (None, ALL_TASKS, task):
+                key = None if self._spec.pools_tasks else task
+                own = self._tasks.get(key) or self._tasks.setdefault(key, _TaskRows(self._spec))
+                own.add(batch_of(self._output, **rows), rows, ids[task])
 
     def close(self, values: Mapping[str, Reading]) -> StoredRows | None:
         """Return the row values of the epoch, if there are any, and begin the next.
 
         A run whose spec asks for them warns, once, if its metric has none.
         """
-        value, names_tasks = values.get(self._name), self._names_tasks
+        name, tasks = self._objective.name, dict(sorted(self._tasks.items(), key=str))
+        self._tasks = {}
+        value = values.get(name)
+        if not isinstance(value, float) or not math.isfinite(value):
+            return None
         try:
-            if not isinstance(value, float) or not math.isfinite(value):
-                return None
-            if names_tasks:
-                raise NoRowValuesError(f"{self._name} is a mean over tasks")
-            rows = self._meter.close(value)
-            if not self._clusters:
-                return StoredRows(self._name, rows.method, self._digest.text, value, rows.values)
-            return self._summed(rows, value)
+            if len(tasks) < 2:
+                only = next(iter(tasks.values()), _TaskRows(self._spec))
+                return only.stored(name, only.meter.close(value), value)
+            whole = _TaskRows(self._spec)
+            rows = [one.meter.close(self._value_of(task, values)) for task, one in tasks.items()]
+            for task, one in tasks.items():
+                whole.join(task, one)
+            return whole.stored(name, mean_over_tasks(rows), value)
         except NoRowValuesError as err:
             self._warn(str(err))
             return None
-        finally:
-            self._reset()
 
-    def _summed(self, rows: MetricRows, value: float) -> StoredRows:
-        """Return the row values summed by what the rows belong to, as `by=` says.
-
-        Raises:
-            NoRowValuesError: not every row has a value and belongs to something.
-        """
-        if self._has_unclustered:
-            raise NoRowValuesError("only some updates have by=")
-        if not rows.of_single_rows or len(rows.values) != len(self._clusters):
-            raise NoRowValuesError(f"{self._name} has no value of a single row, so by= cannot sum them")
-        numbers = numbered(self._clusters)
-        self._digest.add(numbers)
-        (sums,) = by_cluster(rows.values[None], numbers)
-        return StoredRows(self._name, rows.method, self._digest.text, value, sums, clustered=True)
+    def _value_of(self, task: str | None, values: Mapping[str, Reading]) -> float:
+        """Return the value of one task."""
+        feature = f"{self._objective.feature}." if self._objective.feature else ""
+        value = values.get(f"{task}/{feature}{self._objective.key}")
+        return value if isinstance(value, float) else math.nan
 
     def _warn(self, reason: str) -> None:
         if self._spec.statistics == "rows" and "rows" not in self._spec.warned:
@@ -375,6 +354,50 @@ class ObjectiveRows:
             warnings.warn(
                 f"no row values are kept, so that a confirmation compares seeds alone: {reason}", stacklevel=2
             )
+
+
+class _TaskRows:
+    """The rows of one task in an epoch, and what each of them belongs to."""
+
+    def __init__(self, spec: RunSpec) -> None:
+        objective = spec.objectives[0]
+        self.meter = RowMeter(spec.collections[VALIDATION][objective.feature].prototype[objective.key])
+        self._digest = RowsDigest()
+        self._clusters: list[Hashable] = []
+        self._has_unclustered = False
+
+    def add(self, batch: Outputs, rows: Tensors, ids: Sequence[Hashable] | None) -> None:
+        """Add the rows of a batch, and the ids of those that count."""
+        self._digest.add(rows.get("target", rows.get("target_probabilities")))
+        self.meter.add(batch)
+        if ids is None:
+            self._has_unclustered |= len(batch) > 0
+            return
+        counting = counting_rows(batch)
+        self._clusters += ids if counting is None else compress(ids, counting.tolist())
+
+    def join(self, task: str | None, other: _TaskRows) -> None:
+        """Add what the rows of another task are, and belong to."""
+        self._digest.add([task, other._digest.text])
+        self._clusters += other._clusters
+        self._has_unclustered |= other._has_unclustered
+
+    def stored(self, name: str, rows: MetricRows, value: float) -> StoredRows:
+        """Return the row values, summed by what rows belong to if `by=` says that.
+
+        Raises:
+            NoRowValuesError: not every row has a value and belongs to something.
+        """
+        if not self._clusters:
+            return StoredRows(name, rows.method, self._digest.text, value, rows.values)
+        if self._has_unclustered:
+            raise NoRowValuesError("only some updates have by=")
+        if not rows.of_single_rows or len(rows.values) != len(self._clusters):
+            raise NoRowValuesError(f"{name} has no value of a single row, so by= cannot sum them")
+        numbers = numbered(self._clusters)
+        self._digest.add(numbers)
+        (sums,) = by_cluster(rows.values[None], numbers)
+        return StoredRows(name, rows.method, self._digest.text, value, sums, clustered=True)
 
 
 def _check(live: TaskCollection, parts: Mapping[str | None, Tensors], whole: Tensors) -> None:

@@ -288,14 +288,54 @@ def test_what_has_no_row_values_keeps_the_rest(tmp_path, facts):
     assert one.rows is None and one.parts
 
 
-def test_updates_that_name_tasks_have_no_row_values(tmp_path):
-    """The value is a mean over tasks, not over rows; that is said once."""
-    with pytest.warns(UserWarning, match="compares seeds alone: accuracy is a mean over tasks") as warned:
-        with run_of(tmp_path, statistics="rows") as run:
-            for _ in run.epochs(2):
-                for task in "ab":
-                    run.update(task=task, predictions=TARGET, target=TARGET)
-    assert stored_rows(tmp_path) == [None, None] and len(warned) == 1
+RIGHT = {"a": [1, 1, 0, 1], "b": [1, 0]}
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "accuracy(tasks=micro)", "b/accuracy"])
+@pytest.mark.parametrize("whole", [True, False], ids=["at once", "apart"])
+def test_tasks_have_row_values(tmp_path, metric, whole):
+    """Their mean is the value; of a mean over tasks each adds its variance, whatever its number of rows."""
+    target = {task: torch.arange(len(hits)) % 3 for task, hits in RIGHT.items()}
+    predictions = {task: (target[task] + 1 - torch.tensor(hits)) % 3 for task, hits in RIGHT.items()}
+    with run_of(tmp_path, metric=metric, statistics="rows") as run:
+        for _ in run.epochs(1):
+            if whole:
+                tasks = [task for task, hits in RIGHT.items() for _ in hits]
+                both = {"predictions": predictions, "target": target}
+                run.update(task=tasks, **{name: torch.cat([*one.values()]) for name, one in both.items()})
+            else:
+                for task in reversed(RIGHT):
+                    run.update(task=task, predictions=predictions[task], target=target[task])
+        value = run.value
+    (rows,) = stored_rows(tmp_path)
+    assert rows.values.mean() == pytest.approx(value)
+    a, b = (np.array(hits) for hits in RIGHT.values())
+    expected = {
+        "accuracy": (a.var() / 4 + b.var() / 2) / 4,
+        "accuracy(tasks=micro)": np.concatenate([a, b]).var() / 6,
+        "b/accuracy": b.var() / 2,
+    }
+    assert rows.values.var() / len(rows.values) == pytest.approx(expected[metric])
+
+
+def test_rows_of_tasks_are_the_same_in_any_order_of_tasks(tmp_path):
+    """Not so if a task has the targets of another."""
+    digests = []
+    for number, order in enumerate(["ab", "ba", "ac"]):
+        with run_of(tmp_path / str(number), statistics="rows") as run:
+            for _ in run.epochs(1):
+                for task in order:
+                    target = TARGET if task == "a" else TARGET.flip(0)
+                    run.update(
+                        task=task,
+                        predictions=TARGET,
+                        target=target,
+                        by=[f"{task}{n}" for n in range(len(TARGET))],
+                    )
+        (rows,) = stored_rows(tmp_path / str(number))
+        assert rows.clustered
+        digests.append(rows.digest)
+    assert digests[0] == digests[1] != digests[2]
 
 
 def test_row_values_keep_the_digits_of_a_small_spread(tmp_path):

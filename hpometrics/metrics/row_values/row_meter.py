@@ -45,6 +45,26 @@ class MetricRows(NamedTuple):
         return self.method != GroupJackknife.method
 
 
+def mean_over_tasks(tasks: Sequence[MetricRows]) -> MetricRows:
+    """Return the row values of the unweighted mean over tasks: each adds its variance, whatever its rows.
+
+    Args:
+        tasks: the row values of each task.
+
+    >>> few, many = (MetricRows(np.array(rows), "rows") for rows in ([0.0, 1.0], [1.0, 1.0, 1.0, 0.0]))
+    >>> mean_over_tasks([few, many]).values.tolist()
+    [-0.125, 1.375, 0.8125, 0.8125, 0.8125, 0.0625]
+    """
+    methods = {one.method for one in tasks}
+    mean = float(np.mean([one.values.mean() for one in tasks]))
+    total = sum(len(one.values) for one in tasks)
+    values = [
+        mean + (one.values - one.values.mean()) * (total / (len(tasks) * len(one.values))) for one in tasks
+    ]
+    method = GroupJackknife.method if GroupJackknife.method in methods else min(methods)
+    return MetricRows(np.concatenate(values), method)
+
+
 class NoRowValuesError(HpometricsError, ValueError):
     """A metric has no row values; the message gives the reason."""
 
