@@ -91,9 +91,17 @@ def _check_alone(count: int | None, form: str, level: float | None, pick: str | 
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 @click.argument("evaluation", metavar="[MODULE:EVALUATION]", required=False)
 @click.option("--trial", type=click.IntRange(min=0), help="This trial of a sweep.  [the best one]")
+@click.option("--confirm", "fresh_run", type=click.IntRange(min=1), help="This training of its confirmation.")
 @click.option("--seeds", type=click.IntRange(min=1), help="Train it under so many seeds.  [1]")
 @click.option("--json", "as_json", is_flag=True, help="Print what came out as JSON, its lines to stderr.")
-def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | None, as_json: bool) -> None:
+def replay(
+    path: Path,
+    evaluation: str | None,
+    trial: int | None,
+    fresh_run: int | None,
+    seeds: int | None,
+    as_json: bool,
+) -> None:
     """Repeat the run that a best.json, or a best.yaml or directory of a sweep, records.
 
     The engine params of a best.json are evaluated, the best trial of a sweep is trained, each under the
@@ -104,14 +112,18 @@ def replay(path: Path, evaluation: str | None, trial: int | None, seeds: int | N
         from ..engines.command import BestReplay, best_file
 
         file = best_file(path)
-        if evaluation is not None if file is None else (trial, seeds) != (None, None):
-            raise click.UsageError("MODULE:EVALUATION is for a best.json, --trial and --seeds for a sweep")
+        if evaluation is not None if file is None else any((trial is not None, fresh_run, seeds)):
+            raise click.UsageError(
+                "MODULE:EVALUATION is for a best.json, --trial, --confirm and --seeds for a sweep"
+            )
+        if fresh_run and seeds:
+            raise click.UsageError("--confirm is one training under its own seed; leave out --seeds")
         with aside() as stdout:
             printers = _printers(stdout, as_json)
             if file is None:
                 from ..runner.trial_replay import replay_trial  # with torch
 
-                sys.exit(replay_trial(path, trial, seeds or 1, *printers))
+                sys.exit(replay_trial(path, trial, seeds or 1, *printers, fresh_run=fresh_run))
             best = BestReplay.read(file)
             if evaluation is None and best.sweep_description is not None:
                 from ..runner.staged_engine import rebuild_evaluation  # with torch

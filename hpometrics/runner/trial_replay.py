@@ -7,10 +7,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from .._formatting import first_of
 from .._text import printable
+from ..backends.fresh_runs import CONFIRM
 from ..config.document import read_document
 from ..exceptions import ConfigError, RecordError
 from ..records._json import check_format
+from ..records.epoch_log import read_trial
 from ..records.reproduction import Replayed
 from ..records.trial_record import Repeat, TrialRecord, TrialState, deviation, mean, number_in, to_json
 from ..results.confirmation import stored_confirmation, sweep_best
@@ -36,18 +39,23 @@ class TrialReplay:
     Args:
         path: the directory, or the `best.yaml` in it that names the trial.
         trial: its number; default: the best.
+        fresh_run: the number of a fresh run of its confirmation, to train that again instead.
 
     Raises:
-        ConfigError: there is no such directory or trial, or its end cannot be replayed; the engine cannot be
-            imported or does not fit the recorded trial.
+        ConfigError: there is no such directory, trial or fresh run, or its end cannot be replayed; the engine
+            cannot be imported or does not fit the recorded trial.
         RecordError: a file is damaged.
         NoFiniteValueError: no trial is complete.
     """
 
-    def __init__(self, path: Path, trial: int | None = None) -> None:
+    def __init__(self, path: Path, trial: int | None = None, fresh_run: int | None = None) -> None:
         home = RunDirectory(path if path.is_dir() else path.parent)
         self.resolved = home.read()
         self.record = _record(home, self.resolved, _parse_trial(path) if trial is None else trial)
+        self._name = f"trial {self.record.number}"
+        if fresh_run is not None:
+            self._name += f", seed {fresh_run} of its confirmation,"
+            self.record = _fresh_run(home, self.record.number, fresh_run)
         plan = planned_again(home)
         self._engine = import_engine(plan)
         self._plan = settle(plan, self._engine)
@@ -56,7 +64,7 @@ class TrialReplay:
     def __str__(self) -> str:
         record, target = self.record, self.resolved.engine
         conditions = f"seed {record.seed}, threads {record.threads}"
-        return f"trial {record.number} of {self.resolved.name}: {target}, {conditions}"
+        return f"{self._name} of {self.resolved.name}: {target}, {conditions}"
 
     def seed(self, repeat: int) -> int | None:
         """Return the recorded seed of a repeat, or the seed that a repeat which never ran would have had."""
@@ -121,7 +129,12 @@ class TrialReplay:
 
 
 def replay_trial(
-    path: Path, trial: int | None, seeds: int, tell: Tell, tell_facts: TellFacts | None = None
+    path: Path,
+    trial: int | None,
+    seeds: int,
+    tell: Tell,
+    tell_facts: TellFacts | None = None,
+    fresh_run: int | None = None,
 ) -> int:
     """Train a trial again, print whether its value is reproduced, and return the exit code.
 
@@ -132,11 +145,12 @@ def replay_trial(
             least the seeds of its repeats.
         tell: called with every line.
         tell_facts: called once with the same as plain JSON.
+        fresh_run: see `TrialReplay`.
 
     Raises:
         HpometricsError, KeyboardInterrupt: see `TrialReplay`.
     """
-    replay = TrialReplay(path, trial)
+    replay = TrialReplay(path, trial, fresh_run)
     tell(f"replaying {replay}")
     again, every = replay.run_all()
     replayed = replay.compare(again)
@@ -206,6 +220,20 @@ def _record(home: RunDirectory, resolved: Resolved, number: int | None) -> Trial
             f"{home.path}: trial {number} is {record.state.value}, and its end was not its own; a trial that "
             "came to its end can be replayed"
         )
+    return record
+
+
+def _fresh_run(home: RunDirectory, trial: int, number: int) -> TrialRecord:
+    """Return the record of a training that confirmed a trial.
+
+    Raises:
+        ConfigError: there is none, or it has not ended.
+    """
+    record = read_trial(home.trial(trial) / CONFIRM / str(number))
+    if record is None or not record.state.finished:
+        numbers = sorted(int(path.name) for path in (home.trial(trial) / CONFIRM).glob("[0-9]*"))
+        known = f"it has {first_of(numbers, 20)}" if numbers else "it was not trained again"
+        raise ConfigError(f"{home.path}: trial {trial} has no fresh run {number} that has ended; {known}")
     return record
 
 

@@ -138,6 +138,18 @@ def test_a_killed_confirmation_goes_on(sweep, folder, moment):
     assert (decision(killed), fresh_runs(killed)) == (expected, runs)
 
 
+def test_a_fresh_run_is_replayed(sweep, folder):
+    """Under its own seed, to the last digit; another number is answered with those that there are."""
+    assert sweep(LEARNED).exit_code == 0
+    trial, number = (int(part) for part in fresh_runs()[-1].split("/"))
+    result = command("replay", HOME, "--trial", trial, "--confirm", number)
+    assert result.exit_code == 0, result.output
+    assert f"replaying trial {trial}, seed {number} of its confirmation, of sweep" in result.output
+    missing = command("replay", HOME, "--trial", trial, "--confirm", 99)
+    assert missing.exit_code == 2 and f"trial {trial} has no fresh run 99" in missing.stderr
+    assert command("replay", HOME, "--confirm", 1, "--seeds", 2).exit_code == 2
+
+
 def test_a_sweep_that_is_over_is_confirmed_later(sweep, folder):
     """And asked for more it goes on; its file stays as it was."""
     sweep(SWEEP)
