@@ -51,7 +51,10 @@ def exchanged(subject: Subject, batch: Batch) -> tuple[Batch, Batch] | None:
         return None
     target = batch[_TARGET]
     if not isinstance(target, Tensor):
-        return _exchanged_texts(batch[PREDICTIONS.value], [references[0] for references in target])
+        texts = batch[PREDICTIONS.value]
+        if not all(isinstance(text, str) for text in texts):  # boxes, whose predictions have scores
+            return None
+        return _exchanged_texts(texts, [references[0] for references in target])
     preds = Outputs(subject.output, **batch).predictions
     if target.shape != preds.shape:
         return None

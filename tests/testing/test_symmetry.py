@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 from matrix import covering, entries
 from sample_metrics import Gap
 
@@ -161,3 +162,10 @@ def test_the_experiment_can_tell(registry):
     [even], [lopsided] = subjects_of("even", NUMBER), subjects_of("lopsided", NUMBER)
     assert (is_kept(even, exchanged), is_kept(lopsided, exchanged)) == (True, False)
     assert is_kept(even, renamed) is None
+
+
+def test_what_is_no_text_is_not_exchanged():
+    """Boxes are predicted with scores, which the right ones do not have."""
+    boxes = {"boxes": torch.tensor([[0.0, 0.0, 4.0, 4.0]]), "labels": torch.tensor([1])}
+    batch = {"predictions": [{**boxes, "scores": torch.tensor([0.9])}], "target": [boxes]}
+    assert exchanged(next(iter(subjects_of("bleu"))), batch) is None
