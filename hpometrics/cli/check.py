@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
@@ -13,6 +14,7 @@ from .._formatting import duration, number
 from .._imports import aside
 from .._text import printable
 from ..config.document import ProbeError, Problem, SweepFileError, show_path
+from ..config.placeholders import Filling, fill
 from ..config.plan import Plan, read_plan
 from ..config.yaml_writer import format_exact
 from ..results.summary import overview, plan_facts
@@ -74,6 +76,8 @@ class Check:
         }
         if sampled is not None:
             content["sample"] = {"params": list(sampled.params), "learner": sampled.learner}
+            if plan.config.engine.command is not None and sampled.params:
+                content["sample"]["command"] = _command(plan, sampled.params[0])
         if probed is not None:
             content["probe"] = probed.to_json()
         return content
@@ -105,8 +109,18 @@ def _sample_lines(sampled: Sample, plan: Plan) -> Lines:
             f"  #{trial}",
             "  ".join(f"{printable(name)}={format_exact(value)}" for name, value in varied.items()),
         )
+        if trial == 0 and plan.config.engine.command is not None:
+            yield "  command", printable(shlex.join(_command(plan, params)))
     if sampled.learner is not None:
         yield f"  #{len(sampled.params)} ...", f"{sampled.learner} draws from the values of those before"
+
+
+def _command(plan: Plan, params: Mapping[str, Any]) -> list[str]:
+    """Return the command of trial 0."""
+    from ..run.reporter import derive_seed  # with the reporters, which a check without a sample does not need
+
+    home = plan.directory.absolute() / "trials" / "0000"
+    return fill(plan.config.engine.command or (), Filling(params, derive_seed(plan.engine_seed, 0), home))
 
 
 def _probe_lines(probed: Probe) -> Lines:

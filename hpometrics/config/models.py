@@ -22,10 +22,10 @@ from pydantic import (
 )
 
 from .._imports import load_path
-from .._redaction import secret_objection
 from ..backends.registry import BACKENDS, DEFAULT
 from ..selection.confirmation import LEAST_SEEDS, LEVELS, LUCK
 from ..selection.rules import RULES
+from .engine_section import Engine
 from .fields import (
     Condition,
     Directory,
@@ -33,10 +33,8 @@ from .fields import (
     MetricForm,
     Name,
     Option,
-    OutputForm,
     ParamName,
     Params,
-    Part,
     PlainScalar,
     PluginForm,
     Strict,
@@ -148,40 +146,6 @@ DimensionForm = Annotated[
     BeforeValidator(_dimension_shape, json_schema_input_type=PlainScalar | AnyDimension),
 ]
 SpaceForm = dict[ParamName, DimensionForm]
-
-
-def _check_fixed(params: dict[str, Any]) -> dict[str, Any]:
-    for name, value in params.items():
-        if text := secret_objection(value):
-            raise wrong(f"{name} {text}")
-    return params
-
-
-class Engine(Strict):
-    """The training code."""
-
-    target: Target | None = None
-    """`module:function`, called as `train(params, run)`, or an engine of stages or evaluation,
-    `module:Class`; found beside the file or in the current folder."""
-    command: Annotated[list[Part], Field(min_length=1)] | None = None
-    """A program instead of a target: `{params_file}` stands for the file of its params, and it prints a JSON
-    object per epoch."""
-    output: OutputForm = None
-    """The output of the engine: `category`, `set(ignore_index=-1)`, `number` ...; several by name."""
-    params: Annotated[Params, AfterValidator(_check_fixed)] = Field(default_factory=nothing_by_name)
-    """Fixed params, the same in every trial; `{secret: HUB_TOKEN}` is read from the environment and never
-    written."""
-    seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
-    """Base of the per-trial seeds; `search.seed` unless given."""
-    threads: Annotated[int, Field(ge=1)] | None = None
-    """Threads of torch within an operation, on every backend; 1 unless given here or by the engine."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_way_to_train(cls, value: Any) -> Any:
-        if isinstance(value, dict):
-            one_key(value, ("target", "command"), "an engine")
-        return value
 
 
 def _as_list(value: Any) -> Any:

@@ -15,6 +15,7 @@ from ..selection.rules import At
 from ..space.space import Space
 from .compatibility import check_population, check_support
 from .document import Document, Path
+from .engine_section import command_problems
 from .fields import Metric
 from .metric_section import (
     OWN,
@@ -175,6 +176,7 @@ def make_plan(
     space = read_space(config, document)
     points = () if space is None else first_points(config, space, document)
     check_population(config, space, document)
+    _check_command(config, space, document)
     document.raise_problems()
     whole = cast(Sweep, config)  # without problems the draft is complete
     count = max(1, len(whole.metrics.optimize))
@@ -244,6 +246,12 @@ def _resolve_metrics(
             if types == UNKNOWN_OUTPUT and first is not None:
                 _check_together(first, measure, path, document)
     return list(by_name.values())
+
+
+def _check_command(config: Draft, space: Space | None, document: Document) -> None:
+    if config.engine is not None and space is not None:
+        for path, text in command_problems(config.engine, space):
+            document.add(path, text)
 
 
 def _runs_command(config: Draft) -> bool:

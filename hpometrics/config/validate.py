@@ -14,6 +14,7 @@ from .._redaction import excerpt
 from .._text import did_you_mean, nearest, one_line
 from . import models
 from .document import MAX_PROBLEMS, Document, Path, Problem
+from .engine_section import Engine
 from .models import MODELS as DIMENSIONS, Backend, Draft, Sweep, section_models
 
 _EXPECTED = {
@@ -33,7 +34,7 @@ _LIMITS = {
 }
 _MODELS: Mapping[str, type[BaseModel]] = {
     "": Sweep,
-    "engine": models.Engine,
+    "engine": Engine,
     "metrics": models.Metrics,
     "search": models.Search,
     "backend": Backend,

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from ..config.placeholders import MACROS
 from ..space.dimensions import is_number, is_whole
 from .notes import ConvertedSweep, Notes, Section
 from .terms import Dimension, as_reported, between, choice, read_goal, stepped, whole_between
@@ -30,8 +31,6 @@ _LEFT_OUT = {
 }
 _TRIALS = 20  # where W&B would not stop
 _MACRO = re.compile(r"\$\{(?P<name>\w+)(?::(?P<of>\w+))?\}")
-_PARAMS_FILE = "{params_file}"
-_ARGUMENTS = ("args", "args_no_hyphens", "args_no_boolean_flags", "args_json")
 _PLACEHOLDER = {"metric": "loss", "direction": "minimize"}
 
 
@@ -81,7 +80,7 @@ def _optimize(top: Section) -> str | dict[str, Any]:
 
 
 def _command(top: Section) -> list[str]:
-    """Return the command of the program, which reads its params from a file, not from arguments."""
+    """Return the command of the program, whose placeholders have the same meaning here."""
     command = top.mapping.get("command")
     if command is not None and not (
         isinstance(command, list) and all(isinstance(part, str) for part in command)
@@ -92,25 +91,16 @@ def _command(top: Section) -> list[str]:
     if "program" not in top.mapping and command is None:
         top.remark("program", f"is missing; {program} is a guess")
     parts = command or ["${env}", "${interpreter}", "${program}", "${args}"]
-    arguments = [text for part in parts if (text := _part(part, program, top)) is not None]
-    if _PARAMS_FILE not in " ".join(arguments):
-        arguments.append(_PARAMS_FILE)
-    if "${args_json_file}" not in parts:
-        key = "command" if command else "program"
-        top.remark(key, "is told its params by the JSON file that {params_file} stands for, not by arguments")
+    arguments = [_with_program(part, program, top) for part in parts]
     top.remark("program", "prints a JSON object of values per epoch, flushed, where it calls wandb.log")
     return arguments
 
 
-def _part(part: str, program: str, top: Section) -> str | None:
-    words = {"interpreter": "python", "program": program, "args_json_file": _PARAMS_FILE}
-    whole_macro = _MACRO.fullmatch(part)
-    if whole_macro is not None and (whole_macro["name"] == "env" or whole_macro["name"] in _ARGUMENTS):
-        return None
+def _with_program(part: str, program: str, top: Section) -> str:
     for macro in _MACRO.finditer(part):
-        if macro["name"] not in words:
+        if macro["name"] not in ("program", "envvar", *MACROS):
             top.remark("command", f"{macro[0]} is left as it is; nobody fills it in here")
-    return _MACRO.sub(lambda macro: words.get(macro["name"], macro[0]), part)
+    return part.replace("${program}", program)
 
 
 def _search(top: Section, space: dict[str, Dimension]) -> dict[str, Any]:

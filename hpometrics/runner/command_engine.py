@@ -19,6 +19,7 @@ from threading import Event, Timer
 from typing import IO, Any
 
 from .._redaction import excerpt
+from ..config.placeholders import Filling, fill
 from ..exceptions import HpometricsError, RunError
 from ..metrics.registry.lookup import find_metric
 from ..metrics.registry.names import MetricName
@@ -26,8 +27,6 @@ from ..records._files import writing
 from ..records.epoch_log import read_trial
 from ..run.run import Run
 
-PARAMS_FILE = "{params_file}"
-"""The placeholder in a command for the path of the params of the trial, as JSON."""
 GRACE = 10.0
 """Seconds for processes that print after the end of the program, as `tee` does."""
 
@@ -41,10 +40,11 @@ _POLL_INTERVAL = 1.0  # seconds between two checks of whether a silent program i
 class Program:
     """An engine that runs a command for each trial, in the folder of the sweep file.
 
-    The params are in a file whose path replaces `{params_file}`; `HPOMETRICS_SEED` and `HPOMETRICS_TRIAL` are
-    in the environment. Each line of the output that is a JSON object is an epoch: values by name, `null` for
-    an undefined value, optionally `epoch` (counted from 0). Everything else that the program prints goes to
-    `output.txt` beside the record of the trial. If the trial ends first, or its time is up within an epoch,
+    The placeholders of the command are filled in for each trial, see `config.placeholders`, and its directory
+    has the params as `params.json`; `HPOMETRICS_SEED` and `HPOMETRICS_TRIAL` are in the environment. Each
+    line of the output that is a JSON object is an epoch: values by name, `null` for an undefined value,
+    optionally `epoch` (counted from 0). Everything else that the program prints goes to `output.txt` beside
+    the record of the trial. If the trial ends first, or its time is up within an epoch,
     the program and its child processes get SIGTERM, and SIGKILL after ten seconds. The trial ends with the
     program itself, even if its child processes still run.
 
@@ -77,9 +77,10 @@ class Program:
         home = TemporaryDirectory() if run.directory is None else nullcontext(str(run.directory))
         with home as folder, _open_log(Path(folder, _OUTPUT)) as log:
             start = log.tell()  # an earlier attempt may have left its own
-            file = Path(folder, "params.json")
-            file.write_text(json.dumps(params, indent=1, allow_nan=False), encoding="utf8")
-            with self._running(file, log, run.directory) as process, _timed(process, run) as late:
+            filling = Filling(params, run.seed, Path(folder).absolute())
+            text = json.dumps(params, indent=1, allow_nan=False)
+            filling.params_file.write_text(text, encoding="utf8")
+            with self._running(filling, log, run) as process, _timed(process, run) as late:
                 lines = lines_of(process)
                 for epoch in run.epochs(run.spec.epochs or _MAX_EPOCHS):
                     values = _next_epoch(lines, log, epoch)
@@ -93,16 +94,15 @@ class Program:
                         break
 
     @contextmanager
-    def _running(self, params: Path, log: IO[str], home: Path | None) -> Iterator[subprocess.Popen[bytes]]:
-        command = [part.replace(PARAMS_FILE, str(params.absolute())) for part in self.command]
+    def _running(self, filling: Filling, log: IO[str], run: Run) -> Iterator[subprocess.Popen[bytes]]:
         try:
             process = subprocess.Popen(
-                command,
+                fill(self.command, filling),
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**os.environ, **_environment(home)},
+                env={**os.environ, **_environment(run)},
                 bufsize=0,
                 start_new_session=True,
             )
@@ -171,12 +171,11 @@ def _read_lines(log: IO[str], start: int) -> list[str]:
         return file.read().decode("utf8", "replace").splitlines()
 
 
-def _environment(home: Path | None) -> dict[str, str]:
+def _environment(run: Run) -> dict[str, str]:
     """Return the environment variables that describe a trial to its program."""
-    record = None if home is None else read_trial(home)
-    if record is None or record.seed is None:
-        return {}
-    return {"HPOMETRICS_SEED": str(record.seed), "HPOMETRICS_TRIAL": str(record.number)}
+    record = None if run.directory is None else read_trial(run.directory)
+    seed = {} if run.seed is None else {"HPOMETRICS_SEED": str(run.seed)}
+    return seed if record is None else {**seed, "HPOMETRICS_TRIAL": str(record.number)}
 
 
 def _next_epoch(lines: Iterator[str], log: IO[str], epoch: int) -> dict[str, Any] | None:

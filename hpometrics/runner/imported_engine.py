@@ -15,6 +15,7 @@ from .._redaction import reveal_secrets
 from .._text import one_line
 from ..config.document import SweepFileError
 from ..config.metric_section import Outputs
+from ..config.placeholders import check_environment
 from ..config.plan import Plan, make_plan
 from ..exceptions import ConfigError, HpometricsError
 from ..metrics.features import Output, OutputFeature, parse_feature
@@ -122,6 +123,8 @@ def import_engine(plan: Plan) -> SweepEngine:
     """
     home = str(plan.file.resolve().parent)
     if plan.config.engine.command is not None:
+        with _at(plan, "engine", "command"):
+            check_environment(plan.config.engine.command)
         return Program(tuple(plan.config.engine.command), home)
     folders = (home, str(Path.cwd()))
     target = plan.config.engine.target or ""

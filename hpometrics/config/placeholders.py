@@ -1,0 +1,267 @@
+"""The placeholders of a program's command: `{lr}`, `{args}`, W&B's `${args}`; filled in for each trial.
+
+Each argument stays one argument, whatever a value holds: no shell reads it. Braces around anything that is
+not a name, as in JSON or `{}`, stand for themselves, and `{{lr}}` is the text `{lr}`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .._redaction import is_secret, mask_secrets
+from .._text import did_you_mean
+from ..exceptions import ConfigError
+
+PARAMS_FILE = "params.json"
+CHECKPOINT = "checkpoint"
+
+_NAME = r"[^\W\d][\w./@+-]*"
+_TOKEN = re.compile(
+    rf"\{{\{{(?P<text>{_NAME})\}}\}}"
+    r"|\$\{envvar:(?P<variable>\w+)\}"
+    r"|\$\{(?P<macro>\w+)\}"
+    rf"|\{{(?P<name>{_NAME})\}}"
+)
+_OPTION = re.compile(rf"(?:[^={{}}]*=)?\{{(?P<name>{_NAME})\}}")
+
+
+@dataclass(frozen=True)
+class Filling:
+    """The values that a trial gives to the placeholders.
+
+    Args:
+        params: the params of the trial.
+        seed: its seed.
+        directory: its directory, absolute.
+    """
+
+    params: Mapping[str, Any]
+    seed: int | None
+    directory: Path
+
+    @property
+    def params_file(self) -> Path:
+        """The file of the params, as JSON."""
+        return self.directory / PARAMS_FILE
+
+    @property
+    def checkpoint(self) -> Path:
+        """The path at which the program may keep its checkpoint, a file or a directory."""
+        return self.directory / CHECKPOINT
+
+    @property
+    def by_name(self) -> dict[str, Any]:
+        """The values of the params by dotted names, without secrets."""
+        return split_params(self.params)[0]
+
+
+def split_params(params: Mapping[str, Any], front: str = "") -> tuple[dict[str, Any], list[str]]:
+    """Return the values of params by dotted names, and the names of those that hold a secret.
+
+    >>> split_params({"optimizer": {"lr": 0.1, "key": {"secret": "HUB_TOKEN"}}, "layers": [2]})
+    ({'optimizer.lr': 0.1, 'layers': [2]}, ['optimizer.key'])
+    """
+    values: dict[str, Any] = {}
+    secrets: list[str] = []
+    for key, value in params.items():
+        name = f"{front}{key}"
+        if isinstance(value, Mapping) and value and not is_secret(value):
+            inner, hidden = split_params(value, f"{name}.")
+            values |= inner
+            secrets += hidden
+        elif mask_secrets(value) != value:
+            secrets.append(name)
+        else:
+            values[name] = value
+    return values, secrets
+
+
+def _args(filling: Filling) -> list[str]:
+    values = filling.by_name
+    return [f"--{name}={format_value(value)}" for name, value in values.items() if value is not None]
+
+
+def _args_no_hyphens(filling: Filling) -> list[str]:
+    return [f"{name}={format_value(value)}" for name, value in filling.by_name.items()]
+
+
+def _args_boolean_flags(filling: Filling) -> list[str]:
+    values = filling.by_name.items()
+    return [
+        f"--{name}" if value is True else f"--{name}={format_value(value)}"
+        for name, value in values
+        if value is not None and value is not False
+    ]
+
+
+def _wandb_args(front: str) -> Callable[[Filling], list[str]]:
+    """Return a writer of W&B's arguments, which have values as Python prints them."""
+    return lambda filling: [f"{front}{name}={value}" for name, value in filling.by_name.items()]
+
+
+def _wandb_pairs(filling: Filling) -> list[str]:
+    return [part for name, value in filling.by_name.items() for part in (f"--{name}", str(value))]
+
+
+def _wandb_flags(filling: Filling) -> list[str]:
+    return [
+        f"--{name}" if value is True else f"--{name}={value}"
+        for name, value in filling.by_name.items()
+        if value is not False
+    ]
+
+
+_LISTS: Mapping[str, Callable[[Filling], list[str]]] = {
+    "args": _args,
+    "args_no_hyphens": _args_no_hyphens,
+    "args_boolean_flags": _args_boolean_flags,
+}
+"""Placeholders for several arguments, each of which is a whole argument itself."""
+_TEXTS: Mapping[str, Callable[[Filling], str]] = {
+    "params_file": lambda filling: str(filling.params_file),
+    "seed": lambda filling: "" if filling.seed is None else str(filling.seed),
+    "dir": lambda filling: str(filling.directory),
+    "checkpoint": lambda filling: str(filling.checkpoint),
+}
+_MACRO_LISTS: Mapping[str, Callable[[Filling], list[str]]] = {
+    "args": _wandb_args("--"),
+    "args_no_hyphens": _wandb_args(""),
+    "args_no_boolean_flags": _wandb_flags,
+    "args_no_equals": _wandb_pairs,
+    "args_append_hydra": _wandb_args("+"),
+    "args_override_hydra": _wandb_args("++"),
+}
+_MACRO_TEXTS: Mapping[str, Callable[[Filling], str]] = {
+    "args_json": lambda filling: json.dumps(filling.params),
+    "args_json_file": lambda filling: str(filling.params_file),
+    "env": lambda filling: "/usr/bin/env",
+    "interpreter": lambda filling: "python",
+}
+_PROGRAM = "program"
+MACROS = (*_MACRO_LISTS, *_MACRO_TEXTS)
+"""W&B's placeholders that have the same meaning here."""
+OF_A_TRIAL = ("dir", "checkpoint")
+"""The placeholders that differ in every run of a trial."""
+
+
+def format_value(value: Any) -> str:
+    """Return a param as an argument: a text as it is, all else as compact JSON.
+
+    >>> [format_value(value) for value in ("a b", 0.02, True, None, [64, "x"])]
+    ['a b', '0.02', 'true', 'null', '[64,"x"]']
+    """
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def fill(command: Iterable[str], filling: Filling) -> list[str]:
+    """Return the arguments of a command for one trial.
+
+    An argument that is one param, `{momentum}` or `--momentum={momentum}`, is left out if the trial does not
+    have it, because of its `when`, or if it is null. Within other text both are `null`.
+
+    Raises:
+        ConfigError: the environment has no variable of that name.
+    """
+    values = filling.by_name
+    return [argument for part in command for argument in _fill_part(part, filling, values)]
+
+
+def _fill_part(part: str, filling: Filling, values: Mapping[str, Any]) -> list[str]:
+    whole = _TOKEN.fullmatch(part)
+    if whole is not None:
+        macro, name = whole["macro"], whole["name"]
+        if macro in _MACRO_LISTS:
+            return _MACRO_LISTS[macro](filling)
+        if name in _LISTS and name not in values:
+            return _LISTS[name](filling)
+    last = _OPTION.fullmatch(part)
+    if last is not None and last["name"] not in _TEXTS and values.get(last["name"]) is None:
+        return []
+    return [_TOKEN.sub(lambda match: _fill_token(match, filling, values), part)]
+
+
+def _fill_token(match: re.Match[str], filling: Filling, values: Mapping[str, Any]) -> str:
+    text, variable, macro, name = match["text"], match["variable"], match["macro"], match["name"]
+    if text is not None:
+        return f"{{{text}}}"
+    if variable is not None:
+        return _variable(variable)
+    if macro is not None:
+        return _MACRO_TEXTS[macro](filling) if macro in _MACRO_TEXTS else match[0]
+    if name in values or name not in _TEXTS:
+        return format_value(values.get(name))
+    return _TEXTS[name](filling)
+
+
+def _variable(name: str) -> str:
+    value = os.environ.get(name)
+    if value is None:
+        raise ConfigError(f"the environment has no {name}, which ${{envvar:{name}}} stands for; export it")
+    return value
+
+
+def check_environment(command: Iterable[str]) -> None:
+    """Check that the environment has every variable that a command names.
+
+    Raises:
+        ConfigError: it lacks one.
+    """
+    for part in command:
+        for match in _TOKEN.finditer(part):
+            if match["variable"] is not None:
+                _variable(match["variable"])
+
+
+def placeholders(text: str) -> Iterator[str]:
+    """Yield the name of each placeholder `{name}` of a text."""
+    yield from (match["name"] for match in _TOKEN.finditer(text) if match["name"] is not None)
+
+
+def objections(
+    parts: Sequence[str], params: Iterable[str], secrets: Iterable[str] = ()
+) -> Iterator[tuple[int, str]]:
+    """Yield the problems of the placeholders of a command, each with the index of its part.
+
+    Args:
+        parts: the command, or paths.
+        params: the params that a trial may have, by dotted names.
+        secrets: the names of those that are secrets.
+    """
+    names, hidden = tuple(params), frozenset(secrets)
+    for index, part in enumerate(parts):
+        for match in _TOKEN.finditer(part):
+            text = _objection(match, part, names, hidden)
+            if text is not None:
+                yield index, text
+
+
+def _objection(
+    match: re.Match[str], part: str, params: tuple[str, ...], secrets: frozenset[str]
+) -> str | None:
+    macro, name = match["macro"], match["name"]
+    alone = match[0] == part
+    if macro == _PROGRAM:
+        return "${program} is the program of a W&B file; write its path, as in train.py"
+    if macro is not None and macro not in MACROS:  # a variable of a shell, or a slip
+        near = did_you_mean(macro, MACROS)
+        return (
+            f"${{{macro}}} is not a placeholder{near}; write ${{{{{macro}}}}} for the text" if near else None
+        )
+    if (macro in _MACRO_LISTS or (name in _LISTS and name not in params)) and not alone:
+        return f"{match[0]} stands for several arguments; make it an argument of its own"
+    if name in secrets:
+        return (
+            f"{match[0]} is a secret, and other users of the machine can see arguments; have the program "
+            "read the variable from its environment"
+        )
+    if name is None or name in params or name in _LISTS or name in _TEXTS:
+        return None
+    choices = [*params, *_LISTS, *_TEXTS]
+    near = did_you_mean(name, choices) or f"; it is none of {', '.join(choices)}"
+    return f"{match[0]} is not a param of the sweep or a placeholder{near}; write {{{match[0]}}} for the text"
