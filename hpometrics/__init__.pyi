@@ -118,6 +118,7 @@ from .metrics.retrieval.candidates import Candidates as Candidates, sample_candi
 from .metrics.retrieval.comparison import Comparison as Comparison
 from .metrics.retrieval.per_user import PerUser as PerUser, strata as strata
 from .metrics.statistics.statistic import Statistic as Statistic
+from .records.program_log import log as log
 from .records.trial_record import (
     EpochRecord as EpochRecord,
     TrialRecord as TrialRecord,
