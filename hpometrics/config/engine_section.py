@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Any
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from .._redaction import secret_objection
+from .._redaction import excerpt, secret_objection
+from .._text import did_you_mean
+from ..exceptions import HpometricsError, missing_extra
+from ..metrics.registry.lookup import find_metric
+from ..metrics.registry.names import MetricName
 from ..space.space import Space
-from .fields import OutputForm, Params, Part, Strict, Target, nothing_by_name, one_key, wrong
-from .placeholders import objections, split_params
+from .fields import (
+    Directory as Path,
+    OutputForm,
+    Params,
+    Part,
+    Strict,
+    Target,
+    nothing_by_name,
+    one_key,
+    wrong,
+)
+from .placeholders import objections, placeholders, split_params
 
 
 def _check_fixed(params: dict[str, Any]) -> dict[str, Any]:
@@ -18,6 +35,71 @@ def _check_fixed(params: dict[str, Any]) -> dict[str, Any]:
         if text := secret_objection(value):
             raise wrong(f"{name} {text}")
     return params
+
+
+def _parse_source(value: Any) -> Any:
+    if value == "stdout":
+        return None
+    if isinstance(value, dict):
+        one_key(value, SOURCES, "metrics_from")
+    elif value is not None and not isinstance(value, MetricsFrom):
+        raise wrong(
+            f"expected stdout, or a mapping of one of {', '.join(SOURCES)}, got {excerpt(repr(value), 60)}"
+        )
+    return value
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _check_pattern(value: str) -> str:
+    try:
+        pattern = re.compile(value)
+    except re.error as err:
+        raise wrong(f"{excerpt(repr(value), 60)} is not a regular expression: {err}") from None
+    if not pattern.groupindex:
+        raise wrong(
+            f"{excerpt(repr(value), 60)} names no value; name a group, as in acc=(?P<accuracy>[0-9.]+)"
+        )
+    return value
+
+
+Pattern = Annotated[str, AfterValidator(_check_pattern)]
+
+
+class MetricsFrom(Strict):
+    """The source of a program's values: one of the first four keys. Paths may have placeholders."""
+
+    csv: Path | None = None
+    """A CSV file with a header that the program writes; a column `epoch` groups its rows."""
+    jsonl: Path | None = None
+    """A file with a JSON object per line that the program writes; `epoch` groups its lines."""
+    tensorboard: Path | None = None
+    """A directory of TensorBoard's event files; needs tensorboardX."""
+    regex: Annotated[
+        list[Pattern] | None,
+        BeforeValidator(_as_list, json_schema_input_type=str | list[str]),
+        Field(min_length=1),
+    ] = None
+    """A pattern, or several, for lines of stdout and stderr, whose groups name values:
+    `epoch (?P<epoch>[0-9]+).*acc=(?P<accuracy>[0-9.]+)`."""
+    names: Annotated[dict[str, str], Field(min_length=1)] | None = None
+    """The column, tag or group of each value that is called otherwise in the source:
+    `{accuracy: "val/acc top1"}`."""
+
+    @property
+    def path(self) -> tuple[str, str] | None:
+        """The kind and the path of a file or directory; None for output."""
+        paths = ((kind, getattr(self, kind)) for kind in SOURCES if kind != "regex")
+        return next(((kind, path) for kind, path in paths if path is not None), None)
+
+
+SOURCES = ("csv", "jsonl", "tensorboard", "regex")
+MetricsFromForm = Annotated[
+    MetricsFrom | None,
+    BeforeValidator(_parse_source, json_schema_input_type=Literal["stdout"] | MetricsFrom),
+]
 
 
 class Engine(Strict):
@@ -29,6 +111,8 @@ class Engine(Strict):
     command: Annotated[list[Part], Field(min_length=1)] | None = None
     """A program instead of a target, with placeholders such as `{args}`, `{lr}` and `{params_file}`; see
     docs/programs.md. It prints a JSON object per epoch, unless its values come from elsewhere."""
+    metrics_from: MetricsFromForm = None
+    """The source of a program's values: `stdout`, unless a file, event files or a pattern are named."""
     output: OutputForm = None
     """The output of the engine: `category`, `set(ignore_index=-1)`, `number` ...; several by name."""
     params: Annotated[Params, AfterValidator(_check_fixed)] = Field(default_factory=nothing_by_name)
@@ -44,17 +128,70 @@ class Engine(Strict):
     def _one_way_to_train(cls, value: Any) -> Any:
         if isinstance(value, dict):
             one_key(value, ("target", "command"), "an engine")
+            if "target" in value and "metrics_from" in value:
+                raise wrong("metrics_from belongs to a command; a function reports by run.log and run.update")
         return value
 
 
-def command_problems(engine: Engine, space: Space) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield the problems of the placeholders in a section, each with its path in the file.
+Problems = Iterator[tuple[tuple[str | int, ...], str]]
+"""Texts, each with its path in the file."""
+
+
+def command_problems(engine: Engine, space: Space, several: bool, wanted: Mapping[str, bool]) -> Problems:
+    """Yield the problems of the placeholders in a section, and of the source of values.
 
     Args:
         engine: the section.
         space: the space of the sweep, with the fixed params.
+        several: whether several programs may run at a time.
+        wanted: the names of the metrics of the sweep, each with whether it is optimized.
     """
     fixed, secrets = split_params(engine.params)
     params = [*fixed, *(name for name in space.params if name not in engine.params)]
     for index, text in objections(engine.command or (), params, secrets):
         yield ("engine", "command", index), text
+    source = engine.metrics_from
+    if source is None:
+        return
+    yield from _name_problems(source, wanted)
+    if source.path is None:
+        return
+    kind, path = source.path
+    place = ("engine", "metrics_from", kind)
+    for _, text in objections([path], params, secrets, whole=False):
+        yield place, text
+    if several and not any(placeholders(path)):
+        yield (
+            place,
+            f"several programs at a time would write {path}; name it by the trial, as in {{dir}}/{path}",
+        )
+    if kind == "tensorboard" and find_spec("tensorboardX") is None:
+        yield place, str(missing_extra("reading event files", "tensorboardX", None))
+
+
+def _name_problems(source: MetricsFrom, wanted: Mapping[str, bool]) -> Problems:
+    """Yield the names that are not metrics of the sweep, and the optimized values that no group names."""
+    place = ("engine", "metrics_from")
+    names = {canonical_name(name): name for name in source.names or {}}
+    for canonical, name in names.items():
+        if canonical not in wanted:
+            text = f"{name} is not a metric of the sweep{did_you_mean(name, wanted)}"
+            yield (*place, "names", name), text
+    if source.regex is None:
+        return
+    groups = {group for pattern in source.regex for group in re.compile(pattern).groupindex}
+    canonicals = {canonical_name(group) for group in groups}
+    for metric, is_optimized in wanted.items():
+        group = (source.names or {}).get(names.get(metric, ""))
+        if is_optimized and (group not in groups if group else metric not in canonicals):
+            yield (*place, "regex"), f"no group is called {group or metric}{did_you_mean(metric, groups)}"
+
+
+@lru_cache(maxsize=1024)
+def canonical_name(name: str) -> str:
+    """Return the canonical name of a registered metric; any other name is returned unchanged."""
+    try:
+        parsed = MetricName.parse(name)
+        return str(find_metric(parsed.bare).name.like(parsed))
+    except HpometricsError:
+        return name

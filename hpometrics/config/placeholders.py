@@ -146,8 +146,6 @@ _MACRO_TEXTS: Mapping[str, Callable[[Filling], str]] = {
 _PROGRAM = "program"
 MACROS = (*_MACRO_LISTS, *_MACRO_TEXTS)
 """W&B's placeholders that have the same meaning here."""
-OF_A_TRIAL = ("dir", "checkpoint")
-"""The placeholders that differ in every run of a trial."""
 
 
 def format_value(value: Any) -> str:
@@ -170,6 +168,12 @@ def fill(command: Iterable[str], filling: Filling) -> list[str]:
     """
     values = filling.by_name
     return [argument for part in command for argument in _fill_part(part, filling, values)]
+
+
+def fill_text(text: str, filling: Filling) -> str:
+    """Return a text, such as a path, with its placeholders filled in."""
+    values = filling.by_name
+    return _TOKEN.sub(lambda match: _fill_token(match, filling, values), text)
 
 
 def _fill_part(part: str, filling: Filling, values: Mapping[str, Any]) -> list[str]:
@@ -224,7 +228,7 @@ def placeholders(text: str) -> Iterator[str]:
 
 
 def objections(
-    parts: Sequence[str], params: Iterable[str], secrets: Iterable[str] = ()
+    parts: Sequence[str], params: Iterable[str], secrets: Iterable[str] = (), whole: bool = True
 ) -> Iterator[tuple[int, str]]:
     """Yield the problems of the placeholders of a command, each with the index of its part.
 
@@ -232,11 +236,12 @@ def objections(
         parts: the command, or paths.
         params: the params that a trial may have, by dotted names.
         secrets: the names of those that are secrets.
+        whole: whether a part may become several arguments.
     """
     names, hidden = tuple(params), frozenset(secrets)
     for index, part in enumerate(parts):
         for match in _TOKEN.finditer(part):
-            text = _objection(match, part, names, hidden)
+            text = _objection(match, part if whole else "", names, hidden)
             if text is not None:
                 yield index, text
 
@@ -254,7 +259,9 @@ def _objection(
             f"${{{macro}}} is not a placeholder{near}; write ${{{{{macro}}}}} for the text" if near else None
         )
     if (macro in _MACRO_LISTS or (name in _LISTS and name not in params)) and not alone:
-        return f"{match[0]} stands for several arguments; make it an argument of its own"
+        return f"{match[0]} stands for several arguments" + (
+            "; make it an argument of its own" if part else ""
+        )
     if name in secrets:
         return (
             f"{match[0]} is a secret, and other users of the machine can see arguments; have the program "

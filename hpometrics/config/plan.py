@@ -15,7 +15,7 @@ from ..selection.rules import At
 from ..space.space import Space
 from .compatibility import check_population, check_support
 from .document import Document, Path
-from .engine_section import command_problems
+from .engine_section import canonical_name, command_problems
 from .fields import Metric
 from .metric_section import (
     OWN,
@@ -176,7 +176,7 @@ def make_plan(
     space = read_space(config, document)
     points = () if space is None else first_points(config, space, document)
     check_population(config, space, document)
-    _check_command(config, space, document)
+    _check_command(config, space, measures, document)
     document.raise_problems()
     whole = cast(Sweep, config)  # without problems the draft is complete
     count = max(1, len(whole.metrics.optimize))
@@ -248,9 +248,17 @@ def _resolve_metrics(
     return list(by_name.values())
 
 
-def _check_command(config: Draft, space: Space | None, document: Document) -> None:
-    if config.engine is not None and space is not None:
-        for path, text in command_problems(config.engine, space):
+def _check_command(
+    config: Draft, space: Space | None, measures: Sequence[Measure], document: Document
+) -> None:
+    if config.engine is not None and config.engine.command and config.metrics and space is not None:
+        count = len(config.metrics.optimize)
+        wanted = {measure.name: index < count for index, measure in enumerate(measures)}
+        bounds = [text.partition("<=")[0].partition(">=")[0] for text in config.metrics.constraints]
+        wanted = {canonical_name(name.strip()): False for name in bounds} | wanted
+        section = config.backend.section
+        several = config.backend.name == "ray" or (getattr(section, "workers", None) or 1) > 1
+        for path, text in command_problems(config.engine, space, several, wanted):
             document.add(path, text)
 
 

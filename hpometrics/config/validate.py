@@ -14,7 +14,7 @@ from .._redaction import excerpt
 from .._text import did_you_mean, nearest, one_line
 from . import models
 from .document import MAX_PROBLEMS, Document, Path, Problem
-from .engine_section import Engine
+from .engine_section import Engine, MetricsFrom
 from .models import MODELS as DIMENSIONS, Backend, Draft, Sweep, section_models
 
 _EXPECTED = {
@@ -43,7 +43,10 @@ _MODELS: Mapping[str, type[BaseModel]] = {
     "confirm": models.Confirm,
     "results": models.Results,
 }
-_INNER: Mapping[str, type[BaseModel]] = {"metrics.track_examples": models.ExampleCounts}
+_INNER: Mapping[str, type[BaseModel]] = {
+    "metrics.track_examples": models.ExampleCounts,
+    "engine.metrics_from": MetricsFrom,
+}
 """Models whose keys are too common to suggest them for a key elsewhere."""
 
 

@@ -92,7 +92,7 @@ def _command(top: Section) -> list[str]:
         top.remark("program", f"is missing; {program} is a guess")
     parts = command or ["${env}", "${interpreter}", "${program}", "${args}"]
     arguments = [_with_program(part, program, top) for part in parts]
-    top.remark("program", "prints a JSON object of values per epoch, flushed, where it calls wandb.log")
+    top.remark("program", "calls hpometrics.log, or prints a JSON object of values, where it calls wandb.log")
     return arguments
 
 

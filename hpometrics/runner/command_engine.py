@@ -12,7 +12,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Timer
@@ -20,12 +20,12 @@ from typing import IO, Any
 
 from .._redaction import excerpt
 from ..config.placeholders import Filling, fill
-from ..exceptions import HpometricsError, RunError
-from ..metrics.registry.lookup import find_metric
-from ..metrics.registry.names import MetricName
+from ..exceptions import NoFiniteValueError, RunError
 from ..records._files import writing
 from ..records.epoch_log import read_trial
+from ..records.program_log import VARIABLE
 from ..run.run import Run
+from .programs.sources import LOG_FILE, Epoch, Source, make_source
 
 GRACE = 10.0
 """Seconds for processes that print after the end of the program, as `tee` does."""
@@ -33,7 +33,7 @@ GRACE = 10.0
 _OUTPUT = "output.txt"
 _MAX_EPOCHS = 2**31  # where the budget has no number: the program ends by itself
 _KILL_GRACE = 10.0  # seconds between a request to end and the end
-_POLL_INTERVAL = 1.0  # seconds between two checks of whether a silent program is still running
+_POLL_INTERVAL = 0.1  # seconds between two looks at files and at whether a silent program still runs
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,12 @@ class Program:
     Args:
         command: the program and its arguments.
         folder: its working directory.
+        metrics_from: the source of its values, see `MetricsFrom`; its output unless given.
     """
 
     command: tuple[str, ...]
     folder: str
+    metrics_from: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def train(self) -> Program:
@@ -80,29 +82,34 @@ class Program:
             filling = Filling(params, run.seed, Path(folder).absolute())
             text = json.dumps(params, indent=1, allow_nan=False)
             filling.params_file.write_text(text, encoding="utf8")
-            with self._running(filling, log, run) as process, _timed(process, run) as late:
-                lines = lines_of(process)
-                for epoch in run.epochs(run.spec.epochs or _MAX_EPOCHS):
-                    values = _next_epoch(lines, log, epoch)
-                    if values is not None:
-                        _record(values, run)
+            source = make_source(self.metrics_from, filling, Path(self.folder), run.spec)
+            with self._running(filling, source, log, run) as process, _timed(process, run) as late:
+                epochs = _read_epochs(process, source, log)
+                for number in run.epochs(run.spec.epochs or _MAX_EPOCHS):
+                    epoch = next(epochs, None)
+                    if epoch is not None:
+                        _check_number(epoch, number)
+                        _record(epoch.values, run)
                     elif late.is_set():
                         _end_late(run)
                         break
                     else:
                         self._check_end(process.wait(), log, start)
+                        _check_reported(source, run)
                         break
 
     @contextmanager
-    def _running(self, filling: Filling, log: IO[str], run: Run) -> Iterator[subprocess.Popen[bytes]]:
+    def _running(
+        self, filling: Filling, source: Source, log: IO[str], run: Run
+    ) -> Iterator[subprocess.Popen[bytes]]:
         try:
             process = subprocess.Popen(
                 fill(self.command, filling),
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                stderr=log,
-                env={**os.environ, **_environment(run)},
+                stderr=subprocess.STDOUT if source.reads_errors else log,
+                env={**os.environ, **_environment(filling, run)},
                 bufsize=0,
                 start_new_session=True,
             )
@@ -112,7 +119,7 @@ class Program:
             yield process
         finally:
             with process:
-                _stop(process)
+                _stop(process, log)
 
     def _check_end(self, code: int, log: IO[str], start: int) -> None:
         if code:
@@ -123,15 +130,38 @@ class Program:
             raise RunError(f"the program {self.command[0]!r} ended with exit code {code}{last}")
 
 
+def _read_epochs(process: subprocess.Popen[bytes], source: Source, log: IO[str]) -> Iterator[Epoch]:
+    """Yield each epoch of a program as soon as it has ended, and log the lines that are not epochs."""
+    next_poll = 0.0
+    for line in _read_lines_and_pauses(process):
+        if line:
+            epochs = source.read_line(line)
+            if source.reads_errors or not epochs:
+                log.write(line)
+            yield from epochs
+        if time.monotonic() >= next_poll:
+            next_poll = time.monotonic() + _POLL_INTERVAL
+            yield from source.poll()
+    yield from source.poll(last=True)
+
+
 def lines_of(process: subprocess.Popen[bytes]) -> Iterator[str]:
     """Yield each line of a program's output as soon as it is complete; the last one may have no newline.
 
     The lines end when all processes have closed the output, or soon after the end of the program itself: its
     child processes, such as a service or a worker that hangs, may keep the output open for ever.
     """
+    return filter(None, _read_lines_and_pauses(process))
+
+
+def _read_lines_and_pauses(process: subprocess.Popen[bytes]) -> Iterator[str]:
+    """Yield each line of a program's output, and an empty text where it prints nothing for a while."""
     decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf8")("replace"), translate=True)
     pieces: list[str] = []
     for chunk in _read_chunks(process):
+        if not chunk:
+            yield ""
+            continue
         pieces.append(decoder.decode(chunk))
         if "\n" in pieces[-1]:
             *lines, rest = "".join(pieces).split("\n")
@@ -148,11 +178,14 @@ def _read_chunks(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         while deadline is None or deadline > time.monotonic():
-            if selector.select(_POLL_INTERVAL if deadline is None else max(0.0, deadline - time.monotonic())):
+            left = _POLL_INTERVAL if deadline is None else deadline - time.monotonic()
+            if selector.select(max(0.0, min(_POLL_INTERVAL, left))):
                 chunk = os.read(process.stdout.fileno(), 1 << 16)
                 if not chunk:
                     return
                 yield chunk
+            else:
+                yield b""
             if deadline is None and process.poll() is not None:
                 deadline = time.monotonic() + GRACE
 
@@ -171,52 +204,38 @@ def _read_lines(log: IO[str], start: int) -> list[str]:
         return file.read().decode("utf8", "replace").splitlines()
 
 
-def _environment(run: Run) -> dict[str, str]:
+def _environment(filling: Filling, run: Run) -> dict[str, str]:
     """Return the environment variables that describe a trial to its program."""
+    log = filling.directory / LOG_FILE
+    log.unlink(missing_ok=True)  # of an earlier attempt
     record = None if run.directory is None else read_trial(run.directory)
-    seed = {} if run.seed is None else {"HPOMETRICS_SEED": str(run.seed)}
-    return seed if record is None else {**seed, "HPOMETRICS_TRIAL": str(record.number)}
+    facts = {VARIABLE: str(log)}
+    if run.seed is not None:
+        facts["HPOMETRICS_SEED"] = str(run.seed)
+    if record is not None:
+        facts["HPOMETRICS_TRIAL"] = str(record.number)
+    return facts
 
 
-def _next_epoch(lines: Iterator[str], log: IO[str], epoch: int) -> dict[str, Any] | None:
-    """Return the values of the next epoch, and log the lines before it; None if there is no further epoch."""
-    for line in lines:
-        values = _parse_object(line)
-        if values is None:
-            log.write(line)
-            continue
-        if values.pop("epoch", epoch) != epoch:
-            raise RunError(f"the next epoch is {epoch}, but the program printed: {excerpt(line.strip(), 80)}")
-        return values
-    return None
+def _check_number(epoch: Epoch, number: int) -> None:
+    """Check that an epoch with a number is the next one."""
+    if epoch.number not in (None, number):
+        text = excerpt(epoch.text, 80)
+        raise RunError(f"the next epoch is {number}, but the program printed: {text}")
 
 
-def _parse_object(line: str) -> dict[str, Any] | None:
-    if not line.lstrip().startswith("{"):
-        return None
-    try:
-        value = json.loads(line)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
+def _check_reported(source: Source, run: Run) -> None:
+    """Check that a program that has ended well has reported an epoch."""
+    if not run.history:
+        raise NoFiniteValueError(f"the program ended without a value of {run.spec.name}: {source.absence()}")
 
 
 def _record(values: Mapping[str, Any], run: Run) -> None:
-    """Record the values of an epoch, each under its canonical name."""
-    by_name = {_canonical_name(name): value for name, value in values.items()}
-    run.log(**{name: value for name, value in by_name.items() if value is not None})
-    undefined = {name: "the program printed null" for name, value in by_name.items() if value is None}
+    """Record the values of an epoch."""
+    run.log(**{name: value for name, value in values.items() if value is not None})
+    undefined = {name: "the program printed null" for name, value in values.items() if value is None}
     if undefined:
         run.undefined(**undefined)
-
-
-def _canonical_name(name: str) -> str:
-    """Return the canonical name of a registered metric; any other name is returned unchanged."""
-    try:
-        parsed = MetricName.parse(name)
-        return str(find_metric(parsed.bare).name.like(parsed))
-    except HpometricsError:
-        return name
 
 
 @contextmanager
@@ -248,13 +267,31 @@ def _end_late(run: Run) -> None:
     run.end_late()
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Stop a program that is still running, with its child processes."""
+def _stop(process: subprocess.Popen[bytes], log: IO[str] | None = None) -> None:
+    """Stop a program that is still running, with its child processes.
+
+    Args:
+        process: the program.
+        log: receives what it prints until its end; None if its output is read elsewhere.
+    """
     if process.poll() is not None:
         return
     with suppress(ProcessLookupError):  # it may have ended in the meantime
         os.killpg(process.pid, signal.SIGTERM)
         try:
-            process.wait(_KILL_GRACE)
+            if log is not None:
+                _drain(process, log)
+            process.wait(_KILL_GRACE if log is None else 0)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
+
+
+def _drain(process: subprocess.Popen[bytes], log: IO[str]) -> None:
+    """Log what a program prints until it has ended or its time to end is up."""
+    deadline = time.monotonic() + _KILL_GRACE
+    for chunk in _read_chunks(process):
+        log.write(chunk.decode("utf8", "replace"))
+        if time.monotonic() > deadline or (not chunk and process.poll() is not None):
+            return
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(max(0.0, deadline - time.monotonic()))

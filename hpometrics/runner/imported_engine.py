@@ -125,7 +125,12 @@ def import_engine(plan: Plan) -> SweepEngine:
     if plan.config.engine.command is not None:
         with _at(plan, "engine", "command"):
             check_environment(plan.config.engine.command)
-        return Program(tuple(plan.config.engine.command), home)
+        source = plan.config.engine.metrics_from
+        return Program(
+            tuple(plan.config.engine.command),
+            home,
+            {} if source is None else source.model_dump(exclude_none=True),
+        )
     folders = (home, str(Path.cwd()))
     target = plan.config.engine.target or ""
     with _at(plan, "engine", "target"):

@@ -95,3 +95,166 @@ def test_a_program_runs_on_ray(run, on_ray):
     assert result.exit_code == 0, result.output
     assert sorted(record.value for record in home.records()) == [0.25, 0.5, 1.0]
     assert {record.state for record in home.records()} == {TrialState.COMPLETE}
+
+
+TRAIN = """\
+import argparse, csv, json, os, pathlib, sys, time
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float)
+parser.add_argument("--out", type=pathlib.Path)
+parser.add_argument("--way")
+options = parser.parse_args()
+values = [(epoch, options.lr * (2 - abs(epoch - 1)), 1 / (epoch + 1)) for epoch in range(3)]
+options.out.parent.mkdir(parents=True, exist_ok=True)
+if options.way == "csv":  # as Keras writes it, with a number for the epoch
+    with options.out.open("w") as file:
+        file.write("epoch,accuracy,loss,time\\n")
+        for epoch, accuracy, loss in values:
+            file.write(f"{epoch + 1},{accuracy},{loss},now\\n")
+            file.flush()
+elif options.way == "rows":  # as Lightning writes it: two rows an epoch, and the file anew with a new column
+    lines = ["epoch,step,loss"]
+    for epoch, accuracy, loss in values:
+        lines.append(f"{epoch},{epoch * 10},{loss}" + ("," if epoch else ""))
+        options.out.write_text("\\n".join(lines) + "\\n")
+        time.sleep(0.2)
+        if not epoch:
+            lines = ["epoch,step,loss,accuracy", lines[1] + ","]
+        lines.append(f"{epoch},{epoch * 10 + 9},,{accuracy}")
+        options.out.write_text("\\n".join(lines) + "\\n")
+elif options.way == "jsonl":
+    with options.out.open("a") as file:
+        for epoch, accuracy, loss in values:
+            print(json.dumps({"epoch": epoch, "loss": loss, "note": "x"}), file=file)
+            print(json.dumps({"epoch": epoch, "accuracy": accuracy, "text": [1]}), file=file, flush=True)
+elif options.way == "printed":
+    for epoch, accuracy, loss in values:
+        print(f"Epoch {epoch + 1}/3", file=sys.stderr, end="\\r")
+        print(f"  50% loss: 9.5 Epoch", file=sys.stderr, end="\\r")
+        print(f"  100% loss: {loss} val_acc={accuracy}", file=sys.stderr)
+elif options.way == "log":
+    import hpometrics
+    for epoch, accuracy, loss in values:
+        hpometrics.log({"loss": loss}, accuracy=accuracy, epoch=epoch)
+    assert not {"torch", "optuna", "numpy", "pydantic"} & sys.modules.keys()
+elif options.way == "events":
+    from tensorboardX import SummaryWriter
+    for folder in ("train", "validation"):
+        with SummaryWriter(str(options.out / folder)) as writer:
+            for epoch, accuracy, loss in values:
+                writer.add_scalar("epoch_accuracy", accuracy if folder == "validation" else 1.0, epoch)
+                writer.add_scalar("loss", loss, epoch) if folder == "train" else None
+"""
+EVENTS = "{tensorboard: '{dir}/events', names: {accuracy: validation/epoch_accuracy}}"
+WAYS = {
+    "csv": ("{csv: '{dir}/log.csv'}", "{dir}/log.csv"),
+    "rows": ("{csv: '{dir}/log.csv'}", "{dir}/log.csv"),
+    "jsonl": ("{jsonl: 'logs/{lr}.jsonl'}", "logs/{lr}.jsonl"),
+    "printed": (
+        r"{regex: ['Epoch (?P<epoch>\d+)/', 'loss: (?P<loss>\S+)', 'val_acc=(?P<val_acc>\S+)'], "
+        "names: {accuracy: val_acc}}",
+        "{dir}/x",
+    ),
+    "log": ("stdout", "{dir}/x"),
+    "events": (EVENTS, "{dir}/events"),
+}
+
+
+def from_source(way: str, source: str = "", out: str = "") -> str:
+    """A sweep whose program writes its values in this way."""
+    default_source, default_out = WAYS[way]
+    text = sweep_file(
+        "{args}",
+        f"--out={out or default_out}",
+        f"--way={way}",
+        more=f", metrics_from: {source or default_source}",
+        budget="epochs: 5",
+    )
+    return text.replace(
+        "{optimize: accuracy}", "{optimize: accuracy, track: [{metric: loss, direction: minimize}]}"
+    )
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_values_come_back_by_whatever_the_program_writes(run, way):
+    """Three epochs, each with both values; the best is the second."""
+    result, home = run(from_source(way), TRAIN)
+    assert result.exit_code == 0, result.output
+    for record in home.records():
+        lr = record.params["lr"]
+        values = [(epoch.values["accuracy"], epoch.values["loss"]) for epoch in record.epochs]
+        expected = [(lr, 1.0), (2 * lr, 0.5), (lr, 1 / 3)]
+        assert values == [pytest.approx(pair) for pair in expected]
+        assert record.epoch == 1
+
+
+@pytest.mark.parametrize("way", ["csv", "log", "printed"])
+def test_a_replay_reads_the_same_source(run, way):
+    """In a temporary directory."""
+    _, home = run(from_source(way), TRAIN)
+    result = run_replay(home)
+    assert result.exit_code == 0, result.output
+
+
+def test_one_file_may_serve_one_program_after_another(run):
+    """What the trial before left in it does not count, even if it has as many bytes."""
+    result, home = run(from_source("csv", "{csv: log.csv}", "log.csv"), TRAIN)
+    assert result.exit_code == 0, result.output
+    assert [[len(record.epochs), record.value] for record in home.records()] == [
+        [3, 0.5],
+        [3, 1.0],
+        [3, 0.25],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("way", "source", "message"),
+    [
+        ("csv", "{csv: '{dir}/logs.csv'}", "without a value of accuracy: there is no "),
+        ("csv", "{csv: '{dir}/log.csv', names: {accuracy: acc}}", "log.csv: it has accuracy, loss, time"),
+        ("csv", "{csv: '{dir}/log.csv', names: {accuracy: time}}", "time is a number, got 'now'"),
+        ("csv", "{csv: '{dir}'}", "is not a file, from which the values of the program can be read"),
+        ("csv", "stdout", "it prints no JSON object and calls no hpometrics.log"),
+        ("csv", "{regex: 'acc=(?P<accuracy>.*)'}", "no line of its output matches"),
+        (
+            "events",
+            "{tensorboard: '{dir}/events', names: {accuracy: epoch_accuracy}}",
+            "is in train and in val",
+        ),
+    ],
+)
+def test_a_source_without_values_is_named(run, way, source, message):
+    """With what it has instead."""
+    result, home = run(from_source(way, source), TRAIN)
+    assert result.exit_code == 3
+    assert message in str(home.records()[0].reason)
+
+
+PRUNED = """\
+import json, signal, sys, time
+def end(*_):
+    print("saved before the end", flush=True)
+    sys.exit(1)
+signal.signal(signal.SIGTERM, end)
+path, lr = sys.argv[1], float(sys.argv[2])
+with open(path, "w") as file:
+    file.write("accuracy\\n")
+    for epoch in range(9):
+        print(lr * (epoch + 1), file=file, flush=True)
+        if lr < 0.5:
+            time.sleep(0.3 if epoch < 2 else 60)
+"""
+
+
+def test_a_program_is_pruned_by_a_file_that_it_is_writing(run):
+    """It would run for minutes after its third epoch; it gets a signal that it can catch."""
+    text = sweep_file(
+        "{dir}/log.csv", "{lr}", more=", metrics_from: {csv: '{dir}/log.csv'}", budget="epochs: 9"
+    )
+    text = text.replace("[0.25, 0.5, 0.125]", "[0.5, 0.75, 0.125]")
+    text = text.replace("{sampler: grid}", "{sampler: grid, pruner: {median: {min_trials: 2, warmup: 0}}}")
+    result, home = run(text, PRUNED)
+    assert result.exit_code == 0, result.output
+    record = home.records()[2]
+    assert (record.state, len(record.epochs)) == (TrialState.PRUNED, 1)
+    assert "saved before the end" in (home.trial(2) / "output.txt").read_text()

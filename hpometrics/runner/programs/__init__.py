@@ -1,0 +1,1 @@
+"""The sources of a program's values, read while the program runs."""

@@ -1,0 +1,382 @@
+"""The source of a program's values: its output, a CSV or JSON Lines file, event files of TensorBoard."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..._redaction import excerpt
+from ..._text import did_you_mean
+from ...config.engine_section import canonical_name
+from ...config.placeholders import Filling, fill_text
+from ...exceptions import RunError
+from ...run.spec import RunSpec
+from .event_files import EventFiles
+from .tail import Lines
+
+EPOCH = "epoch"
+LOG_FILE = "log.jsonl"
+"""The file in the directory of a trial that `hpometrics.log` writes."""
+
+_DELIMITERS = ",;\t"
+_NAMES = 20  # of a source that a message lists
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """The values of an epoch.
+
+    Args:
+        values: by name; None is an undefined value.
+        number: its number as the program states it; None unless it counts from 0.
+        text: what the program wrote.
+    """
+
+    values: Mapping[str, Any]
+    number: Any = None
+    text: str = ""
+
+
+class Source:
+    """A source of values.
+
+    Attributes:
+        reads_errors: whether it reads what the program prints to stderr too.
+    """
+
+    reads_errors = False
+
+    def read_line(self, line: str) -> list[Epoch]:
+        """Return the epochs that a line of the output ends."""
+        return []
+
+    def poll(self, last: bool = False) -> list[Epoch]:
+        """Return the epochs that have ended since the last call; at last also one that is still open."""
+        return []
+
+    def absence(self) -> str:
+        """Return what the source has instead of values."""
+        raise NotImplementedError
+
+
+class Grouping:
+    """Groups values by epoch: one ends when it has every value, when the next begins, or with the program.
+
+    Only groups with all optimized values are epochs. A value that comes before them, such as a training loss,
+    goes with the next group.
+
+    Args:
+        spec: the metrics of the sweep; other values are left out.
+        names: the name in the source of each value that is called otherwise there.
+    """
+
+    def __init__(self, spec: RunSpec, names: Mapping[str, str]) -> None:
+        self._optimized = set(spec.optimized)
+        self._wanted = {one.name for one in spec.requested}
+        self._own = {other: canonical_name(name) for name, other in names.items()}
+        self._renamed = {canonical_name(name) for name in names}
+        self._label: Any = None
+        self._values: dict[str, float] = {}
+        self._ended = False
+        self._skips = self._count = 0
+        self.seen: dict[str, None] = {}
+
+    def name_of(self, name: str) -> str | None:
+        """Return the name here of a value in the source; None if the sweep does not name it."""
+        if len(self.seen) < _NAMES:
+            self.seen.setdefault(name)
+        own = self._own.get(name)
+        if own is None:
+            own = canonical_name(name)
+            own = "" if own in self._renamed else own
+        return own if own in self._wanted else None
+
+    def restart(self) -> None:
+        """Begin again: the source repeats the epochs that were read already."""
+        self._skips, self._values, self._label, self._ended = self._count, {}, None, False
+
+    def add(self, label: Any, values: Mapping[str, float]) -> Iterator[Epoch]:
+        """Add values by their names here, and yield each epoch that has ended.
+
+        Args:
+            label: what the source calls the epoch; None if it has no number for it.
+            values: by name.
+        """
+        repeated = label is None and self._is_whole and self._optimized & values.keys()
+        follows = self._ended and label is None
+        if repeated or follows or (label is not None and label != self._label):
+            yield from self.flush()
+            self._label = label
+        self._values |= values
+        if not self._ended and self._wanted <= self._values.keys():
+            yield from self._end()
+
+    def flush(self) -> Iterator[Epoch]:
+        """Yield the open epoch if it has the optimized values, and begin the next one."""
+        if self._is_whole and not self._ended:
+            yield from self._end()
+        if self._ended:
+            self._values, self._ended = {}, False
+
+    @property
+    def _is_whole(self) -> bool:
+        return self._optimized <= self._values.keys()
+
+    def _end(self) -> Iterator[Epoch]:
+        self._ended = True
+        if self._skips:
+            self._skips -= 1
+            return
+        self._count += 1
+        yield Epoch(dict(self._values))
+
+    def absence(self) -> str:
+        """Return the names that the source has instead."""
+        missing = next((name for name in self._optimized), "")
+        names = ", ".join(self.seen)
+        return f"it has {names or 'no value'}{did_you_mean(missing, self.seen)}"
+
+
+class PrintedObjects(Source):
+    """JSON objects that a program prints, and those that `hpometrics.log` writes to a file.
+
+    Args:
+        path: that file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._lines = Lines(path)
+
+    def read_line(self, line: str) -> list[Epoch]:
+        """Return the epoch of an object."""
+        epoch = _epoch_of(line)
+        return [] if epoch is None else [epoch]
+
+    def poll(self, last: bool = False) -> list[Epoch]:
+        """Return the epochs in the file."""
+        lines, _ = self._lines.read(last)
+        return [epoch for line in lines if (epoch := _epoch_of(line)) is not None]
+
+    def absence(self) -> str:
+        """Return what it has not done."""
+        return (
+            "it prints no JSON object and calls no hpometrics.log; engine.metrics_from names another source"
+        )
+
+
+def _epoch_of(line: str) -> Epoch | None:
+    values = _parse_object(line)
+    if values is None:
+        return None
+    number = values.pop(EPOCH, None)
+    return Epoch({canonical_name(name): value for name, value in values.items()}, number, line.strip())
+
+
+def _parse_object(line: str) -> dict[str, Any] | None:
+    if not line.lstrip().startswith("{"):
+        return None
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+class MatchedLines(Source):
+    """Lines of the output that match patterns, whose groups name values.
+
+    Args:
+        patterns: the patterns.
+        grouping: groups the values.
+    """
+
+    reads_errors = True
+
+    def __init__(self, patterns: Iterable[str], grouping: Grouping) -> None:
+        self._patterns = [re.compile(pattern) for pattern in patterns]
+        self._grouping = grouping
+        self._label: str | None = None  # a later line may have the values
+
+    def read_line(self, line: str) -> list[Epoch]:
+        """Return the epochs that a line ends."""
+        epochs: list[Epoch] = []
+        for pattern in self._patterns:
+            for match in pattern.finditer(line):
+                epochs += self._add(
+                    {name: text for name, text in match.groupdict().items() if text is not None}
+                )
+        return epochs
+
+    def _add(self, texts: dict[str, str]) -> Iterator[Epoch]:
+        self._label = texts.pop(EPOCH, self._label)
+        yield from self._grouping.add(
+            self._label, _numbers(texts, self._grouping, "the output of the program")
+        )
+
+    def poll(self, last: bool = False) -> list[Epoch]:
+        """Return the last epoch, at the end."""
+        return [*self._grouping.flush()] if last else []
+
+    def absence(self) -> str:
+        """Return which lines are missing."""
+        return (
+            "no line of its output matches engine.metrics_from.regex"
+            if not self._grouping.seen
+            else (f"of the lines that match, {self._grouping.absence()}")
+        )
+
+
+def _numbers(texts: Mapping[str, Any], grouping: Grouping, place: str) -> dict[str, float]:
+    """Return the numbers among texts that the sweep names, by their names here; empty texts are left out."""
+    numbers = {}
+    for name, text in texts.items():
+        own = grouping.name_of(name)
+        if own is None or text is None or (isinstance(text, str) and not text.strip()):
+            continue
+        try:
+            numbers[own] = float(text)
+        except (TypeError, ValueError):
+            raise RunError(f"{place}: {name} is a number, got {excerpt(repr(text), 80)}") from None
+    return numbers
+
+
+class Table(Source):
+    """The rows of a CSV file whose header names values.
+
+    Args:
+        path: the file.
+        grouping: groups the values.
+    """
+
+    def __init__(self, path: Path, grouping: Grouping) -> None:
+        self._path, self._lines, self._grouping = path, Lines(path), grouping
+
+    def poll(self, last: bool = False) -> list[Epoch]:
+        """Return the epochs of new rows."""
+        lines, anew = self._lines.read(last)
+        if anew:
+            self._grouping.restart()
+        epochs: list[Epoch] = []
+        header = _cells(self._lines.first, self._delimiter)
+        for line in lines:
+            cells = _cells(line, self._delimiter)
+            if not line.strip() or cells == header:
+                continue
+            epochs += self._add(dict(zip(header, cells, strict=False)))
+        return [*epochs, *self._grouping.flush()] if last else epochs
+
+    @property
+    def _delimiter(self) -> str:
+        return max(_DELIMITERS, key=self._lines.first.count)
+
+    def _add(self, row: dict[str, str]) -> Iterator[Epoch]:
+        label = next((row.pop(name) for name in list(row) if name.lower() == EPOCH), None)
+        yield from self._grouping.add(label or None, _numbers(row, self._grouping, str(self._path)))
+
+    def absence(self) -> str:
+        """Return the columns."""
+        return _absence_in(self._path, self._grouping)
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    return [cell.strip() for row in csv.reader([line], delimiter=delimiter) for cell in row]
+
+
+def _absence_in(path: Path, grouping: Grouping) -> str:
+    return f"{path}: {grouping.absence()}" if path.exists() else f"there is no {path}"
+
+
+class ObjectLines(Source):
+    """The lines of a JSON Lines file.
+
+    Args:
+        path: the file.
+        grouping: groups the values.
+    """
+
+    def __init__(self, path: Path, grouping: Grouping) -> None:
+        self._path, self._lines, self._grouping = path, Lines(path), grouping
+
+    def poll(self, last: bool = False) -> list[Epoch]:
+        """Return the epochs of new lines."""
+        lines, anew = self._lines.read(last)
+        if anew:
+            self._grouping.restart()
+        epochs: list[Epoch] = []
+        for line in lines:
+            row = _parse_object(line)
+            if row is not None:
+                label = row.pop(EPOCH, None)
+                epochs += self._grouping.add(label, _numbers(row, self._grouping, str(self._path)))
+        return [*epochs, *self._grouping.flush()] if last else epochs
+
+    def absence(self) -> str:
+        """Return the names of the values."""
+        return _absence_in(self._path, self._grouping)
+
+
+class Scalars(Source):
+    """The scalars in the event files of a directory and those below it.
+
+    Args:
+        directory: the directory.
+        grouping: groups the values.
+    """
+
+    def __init__(self, directory: Path, grouping: Grouping) -> None:
+        self._directory, self._grouping = directory, grouping
+        self._files = EventFiles(directory)
+        self._folders: dict[str, str] = {}
+
+    def poll(self, last: bool = False) -> list[Epoch]:
+        """Return the epochs of new scalars."""
+        epochs: list[Epoch] = []
+        for scalar in sorted(self._files.read(last), key=lambda scalar: scalar.step):
+            name = self._grouping.name_of(f"{scalar.folder}/{scalar.tag}") if scalar.folder else None
+            name = name or self._name_of_tag(scalar.tag, scalar.folder)
+            if name is not None:
+                epochs += self._grouping.add(scalar.step, {name: scalar.value})
+        return [*epochs, *self._grouping.flush()] if last else epochs
+
+    def _name_of_tag(self, tag: str, folder: str) -> str | None:
+        name = self._grouping.name_of(tag)
+        if name is not None and self._folders.setdefault(name, folder) != folder:
+            raise RunError(
+                f"{self._directory}: {tag} is in {self._folders[name] or '.'} and in {folder or '.'}; name "
+                f"one: metrics_from: {{tensorboard: ..., names: {{{name}: {folder}/{tag}}}}}"
+            )
+        return name
+
+    def absence(self) -> str:
+        """Return the tags."""
+        return _absence_in(self._directory, self._grouping)
+
+
+def make_source(settings: Mapping[str, Any], filling: Filling, folder: Path, spec: RunSpec) -> Source:
+    """Create the source of a trial, before its program starts.
+
+    Args:
+        settings: `engine.metrics_from` without what is left out; nothing is the output.
+        filling: the values of placeholders.
+        folder: the folder of the program, to which paths are relative.
+        spec: the metrics of the sweep.
+    """
+    if not settings:
+        return PrintedObjects(filling.directory / LOG_FILE)
+    grouping = Grouping(spec, settings.get("names", {}))
+    if "regex" in settings:
+        return MatchedLines(settings["regex"], grouping)
+    kind, make = next((kind, make) for kind, make in _FILES.items() if kind in settings)
+    return make(folder / fill_text(settings[kind], filling), grouping)
+
+
+_FILES: Mapping[str, Callable[[Path, Grouping], Source]] = {
+    "csv": Table,
+    "jsonl": ObjectLines,
+    "tensorboard": Scalars,
+}
