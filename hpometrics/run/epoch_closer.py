@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from enum import Enum, StrEnum, auto
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -268,15 +269,17 @@ class EpochCloser:
         self.artifacts.hold(objects)
         self._checkpointed = self.keeps_checkpoints
 
-    def resume(self, objects: Mapping[str, Stateful]) -> int:
+    def resume(self, objects: Mapping[str, Stateful], keeps_state: bool = False) -> int:
         """Go on after the latest checkpoint; return the number of epochs already done.
+
+        If the engine keeps its state itself, it goes on after the last epoch on disk.
 
         Raises:
             RunError: an epoch has begun already, or the checkpoint lacks one of the objects.
         """
         if self.progress.history or self.state is RunState.OPEN:
             raise RunError("restore comes before the first epoch")
-        stored, decision = self.ranks.from_first(self._report_stored)
+        stored, decision = self.ranks.from_first(partial(self._report_stored, keeps_state))
         if decision is None:
             return 0
         put_states(objects, stored.states, stored.adopted)
@@ -340,9 +343,10 @@ class EpochCloser:
             self.artifacts.close()
             self.end_loggers(complete=False)
 
-    def _report_stored(self) -> tuple[Stored, Decision | None]:
+    def _report_stored(self, keeps_state: bool) -> tuple[Stored, Decision | None]:
         """Read the stored epochs and report them anew; the host may have stopped the run before."""
-        stored, decision = self.artifacts.read_stored(), None
+        artifacts, decision = self.artifacts, None
+        stored = artifacts.read_written() if keeps_state else artifacts.read_stored()
         for record in stored.epochs:
             self._add_stored(record)
             decision = self._report(final=False)

@@ -465,6 +465,17 @@ class Run:
         """
         return self._closer.resume(objects)
 
+    def resume_record(self) -> int:
+        """Resume after the last epoch on disk, for an engine that keeps its state itself; see `restore`.
+
+        Returns:
+            The number of epochs already done.
+
+        Raises:
+            RunError: an epoch has begun already.
+        """
+        return self._closer.resume({}, keeps_state=True)
+
     def export_per_user(self) -> None:
         """Write the values of each user at the picked epoch to `per_user.csv`; no directory, no file."""
         self._artifacts.users.export()
