@@ -119,6 +119,10 @@ class ConfigError(HpometricsError, ValueError):
     """A sweep file has errors; the message lists all of them, one per line."""
 
 
+class ProgramError(ConfigError):
+    """The program of a sweep cannot be started at all; the sweep ends, and its trial goes on later."""
+
+
 class MissingExtraError(HpometricsError, ImportError):
     """A feature needs a package that is not installed; the message has the pip line."""
 

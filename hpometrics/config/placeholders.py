@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ from .._redaction import is_secret, mask_secrets
 from .._text import did_you_mean
 from ..exceptions import ConfigError
 
+_INTERPRETER = re.compile(r"python|pypy|Rscript|julia|node|bash|sh$|perl|ruby")
+_SCRIPTS = (".py", ".R", ".r", ".jl", ".js", ".mjs", ".sh", ".pl", ".rb")
 PARAMS_FILE = "params.json"
 CHECKPOINT = "checkpoint"
 
@@ -220,6 +223,32 @@ def check_environment(command: Iterable[str]) -> None:
         for match in _TOKEN.finditer(part):
             if match["variable"] is not None:
                 _variable(match["variable"])
+
+
+def check_program(command: Sequence[str], folder: Path) -> None:
+    """Check that there is a program to run, and a script if an interpreter runs one.
+
+    Args:
+        command: the command; a program with placeholders is not checked.
+        folder: the folder in which it runs.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    program, *arguments = command
+    if _TOKEN.search(program):
+        return
+    own = Path(folder, program)
+    if os.sep in program and own.exists() and not (own.is_file() and os.access(own, os.X_OK)):
+        raise ConfigError(f"{program!r} is not an executable file; run it by its interpreter, or chmod +x it")
+    if not (own.exists() if os.sep in program else shutil.which(program)):
+        place = f"in {folder}" if os.sep in program else "in the folders of PATH"
+        hint = f"; there is {own}, which is ./{program}" if os.sep not in program and own.is_file() else ""
+        raise ConfigError(f"there is no program {program!r} {place}{hint}")
+    script = arguments[0] if arguments else ""
+    is_script = script.endswith(_SCRIPTS) and not script.startswith("-") and not _TOKEN.search(script)
+    if _INTERPRETER.match(Path(program).name) and is_script and not Path(folder, script).exists():
+        raise ConfigError(f"there is no script {script!r} in {folder}")
 
 
 def placeholders(text: str) -> Iterator[str]:

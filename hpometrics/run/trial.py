@@ -23,7 +23,14 @@ import torch
 from .._imports import same_folder
 from .._redaction import excerpt, redacted
 from .._text import text_of
-from ..exceptions import DiskError, NewerFormatError, NoFiniteValueError, RecordError, RunError
+from ..exceptions import (
+    DiskError,
+    NewerFormatError,
+    NoFiniteValueError,
+    ProgramError,
+    RecordError,
+    RunError,
+)
 from ..loggers.registry import LoggerLike
 from ..metrics._device import process
 from ..records._files import writing
@@ -350,7 +357,7 @@ def _state_of(error: BaseException | None, stops: tuple[type[BaseException], ...
         return TrialState.COMPLETE
     if isinstance(error, stops):
         return TrialState.PRUNED
-    goes_on_later = (DiskError, NewerFormatError, KeyboardInterrupt, Pause)
+    goes_on_later = (DiskError, NewerFormatError, ProgramError, KeyboardInterrupt, Pause)
     return TrialState.INTERRUPTED if isinstance(error, goes_on_later) else TrialState.FAILED
 
 

@@ -6,21 +6,22 @@ import codecs
 import io
 import json
 import os
+import re
 import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Timer
 from typing import IO, Any
 
 from .._redaction import excerpt
-from ..config.placeholders import Filling, fill
-from ..exceptions import NoFiniteValueError, RunError
+from ..config.placeholders import CHECKPOINT, Filling, fill, placeholders
+from ..exceptions import NoFiniteValueError, ProgramError, RunError
 from ..records._files import writing
 from ..records.epoch_log import read_trial
 from ..records.program_log import VARIABLE
@@ -33,6 +34,12 @@ GRACE = 10.0
 _OUTPUT = "output.txt"
 _MAX_EPOCHS = 2**31  # where the budget has no number: the program ends by itself
 _KILL_GRACE = 10.0  # seconds between a request to end and the end
+_NOTED = 20  # lines of the output that an error has
+_SHELL = 128  # a shell adds it to the number of the signal that has killed a program
+_NOTHING_TO_RUN = (126, 127)  # the exit codes of a shell and of env
+_OUT_OF_MEMORY = re.compile(
+    r"\bMemoryError\b|OutOfMemoryError|bad_alloc|\bout of memory\b|cannot allocate memory", re.IGNORECASE
+)
 _POLL_INTERVAL = 0.1  # seconds between two looks at files and at whether a silent program still runs
 
 
@@ -46,7 +53,8 @@ class Program:
     optionally `epoch` (counted from 0). Everything else that the program prints goes to `output.txt` beside
     the record of the trial. If the trial ends first, or its time is up within an epoch,
     the program and its child processes get SIGTERM, and SIGKILL after ten seconds. The trial ends with the
-    program itself, even if its child processes still run.
+    program itself, even if its child processes still run. A trial that was interrupted goes on after its last
+    epoch if there is a checkpoint at the path that `{checkpoint}` names.
 
     Args:
         command: the program and its arguments.
@@ -68,12 +76,19 @@ class Program:
         """No output, because a program measures its values itself."""
         return
 
+    @property
+    def _keeps_state(self) -> bool:
+        """Whether the program is given a path for its checkpoint."""
+        return any(CHECKPOINT in placeholders(part) for part in self.command)
+
     def __call__(self, params: Mapping[str, Any], run: Run) -> None:
         """Run the program.
 
         Raises:
-            RunError: it cannot be started, its exit code is not 0, it prints another epoch than the next one,
-                or has printed none when the time of the trial is up.
+            ProgramError: it cannot be started.
+            RunError: its exit code is not 0, it prints another epoch than the next one, or has printed none
+                when the time of the trial is up.
+            NoFiniteValueError: it has ended without an epoch.
             BaseException: the backend stops the trial.
         """
         home = TemporaryDirectory() if run.directory is None else nullcontext(str(run.directory))
@@ -82,9 +97,10 @@ class Program:
             filling = Filling(params, run.seed, Path(folder).absolute())
             text = json.dumps(params, indent=1, allow_nan=False)
             filling.params_file.write_text(text, encoding="utf8")
+            first = run.resume_record() if self._keeps_state and filling.checkpoint.exists() else 0
             source = make_source(self.metrics_from, filling, Path(self.folder), run.spec)
             with self._running(filling, source, log, run) as process, _timed(process, run) as late:
-                epochs = _read_epochs(process, source, log)
+                epochs = _from_epoch(first, _read_epochs(process, source, log))
                 for number in run.epochs(run.spec.epochs or _MAX_EPOCHS):
                     epoch = next(epochs, None)
                     if epoch is not None:
@@ -94,7 +110,7 @@ class Program:
                         _end_late(run)
                         break
                     else:
-                        self._check_end(process.wait(), log, start)
+                        self._check_end(process.wait(), log, start, run)
                         _check_reported(source, run)
                         break
 
@@ -114,20 +130,32 @@ class Program:
                 start_new_session=True,
             )
         except OSError as err:
-            raise RunError(f"the program {self.command[0]!r} cannot be started: {err.strerror}") from err
+            raise ProgramError(f"the program {self.command[0]!r} cannot be started: {err.strerror}") from err
         try:
             yield process
         finally:
             with process:
                 _stop(process, log)
 
-    def _check_end(self, code: int, log: IO[str], start: int) -> None:
-        if code:
-            printed = _read_lines(log, start)  # of its stderr: the lines of its stdout are still buffered
-            log.flush()
-            printed = printed or _read_lines(log, start)
-            last = f": {printed[-1]}" if printed else ""
-            raise RunError(f"the program {self.command[0]!r} ended with exit code {code}{last}")
+    def _check_end(self, code: int, log: IO[str], start: int, run: Run) -> None:
+        """Check the exit code of a program that has ended by itself.
+
+        Raises:
+            ProgramError: a shell or `env` has found nothing to run.
+            RunError: the program has failed, or was killed.
+        """
+        if not code:
+            return
+        printed = _read_lines(log, start)  # of its stderr: the lines of its stdout are still buffered
+        log.flush()
+        printed = printed or _read_lines(log, start)
+        last = f": {printed[-1]}" if printed else ""
+        text = f"the program {self.command[0]!r} {_format_end(code, printed)}{last}"
+        kind = ProgramError if code in _NOTHING_TO_RUN and not run.history else RunError
+        error = kind(text)
+        if len(printed) > 1:
+            error.add_note("\n".join(("The end of its output:", *printed[-_NOTED:])))
+        raise error
 
 
 def _read_epochs(process: subprocess.Popen[bytes], source: Source, log: IO[str]) -> Iterator[Epoch]:
@@ -143,6 +171,42 @@ def _read_epochs(process: subprocess.Popen[bytes], source: Source, log: IO[str])
             next_poll = time.monotonic() + _POLL_INTERVAL
             yield from source.poll()
     yield from source.poll(last=True)
+
+
+def _from_epoch(first: int, epochs: Iterator[Epoch]) -> Iterator[Epoch]:
+    """Yield the epochs that a program with a checkpoint adds to those that the record has.
+
+    It repeats epochs if its checkpoint is older than the record. If the checkpoint is newer, because the
+    sweep was killed before it had read the epoch, the numbers that follow are moved down.
+    """
+    gap: int | None = None
+    for epoch in epochs:
+        if first and isinstance(epoch.number, int):
+            if epoch.number < first:
+                continue
+            gap = epoch.number - first if gap is None else gap
+            epoch = replace(epoch, number=epoch.number - gap)
+        yield epoch
+
+
+def _format_end(code: int, printed: Sequence[str]) -> str:
+    """Return how a program has ended that has not ended well."""
+    out_of_memory = any(_OUT_OF_MEMORY.search(line) for line in printed[-_NOTED:])
+    suffix = ", out of memory" if out_of_memory else ""
+    name = _signal_name(-code if code < 0 else code - _SHELL)
+    if name == "SIGKILL" and not out_of_memory:
+        suffix = ", as the system does when memory runs out"
+    if code < 0:
+        return f"was killed by {name or f'signal {-code}'}{suffix}"
+    by_signal = f" ({name})" if name else ""
+    return f"ended with exit code {code}{by_signal}{suffix}"
+
+
+def _signal_name(number: int) -> str | None:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return None
 
 
 def lines_of(process: subprocess.Popen[bytes]) -> Iterator[str]:

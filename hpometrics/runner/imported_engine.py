@@ -15,7 +15,7 @@ from .._redaction import reveal_secrets
 from .._text import one_line
 from ..config.document import SweepFileError
 from ..config.metric_section import Outputs
-from ..config.placeholders import check_environment
+from ..config.placeholders import check_environment, check_program
 from ..config.plan import Plan, make_plan
 from ..exceptions import ConfigError, HpometricsError
 from ..metrics.features import Output, OutputFeature, parse_feature
@@ -125,6 +125,8 @@ def import_engine(plan: Plan) -> SweepEngine:
     if plan.config.engine.command is not None:
         with _at(plan, "engine", "command"):
             check_environment(plan.config.engine.command)
+            if plan.config.backend.name != "ray":  # whose nodes may have other programs
+                check_program(plan.config.engine.command, Path(home))
         source = plan.config.engine.metrics_from
         return Program(
             tuple(plan.config.engine.command),

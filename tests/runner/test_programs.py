@@ -258,3 +258,101 @@ def test_a_program_is_pruned_by_a_file_that_it_is_writing(run):
     record = home.records()[2]
     assert (record.state, len(record.epochs)) == (TrialState.PRUNED, 1)
     assert "saved before the end" in (home.trial(2) / "output.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (
+            "import os; os.kill(os.getpid(), 9)",
+            "was killed by SIGKILL, as the system does when memory runs out",
+        ),
+        ("import os; os.kill(os.getpid(), 15)", "was killed by SIGTERM"),
+        ("raise MemoryError('8 GiB')", "ended with exit code 1, out of memory: MemoryError: 8 GiB"),
+        ("import sys; sys.exit(137)", "ended with exit code 137 (SIGKILL), as the system does when memory"),
+        ("import sys; sys.exit(3)", "ended with exit code 3"),
+    ],
+)
+def test_the_reason_says_how_a_program_has_ended(run, source, message):
+    """By an exit code, a signal, or for want of memory."""
+    result, home = run(sweep_file("{lr}", budget="trials: 1, epochs: 3"), source)
+    assert result.exit_code == 3
+    assert message in str(home.records()[0].reason)
+
+
+def test_the_end_of_the_output_is_in_the_error_file(run):
+    """The reason has its last line, the file beside the record twenty."""
+    _, home = run(sweep_file(), "import sys\nprint('line\\n' * 9, file=sys.stderr)\nraise KeyError('lr')")
+    assert str(home.records()[0].reason).endswith("ended with exit code 1: KeyError: 'lr'")
+    text = (home.trial(0) / "error.txt").read_text()
+    assert "The end of its output:\nline\nline\n" in text and 'script.py", line 3' in text
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["./script"], "there is no program './script' in "),
+        (["script.py"], "there is no program 'script.py' in the folders of PATH; there is "),
+        (
+            ["./script.py"],
+            "'./script.py' is not an executable file; run it by its interpreter, or chmod +x it",
+        ),
+        ([sys.executable, "scrip.py"], "there is no script 'scrip.py' in "),
+    ],
+)
+def test_a_program_that_is_not_there_ends_the_sweep_before_it_begins(run, command, message):
+    """With the place in the file, and no trial."""
+    text = sweep_file().replace(json.dumps([sys.executable, "script.py"]), json.dumps(command))
+    result, home = run(text)
+    assert result.exit_code == 2 and message in result.stderr
+    assert "sweep.yaml:1:10: engine.command: " in result.stderr and not home.path.exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["./script.sh"], "the program './script.sh' cannot be started: Exec format error"),
+        (["sh", "-c", "no-such-program {lr}"], "the program 'sh' ended with exit code 127: "),
+    ],
+)
+def test_a_program_that_cannot_start_ends_the_sweep(run, folder, command, message):
+    """Every other trial would fail by the same; the one that has begun goes on once there is a program."""
+    (folder / "script.sh").write_text("\x00")
+    (folder / "script.sh").chmod(0o700)
+    text = sweep_file().replace(json.dumps([sys.executable, "script.py"]), json.dumps(command))
+    result, home = run(text)
+    assert result.exit_code == 2 and message in result.stderr
+    assert [record.state for record in home.records()] == [TrialState.INTERRUPTED]
+    if command == ["./script.sh"]:
+        (folder / "script.sh").write_text("#!/bin/sh\necho '{\"accuracy\": 0.5}'")
+        run(text)
+        assert [record.state for record in home.records()] == [TrialState.COMPLETE] * 3
+
+
+CHECKPOINTED = """\
+import json, os, sys
+path, lr, repeats, ahead = sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+resumed = os.path.exists(path)
+first = int(open(path).read()) if resumed else 0
+print("from", first, file=sys.stderr)
+for epoch in range(max(0, first - repeats), 5):
+    if epoch == 3 and not resumed:
+        open(path, "w").write(str(epoch + ahead))
+        sys.exit("lost its GPU")
+    print(json.dumps({"accuracy": lr + epoch, **({"epoch": epoch} if repeats or ahead else {})}), flush=True)
+    open(path, "w").write(str(epoch + 1))
+"""
+
+
+@pytest.mark.parametrize(("repeats", "ahead", "last"), [(0, 0, 4.25), (2, 0, 4.25), (0, 1, 4.25)])
+def test_a_trial_goes_on_from_the_checkpoint_of_its_program(run, repeats, ahead, last):
+    """Epochs that it repeats are not recorded twice; one that the sweep has not read is left out."""
+    text = sweep_file(
+        "{checkpoint}", "{lr}", str(repeats), str(ahead), budget="trials: 1, epochs: 9, retries: 1"
+    )
+    result, home = run(text, CHECKPOINTED)
+    assert result.exit_code == 0, result.output
+    record = home.records()[0]
+    values = [epoch.values["accuracy"] for epoch in record.epochs]
+    assert values == [0.25, 1.25, 2.25, *([] if ahead else [3.25]), last]
+    assert (home.trial(0) / "output.txt").read_text().splitlines()[-1] == f"from {3 + ahead}"

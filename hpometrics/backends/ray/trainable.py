@@ -21,7 +21,7 @@ from ray import tune
 
 from ..._redaction import redacted
 from ..._text import text_of
-from ...exceptions import DiskError, RunError
+from ...exceptions import DiskError, ProgramError, RunError
 from ...records._files import make_private
 from ...records.epoch_log import read_epochs
 from ...records.trial_record import Exploit
@@ -90,7 +90,7 @@ def _run(reporter: TuneReporter, params: Mapping[str, Any], trials: Trials) -> N
         _, error = trials.run(params, reporter)
     except DiskError as err:  # its record could not be written
         error = err
-    if isinstance(error, DiskError):
+    if isinstance(error, (DiskError, ProgramError)):
         reporter.give_up(redacted(text_of(error)))
     if reporter.stopped:
         raise SystemExit(0)
