@@ -26,6 +26,7 @@ from ..records._files import writing
 from ..records.epoch_log import read_trial
 from ..records.program_log import VARIABLE
 from ..run.run import Run
+from .programs.orphan import end_orphan, note_process
 from .programs.sources import LOG_FILE, Epoch, Source, make_source
 
 GRACE = 10.0
@@ -97,8 +98,9 @@ class Program:
             filling = Filling(params, run.seed, Path(folder).absolute())
             text = json.dumps(params, indent=1, allow_nan=False)
             filling.params_file.write_text(text, encoding="utf8")
+            end_orphan(filling.directory, _KILL_GRACE)
             first = run.resume_record() if self._keeps_state and filling.checkpoint.exists() else 0
-            source = make_source(self.metrics_from, filling, Path(self.folder), run.spec)
+            source = make_source(self.metrics_from, filling, Path(self.folder), run.spec, first)
             with self._running(filling, source, log, run) as process, _timed(process, run) as late:
                 epochs = _from_epoch(first, _read_epochs(process, source, log))
                 for number in run.epochs(run.spec.epochs or _MAX_EPOCHS):
@@ -132,6 +134,7 @@ class Program:
         except OSError as err:
             raise ProgramError(f"the program {self.command[0]!r} cannot be started: {err.strerror}") from err
         try:
+            note_process(filling.directory, process.pid)
             yield process
         finally:
             with process:
@@ -270,10 +273,8 @@ def _read_lines(log: IO[str], start: int) -> list[str]:
 
 def _environment(filling: Filling, run: Run) -> dict[str, str]:
     """Return the environment variables that describe a trial to its program."""
-    log = filling.directory / LOG_FILE
-    log.unlink(missing_ok=True)  # of an earlier attempt
     record = None if run.directory is None else read_trial(run.directory)
-    facts = {VARIABLE: str(log)}
+    facts = {VARIABLE: str(filling.directory / LOG_FILE)}
     if run.seed is not None:
         facts["HPOMETRICS_SEED"] = str(run.seed)
     if record is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 import sys
 
 import pytest
@@ -11,6 +13,7 @@ from click.testing import CliRunner
 from hpometrics.cli.main import main
 from hpometrics.records.trial_record import TrialState
 from hpometrics.results.run_directory import RunDirectory
+from hpometrics.runner.programs.orphan import PROCESS_FILE, end_orphan, note_process
 
 SCRIPT = """\
 import argparse, json, os, sys
@@ -356,3 +359,19 @@ def test_a_trial_goes_on_from_the_checkpoint_of_its_program(run, repeats, ahead,
     values = [epoch.values["accuracy"] for epoch in record.epochs]
     assert values == [0.25, 1.25, 2.25, *([] if ahead else [3.25]), last]
     assert (home.trial(0) / "output.txt").read_text().splitlines()[-1] == f"from {3 + ahead}"
+
+
+def test_a_program_that_outlives_its_sweep_is_ended(tmp_path):
+    """It would write beside the program of the next attempt; a process of another start is left alone."""
+    with subprocess.Popen(["sleep", "3600"], start_new_session=True) as process:
+        note_process(tmp_path, process.pid)
+        facts = json.loads((tmp_path / PROCESS_FILE).read_text())
+        (tmp_path / PROCESS_FILE).write_text(json.dumps({**facts, "started": "1"}))
+        end_orphan(tmp_path, 0.0)
+        assert process.poll() is None
+        (tmp_path / PROCESS_FILE).write_text(json.dumps(facts))
+        end_orphan(tmp_path, 10.0)
+        assert process.wait() == -signal.SIGTERM
+    for content in ("", "[1]", '{"pid": "x"}'):
+        (tmp_path / PROCESS_FILE).write_text(content)
+        end_orphan(tmp_path, 0.0)

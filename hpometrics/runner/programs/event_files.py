@@ -34,15 +34,16 @@ class Scalar:
 
 
 class EventFiles:
-    """The event files of a directory and those below it; what they hold at the beginning is left out.
+    """The event files of a directory and those below it.
 
     Args:
         directory: the directory, which need not exist yet.
+        skips: whether what they hold now is left out.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, skips: bool) -> None:
         self._directory = directory
-        self._files = {path: EventFile(path, skips=True) for path in self._paths()}
+        self._files = {path: EventFile(path, skips) for path in self._paths()}
         self._next_search = 0.0
 
     def read(self, last: bool = False) -> list[Scalar]:

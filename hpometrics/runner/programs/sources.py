@@ -59,6 +59,9 @@ class Source:
         """Return the epochs that have ended since the last call; at last also one that is still open."""
         return []
 
+    def skip(self, count: int) -> None:
+        """Leave out the first epochs that an earlier attempt wrote; those behind them are read by `poll`."""
+
     def absence(self) -> str:
         """Return what the source has instead of values."""
         raise NotImplementedError
@@ -84,6 +87,8 @@ class Grouping:
         self._values: dict[str, float] = {}
         self._ended = False
         self._skips = self._count = 0
+        self._labels: set[Any] = set()
+        self._ignores_labels = self._resumed = False
         self.seen: dict[str, None] = {}
 
     def name_of(self, name: str) -> str | None:
@@ -96,9 +101,14 @@ class Grouping:
             own = "" if own in self._renamed else own
         return own if own in self._wanted else None
 
+    def resume(self) -> None:
+        """Go on: the program may repeat epochs with labels that were read already."""
+        self._ignores_labels = self._resumed = True
+
     def restart(self) -> None:
-        """Begin again: the source repeats the epochs that were read already."""
-        self._skips, self._values, self._label, self._ended = self._count, {}, None, False
+        """Begin again: the file was written anew, and repeats the epochs that were read already."""
+        self._skips = 0 if self._labels or self._resumed else self._count
+        self._values, self._label, self._ended, self._ignores_labels = {}, None, False, True
 
     def add(self, label: Any, values: Mapping[str, float]) -> Iterator[Epoch]:
         """Add values by their names here, and yield each epoch that has ended.
@@ -107,6 +117,8 @@ class Grouping:
             label: what the source calls the epoch; None if it has no number for it.
             values: by name.
         """
+        if self._ignores_labels and label is not None and label in self._labels:
+            return
         repeated = label is None and self._is_whole and self._optimized & values.keys()
         follows = self._ended and label is None
         if repeated or follows or (label is not None and label != self._label):
@@ -129,6 +141,8 @@ class Grouping:
 
     def _end(self) -> Iterator[Epoch]:
         self._ended = True
+        if self._label is not None:
+            self._labels.add(self._label)
         if self._skips:
             self._skips -= 1
             return
@@ -150,7 +164,12 @@ class PrintedObjects(Source):
     """
 
     def __init__(self, path: Path) -> None:
-        self._lines = Lines(path)
+        self._lines = Lines(path, skips=False)
+        self._waiting: list[Epoch] = []
+
+    def skip(self, count: int) -> None:
+        """Leave out the first epochs of the file."""
+        self._waiting = self.poll()[count:]
 
     def read_line(self, line: str) -> list[Epoch]:
         """Return the epoch of an object."""
@@ -160,7 +179,8 @@ class PrintedObjects(Source):
     def poll(self, last: bool = False) -> list[Epoch]:
         """Return the epochs in the file."""
         lines, _ = self._lines.read(last)
-        return [epoch for line in lines if (epoch := _epoch_of(line)) is not None]
+        waiting, self._waiting = self._waiting, []
+        return [*waiting, *(epoch for line in lines if (epoch := _epoch_of(line)) is not None)]
 
     def absence(self) -> str:
         """Return what it has not done."""
@@ -245,119 +265,110 @@ def _numbers(texts: Mapping[str, Any], grouping: Grouping, place: str) -> dict[s
     return numbers
 
 
-class Table(Source):
-    """The rows of a CSV file whose header names values.
+class Growing(Source):
+    """A file or directory that a program writes.
 
     Args:
-        path: the file.
+        path: its path.
         grouping: groups the values.
+        skips: whether what is there now is left out.
     """
 
-    def __init__(self, path: Path, grouping: Grouping) -> None:
-        self._path, self._lines, self._grouping = path, Lines(path), grouping
+    def __init__(self, path: Path, grouping: Grouping, skips: bool) -> None:
+        self._path, self._grouping, self._skips = path, grouping, skips
+        self._waiting: list[Epoch] = []
+
+    def skip(self, count: int) -> None:
+        """Leave out the first epochs of the file."""
+        self._waiting = self.poll()[count:]
+        self._grouping.resume()
 
     def poll(self, last: bool = False) -> list[Epoch]:
-        """Return the epochs of new rows."""
+        """Return the epochs that have ended since the last call; at last also one that is still open."""
+        waiting, self._waiting = self._waiting, []
+        return [*waiting, *self._read(last), *(self._grouping.flush() if last else ())]
+
+    def _read(self, last: bool) -> Iterator[Epoch]:
+        raise NotImplementedError
+
+    def absence(self) -> str:
+        """Return the names of the values."""
+        path = self._path
+        return f"{path}: {self._grouping.absence()}" if path.exists() else f"there is no {path}"
+
+
+class Table(Growing):
+    """The rows of a CSV file whose header names values."""
+
+    def __init__(self, path: Path, grouping: Grouping, skips: bool) -> None:
+        super().__init__(path, grouping, skips)
+        self._lines = Lines(path, skips)
+
+    def _read(self, last: bool) -> Iterator[Epoch]:
         lines, anew = self._lines.read(last)
         if anew:
             self._grouping.restart()
-        epochs: list[Epoch] = []
-        header = _cells(self._lines.first, self._delimiter)
+        first = self._lines.first
+        delimiter = max(_DELIMITERS, key=first.count)
+        header = _cells(first, delimiter)
         for line in lines:
-            cells = _cells(line, self._delimiter)
-            if not line.strip() or cells == header:
-                continue
-            epochs += self._add(dict(zip(header, cells, strict=False)))
-        return [*epochs, *self._grouping.flush()] if last else epochs
-
-    @property
-    def _delimiter(self) -> str:
-        return max(_DELIMITERS, key=self._lines.first.count)
+            cells = _cells(line, delimiter)
+            if line.strip() and cells != header:
+                yield from self._add(dict(zip(header, cells, strict=False)))
 
     def _add(self, row: dict[str, str]) -> Iterator[Epoch]:
         label = next((row.pop(name) for name in list(row) if name.lower() == EPOCH), None)
         yield from self._grouping.add(label or None, _numbers(row, self._grouping, str(self._path)))
-
-    def absence(self) -> str:
-        """Return the columns."""
-        return _absence_in(self._path, self._grouping)
 
 
 def _cells(line: str, delimiter: str) -> list[str]:
     return [cell.strip() for row in csv.reader([line], delimiter=delimiter) for cell in row]
 
 
-def _absence_in(path: Path, grouping: Grouping) -> str:
-    return f"{path}: {grouping.absence()}" if path.exists() else f"there is no {path}"
+class ObjectLines(Growing):
+    """The lines of a JSON Lines file."""
 
+    def __init__(self, path: Path, grouping: Grouping, skips: bool) -> None:
+        super().__init__(path, grouping, skips)
+        self._lines = Lines(path, skips)
 
-class ObjectLines(Source):
-    """The lines of a JSON Lines file.
-
-    Args:
-        path: the file.
-        grouping: groups the values.
-    """
-
-    def __init__(self, path: Path, grouping: Grouping) -> None:
-        self._path, self._lines, self._grouping = path, Lines(path), grouping
-
-    def poll(self, last: bool = False) -> list[Epoch]:
-        """Return the epochs of new lines."""
+    def _read(self, last: bool) -> Iterator[Epoch]:
         lines, anew = self._lines.read(last)
         if anew:
             self._grouping.restart()
-        epochs: list[Epoch] = []
-        for line in lines:
-            row = _parse_object(line)
-            if row is not None:
-                label = row.pop(EPOCH, None)
-                epochs += self._grouping.add(label, _numbers(row, self._grouping, str(self._path)))
-        return [*epochs, *self._grouping.flush()] if last else epochs
-
-    def absence(self) -> str:
-        """Return the names of the values."""
-        return _absence_in(self._path, self._grouping)
+        for row in filter(None, map(_parse_object, lines)):
+            label = row.pop(EPOCH, None)
+            yield from self._grouping.add(label, _numbers(row, self._grouping, str(self._path)))
 
 
-class Scalars(Source):
-    """The scalars in the event files of a directory and those below it.
+class Scalars(Growing):
+    """The scalars in the event files of a directory and those below it."""
 
-    Args:
-        directory: the directory.
-        grouping: groups the values.
-    """
-
-    def __init__(self, directory: Path, grouping: Grouping) -> None:
-        self._directory, self._grouping = directory, grouping
-        self._files = EventFiles(directory)
+    def __init__(self, path: Path, grouping: Grouping, skips: bool) -> None:
+        super().__init__(path, grouping, skips)
+        self._files = EventFiles(path, skips)
         self._folders: dict[str, str] = {}
 
-    def poll(self, last: bool = False) -> list[Epoch]:
-        """Return the epochs of new scalars."""
-        epochs: list[Epoch] = []
+    def _read(self, last: bool) -> Iterator[Epoch]:
         for scalar in sorted(self._files.read(last), key=lambda scalar: scalar.step):
             name = self._grouping.name_of(f"{scalar.folder}/{scalar.tag}") if scalar.folder else None
             name = name or self._name_of_tag(scalar.tag, scalar.folder)
             if name is not None:
-                epochs += self._grouping.add(scalar.step, {name: scalar.value})
-        return [*epochs, *self._grouping.flush()] if last else epochs
+                yield from self._grouping.add(scalar.step, {name: scalar.value})
 
     def _name_of_tag(self, tag: str, folder: str) -> str | None:
         name = self._grouping.name_of(tag)
         if name is not None and self._folders.setdefault(name, folder) != folder:
             raise RunError(
-                f"{self._directory}: {tag} is in {self._folders[name] or '.'} and in {folder or '.'}; name "
-                f"one: metrics_from: {{tensorboard: ..., names: {{{name}: {folder}/{tag}}}}}"
+                f"{self._path}: {tag} is in {self._folders[name] or '.'} and in {folder or '.'}; name one: "
+                f"metrics_from: {{tensorboard: ..., names: {{{name}: {folder}/{tag}}}}}"
             )
         return name
 
-    def absence(self) -> str:
-        """Return the tags."""
-        return _absence_in(self._directory, self._grouping)
 
-
-def make_source(settings: Mapping[str, Any], filling: Filling, folder: Path, spec: RunSpec) -> Source:
+def make_source(
+    settings: Mapping[str, Any], filling: Filling, folder: Path, spec: RunSpec, first: int
+) -> Source:
     """Create the source of a trial, before its program starts.
 
     Args:
@@ -365,17 +376,31 @@ def make_source(settings: Mapping[str, Any], filling: Filling, folder: Path, spe
         filling: the values of placeholders.
         folder: the folder of the program, to which paths are relative.
         spec: the metrics of the sweep.
+        first: the number of epochs after which the program goes on; what its earlier attempt wrote behind
+            them counts.
     """
+    source = _make_source(settings, filling, folder, spec, skips=not first)
+    if first:
+        source.skip(first)
+    return source
+
+
+def _make_source(
+    settings: Mapping[str, Any], filling: Filling, folder: Path, spec: RunSpec, skips: bool
+) -> Source:
     if not settings:
-        return PrintedObjects(filling.directory / LOG_FILE)
+        log = filling.directory / LOG_FILE
+        if skips:
+            log.unlink(missing_ok=True)  # of an earlier attempt
+        return PrintedObjects(log)
     grouping = Grouping(spec, settings.get("names", {}))
     if "regex" in settings:
         return MatchedLines(settings["regex"], grouping)
     kind, make = next((kind, make) for kind, make in _FILES.items() if kind in settings)
-    return make(folder / fill_text(settings[kind], filling), grouping)
+    return make(folder / fill_text(settings[kind], filling), grouping, skips)
 
 
-_FILES: Mapping[str, Callable[[Path, Grouping], Source]] = {
+_FILES: Mapping[str, Callable[[Path, Grouping, bool], Source]] = {
     "csv": Table,
     "jsonl": ObjectLines,
     "tensorboard": Scalars,

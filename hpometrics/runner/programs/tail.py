@@ -19,7 +19,7 @@ class Tail:
         skips: whether what the file holds now is left out, because an earlier program wrote it.
     """
 
-    def __init__(self, path: Path, skips: bool = True) -> None:
+    def __init__(self, path: Path, skips: bool) -> None:
         self.path = path
         self._inode: int | None = None
         self._head, self._position, self._changed = b"", 0, 0
@@ -73,10 +73,11 @@ class Lines:
 
     Args:
         path: the file.
+        skips: see `Tail`.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.tail = Tail(path)
+    def __init__(self, path: Path, skips: bool) -> None:
+        self.tail = Tail(path, skips)
         self._rest = b""
 
     def read(self, last: bool = False) -> tuple[list[str], bool]:
