@@ -83,6 +83,10 @@ class RunError(HpometricsError, ValueError):
     """A run is used in an order or with values that have no meaning."""
 
 
+class ProgramEndError(RunError):
+    """A program was ended from outside, by a signal or because its time was up."""
+
+
 class LoggerError(RunError):
     """A logger failed at an epoch that the record has."""
 

@@ -91,7 +91,7 @@ def main() -> None:
 
     Exit codes: 0 all is well; 1 what audit or replay look for; 2 a file, a name or a setting is wrong and
     nothing was run; 3 no trial is complete, no score is finite; 4 as many trials have failed as the budget
-    allows; 5 what is to be recorded cannot be written; 130 interrupted, a sweep that is run again goes on
-    (143 by SIGTERM, 129 by SIGHUP).
+    allows, or the first two alike before any epoch; 5 what is to be recorded cannot be written; 130
+    interrupted, a sweep that is run again goes on (143 by SIGTERM, 129 by SIGHUP).
     """
     print_everything()

@@ -353,7 +353,7 @@ class Budget(Strict):
     retries: Annotated[int, Field(ge=0)] = 0
     """Number of times a failed trial is tried again, with its seed; retries do not count as `trials`."""
     failures: Annotated[int, Field(ge=1)] | None = None
-    """Start no trial after this many have failed, those of earlier runs included; exit code 4."""
+    """Start no trial after so many failed; exit code 4. Without it, a broken engine ends the sweep, too."""
     target: float | None = None
     """Stop when a trial reaches this value."""
     patience: Annotated[int, Field(ge=1)] | None = None

@@ -45,6 +45,7 @@ _FIELD_TYPES: Mapping[str, tuple[type, ...]] = {
     "first_params": (Mapping, NoneType),
     "targets": (str, NoneType),
     "machine": (str, NoneType),
+    "fault": (str, NoneType),
     "exploits": (list, tuple),
 }
 """The type of each field of a record in JSON; a field that is missing here is checked by its parser."""
@@ -277,7 +278,9 @@ class TrialRecord:
     a single run has no repeats.
     Where population based training has changed a trial, `exploits` list the changes, `params` are those in
     force at the picked epoch and `first_params` those it began with. `targets` is the digest of the targets
-    that it was measured on. `machine` is where its last process ran, by name and start.
+    that it was measured on. `machine` is where its last process ran, by name and start. `fault` identifies an
+    error before the first epoch, as in `KeyError at /home/ada/train.py:12`: where other trials have the same
+    one, it is the engine's.
     """
 
     number: int
@@ -301,6 +304,7 @@ class TrialRecord:
     exploits: tuple[Exploit, ...] = ()
     targets: str | None = None
     machine: str | None = None
+    fault: str | None = None
 
     @property
     def given(self) -> Mapping[str, Any]:

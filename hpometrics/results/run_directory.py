@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -30,6 +31,7 @@ from ..records.epoch_log import EPOCHS_FILE, read_epochs, read_trial
 from ..records.recovery import quarantine
 from ..records.trial_record import TRIAL_FILE, TrialRecord
 from ..selection.confirmation import CONFIRM_FILE
+from ..selection.trial_attempts import Faults
 from .manifest import Change, Resolved, changes, read_resolved
 
 if TYPE_CHECKING:
@@ -156,7 +158,9 @@ class RunDirectory:
         return read_whole(path).decode()
 
     @contextmanager
-    def opened(self, text: str, resolved: Resolved, *, fresh: bool, extend: bool) -> Iterator[None]:
+    def opened(
+        self, text: str, resolved: Resolved, *, fresh: bool, extend: bool, restarts: bool = False
+    ) -> Iterator[None]:
         """Lock the directory for one run: created, or accepted as that of the same sweep.
 
         Args:
@@ -164,6 +168,7 @@ class RunDirectory:
             resolved: the resolved sweep.
             fresh: whether to move an earlier run aside and start over.
             extend: whether to accept a changed space and engine.
+            restarts: whether to start over if the first two trials have failed alike, before any epoch.
 
         Raises:
             ConfigError: another run holds the directory, it belongs to something or someone else, or the
@@ -181,6 +186,8 @@ class RunDirectory:
             self._check_ours()
             self.check_formats()
             self._quarantine_obstacles()
+            if restarts:
+                self._restart()
             self._check_same(resolved, extend)
             self.stamp.unlink(missing_ok=True)
             make_private(self.trials)
@@ -281,6 +288,24 @@ class RunDirectory:
         ours = any(path.exists() for path in (self.resolved, *self.path.glob(f"trials/*/{TRIAL_FILE}")))
         if others and not ours:
             raise ConfigError(f"{self.label}: holds {others[0]!r} and no sweep; choose another results.dir")
+
+    def _restart(self) -> None:
+        """Remove trials that all failed alike before their first epoch: no param is to blame for it."""
+        faults = Faults()
+        try:
+            for record in self.records():
+                faults.add(record)
+        except RecordError:  # recovery reports it
+            return
+        if not faults.alike:
+            return
+        self.check_no_worker()
+        for path in self.trial_directories():
+            shutil.rmtree(path)
+        parts = (f"{self.study.name}{end}" for end in ("", "-wal", "-shm", "-journal"))
+        for name in (self.resolved.name, *parts, self.journal.name, f"{self.journal.name}.slots"):
+            (self.path / name).unlink(missing_ok=True)
+        self.remarks.append("the first trials had failed alike before their first epoch: they are run again")
 
     def _quarantine_obstacles(self) -> None:
         """Move aside any directory in the place of a file, or the reverse."""

@@ -28,6 +28,9 @@ from .distributed import Ranks
 from .epoch import EpochMeter
 from .reporter import Joint, PickedReporter, Reporter
 from .spec import RunSpec
+from .split import is_idle
+
+_MOST_NAMES = 8  # of values that a message lists
 
 
 class End(StrEnum):
@@ -101,7 +104,20 @@ class Progress:
         which = "not the last" if self._picker.at is At.LAST and count else "none"
         reasons = [record.reasons[name] for record in self.history if name in record.reasons]
         reason = f": {reasons[-1]}" if reasons and reasons[-1] else ""
-        return f"{name}: {which} of {count} epochs has a finite value{reason}"
+        return f"{name}: {which} of {count} epochs has a finite value{reason}{self._missing_call(name)}"
+
+    def _missing_call(self, name: str) -> str:
+        """Return the call that the engine lacks, if it has measured or reported nothing of a metric."""
+        if not is_idle(self.history, [name]):
+            return ""
+        is_reported = any(one.reported for one in self._spec.objectives if one.name == name)
+        call = f"run.log({name}=...)" if is_reported and name.isidentifier() else "run.update(...)"
+        if is_reported and not name.isidentifier():
+            call = f"run.log(**{{{name!r}: ...}})"
+        where = "each epoch" if self.history else "each epoch, the body of: for epoch in run.epochs(n)"
+        others = [other for record in self.history[-1:] for other in record.values if self._has_value(other)]
+        there = f"; it reported {', '.join(others[:_MOST_NAMES])}" if others else ""
+        return f"; the engine must call {call} in {where}{there}"
 
     def _has_value(self, name: str) -> bool:
         epochs = self.history[-1:] if self._picker.at is At.LAST else self.history

@@ -14,13 +14,14 @@ from .._formatting import shape_of
 from ..exceptions import NonFiniteError, RunError
 from ..metrics._validation import batch_of, counting_rows
 from ..metrics.batch import Outputs
+from ..metrics.metric import NOTHING_MEASURED
 from ..metrics.multitask import TaskCollection, Tensors
 from ..metrics.registry.diagnostics import diagnostic
 from ..metrics.registry.names import SPLITS
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION
 from ..metrics.retrieval.per_user import PerUser
 from ..metrics.row_values.row_meter import MetricRows, NoRowValuesError, RowMeter, mean_over_tasks
-from ..records.trial_record import Reading
+from ..records.trial_record import EpochRecord, Reading
 from ..selection.two_way import by_cluster, numbered
 from .metric_spec import MetricSpec
 from .spec import RunSpec
@@ -29,6 +30,7 @@ from .throughput import KEYWORDS
 
 Values = dict[str, Reading]
 Reasons = dict[str, str]
+_NOT_MEASURED, _NOT_LOGGED = "was not measured", "was not logged in this epoch"
 
 
 class EpochValues:
@@ -124,8 +126,15 @@ def value_name(name: str) -> str:
 
 def _why_not_there(name: str, recorded: bool) -> str:
     if (entry := diagnostic(name)) is not None:
-        return f"was not measured in this epoch; it comes from {entry.comes_from}"
-    return "was not logged in this epoch" if recorded else "was not measured"
+        return f"{_NOT_MEASURED} in this epoch; it comes from {entry.comes_from}"
+    return _NOT_LOGGED if recorded else _NOT_MEASURED
+
+
+def is_idle(history: Iterable[EpochRecord], names: Iterable[str]) -> bool:
+    """Return whether nothing was measured or reported of these metrics in any epoch."""
+    names = list(names)
+    reasons = (record.reasons.get(name, "") for record in history for name in names)
+    return all(reason.startswith((NOTHING_MEASURED, _NOT_MEASURED, _NOT_LOGGED)) for reason in reasons)
 
 
 class SplitMetrics:

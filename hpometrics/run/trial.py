@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
+import sysconfig
 import threading
 import time
 import traceback
@@ -22,11 +24,12 @@ import torch
 
 from .._imports import same_folder
 from .._redaction import excerpt, redacted
-from .._text import text_of
+from .._text import did_you_mean, text_of
 from ..exceptions import (
     DiskError,
     NewerFormatError,
     NoFiniteValueError,
+    ProgramEndError,
     ProgramError,
     RecordError,
     RunError,
@@ -42,8 +45,13 @@ from .checkpoint import seed_all
 from .reporter import Pause, Reporter
 from .run import Run
 from .spec import RunSpec, Train
+from .split import is_idle
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_OURS = str(Path(__file__).parent.parent) + os.sep
+_INSTALLED = tuple(f"{sysconfig.get_path(name)}{os.sep}" for name in ("purelib", "platlib"))
+_PYTHON = (f"{sysconfig.get_path('stdlib')}{os.sep}", "<frozen")
+_LACKS_MEMORY = ("out of memory", "outofmemory", "can't allocate memory", "cannot allocate memory")
 _AT_WORK = threading.Lock()  # held by a trial while it trains
 
 ERROR_FILE = "error.txt"
@@ -250,6 +258,9 @@ def _run_once(
     failure = _failure(run, error, stops)
     seconds = round(time.perf_counter() - since, 6)
     ending = _ending(run, failure, stops)
+    if (hint := _params_hint(error, trial_record.params)) and error is not None:
+        error.add_note(hint)
+        ending["reason"] = f"{ending['reason']}; {hint}"
     ending["params"] = trial_record.params_at(ending.get("epoch"))
     final = replace(trial_record, seconds=seconds, **ending)
     return apply_constraints(final, spec.bounds), run, error, failure
@@ -326,10 +337,62 @@ def _ending(
     ending: dict[str, Any] = {"state": state, "reason": reason, "epochs": run.history if run else ()}
     ending["ended_by"] = run.ended_by if run is not None and failure is None else None
     ending["targets"] = None if run is None else run.targets
+    if state is TrialState.FAILED and failure is not None:
+        ending["fault"] = _fault(failure, run)
     if run is not None and run.best_epoch is not None:
         ending["epoch"], ending["checkpoint"] = run.best_epoch, run.best_checkpoint
         ending["value"] = run.history[run.best_epoch].number(run.spec.name)
     return ending
+
+
+def _fault(failure: BaseException, run: Run | None) -> str | None:
+    """Return what identifies an error before the first epoch: its type and place.
+
+    None if it may be of this trial alone: a later epoch, a lack of memory, a program that a signal ended.
+    """
+    if (run is not None and not is_idle(run.history, run.spec.optimized)) or _may_be_luck(failure):
+        return None
+    frame = failing_frame(failure)
+    if frame is None:
+        return excerpt(f"{_format_error(failure).partition(chr(10))[0]}", 200)
+    return redacted(f"{type(failure).__name__} at {frame.filename}:{frame.lineno}")
+
+
+def _may_be_luck(error: BaseException | None) -> bool:
+    """Return whether an error, or one that caused it, may spare a trial with other params."""
+    if error is None:
+        return False
+    text = f"{type(error).__name__} {text_of(error)}".lower()
+    lacks_memory = isinstance(error, MemoryError) or any(words in text for words in _LACKS_MEMORY)
+    return lacks_memory or isinstance(error, ProgramEndError) or _may_be_luck(error.__cause__)
+
+
+def failing_frame(error: BaseException) -> traceback.FrameSummary | None:
+    """Return the line of the user's code that raised an error, or that called what raised it.
+
+    It is the last one in neither this package nor an installed one, else the last one in an installed one.
+    """
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith(_OURS)]
+    installed = [one for one in frames if one.filename.startswith(_INSTALLED)]
+    own = [one for one in frames if one not in installed and not one.filename.startswith(_PYTHON)]
+    return next(iter([*installed, *own][::-1]), None)
+
+
+def _params_hint(error: BaseException | None, params: Mapping[str, Any]) -> str:
+    """Return the names that exist if an error is the KeyError of `params["name"]`, else an empty text."""
+    if not isinstance(error, KeyError) or not error.args or error.args[0] in params:
+        return ""
+    line = (traceback.extract_tb(error.__traceback__)[-1].line or "").replace(" ", "")
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    owner = getattr(frame.f_locals.get("self"), "__dict__", {})
+    places = {**frame.f_locals, **{f"self.{name}": value for name, value in owner.items()}}
+    holders = [
+        name for name, value in places.items() if isinstance(value, Mapping) and value.keys() >= {*params}
+    ]
+    if not any(f"{name}[" in line or f"{name}.pop(" in line for name in holders):
+        return ""
+    there = ", ".join(map(str, params)) or "none"
+    return f"the params are {there}{did_you_mean(error.args[0], map(str, params))}"
 
 
 def _can_be_raised(failure: BaseException) -> bool:

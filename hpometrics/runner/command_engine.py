@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from .._redaction import excerpt
 from ..config.placeholders import CHECKPOINT, Filling, fill, placeholders
-from ..exceptions import NoFiniteValueError, ProgramError, RunError
+from ..exceptions import NoFiniteValueError, ProgramEndError, ProgramError, RunError
 from ..records._files import writing
 from ..records.epoch_log import read_trial
 from ..records.program_log import VARIABLE
@@ -87,8 +87,8 @@ class Program:
 
         Raises:
             ProgramError: it cannot be started.
-            RunError: its exit code is not 0, it prints another epoch than the next one, or has printed none
-                when the time of the trial is up.
+            ProgramEndError: a signal ended it, or it has printed no epoch when the time of the trial is up.
+            RunError: its exit code is not 0, or it prints another epoch than the next one.
             NoFiniteValueError: it has ended without an epoch.
             BaseException: the backend stops the trial.
         """
@@ -145,7 +145,8 @@ class Program:
 
         Raises:
             ProgramError: a shell or `env` has found nothing to run.
-            RunError: the program has failed, or was killed.
+            ProgramEndError: the program was killed, or is out of memory.
+            RunError: it has failed.
         """
         if not code:
             return
@@ -154,7 +155,9 @@ class Program:
         printed = printed or _read_lines(log, start)
         last = f": {printed[-1]}" if printed else ""
         text = f"the program {self.command[0]!r} {_format_end(code, printed)}{last}"
-        kind = ProgramError if code in _NOTHING_TO_RUN and not run.history else RunError
+        kind: type[Exception] = ProgramEndError if _is_killed(code, printed) else RunError
+        if code in _NOTHING_TO_RUN and not run.history:
+            kind = ProgramError
         error = kind(text)
         if len(printed) > 1:
             error.add_note("\n".join(("The end of its output:", *printed[-_NOTED:])))
@@ -192,9 +195,19 @@ def _from_epoch(first: int, epochs: Iterator[Epoch]) -> Iterator[Epoch]:
         yield epoch
 
 
+def _is_killed(code: int, printed: Sequence[str]) -> bool:
+    """Return whether something else than its own failure has ended a program."""
+    by_signal = code < 0 or _signal_name(code - _SHELL) is not None
+    return by_signal or _is_out_of_memory(printed)
+
+
+def _is_out_of_memory(printed: Sequence[str]) -> bool:
+    return any(_OUT_OF_MEMORY.search(line) for line in printed[-_NOTED:])
+
+
 def _format_end(code: int, printed: Sequence[str]) -> str:
     """Return how a program has ended that has not ended well."""
-    out_of_memory = any(_OUT_OF_MEMORY.search(line) for line in printed[-_NOTED:])
+    out_of_memory = _is_out_of_memory(printed)
     suffix = ", out of memory" if out_of_memory else ""
     name = _signal_name(-code if code < 0 else code - _SHELL)
     if name == "SIGKILL" and not out_of_memory:
@@ -328,7 +341,9 @@ def _timed(process: subprocess.Popen[bytes], run: Run) -> Iterator[Event]:
 def _end_late(run: Run) -> None:
     """End a run whose time is up within an epoch; the epochs before it count."""
     if not run.history:
-        raise RunError(f"trial_time: the program has printed no epoch in {run.spec.trial_time:g} seconds")
+        raise ProgramEndError(
+            f"trial_time: the program has printed no epoch in {run.spec.trial_time:g} seconds"
+        )
     run.end_late()
 
 

@@ -24,6 +24,7 @@ from ..results.run_directory import RunDirectory
 from ..run.metric_spec import Reported
 from ..run.spec import RunSpec, engine_facts
 from ..run.trials import Trials
+from ..selection.trial_attempts import Faults
 from .command_engine import Program
 from .imported_engine import ImportedEngine, check_space, import_engine, settle
 
@@ -55,6 +56,7 @@ class SweepContext:
         reached: whether a trial has reached the target.
         failed: the number of failed trials, those of earlier invocations included.
         finished: the number of finished trials, those of earlier invocations included.
+        faults: of the first two trials.
     """
 
     plan: Plan
@@ -72,6 +74,7 @@ class SweepContext:
     reached: bool = False
     failed: int = 0
     finished: int = 0
+    faults: Faults = field(default_factory=Faults)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     @property
@@ -81,8 +84,8 @@ class SweepContext:
 
     @property
     def over(self) -> bool:
-        """Whether no further trial may start: time is up, the target is reached, or too many have failed."""
-        return self.reached or self.seconds_left == 0 or self.fails(self.failed)
+        """Whether no further trial may start: by time, target, failures, or faults of the first trials."""
+        return self.reached or self.seconds_left == 0 or self.fails(self.failed) or self.broken
 
     @property
     def spent(self) -> float:
@@ -101,12 +104,23 @@ class SweepContext:
             self.reached = self.reached or self.reaches(record)
             self.finished += record.state.finished
             self.failed += record.state is TrialState.FAILED
+            self.faults.add(record)
             self.tell(record)
 
     def fails(self, count: int) -> bool:
         """Return whether a number of failed trials uses up `budget.failures`."""
         limit = self.plan.config.budget.failures
         return limit is not None and count >= limit
+
+    @property
+    def judges_faults(self) -> bool:
+        """Whether two faults end the sweep; a file with `budget.failures` states its own limit."""
+        return self.plan.config.budget.failures is None and not self.faults.settled
+
+    @property
+    def broken(self) -> bool:
+        """Whether the first two trials have failed alike, before any epoch: the engine fails in all."""
+        return self.judges_faults and self.faults.alike
 
     def reaches(self, record: TrialRecord) -> bool:
         """Return whether a trial has reached `budget.target`."""

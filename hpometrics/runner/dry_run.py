@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
@@ -20,12 +19,10 @@ from ..records.trial_record import EpochRecord, Reading, to_json
 from ..run.checkpoint import Keep
 from ..run.reporter import ListReporter, derive_seed
 from ..run.spec import RunSpec
-from ..run.trial import attempt
+from ..run.trial import attempt, failing_frame
 from .context import spec_facts
 from .imported_engine import check_space, import_engine, settle
 from .sample import sample
-
-_PACKAGE = str(FilePath(__file__).parent.parent)
 
 
 @dataclass(frozen=True)
@@ -84,9 +81,10 @@ def _failure(plan: Plan, error: Exception | None) -> Iterator[Problem]:
     if error is None or isinstance(error, NoFiniteValueError):
         return
     path: Path = ("engine", "command" if plan.config.engine.command else "target")
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _PACKAGE not in frame.filename]
-    where = f" ({FilePath(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    text = f"its first epoch failed: {type(error).__name__}: {redacted(one_line(error))}{where}"
+    frame = failing_frame(error)
+    where = "" if frame is None else f" ({FilePath(frame.filename).name}:{frame.lineno})"
+    notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
+    text = f"its first epoch failed: {type(error).__name__}: {redacted(one_line(error) + notes)}{where}"
     yield plan.document.problem(path, text)
 
 

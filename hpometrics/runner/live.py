@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+import os
+import re
+import shutil
 import sys
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .._formatting import column, duration, number
 from .._redaction import excerpt
@@ -21,6 +25,7 @@ from ..results.manifest import Resolved
 from ..results.run_directory import RunDirectory
 from ..selection.rules import Constraint
 from ..selection.selection import front_trials, pick_trial
+from ..selection.trial_attempts import Faults
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -38,12 +43,18 @@ class Progress:
         earlier: the records of the trials of earlier runs.
         quiet: print nothing.
         home: the run directory, with the tracebacks of the trials.
+        faults: of the first trials; an error that two of them share is printed once, at the end.
     """
 
     def __init__(
-        self, resolved: Resolved, earlier: list[TrialRecord], quiet: bool, home: RunDirectory | None = None
+        self,
+        resolved: Resolved,
+        earlier: list[TrialRecord],
+        quiet: bool,
+        home: RunDirectory | None = None,
+        faults: Faults | None = None,
     ) -> None:
-        self._home = home
+        self._home, self._faults = home, faults
         self._resolved, self._quiet = resolved, quiet
         self._finished = [record for record in earlier if record.state.finished]
         self._best = None if resolved.others else self._pick(self._finished)
@@ -56,6 +67,14 @@ class Progress:
         """Print a line."""
         if not self._quiet:
             print(printable_lines(text), file=sys.stderr, flush=True)
+
+    def complain(self, text: str) -> None:
+        """Print an error, whether quiet or not, with its lines wrapped to the terminal."""
+        width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
+        lines = printable_lines(text).split("\n")
+        print(
+            "\n".join(part for line in lines for part in _wrapped(line, width)), file=sys.stderr, flush=True
+        )
 
     def tell(self, record: TrialRecord) -> None:
         """Print the line of a finished trial."""
@@ -97,13 +116,20 @@ class Progress:
         values = [f"{name} {spread_of(record):>{_WIDTH}}"]
         values += [f"{k} {column(record.picked_values.get(k)):>{_WIDTH}}" for k in self._resolved.beside]
         if record.state is TrialState.FAILED:
-            reason = printable(excerpt((record.reason or "").partition("\n")[0], 100))
-            values = [reason, *self._traceback(record)]
+            values = [self._reason(record), *self._traceback(record)]
         epochs = f"{len(record.epochs)} ep{f' ({record.ended_by})' if record.ended_by else ''}"
         mark = "*" if better else " "
         head = f" #{record.number:<4} {word(record.state):<11} {mark} {'  '.join(values)}"
         params = params_line(record.params, self._resolved)
         return f"{head}{self._retries(record)}  {epochs}  {duration(record.seconds)}  {params}"
+
+    def _reason(self, record: TrialRecord) -> str:
+        """Return why a trial failed; of an error that may end the sweep, only where it was raised."""
+        reason = printable((record.reason or "").partition("\n")[0])
+        if self._faults is None or self._faults.settled or record.fault is None:
+            return excerpt(reason, 100)
+        place = place_of(record)
+        return f"{reason.partition(':')[0]}{'' if place is None else f' at {printable(str(place))}'}"
 
     def _retries(self, record: TrialRecord) -> str:
         """Return the number of retries, and the allowed number."""
@@ -113,7 +139,9 @@ class Progress:
     def _traceback(self, record: TrialRecord) -> list[str]:
         """Return the file of a failed trial's traceback; a worker that died has left none."""
         file = None if self._home is None else self._home.trial(record.number) / "error.txt"
-        return [] if file is None or not file.is_file() else [f"trials/{record.number:04d}/error.txt"]
+        if self._home is None or file is None or not file.is_file():
+            return []
+        return [printable(str(self._home.display_path(file)))]
 
     def _live_text(self) -> str:
         states = Counter(word(record.state) for record in self._finished)
@@ -145,6 +173,36 @@ class Progress:
             return pick_trial(records, self._resolved.direction)
         except NoFiniteValueError:
             return None
+
+
+class Place(NamedTuple):
+    """A line of the engine; as text its file is relative to the current folder."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        try:
+            path = os.path.relpath(self.file)
+        except (ValueError, OSError):  # the current folder was deleted
+            path = self.file
+        return f"{min(path, self.file, key=len)}:{self.line}"
+
+
+def place_of(record: TrialRecord) -> Place | None:
+    """Return the line at which a trial failed, if its record names it."""
+    match = re.fullmatch(r"\w+ at (.+):(\d+)", record.fault or "", re.DOTALL)
+    return None if match is None else Place(match[1], int(match[2]))
+
+
+def _wrapped(line: str, width: int | None) -> list[str]:
+    """Wrap a line at spaces, its further lines as far indented as it; a path stays whole."""
+    if width is None or len(line) <= width:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()))
+    return textwrap.wrap(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _format_missing(constraint: str, name: str, record: TrialRecord) -> str:

@@ -19,6 +19,7 @@ from ..backends.optuna.study import (
     get_attribute,
     open_study,
     put_attribute,
+    shared_record,
     study_records,
     tell,
 )
@@ -33,6 +34,7 @@ from .context import SweepContext
 from .leases import LocalOwnership
 
 SWEEP = f"{PREFIX}sweep"
+FIRST = f"{PREFIX}first"  # the first trial whose fault counts
 
 
 def publish(study: optuna.Study, context: SweepContext) -> None:
@@ -109,7 +111,17 @@ def opened_study(
     with _opened(context, verbose) as study, closing(ownership):  # no heartbeat after the study is closed
         ownership.bind(study)
         _finish_trials(study, context, ownership)
+        _share_first(study, context)
         yield study
+
+
+def _share_first(study: optuna.Study, context: SweepContext) -> None:
+    """Share the number of the first trial whose fault counts with all processes of a shared study."""
+    if is_shared(context.plan.config.backend.storage):
+        before = int(study.user_attrs.get(FIRST, 0))
+        if context.leads and context.faults.first > before:
+            study.set_user_attr(FIRST, context.faults.first)
+        context.faults.first = max(before, context.faults.first)
 
 
 def read_study(context: SweepContext) -> dict[int, StudyTrial] | None:
@@ -186,8 +198,10 @@ def has_open_trials(study: optuna.Study, context: SweepContext) -> bool:
 
 
 def is_over(study: optuna.Study, context: SweepContext) -> bool:
-    """Return whether trials of any process have reached `budget.target` or used up `budget.failures`."""
+    """Return whether the trials of all processes end the sweep: by their target, failures or faults."""
     budget = context.plan.config.budget
+    if context.judges_faults:
+        _add_faults(study, context)
     if context.over:
         return True
     if budget.failures is not None:
@@ -195,6 +209,15 @@ def is_over(study: optuna.Study, context: SweepContext) -> bool:
         if context.fails(len(failed)):
             return True
     return budget.target is not None and any(map(context.reaches, study_records(study)))
+
+
+def _add_faults(study: optuna.Study, context: SweepContext) -> None:
+    """Add the trials of other processes to the faults of a sweep."""
+    for trial in study.get_trials(deepcopy=False):
+        context.faults.settled = context.faults.settled or bool(trial.intermediate_values)
+        record = shared_record(trial) if trial.state is OptunaState.FAIL else None
+        if record is not None:
+            context.faults.add(record)
 
 
 @contextmanager

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import linecache
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from .._imports import aside, load_path
-from .._redaction import redacted
+from .._redaction import excerpt, redacted
 from .._text import printable, printable_lines
 from ..backends.registry import BACKENDS
 from ..backends.storage_url import is_shared, redact_storage
@@ -23,10 +24,11 @@ from ..results.leaderboard import format_evaluated
 from ..results.report.content import write_report
 from ..results.status import opening, results_text, status_json
 from ..results.verdict import conclude, stored_verdict
+from ..run.trial import ERROR_FILE
 from .confirm import check_confirmable, confirm_winner
 from .context import SweepContext, make_context, module_file
 from .imported_engine import PlainEngine
-from .live import Progress
+from .live import Progress, place_of
 from .reclaim import recover
 from .signals import exit_code, raising_interrupts
 from .stamp import Stamp, question_of
@@ -62,20 +64,33 @@ def run_command(plan: Plan, options: Options) -> int:
     text = plan.document.text.replace(storage, redact_storage(storage))
     with (
         raising_interrupts(),
-        home.opened(text, context.resolved, fresh=options.fresh, extend=options.extend),
+        home.opened(
+            text,
+            context.resolved,
+            fresh=options.fresh,
+            extend=options.extend,
+            restarts=context.judges_faults and not is_shared(storage),
+        ),
     ):
         repairs, earlier = recover(context)
-        progress = Progress(context.resolved, earlier, options.quiet, home)
+        progress = Progress(
+            context.resolved, earlier, options.quiet, home, context.faults if context.judges_faults else None
+        )
         context.tell, context.say = progress.tell, progress.say
         context.earlier = sum(record.seconds for record in earlier)
         context.finished = sum(record.state.finished for record in earlier)
         context.reached = any(context.reaches(record) for record in earlier)
         context.failed = sum(record.state is TrialState.FAILED for record in earlier)
+        for record in earlier:
+            context.faults.add(record)
+        if context.broken:  # a shared study keeps them
+            context.faults.first = max(record.number for record in earlier) + 1
         progress.say("\n".join([*repairs, opening(home, context.resolved, earlier)]))
         try:
             with progress.live(), aside():
                 load_path(BACKENDS[plan.config.backend.name].start)(context, options.verbose)
-                if plan.config.confirm is not None and not context.fails(context.failed):
+                fails = context.broken or context.fails(context.failed)
+                if plan.config.confirm is not None and not fails:
                     _confirm_if_possible(context, options.verbose)
         except KeyboardInterrupt as interrupt:
             records = home.records()
@@ -84,6 +99,10 @@ def run_command(plan: Plan, options: Options) -> int:
             return exit_code(interrupt)
         records = home.records()
         code = _conclude(context, records, progress, as_json=options.as_json)
+        if context.broken:
+            first = next(record for record in records if record.number == context.faults.first)
+            progress.complain(_format_fault(context, first))
+            return TOO_MANY_FAILED
         failed = [record for record in records if record.state is TrialState.FAILED]
         if context.fails(len(failed)):
             progress.say(_format_failures(failed))
@@ -156,7 +175,8 @@ def _conclude(
         home.engine_params.unlink(missing_ok=True)
         if not quiet:
             _report(context)
-            progress.say(str(err))
+            if not context.broken:  # its error follows, whole
+                progress.say(str(err))
             print(status_json(home, resolved, records) if as_json else format_evaluated(records))
         return NOTHING_COMPLETE if isinstance(err, NoFiniteValueError) else NOT_ON_FRONT
     judge = stored_verdict if quiet else conclude
@@ -201,9 +221,29 @@ def _format_failures(failed: Sequence[TrialRecord]) -> str:
     return "\n".join([head, *lines])
 
 
+def _format_fault(context: SweepContext, record: TrialRecord) -> str:
+    """Return the error with which an engine fails in each trial, whole, and where it was raised."""
+    home = context.directory
+    lines = ["The first trials failed alike, before any epoch was measured, so no other was started:", ""]
+    lines += [f"  {line}".rstrip() for line in (record.reason or "").splitlines()]
+    place = place_of(record)
+    if place is not None:
+        source = linecache.getline(place.file, place.line).strip()
+        lines.append(f"  {place}{f': {excerpt(source, 200)}' if source else ''}")
+    error = home.display_path(home.trial(record.number)) / ERROR_FILE
+    if (home.trial(record.number) / ERROR_FILE).is_file():
+        lines.append(f"  traceback: {error}")
+    lines += ["", "Fix the engine and run it again:", f"  {_again(context)}"]
+    return "\n".join([*lines, "With budget.failures a sweep goes on until as many trials have failed."])
+
+
+def _again(context: SweepContext) -> str:
+    """Return the command that goes on with the sweep."""
+    settings = [part for text in context.plan.document.assignments for part in ("--set", text)]
+    return redacted(shlex.join(["hpometrics", "run", str(context.plan.file), *settings]))
+
+
 def _format_interrupted(context: SweepContext, records: Sequence[TrialRecord]) -> str:
     count, total = sum(record.state.finished for record in records), context.plan.trials
-    settings = [part for text in context.plan.document.assignments for part in ("--set", text)]
-    again = shlex.join(["hpometrics", "run", str(context.plan.file), *settings])
-    text = f"interrupted: {count}{f' of {total}' if total else ''} trials are done. Go on with:\n  {again}"
-    return redacted(text)
+    done = f"{count}{f' of {total}' if total else ''}"
+    return f"interrupted: {done} trials are done. Go on with:\n  {_again(context)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ..exceptions import RunError
 from ..records.trial_record import Repeat, TrialRecord, TrialState, mean, numbers_of
@@ -66,7 +66,7 @@ class TrialAttempts:
             reason = f"repeat {place} (seed {run.seed}): {reason}"
         if len(base.failed_attempts) < self.retries:
             failed = (*base.failed_attempts, reason)
-            return replace(base, state=TrialState.RUNNING, reason=None, failed_attempts=failed)
+            return replace(base, state=TrialState.RUNNING, reason=None, fault=None, failed_attempts=failed)
         value = None if place else base.value  # a mean of those that are left would be of other seeds
         return replace(base, state=TrialState.FAILED, reason=reason, value=value)
 
@@ -96,3 +96,32 @@ def apply_constraints(record: TrialRecord, constraints: Sequence[Constraint]) ->
     if record.state is TrialState.COMPLETE and broken:
         return replace(record, state=TrialState.INFEASIBLE, reason="; ".join(broken))
     return record
+
+
+@dataclass
+class Faults:
+    """The faults of the first two trials of a sweep: if they are the same, all other trials would have it.
+
+    Their numbers identify the two, so that every process and every backend judges the same ones.
+
+    Args:
+        first: the number of the first of them; later ones of a sweep whose study keeps what failed before.
+        settled: whether a trial had an epoch, so that the engine works at least for some params.
+    """
+
+    first: int = 0
+    _by_number: dict[int, str | None] = field(default_factory=dict)
+    settled: bool = False
+
+    def add(self, record: TrialRecord) -> None:
+        """Add a trial, whether it has ended or not."""
+        if record.state is TrialState.FAILED and record.fault is not None:
+            self._by_number[record.number] = record.fault
+        elif record.epochs:
+            self.settled = True
+
+    @property
+    def alike(self) -> bool:
+        """Whether both have failed by the same fault, and no trial had an epoch."""
+        first, second = (self._by_number.get(self.first + place) for place in (0, 1))
+        return not self.settled and first is not None and first == second

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -84,7 +85,8 @@ def test_a_failed_trial_is_tried_again(sweep, folder, backend):
 
 def test_a_trial_has_failed_after_its_last_retry(sweep, folder):
     """One state for all its attempts, one line."""
-    result = sweep(changed("toy_engine:train", "toy_engine:always_fail").replace("epochs: 3", "retries: 1"))
+    text = changed("toy_engine:train", "toy_engine:always_fail")
+    result = sweep(text.replace("epochs: 3", "retries: 1, failures: 9"))
     assert result.exit_code == 3
     lines = [line for line in result.stderr.splitlines() if line.startswith(" #")]
     assert len(lines) == 4 and all(
@@ -122,6 +124,118 @@ def test_failures_do_not_hide_the_best(sweep, folder):
     assert result.exit_code == 4
     assert "# engine params evaluated: 2  (ok 1, failed 1)" in result.stdout
     assert (folder / "runs/sweep/best.yaml").exists()
+
+
+BROKEN = """\
+from pathlib import Path
+
+from hpometrics import Binary, engine
+
+
+@engine(output=Binary())
+def train(params, run):
+    if not Path("mended").exists():
+        params["rate"]
+    for epoch in run.epochs():
+        run.update(probabilities=[0.9, 0.2 + params["lr"]], target=[1, 0])
+
+
+@engine(output=Binary())
+def idle(params, run):
+    for epoch in run.epochs():
+        run.log(loss=0.5)
+
+
+@engine(output=Binary())
+def silent(params, run):
+    pass
+
+
+@engine(output=Binary())
+def hungry(params, run):
+    raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
+
+
+@engine(output=Binary())
+def two_ways(params, run):
+    if params["width"] == 8:
+        raise ValueError("one")
+    raise ValueError("two")
+"""
+
+
+@pytest.fixture
+def broken(sweep, folder, monkeypatch):
+    """Run a sweep over an engine that fails in each trial; the second text is its section of the backend."""
+    (folder / "broken.py").write_text(BROKEN)
+
+    def call(name="train", *arguments, backend=""):
+        monkeypatch.delitem(sys.modules, "broken", raising=False)
+        text = changed("{target: toy_engine:train, output: binary}", f"broken:{name}")
+        if "list" in backend:
+            text = "".join(line for line in text.splitlines(True) if "lr" not in line and "size" not in line)
+            text = text.replace("space:\n", "").replace("sampler: random, ", "")
+        return sweep(text + backend, *arguments)
+
+    return call
+
+
+THREE = "backend: {list: [{lr: 0.01}, {lr: 0.02}, {lr: 0.03}]}\n"
+
+
+@pytest.mark.parametrize("backend", ["", THREE, "backend: {optuna: {workers: 2, storage: journal}}\n"])
+def test_an_engine_that_fails_in_each_trial_ends_its_sweep(broken, folder, backend):
+    """Its error stands once, whole, with its line and the params that exist; mended, it starts over."""
+    result = broken(backend=backend)
+    assert result.exit_code == 4, result.output
+    assert len(records(folder)) in ((2, 3) if "workers" in backend else (2,))
+    assert result.stderr.count("KeyError: 'rate'; the params are lr") == 1
+    assert '\n  broken.py:9: params["rate"]\n  traceback: runs/sweep/trials/0000/' in result.stderr
+    assert broken("train", "-q", backend=backend).exit_code == 4
+    (folder / "mended").touch()
+    again = broken(backend=backend)
+    assert again.exit_code == 0, again.output
+    assert "failed alike before their first epoch: they are run again" in again.stderr
+    count = 3 if backend == THREE else 4
+    assert [(r.number, r.state) for r in records(folder)] == [(n, TrialState.COMPLETE) for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("name", "missing"),
+    [
+        (
+            "idle",
+            "nothing was measured; the engine must call run.update(...) in each epoch; it reported loss",
+        ),
+        ("silent", "run.update(...) in each epoch, the body of: for epoch in run.epochs(n)"),
+    ],
+)
+def test_an_engine_that_measures_nothing_is_told_the_call_that_it_lacks(broken, name, missing):
+    """Even quiet; epochs without a value are not what a pruner or another trial could make better."""
+    result = broken(name, "-q")
+    assert result.exit_code == 4
+    assert missing in result.stderr
+
+
+def test_failures_that_other_params_may_spare_do_not_end_a_sweep(broken, folder):
+    """A lack of memory, two errors of two lines, and whatever the file allows by its own limit."""
+    assert broken("hungry").exit_code == 3
+    assert len(records(folder)) == 4
+    start = "search.start=[{lr: 0.01, size: small}, {lr: 0.01, size: large}]"
+    assert broken("two_ways", "--fresh", "--set", start).exit_code == 3
+    assert len(records(folder)) == 4
+    goes_on = broken("train", "--fresh", "--set", "budget.failures=9")
+    assert goes_on.exit_code == 3 and len(records(folder)) == 4
+    assert "failed        KeyError: 'rate'; the params are lr" in goes_on.stderr
+
+
+def test_a_broken_engine_may_be_mended_in_its_space(broken, sweep, folder):
+    """The trials that trained nothing are of no space; failures that the file allows stay."""
+    assert broken().exit_code == 4
+    text = changed("{target: toy_engine:train, output: binary}", "broken:train")
+    mended = sweep(text.replace("  lr: {float: [1e-4, 1e-1], log: true}", "  lr: 0.1\n  rate: {int: [1, 5]}"))
+    assert mended.exit_code == 0, mended.output
+    assert len(records(folder)) == 4
 
 
 REPEATED = changed("epochs: 3", "epochs: 3, repeats: 3")

@@ -87,8 +87,9 @@ def test_a_null_is_undefined_with_its_reason(run):
 )
 def test_a_program_that_fails_is_a_failed_trial(run, mode, message):
     """With its last words as the reason; the exit code says that nothing is complete."""
-    result, home = run(told(mode))
+    result, home = run(told(mode).replace("epochs: 3", "epochs: 3, failures: 9"))
     assert result.exit_code == 3
+    assert len(home.records()) == 3
     for record in home.records():
         assert record.state is TrialState.FAILED and message in str(record.reason)
 

@@ -71,5 +71,5 @@ def test_a_failed_trial_names_its_traceback(tmp_path, capsys):
     for number in (0, 1):
         progress.tell(record(number, None, TrialState.FAILED, reason="ValueError: no"))
     named, bare = capsys.readouterr().err.splitlines()
-    assert "ValueError: no  trials/0000/error.txt  0 ep" in named
+    assert f"ValueError: no  {tmp_path}/trials/0000/error.txt  0 ep" in named
     assert "ValueError: no  0 ep" in bare

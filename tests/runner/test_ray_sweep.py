@@ -193,3 +193,17 @@ def test_a_worker_that_dies_once_costs_nothing(folder, on_ray):
     [record] = RunDirectory(folder / "runs" / "sweep").records()
     assert (record.state, record.failed_attempts) == (TrialState.COMPLETE, ())
     assert [epoch.epoch for epoch in record.epochs] == [0, 1, 2]
+
+
+def test_an_engine_that_fails_in_each_trial_ends_its_sweep(folder, on_ray):
+    """On Ray as on Optuna: those at work end, no other starts, and the mended engine starts over."""
+    text = changed("toy_engine:train", "toy_engine:always_fail").replace("trials: 4", "trials: 12")
+    (folder / "sweep.yaml").write_text(text + on_ray())
+    code, _, err = ended("run", "sweep.yaml")
+    home = RunDirectory(folder / "runs" / "sweep")
+    assert code == 4, err
+    assert err.count("ValueError: never works") == 1 and len(home.records()) < 8
+    (folder / "sweep.yaml").write_text(changed("trials: 4", "trials: 2") + on_ray())
+    code, _, err = ended("run", "sweep.yaml")
+    assert code == 0, err
+    assert [record.state for record in home.records()] == [TrialState.COMPLETE] * 2

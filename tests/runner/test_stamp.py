@@ -232,9 +232,11 @@ def test_a_directory_that_others_may_write_in_is_refused(sweep):
     assert "other users may write in it" in result.stderr
 
 
+FAILS_ALWAYS = changed("toy_engine:train", "toy_engine:always_fail")
 FAILS_ONCE = changed("toy_engine:train", "toy_engine:fail").replace("epochs: 3", "failures: 1")
 UNFINISHED = {
-    "nothing complete": (changed("toy_engine:train", "toy_engine:always_fail"), 3),
+    "nothing complete": (FAILS_ALWAYS.replace("epochs: 3", "failures: 9"), 3),
+    "a broken engine": (FAILS_ALWAYS, 4),
     "too many failed": (FAILS_ONCE, 4),
     "interrupted": (changed("toy_engine:train", "toy_engine:interrupt"), 130),
     "the time is up": (SMALL.replace("trials: 2", "time: 1s"), 0),

@@ -63,7 +63,8 @@ def test_run_prints_its_results_as_json(sweep, folder):
     told = json.loads(sweep(SWEEP, "--json").stdout)
     assert (told["done"], told["states"]["complete"]) == (4, 4)
     assert told["best"] == read_document(folder / "runs" / "sweep" / "best.yaml").data
-    failed = sweep(changed("toy_engine:train", "toy_engine:always_fail"), "--json", "--fresh")
+    text = changed("toy_engine:train", "toy_engine:always_fail")
+    failed = sweep(text, "--json", "--fresh", "--set", "budget.failures=9")
     assert (failed.exit_code, json.loads(failed.stdout)["best"]) == (3, None)
 
 
@@ -156,7 +157,7 @@ def test_a_failing_trial_is_a_record_with_its_reason(sweep, folder):
 
 def test_no_complete_trial_is_exit_code_3(sweep, folder):
     """There is no best, and no `best.yaml` says otherwise."""
-    result = sweep(changed("toy_engine:train", "toy_engine:always_fail"))
+    result = sweep(changed("toy_engine:train", "toy_engine:always_fail"), "--set", "budget.failures=9")
     assert result.exit_code == 3
     assert (
         "no trial is complete, so there is no best: 4 failed (trial 3: ValueError: never works)"

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from hpometrics.exceptions import RecordError, RunError
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
 from hpometrics.selection.rules import Constraint
-from hpometrics.selection.trial_attempts import TrialAttempts
+from hpometrics.selection.trial_attempts import Faults, TrialAttempts
 
 
 def run(
@@ -142,3 +143,27 @@ def test_a_number_that_makes_no_sense_is_refused(facts, message):
     """With what was wanted and what came."""
     with pytest.raises(RunError, match=message):
         TrialAttempts(**facts)
+
+
+def faulty(number, fault):
+    """A trial that failed before its first epoch."""
+    return TrialRecord(number, {}, TrialState.FAILED, fault=fault)
+
+
+def test_faults_are_alike_where_the_first_two_trials_have_the_same():
+    """In any order, whatever later trials do; not if one trained, nor of trials that are not the first."""
+    same = [faulty(0, "KeyError at a.py:3"), faulty(1, "KeyError at a.py:3")]
+    trained = TrialRecord(2, {}, TrialState.RUNNING, epochs=(EpochRecord(0, {"loss": 0.5}),))
+    for trials, alike in (
+        (same, True),
+        (same[::-1], True),
+        ([*same, faulty(2, None)], True),
+        ([*same, trained], False),
+        ([same[0], faulty(1, "KeyError at a.py:4")], False),
+        ([faulty(0, None), faulty(1, None)], False),
+        ([same[0], replace(same[1], number=2)], False),
+    ):
+        faults = Faults()
+        for trial in trials:
+            faults.add(trial)
+        assert faults.alike is alike, trials
