@@ -73,3 +73,15 @@ def test_a_failed_trial_names_its_traceback(tmp_path, capsys):
     named, bare = capsys.readouterr().err.splitlines()
     assert f"ValueError: no  {tmp_path}/trials/0000/error.txt  0 ep" in named
     assert "ValueError: no  0 ep" in bare
+
+
+def test_an_error_is_wrapped_to_the_terminal(monkeypatch):
+    """At spaces, indented as its first line; a path stays whole, and quiet hides no error."""
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "40")
+    path = "runs/a-long-name-of-a-sweep/trials/0000/error.txt"
+    text = f"  ValueError: these are logits, pass them as logits=\n  {path}"
+    Progress(RESOLVED, [], quiet=True).complain(text)
+    lines = terminal.getvalue().splitlines()
+    assert lines == ["  ValueError: these are logits, pass", "  them as logits=", f"  {path}"]
