@@ -9,7 +9,7 @@ from pathlib import Path
 import hpometrics
 from hpometrics.metrics.registry import index
 
-from . import sweep_file
+from . import other_names, sweep_file
 from .index import build_index, with_constants
 from .markdown import page, rankings_page, with_table
 
@@ -27,6 +27,7 @@ def main(directory: str = ".") -> None:
         _write(readme.parent / "docs" / "metrics.md", page())
         _write(readme.parent / "docs" / "rankings.md", rankings_page())
         _write(readme.parent / "docs" / "sweep_file.md", sweep_file.page())
+        _write(readme.parent / "docs" / "other_names.md", other_names.page())
 
 
 def _write(path: Path, text: str) -> None:

@@ -18,9 +18,10 @@ from .batch import Outputs
 from .features import OutputFeature, parse_feature
 from .metric import Metric, overrides_update
 from .registry.groups import expand
-from .registry.lookup import registered_types, suggestion
+from .registry.lookup import registered_types
 from .registry.names import MetricName
 from .registry.register import get_metric
+from .registry.suggestions import suggestion
 from .retrieval.per_user import PerUser
 from .statistics.statistic import Statistic
 from .statistics.user_values import UserValues

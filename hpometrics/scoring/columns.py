@@ -24,7 +24,7 @@ from ..metrics.features import (
     Category,
     OutputFeature,
 )
-from ..metrics.registry.lookup import suggestion
+from ..metrics.registry.suggestions import suggestion
 from .files import Chunk, PredictionsError, Table
 
 ALL = "all"

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from pathlib import Path
 
 import pytest
+import sklearn.metrics
+import torchmetrics.functional
 from matrix import failures
 
+from docs._generate import other_names
 from docs._generate.markdown import built_in, page, table
 from hpometrics.cli.metric_list import format_name
 
@@ -45,3 +50,25 @@ def test_the_table_has_a_row_for_each_output():
     counts = {row.split(" | ")[0].strip("| "): int(row.split(" | ")[1]) for row in rows}
     assert sum(counts.values()) == len(built_in())
     assert "`mae` v, `rmse` v, `r2` ^" in table()
+
+
+def test_the_page_of_other_names_is_current():
+    """Each name of another library is read or answered, else there is no page."""
+    text = other_names.page()
+    assert (ROOT / "docs" / "other_names.md").read_text(encoding="utf8") == text
+    assert "| `neg_mean_squared_error` | `mse` v | here |" in text
+
+
+def test_the_installed_libraries_have_no_other_names():
+    """Scorers, and classes of Keras where it is installed; a name that is new there is answered, too."""
+    listed = {library.title: library.names.split() for library in other_names.LIBRARIES}
+    installed = {
+        "scikit-learn": sklearn.metrics.get_scorer_names(),
+        "torchmetrics": torchmetrics.functional.__all__,
+    }
+    if importlib.util.find_spec("keras") is not None:
+        names = dir(importlib.import_module("keras").metrics)
+        installed["Keras"] = [name for name in names if name[0].isupper() and name != "Metric"]
+    for library, names in installed.items():
+        assert [name for name in names if other_names.answer(name) is None] == []
+        assert {*listed[library]} & {*names}

@@ -10,11 +10,10 @@ from functools import partial
 from typing import Any
 
 from ..._imports import foreign
-from ..._text import nearest
 from ...direction import Direction
 from ...exceptions import ConfigError, DirectionError, MetricNameError, UnknownMetricError
 from ..features import BINARY, FEATURES, PREDICTIONS, RANKING, SET, InputType, check_feature_type
-from .aliases import meaning_elsewhere, meaning_for_output
+from .aliases import logged_metric, meaning_elsewhere, meaning_for_output, split_of_log
 from .facts import Param
 from .groups import group_named, group_names
 from .index import (
@@ -30,17 +29,13 @@ from .index import (
     registry,
 )
 from .names import MetricName, Scalar, parse_import_path
+from .suggestions import hint_name, meaning_on_other_outputs, suggestion
 from .torchmetrics_names import class_argument, class_meaning
 
 _OF_A_CLASS = re.compile(r"class_(?P<index>\d+)_(?P<metric>[a-z]\w*)\Z")
 _SHORT = {"prec": "precision"}
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_TASKS = re.compile(r"(?:binary|multiclass|multilabel)_")
-_ENDS = re.compile(r"_(?:score|display|matrix)\Z")
-_SPLIT_OF_A_LOG = re.compile(r"(?:(?:val|valid|validation|eval|dev|test|train|mean|avg|best)[_/])+")
 _SHORTEST_IN_ANY_CASE = 3  # `p` and `r` are names of much else than precision and recall
 _FEW = 5  # metrics that are named as those that take a parameter, at most
-_SHORTEST, _NEAR, _NEAR_OF_SHORT = 6, 0.75, 0.6  # how alike a word is that may have been meant
 
 
 @dataclass(frozen=True)
@@ -170,6 +165,18 @@ def possible_meanings(
     return tuple((reading.resolved, reading.entry) for reading in readings)
 
 
+def measured_by(name: MetricName, feature_type: str | None = None) -> MetricName | None:
+    """Return the metric that a logged name such as `val_accuracy` stands for; None if there is none.
+
+    A name of the registry stands for itself. An engine may still report a value of the logged name.
+    """
+    metric = logged_metric(name.metric)
+    if metric is None or name.split is not None or is_registered(name, feature_type):
+        return None
+    plain = replace(name, metric=metric)
+    return plain if is_registered(plain, feature_type) else None
+
+
 def is_registered(name: str | MetricName, feature_type: str | None = None) -> bool:
     """Return whether an output feature, or any, has the metric, so that the engine cannot use its name."""
     try:
@@ -264,7 +271,7 @@ def _hint_other_metrics(name: MetricName, key: str, entry: MetricEntry) -> str:
     """Return a hint with the metrics of the same output that take the parameter, if they are few."""
     called = meaning_elsewhere(str(name.bare)) if key == "k" else None
     if called and entry_at((called.partition("@")[0], entry.feature_type)):
-        return _hint_name(called)
+        return hint_name(called)
     takes = [
         other.name
         for other in all_entries(entry.feature_type)
@@ -274,38 +281,6 @@ def _hint_other_metrics(name: MetricName, key: str, entry: MetricEntry) -> str:
         return ""
     *some, last = (f"{name}({key}=...)" for name in sorted(takes))
     return f" It is a parameter of {', '.join(some)}{' and ' if some else ''}{last}"
-
-
-def suggestion(word: str, candidates: Iterable[str], likeness: bool = True) -> str:
-    """Return ` Did you mean ...?` for the nearest name, case and hyphens aside; empty if none is near.
-
-    Among names that differ in case or hyphens only, the lowercase one without hyphens is suggested. A prefix
-    of logs, as in `val_accuracy` or `mean_accuracy`, is ignored if no name has it.
-
-    Args:
-        word: the word as it was written.
-        candidates: the names to choose from.
-        likeness: whether to suggest a name that only resembles the word.
-    """
-    ordered = sorted(candidates, key=lambda name: (name.islower(), "-" not in name))
-    folded = {name.lower().replace("-", "_"): name for name in ordered}
-    plain = _TASKS.sub("", _HUMP.sub("_", word).lower().replace("-", "_"))
-    bare = _SPLIT_OF_A_LOG.sub("", plain) if plain not in folded else plain
-    called = next(
-        (meaning for one in (plain, word, bare) if (meaning := meaning_elsewhere(one)) is not None), None
-    )
-    if called == "" or (called and re.split("[(@]", called)[0] in folded):
-        return _hint_name(called)
-    readings = dict.fromkeys((word.lower(), plain, _ENDS.sub("", plain), bare, _ENDS.sub("", bare)))
-    near = _NEAR if len(plain) >= _SHORTEST else _NEAR_OF_SHORT
-    exact = [one for one in readings if one in folded]
-    like = filter(None, (nearest(one, folded, near) for one in readings))
-    close = exact[0] if exact else next(like, None) if likeness else None
-    return _hint_name(folded[close] if close else None)
-
-
-def _hint_name(name: str | None) -> str:
-    return f" Did you mean {name!r}?" if name else ""
 
 
 def _found_metric(meanings: Sequence[tuple[MetricName, MetricEntry]], requested: MetricName) -> FoundMetric:
@@ -434,7 +409,7 @@ def _format_unknown(requested: MetricName, feature_type: str | None) -> str:
     elsewhere = [reading.first.feature_type for reading in _interpretations(requested, None)]
     names = metric_names(feature_type)
     all_names = [*names, *alias_names(feature_type), *group_names(feature_type)]
-    own_hint = _hint_name(meaning_for_output(requested.metric, feature_type))
+    own_hint = hint_name(meaning_for_output(requested.metric, feature_type))
     if elsewhere:
         hint = own_hint or suggestion(requested.metric, all_names, likeness=False)
         place = f"it is a metric of {', '.join(sorted(elsewhere))}"
@@ -444,9 +419,20 @@ def _format_unknown(requested: MetricName, feature_type: str | None) -> str:
     if group_named(requested):
         having = ", ".join(kind for kind in FEATURES if group_named(requested, kind))
         return f"{requested.metric!r} is not a group{where}; it is one of {having}"
+    own_hint = own_hint or _suggest_split(requested, feature_type)
+    own_hint = own_hint or meaning_on_other_outputs(requested.metric, feature_type)
     hint = own_hint or _suggest_by_case(requested, feature_type) or suggestion(requested.metric, all_names)
     listing = f"hpometrics metrics list{f' --feature {feature_type}' if feature_type else ''}"
     return f"no metric {requested.metric!r}{where}.{hint} `{listing}` lists all {len(names)}"
+
+
+def _suggest_split(requested: MetricName, feature_type: str | None) -> str:
+    """Suggest `test:accuracy` for `test_accuracy`; empty for another name."""
+    split, metric = split_of_log(requested.metric) or ("", "")
+    if not split or not _interpretations(replace(requested, metric=metric), feature_type):
+        return ""
+    named = hint_name(str(replace(requested, metric=metric, split=split)))
+    return f"{named} It can be tracked; {split} data cannot steer a search."
 
 
 def _suggest_by_case(requested: MetricName, feature_type: str | None) -> str:

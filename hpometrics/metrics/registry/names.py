@@ -11,7 +11,7 @@ from typing import Any
 
 from ..._redaction import excerpt
 from ...exceptions import MetricNameError
-from .aliases import meaning_elsewhere
+from .aliases import cut_offs, meaning_elsewhere
 
 Scalar = str | int | float | bool
 
@@ -75,6 +75,8 @@ class MetricName:
         match = _NAME.match(text.strip()) if len(text) <= _MAX_LENGTH and text.isprintable() else None
         if match is None:
             suggestion = meaning_elsewhere(text.strip())
+            if names := cut_offs(text.strip()):
+                raise MetricNameError(f"{text!r} is a list of names; write each: {', '.join(names)}")
             raise MetricNameError(
                 f"{excerpt(text, 80)!r} is not a metric name; the form is "
                 "[split:][task/][feature.]metric[(param=value, ...)][@k], as in f1(average=macro) or ndcg@10"

@@ -15,10 +15,11 @@ import torchmetrics.functional
 from matrix import failures
 
 from hpometrics.exceptions import MetricNameError, UnknownMetricError
-from hpometrics.metrics.registry.aliases import ALSO_CALLED, CALLED_HERE
+from hpometrics.metrics.registry.aliases import ALSO_CALLED, CALLED_HERE, NOT_HERE
 from hpometrics.metrics.registry.groups import group_names
 from hpometrics.metrics.registry.index import alias_names, metric_names
-from hpometrics.metrics.registry.lookup import find_metric
+from hpometrics.metrics.registry.lookup import find_metric, is_registered, measured_by
+from hpometrics.metrics.registry.names import MetricName
 from hpometrics.metrics.registry.torchmetrics_names import CLASS_NAMES
 
 MEANT = {
@@ -37,7 +38,7 @@ MEANT = {
     "Chrf++": "chrf(word_order=2)", "chrf++": "chrf(word_order=2)", "f0.5": "fbeta(beta=0.5)",
     "KLDivLoss": "kl_divergence", "linear_cross_entropy": "softmax_cross_entropy",
     "TripletMarginWithDistanceLoss": "triplet_margin", "AdaptiveLogSoftmaxWithLoss": "log_loss",
-    "val_accuracy": "accuracy", "mean_accuracy": "accuracy", "test_f1": "f1",
+    "val_accuracy": "accuracy", "mean_accuracy": "accuracy", "test_f1": "test:f1",
     "best_val_acc": "accuracy", "val_loss": "loss", "macro_f1": "f1(average=macro)", "top5": "hits@5",
     "top_5_accuracy": "hits@5",
     "val_top5": "hits@5", "F1.5": "fbeta(beta=1.5)", "f_0.5_score": "fbeta(beta=0.5)",
@@ -148,7 +149,8 @@ def test_every_public_name_of_elsewhere_leads_somewhere():
 def test_what_is_told_exists():
     """Every meaning in the table is a metric, and no word in it has a meaning of its own."""
     known = {*metric_names(), *alias_names()}
-    assert {meaning.partition("(")[0] for meaning in ALSO_CALLED.values()} <= known
+    assert {meaning.partition("(")[0].partition("@")[0] for meaning in ALSO_CALLED.values()} <= known
+    assert not set(NOT_HERE) & (known | set(ALSO_CALLED))
     assert not set(ALSO_CALLED) & {*metric_names()}
 
 
@@ -176,3 +178,44 @@ def test_what_is_hinted_at_of_an_output_is_one_of_its_metrics():
             assert find_metric(meant, output).entries
     with pytest.raises(UnknownMetricError, match=r"it is a metric of boxes, ranking$"):
         find_metric("map", "text")
+
+
+@pytest.mark.parametrize(
+    ("written", "output", "answer"),
+    [
+        (
+            "test_accuracy",
+            "binary",
+            "Did you mean 'test:accuracy'? It can be tracked; test data cannot",
+        ),
+        ("train_f1", None, "Did you mean 'train:f1'?"),
+        ("neg_mse", "number", "Did you mean 'mse'? It is not negated here, so less is better."),
+        ("neg_mse", "binary", "It is 'mse', a metric of "),
+        ("hr", "binary", "It is 'hit_rate', a metric of ranking."),
+        ("recall@[5,10]", "ranking", "is a list of names; write each: recall@5, recall@10"),
+        ("ndcg@1, 3", "ranking", "write each: ndcg@1, ndcg@3"),
+        ("ndcg_at_10", "ranking", "Did you mean 'ndcg@10'?"),
+        ("map@0.5", "boxes", "Did you mean 'map_50'?"),
+        ("mAP50-95", "boxes", "Did you mean 'map'?"),
+        ("bal_acc", "category", "Did you mean 'balanced_accuracy'?"),
+        ("meteor", "text", "METEOR is not computed here; if the engine reports it, more is better."),
+        (
+            "cox-nloglik",
+            None,
+            "Cox's partial likelihood is not computed here; if the engine reports it",
+        ),
+    ],
+)
+def test_a_name_that_is_typed_elsewhere_is_answered(written, output, answer):
+    """With the right spelling, the output that has it, or what it is and which way is better."""
+    with pytest.raises((UnknownMetricError, MetricNameError), match=re.escape(answer)):
+        find_metric(written, output)
+
+
+def test_a_logged_name_stands_for_its_metric_where_it_is_requested():
+    """Not of the registry, nor of a loss: an engine may report a value of such a name itself."""
+    assert str(measured_by(MetricName.parse("val_accuracy"), "binary")) == "accuracy"
+    assert str(measured_by(MetricName.parse("intent.eval_ndcg@5"))) == "intent.ndcg@5"
+    for name in ("val_loss", "accuracy", "val_nonsense", "test:val_accuracy"):
+        assert measured_by(MetricName.parse(name)) is None
+    assert not is_registered("val_accuracy", "binary")
