@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Annotated, Any, Literal
@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from .._redaction import excerpt, secret_objection
 from .._text import did_you_mean
 from ..exceptions import HpometricsError, missing_extra
-from ..metrics.registry.lookup import find_metric
+from ..metrics.registry.lookup import find_metric, measured_by
 from ..metrics.registry.names import MetricName
 from ..space.space import Space
 from .fields import (
@@ -180,11 +180,31 @@ def _name_problems(source: MetricsFrom, wanted: Mapping[str, bool]) -> Problems:
     if source.regex is None:
         return
     groups = {group for pattern in source.regex for group in re.compile(pattern).groupindex}
-    canonicals = {canonical_name(group) for group in groups}
+    canonicals = {requested_name(group, wanted) for group in groups}
     for metric, is_optimized in wanted.items():
         group = (source.names or {}).get(names.get(metric, ""))
         if is_optimized and (group not in groups if group else metric not in canonicals):
             yield (*place, "regex"), f"no group is called {group or metric}{did_you_mean(metric, groups)}"
+
+
+def requested_name(name: str, requested: Collection[str]) -> str:
+    """Return the name under which a sweep file knows a value of a program.
+
+    `val_accuracy` is `accuracy` if the file names that, and no value `val_accuracy`.
+
+    Args:
+        name: the name that the program has for it.
+        requested: the canonical names in the file.
+    """
+    own = canonical_name(name)
+    if own in requested:
+        return own
+    try:
+        plain = measured_by(MetricName.parse(name))
+    except HpometricsError:
+        return own
+    metric = own if plain is None else canonical_name(str(plain))
+    return metric if metric in requested else own
 
 
 @lru_cache(maxsize=1024)

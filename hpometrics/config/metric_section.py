@@ -22,8 +22,8 @@ from ..metrics.registry.lookup import (
     find_metric,
     import_metric,
     is_registered,
+    measured_by,
     possible_meanings,
-    suggestion,
 )
 from ..metrics.registry.names import MetricName, parse_import_path
 from ..metrics.registry.scope import (
@@ -38,6 +38,7 @@ from ..metrics.registry.scope import (
     resolve_in_scope,
     steering_problem,
 )
+from ..metrics.registry.suggestions import suggestion
 from ..selection.rules import Constraint
 from .document import Document, Path
 
@@ -219,6 +220,7 @@ def read_measure(
     direction: Direction | None = None,
     settle: bool = False,
     registers: Registers = nothing,
+    logged: bool = False,
 ) -> Measure:
     """Look up one metric by its name or its import path.
 
@@ -229,6 +231,7 @@ def read_measure(
         direction: the stated direction.
         settle: see `read_measures`.
         registers: see `read_measures`.
+        logged: whether the engine may log a value of the name, so that `val_f1` does not stand for `f1`.
 
     Raises:
         MeasureError: it is a group of metrics; see also `read_measures`.
@@ -255,6 +258,8 @@ def read_measure(
             return Measure(str(name), direction, "stated", reported=True)
         if not settle and registers(name.metric):
             return Measure(str(name), None, "run", unknown=True)
+        if not logged and (plain := measured_by(name)) is not None:
+            return read_measure(str(plain), types, steers, settle=settle)
         if not steers:
             raise
         raise MeasureError(
@@ -377,7 +382,7 @@ def read_bound(text: str, types: Types | None, settle: bool = False) -> Bound:
     if problem := constraint_problem(name, types):
         raise MeasureError(problem)
     try:
-        measure = read_measure(str(name), types, steers=False, settle=settle)
+        measure = read_measure(str(name), types, steers=False, settle=settle, logged=True)
     except (MeasureError, UnknownMetricError):
         if is_registered(name):
             raise

@@ -13,7 +13,7 @@ from ..metrics.combined import Combined, ResolvedCombined
 from ..metrics.features import OutputFeature
 from ..metrics.metric import Metric
 from ..metrics.registry.diagnostics import diagnostic, direction_of
-from ..metrics.registry.lookup import import_metric
+from ..metrics.registry.lookup import import_metric, measured_by
 from ..metrics.registry.names import MetricName, parse_import_path
 from ..metrics.registry.scope import (
     COMBINED,
@@ -206,6 +206,8 @@ def _of_name(name: MetricName, types: Types, direction: Direction | None) -> Met
     except UnknownMetricError as err:
         if direction is not None:
             return MetricSpec(str(name), direction)
+        if (plain := measured_by(name)) is not None:
+            return _of_name(plain, types, None)
         raise UnknownMetricError(
             f"{err}. If the engine reports it by run.log, state which way is better: "
             f"Reported({str(name)!r}, 'minimize') where less is better, Reported({str(name)!r}, 'maximize') "

@@ -20,6 +20,7 @@ from threading import Event, Timer
 from typing import IO, Any
 
 from .._redaction import excerpt
+from ..config.engine_section import requested_name
 from ..config.placeholders import CHECKPOINT, Filling, fill, placeholders
 from ..exceptions import NoFiniteValueError, ProgramEndError, ProgramError, RunError
 from ..records._files import writing
@@ -309,9 +310,11 @@ def _check_reported(source: Source, run: Run) -> None:
 
 
 def _record(values: Mapping[str, Any], run: Run) -> None:
-    """Record the values of an epoch."""
-    run.log(**{name: value for name, value in values.items() if value is not None})
-    undefined = {name: "the program printed null" for name, value in values.items() if value is None}
+    """Record the values of an epoch, each by the name that the sweep file has for it."""
+    requested = {spec.name for spec in run.spec.requested}
+    by_name = {requested_name(name, requested): value for name, value in values.items()}
+    run.log(**{name: value for name, value in by_name.items() if value is not None})
+    undefined = {name: "the program printed null" for name, value in by_name.items() if value is None}
     if undefined:
         run.undefined(**undefined)
 

@@ -163,3 +163,27 @@ def test_a_metric_that_the_engine_registers_is_a_name_like_any_other(tmp_path):
     for command in ("check", "run"):
         refused = told(command, "s.yaml")
         assert refused.returncode == 2 and "s.yaml:4:11: metrics.optimize: no metric 'agre'" in refused.stderr
+
+
+def test_a_logged_name_is_the_metric_of_validation_rows():
+    """Unless the file says that the engine reports it; a constraint is on what may be reported."""
+    plan = plan_of(changed("{optimize: roc_auc, track: [accuracy]}", "{optimize: val_f1, track: [eval_ece]}"))
+    assert (plan.optimize.name, plan.optimize.direction, plan.optimize.origin) == ("f1", MAXIMIZE, "registry")
+    assert [measure.name for measure in plan.track] == ["ece"]
+    own = plan_of(changed("optimize: roc_auc", "optimize: {metric: val_f1, direction: max}"))
+    assert (own.optimize.name, own.optimize.reported) == ("val_f1", True)
+    bounded = plan_of(changed("[accuracy]", "[accuracy], constraints: [val_f1 >= 0.5]"))
+    assert [(bound.measure.name, bound.measure.reported) for bound in bounded.bounds] == [("val_f1", True)]
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("val_loss", "Did you mean 'loss'?"),
+        ("test_f1", "Did you mean 'test:f1'? It can be tracked; test data cannot steer a search."),
+    ],
+)
+def test_a_logged_name_that_cannot_be_optimized_is_answered(name, problem):
+    """The loss of an engine is its own, and test rows do not steer."""
+    [found] = problems_of(changed("optimize: roc_auc", f"optimize: {name}"))
+    assert problem in found and f"state {{metric: {name}, direction: ...}}" in found

@@ -184,3 +184,16 @@ def test_a_program_without_an_epoch_in_its_time_has_failed(run):
     result, home = run(text)
     assert result.exit_code == 3
     assert "trial_time: the program has printed no epoch in 0.1 seconds" in str(home.records()[0].reason)
+
+
+def test_a_program_may_print_the_name_that_the_file_has(run, folder):
+    """`val_accuracy` is `accuracy` in both; what the file says is reported keeps its name."""
+    script = "import json; print(json.dumps({'val_accuracy': 0.5, 'val_loss': 0.25}))"
+    command = json.dumps([sys.executable, "-c", script])
+    head = f"engine: {{command: {command}}}\nspace: {{lr: {{float: [0, 1]}}}}\n"
+    track = "track: [{metric: val_loss, direction: minimize}]"
+    result, home = run(
+        f"{head}metrics: {{optimize: val_accuracy, {track}}}\nbudget: {{trials: 1, epochs: 1}}\n"
+    )
+    assert result.exit_code == 0, result.output
+    assert home.records()[0].picked_values == {"accuracy": 0.5, "val_loss": 0.25}

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..._redaction import excerpt
 from ..._text import did_you_mean
-from ...config.engine_section import canonical_name
+from ...config.engine_section import canonical_name, requested_name
 from ...config.placeholders import Filling, fill_text
 from ...exceptions import RunError
 from ...run.spec import RunSpec
@@ -97,7 +97,7 @@ class Grouping:
             self.seen.setdefault(name)
         own = self._own.get(name)
         if own is None:
-            own = canonical_name(name)
+            own = requested_name(name, self._wanted)
             own = "" if own in self._renamed else own
         return own if own in self._wanted else None
 
