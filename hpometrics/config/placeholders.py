@@ -270,13 +270,13 @@ def objections(
     names, hidden = tuple(params), frozenset(secrets)
     for index, part in enumerate(parts):
         for match in _TOKEN.finditer(part):
-            text = _objection(match, part if whole else "", names, hidden)
+            text = _objection(match, part if whole else "", names, hidden, first=not index)
             if text is not None:
                 yield index, text
 
 
 def _objection(
-    match: re.Match[str], part: str, params: tuple[str, ...], secrets: frozenset[str]
+    match: re.Match[str], part: str, params: tuple[str, ...], secrets: frozenset[str], first: bool
 ) -> str | None:
     macro, name = match["macro"], match["name"]
     alone = match[0] == part
@@ -287,9 +287,12 @@ def _objection(
         return (
             f"${{{macro}}} is not a placeholder{near}; write ${{{{{macro}}}}} for the text" if near else None
         )
-    if (macro in _MACRO_LISTS or (name in _LISTS and name not in params)) and not alone:
-        return f"{match[0]} stands for several arguments" + (
-            "; make it an argument of its own" if part else ""
+    if macro in _MACRO_LISTS or (name in _LISTS and name not in params):
+        if not alone:
+            text = f"{match[0]} stands for several arguments"
+            return f"{text}; make it an argument of its own" if part else text
+        return (
+            f"{match[0]} comes after the program, as in [python, train.py, '{match[0]}']" if first else None
         )
     if name in secrets:
         return (

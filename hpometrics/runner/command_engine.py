@@ -121,9 +121,14 @@ class Program:
     def _running(
         self, filling: Filling, source: Source, log: IO[str], run: Run
     ) -> Iterator[subprocess.Popen[bytes]]:
+        command = fill(self.command, filling)
+        if not command:
+            raise ProgramError(
+                f"the program {self.command[0]!r} is empty, because the trial has no such param"
+            )
         try:
             process = subprocess.Popen(
-                fill(self.command, filling),
+                command,
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

@@ -147,6 +147,13 @@ def test_check_names_a_wrong_placeholder(part, problem):
     assert len(problems) == 1 and problem in problems[0] and "engine.command[1]: " in problems[0]
 
 
+@pytest.mark.parametrize("part", ["{args}", "${args}"])
+def test_the_program_comes_first(part):
+    """Its first param would be run."""
+    (problem,) = problems_of(sweep(part))
+    assert f"engine.command[0]: {part} comes after the program, as in [python, train.py, '{part}']" in problem
+
+
 def test_check_accepts_what_a_trial_fills_in():
     """Params of bundles and conditional ones, and variables of a shell."""
     parts = ["{args}", "{lr}", "--depth={depth}", "{width}", "{momentum}", "{optimizer.type}", "${HOME}"]
