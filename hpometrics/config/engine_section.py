@@ -95,6 +95,7 @@ class MetricsFrom(Strict):
         return next(((kind, path) for kind, path in paths if path is not None), None)
 
 
+_EVENTS = "tensorboardX"  # reads event files, and comes with Ray Tune
 SOURCES = ("csv", "jsonl", "tensorboard", "regex")
 MetricsFromForm = Annotated[
     MetricsFrom | None,
@@ -165,8 +166,8 @@ def command_problems(engine: Engine, space: Space, several: bool, wanted: Mappin
             place,
             f"several programs at a time would write {path}; name it by the trial, as in {{dir}}/{path}",
         )
-    if kind == "tensorboard" and find_spec("tensorboardX") is None:
-        yield place, str(missing_extra("reading event files", "tensorboardX", None))
+    if kind == "tensorboard" and find_spec(_EVENTS) is None:
+        yield place, str(missing_extra("reading event files", _EVENTS, extra=None))
 
 
 def _name_problems(source: MetricsFrom, wanted: Mapping[str, bool]) -> Problems:
