@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 
+from hpometrics.backends.registry import meaning_elsewhere
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import HpometricsError
 from hpometrics.metrics.features import RANKING
@@ -198,6 +200,31 @@ LIBRARIES = (
 )
 
 
+SEARCHES = {
+    "Optuna": (
+        "TPESampler GPSampler CmaEsSampler RandomSampler GridSampler BruteForceSampler QMCSampler "
+        "NSGAIISampler NSGAIIISampler",
+        "MedianPruner SuccessiveHalvingPruner HyperbandPruner PercentilePruner PatientPruner ThresholdPruner "
+        "WilcoxonPruner NopPruner",
+    ),
+    "Ray Tune": (
+        "OptunaSearch HyperOptSearch TuneBOHB AxSearch BayesOptSearch HEBOSearch NevergradSearch ZOOptSearch "
+        "BasicVariantGenerator",
+        "ASHAScheduler AsyncHyperBandScheduler HyperBandScheduler HyperBandForBOHB MedianStoppingRule "
+        "PopulationBasedTraining PB2 FIFOScheduler",
+    ),
+    "Ludwig": (
+        "variant_generator random hyperopt bohb ax bayesopt blendsearch cfo dragonfly hebo skopt optuna "
+        "zoopt nevergrad",
+        "fifo asynchyperband async_hyperband hyperband median_stopping_rule medianstopping pbt pb2 hb_bohb",
+    ),
+    "W&B": ("bayes random grid", "hyperband"),
+    "KerasTuner": ("RandomSearch GridSearch BayesianOptimization", "Hyperband"),
+    "others": ("sobol halton cma-es genetic bayesian", "successive_halving sha early_stopping asha"),
+}
+"""The samplers and pruners of libraries by their names, as they were in November 2026."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """What a name is here.
@@ -248,7 +275,25 @@ def page() -> str:
     Raises:
         ValueError: a name has no answer.
     """
-    return "\n".join([_HEAD, *(line for library in LIBRARIES for line in _section(library))])
+    metrics = (line for library in LIBRARIES for line in _section(library))
+    return "\n".join([_HEAD, *metrics, *_searches()])
+
+
+def _searches() -> Iterator[str]:
+    """Yield the table of samplers and pruners."""
+    yield from ("## Samplers and pruners", "")
+    yield "For `search.sampler` and `search.pruner` of a sweep file; the error about a name has the one here."
+    yield from ("", "| library | sampler | here | pruner | here |", "|---|---|---|---|---|")
+    for library, (samplers, pruners) in SEARCHES.items():
+        for sampler, pruner in zip_longest(samplers.split(), pruners.split()):
+            cells = (*_plug_in("sampler", sampler), *_plug_in("pruner", pruner))
+            yield f"| {library} | {' | '.join(cells)} |"
+    yield ""
+
+
+def _plug_in(what: str, name: str | None) -> tuple[str, str]:
+    called = None if name is None else meaning_elsewhere(what, name)
+    return ("", "") if name is None else (f"`{name}`", f"`{called}`")
 
 
 def _section(library: Library) -> Iterator[str]:

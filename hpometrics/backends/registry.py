@@ -6,7 +6,8 @@ It loads neither Optuna nor Ray.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
@@ -81,6 +82,42 @@ RAY_SCHEDULERS: Mapping[str, PlugIn] = {
     "pbt": PlugIn("hpometrics.backends.ray.pbt:Population", hidden=("space", "seed")),
     "none": PlugIn("ray.tune.schedulers:FIFOScheduler"),
 }
+
+
+ALSO_CALLED: Mapping[str, Mapping[str, str]] = {
+    "sampler": {
+        "tpe": "tpe", "bayes": "tpe", "bohb": "tpe", "tunebohb": "tpe", "hyperopt": "tpe", "optuna": "tpe",
+        "parzen": "tpe", "treeparzenestimator": "tpe", "custom": "tpe",
+        "gp": "gp", "bayesian": "gp", "bayesianoptimization": "gp", "bayesopt": "gp", "gaussianprocess": "gp",
+        "gpei": "gp", "ax": "gp", "botorch": "gp", "hebo": "gp", "skopt": "gp", "scikitoptimize": "gp",
+        "dragonfly": "gp", "smac": "gp",
+        "cmaes": "cmaes", "cma": "cmaes", "nevergrad": "cmaes", "sigopt": "gp",
+        "random": "random", "randomsearch": "random", "randomized": "random", "variantgenerator": "random",
+        "basicvariantgenerator": "random", "uniform": "random", "zoopt": "cmaes", "blendsearch": "tpe",
+        "cfo": "tpe", "flaml": "tpe",
+        "grid": "grid", "gridsearch": "grid", "exhaustive": "grid",
+        "bruteforce": "optuna.samplers:BruteForceSampler",
+        "qmc": "qmc", "sobol": "qmc", "halton": "qmc", "quasirandom": "qmc",
+        "nsga2": "nsga2", "nsgaii": "nsga2", "nsga": "nsga2", "genetic": "nsga2", "evolution": "nsga2",
+        "evolutionary": "nsga2", "motpe": "tpe",
+        "nsga3": "optuna.samplers:NSGAIIISampler", "nsgaiii": "optuna.samplers:NSGAIIISampler",
+    },
+    "pruner": {
+        "median": "median", "medianstopping": "median", "medianstoppingrule": "median",
+        "medianrule": "median",
+        "asha": "asha", "sha": "asha", "successivehalving": "asha", "halving": "asha",
+        "asynchyperband": "asha", "asynchronoushyperband": "asha", "asyncsha": "asha",
+        "hyperband": "hyperband", "hb": "hyperband", "hbbohb": "hyperband", "hyperbandforbohb": "hyperband",
+        "bohb": "hyperband",
+        "percentile": "percentile", "patient": "patient", "patience": "patient", "earlystopping": "patient",
+        "earlystop": "patient", "threshold": "threshold",
+        "pbt": "pbt", "populationbasedtraining": "pbt", "population": "pbt", "pb2": "pbt",
+        "none": "none", "nop": "none", "fifo": "none", "no": "none", "off": "none", "false": "none",
+        "wilcoxon": "optuna.pruners:WilcoxonPruner",
+    },
+}  # fmt: skip
+"""Names of Optuna, Ray Tune, Ludwig, W&B and KerasTuner, letters and digits alone; the nearest one here."""
+_KIND = re.compile(r"(?:sampler|pruner|scheduler|search|searcher)\Z")
 
 
 _ALL_TRIALS: Mapping[str, PlugIn] = {"none": OPTUNA_PRUNERS["none"]}
@@ -196,11 +233,40 @@ def check_spec(what: str, spec: object, table: Table) -> None:
     if ":" in name:
         return
     if name not in table:
-        hint = did_you_mean(name, table) or "."
+        hint = suggest_plug_in(what, name, table) or "."
         raise ConfigError(f"{name!r} is not a {what}{hint} Choose from {', '.join(table)}")
     for package in table[name].needs:
         if find_spec(package) is None:
             raise missing_extra(f"the {what} {name!r}", package, "samplers")
+
+
+def meaning_elsewhere(what: str, name: str) -> str | None:
+    """Return the name here of a sampler or pruner of other libraries, or its `module:Class`; else None.
+
+    >>> meaning_elsewhere("pruner", "SuccessiveHalvingPruner"), meaning_elsewhere("sampler", "cma-es")
+    ('asha', 'cmaes')
+    """
+    plain = re.sub(r"[^a-z0-9]", "", name.lower())
+    names = ALSO_CALLED["sampler" if what == "sampler" else "pruner"]
+    return names.get(plain) or names.get(_KIND.sub("", plain))
+
+
+def suggest_plug_in(what: str, name: str, names: Iterable[str]) -> str:
+    """Return `; did you mean 'asha'?` for the name of a sampler or pruner; empty if none is near.
+
+    >>> suggest_plug_in("sampler", "hyperband", SAMPLERS)
+    "; 'hyperband' is a pruner, as in search: {pruner: hyperband}."
+    """
+    names = list(names)
+    called = meaning_elsewhere(what, name)
+    if called is not None and (called in names or ":" in called):
+        return f"; did you mean {called!r}?"
+    other = "pruner" if what == "sampler" else "sampler"
+    others = SAMPLERS if other == "sampler" else pruner_names()
+    called = name if name in others else meaning_elsewhere(other, name)
+    if called in others and called != "none":
+        return f"; {called!r} is a {other}, as in search: {{{other}: {called}}}."
+    return did_you_mean(name, names)
 
 
 def find_class(what: str, spec: object, table: Table) -> tuple[Callable[..., Any], dict[str, Any]]:

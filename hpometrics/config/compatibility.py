@@ -22,6 +22,7 @@ from ..backends.registry import (
     find_class,
     pruner_names,
     searches_for_one,
+    suggest_plug_in,
 )
 from ..exceptions import ConfigError, HpometricsError, missing_extra
 from ..loggers.registry import LOGGERS, check_options, missing_package
@@ -293,5 +294,6 @@ def _check_trials(sweep: Draft) -> Notes:
 
 
 def _format_unknown(plugin: Plugin, kind: str, names: Iterable[str]) -> str:
-    near = did_you_mean(plugin.name, names)
+    near = suggest_plug_in(kind, plugin.name, names) if kind in ("sampler", "pruner") else ""
+    near = near or did_you_mean(plugin.name, names)
     return f"{plugin.name!r} is not a {kind}{near or '; choose from ' + ', '.join(names)}"

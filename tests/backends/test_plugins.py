@@ -8,7 +8,14 @@ import pytest
 
 from hpometrics._imports import Kind, import_target
 from hpometrics.backends.optuna.samplers import PRUNERS, SeededSampler, make_pruner, make_sampler
-from hpometrics.backends.registry import SAMPLERS, check_spec
+from hpometrics.backends.registry import (
+    ALSO_CALLED,
+    SAMPLERS,
+    check_spec,
+    find_class,
+    meaning_elsewhere,
+    pruner_names,
+)
 from hpometrics.exceptions import ConfigError, MetricNameError, MissingExtraError
 from hpometrics.metrics.registry.register import get_metric
 
@@ -66,6 +73,13 @@ def test_a_class_by_path_and_an_object_are_taken_as_they_are():
         (lambda: make_pruner("optuna.pruners:None_"), "cannot be imported"),
         (lambda: make_pruner("optuna.logging:get_verbosity"), "is not a class, but a function"),
         (lambda: check_spec("pruner", "mediam", PRUNERS), "did you mean 'median'"),
+        (lambda: make_sampler("bayes"), "did you mean 'tpe'"),
+        (lambda: make_sampler("CmaEsSampler"), "did you mean 'cmaes'"),
+        (lambda: make_sampler("NSGAIIISampler"), "did you mean 'optuna.samplers:NSGAIIISampler'"),
+        (lambda: make_sampler("ASHAScheduler"), r"'asha' is a pruner, as in search: \{pruner: asha\}\."),
+        (lambda: make_pruner("successive_halving"), "did you mean 'asha'"),
+        (lambda: make_pruner("MedianStoppingRule"), "did you mean 'median'"),
+        (lambda: make_pruner("random_search"), "'random' is a sampler"),
     ],
 )
 def test_a_wrong_spec_is_refused_with_what_was_meant(make, text):
@@ -110,3 +124,15 @@ def test_an_interrupt_goes_through_a_plug_in(when, tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "ending", raising=False)
     with pytest.raises(KeyboardInterrupt):
         make_pruner("ending:Odd")
+
+
+def test_every_name_of_a_plug_in_elsewhere_is_one_here():
+    """By its name, or by the path of a class that exists; of Optuna's own classes none is missing."""
+    tables = {"sampler": SAMPLERS, "pruner": pruner_names()}
+    for what, names in ALSO_CALLED.items():
+        for called in names.values():
+            assert called in tables[what] or find_class(what, called, {})
+    for what, module in (("sampler", optuna.samplers), ("pruner", optuna.pruners)):
+        classes = [name for name in module.__all__ if name.endswith(what.capitalize())]
+        unknown = [name for name in classes if meaning_elsewhere(what, name) is None]
+        assert {*unknown} <= {"BaseSampler", "BaseGASampler", "BasePruner", "PartialFixedSampler"}

@@ -57,6 +57,7 @@ def test_the_page_of_other_names_is_current():
     text = other_names.page()
     assert (ROOT / "docs" / "other_names.md").read_text(encoding="utf8") == text
     assert "| `neg_mean_squared_error` | `mse` v | here |" in text
+    assert "| `successive_halving` | `asha` |" in text and "`None`" not in text
 
 
 def test_the_installed_libraries_have_no_other_names():
