@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 from ..exceptions import SpaceError
 from ..space.dimensions import Choice, Dimension, Float, Int, Value
 from ..space.space import Space, check_when
+from .dimension_models import AnyDimension, ChoiceDimension, FloatDimension, IntDimension, kind_of
 from .document import Document, Path
-from .models import AnyDimension, Budget, ChoiceDimension, Draft, FloatDimension, IntDimension, kind_of
+from .models import Budget, Draft
 
 LIST = "(list)"
 T = TypeVar("T")

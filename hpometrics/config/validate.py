@@ -13,9 +13,10 @@ from .._imports import environment
 from .._redaction import excerpt
 from .._text import did_you_mean, nearest, one_line
 from . import models
+from .dimension_models import MODELS as DIMENSIONS
 from .document import MAX_PROBLEMS, Document, Path, Problem
 from .engine_section import Engine, MetricsFrom
-from .models import MODELS as DIMENSIONS, Backend, Draft, Sweep, section_models
+from .models import Backend, Draft, Sweep, section_models
 
 _EXPECTED = {
     "bool_type": "true or false",

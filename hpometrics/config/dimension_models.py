@@ -1,0 +1,111 @@
+"""The pydantic models of the dimensions of a sweep file; the text below a field describes it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag
+
+from .fields import Condition, Option, ParamName, Params, PlainScalar, Strict, one_key, wrong
+
+KINDS = ("float", "int", "choice", "value")
+
+
+class Dimension(Strict):
+    """The fields that all searched dimensions share."""
+
+    when: Annotated[dict[ParamName, Condition] | None, Field(min_length=1)] = None
+    """Present only when other parameters have these values: `{optimizer: sgd}`, `{layers: [2, 3]}`."""
+
+
+class FloatDimension(Dimension):
+    """`{float: [1e-4, 1e-1], log: true}`: a real number between two bounds, both included."""
+
+    bounds: Annotated[list[float], Field(alias="float", min_length=2, max_length=2)]
+    """Lowest and highest value themselves, never their exponents."""
+    log: bool = False
+    """Draw evenly in the exponent."""
+    step: float | None = None
+    """Only low, low + step, low + 2 step and so on."""
+
+
+class IntDimension(Dimension):
+    """`{int: [16, 256], step: 16}`: a whole number between two bounds, both included."""
+
+    bounds: Annotated[list[int], Field(alias="int", min_length=2, max_length=2)]
+    """Lowest and highest value, both included."""
+    log: bool = False
+    """Draw evenly in the exponent."""
+    step: int | None = None
+    """Only low, low + step, low + 2 step and so on."""
+
+
+def _choices_shape(value: Any) -> Any:
+    if not isinstance(value, (list, dict)):
+        raise wrong("expected a list of values, as in [sgd, adam], or bundles by label: {small: {depth: 2}}")
+    return value
+
+
+def _choices_kind(value: Any) -> str:
+    return "<bundle>" if isinstance(value, dict) else "<options>"
+
+
+class ChoiceDimension(Dimension):
+    """`{choice: [sgd, adam]}`, or bundles of params by label: `{choice: {small: {depth: 2}}}`."""
+
+    choice: Annotated[
+        Annotated[list[Option], Field(min_length=1), Tag("<options>")]
+        | Annotated[dict[str, Params], Field(min_length=1), Tag("<bundle>")],
+        Discriminator(_choices_kind),
+        BeforeValidator(_choices_shape),
+    ]
+    """The values, or the params that each label stands for."""
+
+
+class ValueDimension(Strict):
+    """`{value: [3, 3]}`, or the bare value `3`: the same in every trial."""
+
+    value: Any
+    """Any value."""
+
+
+MODELS: dict[str, type[Strict]] = {
+    "float": FloatDimension,
+    "int": IntDimension,
+    "choice": ChoiceDimension,
+    "value": ValueDimension,
+}
+AnyDimension = FloatDimension | IntDimension | ChoiceDimension | ValueDimension
+
+
+def kind_of(dimension: AnyDimension) -> str:
+    """Return the key by which a file names the kind of a dimension."""
+    return next(kind for kind, model in MODELS.items() if isinstance(dimension, model))
+
+
+def _dimension_shape(value: Any) -> Any:
+    if isinstance(value, list):
+        raise wrong("a list may mean much; write {choice: [...]}, {float: [low, high]} or {int: [low, high]}")
+    if value is None:
+        raise wrong(f"a search dimension needs one of {', '.join(KINDS)}")
+    if not isinstance(value, dict):
+        return {"value": value}
+    one_key(value, KINDS, "a search dimension")
+    return value
+
+
+def _dimension_kind(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"<{next(kind for kind in KINDS if kind in value)}>"
+    return f"<{kind_of(value)}>"
+
+
+DimensionForm = Annotated[
+    Annotated[FloatDimension, Tag("<float>")]
+    | Annotated[IntDimension, Tag("<int>")]
+    | Annotated[ChoiceDimension, Tag("<choice>")]
+    | Annotated[ValueDimension, Tag("<value>")],
+    Discriminator(_dimension_kind),
+    BeforeValidator(_dimension_shape, json_schema_input_type=PlainScalar | AnyDimension),
+]
+SpaceForm = dict[ParamName, DimensionForm]
