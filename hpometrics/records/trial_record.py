@@ -278,9 +278,9 @@ class TrialRecord:
     a single run has no repeats.
     Where population based training has changed a trial, `exploits` list the changes, `params` are those in
     force at the picked epoch and `first_params` those it began with. `targets` is the digest of the targets
-    that it was measured on. `machine` is where its last process ran, by name and start. `fault` identifies an
-    error before the first epoch, as in `KeyError at /home/ada/train.py:12`: where other trials have the same
-    one, it is the engine's.
+    that it was measured on. `machine` is where its last process ran, by name and start; `ended` is when its
+    last run ended there. `fault` identifies an error before the first epoch, as in
+    `KeyError at /home/ada/train.py:12`: where other trials have the same one, it is the engine's.
     """
 
     number: int
@@ -305,6 +305,7 @@ class TrialRecord:
     targets: str | None = None
     machine: str | None = None
     fault: str | None = None
+    ended: datetime | None = None
 
     @property
     def given(self) -> Mapping[str, Any]:
@@ -339,6 +340,7 @@ class TrialRecord:
         content["state"] = self.state.value
         content["value"] = self.value if self.value is not None and math.isfinite(self.value) else None
         content["started"] = self.started.isoformat() if self.started else None
+        content["ended"] = self.ended.isoformat() if self.ended else None
         content["checkpoint"] = _relative(self.checkpoint, home)
         content["repeats"] = [repeat.to_json() for repeat in self.repeats]
         content["exploits"] = [exploit.to_json() for exploit in self.exploits]
@@ -358,8 +360,9 @@ class TrialRecord:
             facts = {f.name: content[f.name] for f in fields(cls) if f.name in content}
             _check_fields(facts)
             facts["state"] = TrialState(content["state"])
-            if facts.get("started"):
-                facts["started"] = datetime.fromisoformat(facts["started"])
+            for name in ("started", "ended"):
+                if facts.get(name):
+                    facts[name] = datetime.fromisoformat(facts[name])
             if facts.get("checkpoint"):
                 facts["checkpoint"] = (home or Path()) / facts["checkpoint"]
             facts["failed_attempts"] = tuple(map(str, facts.get("failed_attempts", ())))

@@ -262,7 +262,7 @@ def _run_once(
         error.add_note(hint)
         ending["reason"] = f"{ending['reason']}; {hint}"
     ending["params"] = trial_record.params_at(ending.get("epoch"))
-    final = replace(trial_record, seconds=seconds, **ending)
+    final = replace(trial_record, seconds=seconds, ended=datetime.now(UTC), **ending)
     return apply_constraints(final, spec.bounds), run, error, failure
 
 

@@ -52,6 +52,7 @@ class TrialAttempts:
                 trial if repeats else run,
                 failed_attempts=trial.failed_attempts,
                 seconds=trial.seconds + run.seconds,
+                ended=run.ended,
             )
         if run.state is TrialState.FAILED:
             return self._after_failure(base, run)
