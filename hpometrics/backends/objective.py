@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 
 from .._redaction import mask_secrets
 from ..direction import Direction
-from ..exceptions import ConfigError, DirectionError
+from ..exceptions import ConfigError, DirectionError, RunError
 from ..loggers.registry import LoggerLike
 from ..records.epoch_log import Fsync
 from ..records.trial_record import TrialRecord
@@ -19,7 +19,7 @@ from ..run.trials import as_space, make_trials
 from ..selection.confirmation import Confirmation, ConfirmationState, ConfirmSettings, HonestValue, Standing
 from ..selection.front_confirmation import FrontConfirmation
 from ..selection.rules import Pick
-from ..selection.selection import Best, best_by, pareto_front
+from ..selection.selection import Best, best_by, pareto_front, trials_since_best
 from ..space.space import Space
 from .fresh_runs import FreshRuns
 
@@ -209,6 +209,17 @@ class BaseObjective:
         """
         return [Best.of(record, self.optimized) for record in pareto_front(self.records(of), self.optimized)]
 
+    def is_stale(self, records: Iterable[TrialRecord], stale: int | None) -> bool:
+        """Return whether so many complete trials in a row have brought no new best; see `trials_since_best`.
+
+        Args:
+            records: the trials, in any order.
+            stale: the number; None is never reached.
+        """
+        if stale is None:
+            return False
+        return trials_since_best(records, self.optimized, self.trials.spec.tol) >= stale
+
     def _values(self) -> Mapping[str, Sequence[Any]]:
         """Return each param that a trial may have, with the values that it can take."""
         return self.space.params
@@ -236,14 +247,22 @@ class ListObjective(BaseObjective):
         self.params = [dict(p) if own is None else own.decode(own.encode(p)) for p in params]
         super().__init__(train, own or {}, **settings)
 
-    def run(self) -> list[TrialRecord]:
-        """Train all of them and return their records.
+    def run(self, *, stale: int | None = None) -> list[TrialRecord]:
+        """Train all of them, or until they bring no new best, and return their records.
+
+        Args:
+            stale: complete trials in a row without a new best, by more than `tol`, after which none starts;
+                see `trials_since_best`.
 
         Raises:
             KeyboardInterrupt: after the trial that it struck is recorded as interrupted.
+            RunError: `stale` is not a whole number of at least 1.
         """
-        records = []
+        check_stale(stale)
+        records: list[TrialRecord] = []
         for number, params in enumerate(self.params):
+            if self.is_stale(records, stale):
+                break
             record, error = self.trials.run(params, ListReporter(number=number, params=params))
             if error is not None and not record.state.finished:
                 raise error
@@ -264,6 +283,16 @@ class ListObjective(BaseObjective):
             for name, value in one.items():
                 values[name] = (*values.get(name, ()), value)
         return values
+
+
+def check_stale(stale: object) -> None:
+    """Check a number of trials without a new best after which a search ends.
+
+    Raises:
+        RunError: it is not a whole number of at least 1, or None.
+    """
+    if stale is not None and (isinstance(stale, bool) or not isinstance(stale, int) or stale < 1):
+        raise RunError(f"stale must be a whole number of at least 1, got {stale!r}")
 
 
 def _params_text(params: Mapping[str, Any]) -> str:

@@ -232,7 +232,7 @@ def _nested(place: str, model: type[BaseModel]) -> dict[str, type[BaseModel]]:
 
 
 class Budget(Strict):
-    """The limits of the sweep; at least one of trials, time and target."""
+    """The limits of the sweep; at least one of trials, time, target and stale."""
 
     trials: Annotated[int, Field(ge=1, le=10**6)] | None = None
     """Total number of trials, those of earlier runs included."""
@@ -249,6 +249,9 @@ class Budget(Strict):
     """Start no trial after so many failed; exit code 4. Without it, a broken engine ends the sweep, too."""
     target: float | None = None
     """Stop when a trial reaches this value."""
+    stale: Annotated[int, Field(ge=1)] | None = None
+    """Start no trial after this many complete ones in a row without a new best, in the order in which they
+    ended. With several objectives a new best is a trial that enters the front."""
     patience: Annotated[int, Field(ge=1)] | None = None
     """End a trial after this many epochs without improvement."""
     repeats: Annotated[int, Field(ge=1)] = 1

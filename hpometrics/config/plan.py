@@ -205,8 +205,8 @@ def _check_budget(config: Draft, document: Document) -> None:
     points = {("backend", name) for name, entry in BACKENDS.items() if entry.has_points}
     if {("backend",), ("search", "sampler"), *points} & document.broken:
         return  # it may be intended as a list or a grid, which end by themselves
-    if budget.trials is None and budget.time is None and budget.target is None:
-        document.add(("budget",), "needs one of trials, time, target")
+    if all(limit is None for limit in (budget.trials, budget.time, budget.target, budget.stale)):
+        document.add(("budget",), "needs one of trials, time, target, stale")
 
 
 def _resolve_metrics(

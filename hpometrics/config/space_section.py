@@ -68,7 +68,8 @@ def may_cut(budget: Budget | None, points: int) -> bool:
     """Return whether a budget may end before this number of trials is done."""
     if budget is None:
         return False
-    return (budget.trials or points) < points or budget.time is not None or budget.target is not None
+    others = (budget.time, budget.target, budget.stale)
+    return (budget.trials or points) < points or any(limit is not None for limit in others)
 
 
 def arrange_points(points: Points, existing: Mapping[int, Mapping[str, Any]]) -> Points:

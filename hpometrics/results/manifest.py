@@ -8,7 +8,7 @@ from __future__ import annotations
 import pathlib
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,9 @@ from ..direction import Direction
 from ..exceptions import ConfigError, NewerFormatError, RecordError
 from ..records._files import read_whole
 from ..records._json import FORMAT, FORMAT_KEY, check_format, digest_of
+from ..records.trial_record import TrialRecord
 from ..selection.rules import Constraint, Pick
+from ..selection.selection import trials_since_best
 
 if TYPE_CHECKING:
     from ..config.plan import Plan  # with pydantic, which readers of results need not load
@@ -58,7 +60,8 @@ class Resolved:
     tracked metric to its direction or None; `output` is one text, or a text for each output by name;
     `formulas` are the formulas of combined values; `constraints` are bounds under the names of `track`;
     `file` is the sweep file, beside which the engine is; `sources` are the files of the engine by digest, see
-    `sources_of`; `home` is the earlier path of the run directory.
+    `sources_of`; `home` is the earlier path of the run directory; `tol` is the largest change of the metric
+    that is not an improvement.
     """
 
     name: str
@@ -80,6 +83,7 @@ class Resolved:
     others: Mapping[str, Direction] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     home: str | None = None
+    tol: float = 0.0
 
     def to_yaml(self) -> str:
         """Return the text of `sweep.resolved.yaml`."""
@@ -128,9 +132,23 @@ class Resolved:
         """Whether one trial is picked; for several objectives only if the file states a rule."""
         return not self.others or self.config["metrics"].get("pick", "best") != "best"
 
+    @property
+    def stale(self) -> int | None:
+        """The trials without a new best after which none starts; None if there is no such limit."""
+        stale: int | None = self.config["budget"].get("stale")
+        return stale
+
     def picked_by(self, pick: Pick) -> Resolved:
         """Return the sweep with another rule to pick."""
         return replace(self, config={**self.config, "metrics": {**self.config["metrics"], "pick": pick}})
+
+    def is_stale(self, records: Iterable[TrialRecord]) -> bool:
+        """Return whether `budget.stale` complete trials in a row have brought no new best."""
+        return self.stale is not None and self.since_best(records) >= self.stale
+
+    def since_best(self, records: Iterable[TrialRecord]) -> int:
+        """Return how many complete trials have ended since the last new best; see `trials_since_best`."""
+        return trials_since_best(records, self.optimized, self.tol)
 
     def bounds_of(self, name: str) -> list[Constraint]:
         """Return the constraints on a value."""
@@ -300,8 +318,11 @@ def _check_kinds(content: Mapping[str, Any]) -> None:
     for key, part in {**parts, "engine.params": config["engine"].get("params")}.items():
         if not isinstance(part, Mapping):
             raise TypeError(f"config.{key} is not a mapping")
-    if not isinstance(config["budget"].get("repeats", 1), int):
-        raise TypeError("config.budget.repeats is not a number")
+    for key in ("repeats", "stale"):
+        if not isinstance(config["budget"].get(key, 1), int):
+            raise TypeError(f"config.budget.{key} is not a number")
+    if not isinstance(content.get("tol", 0.0), (int, float)) or not content.get("tol", 0.0) >= 0:
+        raise ValueError(f"tol is not a number from 0: {content['tol']!r}")
     names = (content[key] for key in ("name", "metric", "at"))
     for name in (*names, *(name for key in ("track", "formulas", "others") for name in content.get(key, ()))):
         if not str(name).isprintable():

@@ -114,6 +114,8 @@ class SweepResult:
             "states": {state.value: states.count(state) for state in TrialState},
             "seconds": sum(record.seconds for record in self.records),
         }
+        if self.resolved.stale is not None:
+            facts["since_best"] = self.resolved.since_best(self.records)
         if self.best is None:
             return {**facts, "best": None, "reason": self.reason}
         record = record_of(self.best, self.records)
@@ -127,6 +129,7 @@ def status_text(home: RunDirectory, resolved: Resolved, records: Sequence[TrialR
     lines = [
         ("sweep", f"{resolved.name}   in {home.label}"),
         ("trials", counts(records, resolved)),
+        *_since_best(records, resolved),
         *_front(records, resolved),
         ("best", _best(home, records, resolved)),
         *_open_trials(home, records, resolved),
@@ -170,6 +173,8 @@ def opening(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecor
         )
     if total is not None and finished == total:
         return f"{head}  all {total} trials are done; raise budget.trials for more"
+    if resolved.is_stale(records):
+        return f"{head}  {finished} trials are done, {format_stale(resolved)}"
     return f"{head}  going on: {finished} of {total or 'any number'} done" if records else head
 
 
@@ -187,6 +192,8 @@ def results_text(home: RunDirectory, resolved: Resolved, records: Sequence[Trial
     else:
         end = stored_confirmation(home, records, resolved)
         block = "\n".join([front_text(records, resolved, home.label, end), *rows_lines(records)])
+    if resolved.is_stale(records):
+        block += f"\nthe search has ended: {format_stale(resolved)}"
     files = (home.best, home.engine_params, home.table, home.study, home.journal)
     report = home.report(resolved.config["results"]["report"])
     saved = ", ".join(path.name for path in (*files, report) if path.exists())
@@ -206,6 +213,20 @@ def counts(records: Sequence[TrialRecord], resolved: Resolved) -> str:
     seconds = duration(sum(record.seconds for record in records))
     total = "" if resolved.trials and finished > resolved.trials else f" of {resolved.trials or 'any number'}"
     return f"{finished}{total} done{states_text}   {seconds} of training"
+
+
+def format_stale(resolved: Resolved) -> str:
+    """Return why a search has ended whose trials bring no new best."""
+    return f"no new best for {plural(resolved.stale or 0, 'trial')}; raise budget.stale for more"
+
+
+def _since_best(records: Sequence[TrialRecord], resolved: Resolved) -> Iterator[tuple[str, str]]:
+    """Return how many trials have brought no new best, if their number is limited."""
+    if resolved.is_stale(records):
+        yield "ended", format_stale(resolved)
+    elif resolved.stale is not None:
+        since = resolved.since_best(records)
+        yield "stale", f"{since} of {plural(resolved.stale, 'trial')} without a new best"
 
 
 def _best(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved) -> str:

@@ -179,6 +179,8 @@ def _budget(plan: Plan, finished: int) -> Iterator[str]:
         yield f"until {plural(budget.failures, 'trial')} failed"
     if budget.target is not None:
         yield f"until a trial reaches {budget.target:g}"
+    if budget.stale is not None:
+        yield f"until {plural(budget.stale, 'trial')} in a row bring no new best"
     if budget.patience is not None:
         yield f"patience {plural(budget.patience, 'epoch')}"
 

@@ -54,6 +54,7 @@ class SweepContext:
         gathers: whether it copies the records of those trials into its directory.
         earlier: the seconds that earlier invocations spent.
         reached: whether a trial has reached the target.
+        stale: whether `budget.stale` was used up when this invocation began.
         failed: the number of failed trials, those of earlier invocations included.
         finished: the number of finished trials, those of earlier invocations included.
         faults: of the first two trials.
@@ -72,6 +73,7 @@ class SweepContext:
     earlier: float = 0.0
     began: float = field(default_factory=time.monotonic)
     reached: bool = False
+    stale: bool = False
     failed: int = 0
     finished: int = 0
     faults: Faults = field(default_factory=Faults)
@@ -162,7 +164,7 @@ def make_context(plan: Plan, extend: bool = False) -> SweepContext:
         plan.config.budget.repeats,
         plan.config.budget.retries,
     )
-    resolved = replace(resolve(plan), sources=sources_of(engine), home=str(home.path))
+    resolved = replace(resolve(plan), sources=sources_of(engine), home=str(home.path), tol=spec.tol)
     return SweepContext(plan, resolved, home, trials, measured, extend=extend)
 
 

@@ -299,6 +299,7 @@ def _make_tuner(
         max_concurrent=settings.workers,
         reuse_actors=settings.reuse_actors,
         take=ownership.take,
+        stale=context.resolved.stale,
         run_config=tune.RunConfig(
             storage_path=_storage_path(settings.storage, context),
             callbacks=[callback],

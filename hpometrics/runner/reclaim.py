@@ -30,7 +30,7 @@ _FINISHED = (OptunaState.COMPLETE, OptunaState.PRUNED, OptunaState.FAIL)
 
 
 def claim_stale_or_next(
-    study: optuna.Study, context: SweepContext, ownership: LocalOwnership, total: int
+    study: optuna.Study, context: SweepContext, ownership: LocalOwnership, total: int, starts: bool = True
 ) -> optuna.Trial | None:
     """Claim a trial whose process died, to resume it, else a slot; return None if there is neither.
 
@@ -39,12 +39,13 @@ def claim_stale_or_next(
         context: the context of the sweep.
         ownership: the trials of this process.
         total: see `claim`.
+        starts: whether a trial may start; trials whose process died resume in any case.
     """
     while True:
         trial, died = reclaim_or_claim(
             study,
             ownership.take_stale,
-            ownership.take,
+            ownership.take if starts else _refuse,
             total,
             context.plan.points,
             context.plan.space.suggest,
@@ -52,6 +53,10 @@ def claim_stale_or_next(
         )
         if trial is None or not died or _can_resume(trial, study, context, ownership):
             return trial
+
+
+def _refuse(number: int) -> bool:
+    return False
 
 
 def _can_resume(

@@ -192,9 +192,13 @@ def reserve_slots(study: optuna.Study, context: SweepContext) -> None:
 
 
 def has_open_trials(study: optuna.Study, context: SweepContext) -> bool:
-    """Return whether a trial of the budget is waiting or running."""
+    """Return whether a trial of the budget is running, or waits while trials may start."""
     _, trials = open_trials(study)
-    return any(context.plan.trials is None or trial.number < context.plan.trials for trial in trials)
+    total = context.plan.trials
+    ours = [trial for trial in trials if total is None or trial.number < total]
+    if not ours or not is_stale(study, context):
+        return bool(ours)
+    return any(trial.state is OptunaState.RUNNING for trial in ours)
 
 
 def is_over(study: optuna.Study, context: SweepContext) -> bool:
@@ -209,6 +213,11 @@ def is_over(study: optuna.Study, context: SweepContext) -> bool:
         if context.fails(len(failed)):
             return True
     return budget.target is not None and any(map(context.reaches, study_records(study)))
+
+
+def is_stale(study: optuna.Study, context: SweepContext) -> bool:
+    """Return whether the trials have used up `budget.stale`: none starts, but those of the dead resume."""
+    return context.resolved.stale is not None and context.resolved.is_stale(study_records(study))
 
 
 def _add_faults(study: optuna.Study, context: SweepContext) -> None:

@@ -80,6 +80,7 @@ def run_command(plan: Plan, options: Options) -> int:
         context.earlier = sum(record.seconds for record in earlier)
         context.finished = sum(record.state.finished for record in earlier)
         context.reached = any(context.reaches(record) for record in earlier)
+        context.stale = context.resolved.is_stale(earlier)
         context.failed = sum(record.state is TrialState.FAILED for record in earlier)
         for record in earlier:
             context.faults.add(record)
@@ -207,7 +208,8 @@ def _is_finished(context: SweepContext, records: Sequence[TrialRecord]) -> bool:
     if study_file(context) is None or not all(record.state.finished for record in records):
         return False
     total = context.plan.trials
-    return any(map(context.reaches, records)) or (total is not None and len(records) >= total)
+    ended = any(map(context.reaches, records)) or context.resolved.is_stale(records)
+    return ended or (total is not None and len(records) >= total)
 
 
 def _format_failures(failed: Sequence[TrialRecord]) -> str:

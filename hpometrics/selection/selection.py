@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -360,6 +361,60 @@ def ranked_by(records: Sequence[TrialRecord], optimized: Mapping[str, Direction]
     front = front_trials(records, optimized)
     numbers = {record.number for record in front}
     return [*front, *(record for record in order if record.number not in numbers)]
+
+
+def trials_since_best(
+    records: Iterable[TrialRecord], optimized: Mapping[str, Direction], tol: float = 0.0
+) -> int:
+    """Return how many complete trials have ended after the last one that was a new best when it ended.
+
+    Of several objectives a new best is a trial that enters the Pareto front: none that ended before it is at
+    least as good in each of them. Trials that are not complete do not count.
+
+    Args:
+        records: in any order; what counts is when each has ended, and of two at the same time the number.
+        optimized: the objectives by name.
+        tol: the largest change that is not an improvement, of one objective.
+
+    >>> values = enumerate([0.5, 0.8, 0.7, 0.8])
+    >>> records = [TrialRecord(number, {}, TrialState.COMPLETE, value) for number, value in values]
+    >>> trials_since_best(records, {"f1": Direction.MAXIMIZE})
+    2
+    """
+    complete = sorted((r for r in records if r.state is TrialState.COMPLETE), key=_end)
+    is_new = _front_follower(optimized) if len(optimized) > 1 else _best_follower(optimized, tol)
+    since = 0
+    for record in complete:
+        since = 0 if is_new(record) else since + 1
+    return since
+
+
+def _end(record: TrialRecord) -> tuple[datetime, int]:
+    """Return the key by which trials are in the order of their ends; earlier versions wrote the start."""
+    started = record.started or datetime.min.replace(tzinfo=UTC)
+    return record.ended or started + timedelta(seconds=record.seconds), record.number
+
+
+def _best_follower(optimized: Mapping[str, Direction], tol: float) -> Callable[[TrialRecord], bool]:
+    """Return a function that says of each next trial whether it is a new best."""
+    (direction,) = optimized.values()
+    picker = Picker(direction, tol=tol)
+    return lambda record: picker.add(_value(record))
+
+
+def _front_follower(optimized: Mapping[str, Direction]) -> Callable[[TrialRecord], bool]:
+    """Return a function that says of each next trial whether it enters the front of those before it."""
+    directions, front = list(optimized.values()), list[tuple[float, ...]]()
+
+    def enters(record: TrialRecord) -> bool:
+        keys = _keys(record.scores(optimized), directions)
+        if not all(map(math.isfinite, keys)) or any(nowhere_worse(rival, keys) for rival in front):
+            return False
+        front[:] = [rival for rival in front if not nowhere_worse(keys, rival)]
+        front.append(keys)
+        return True
+
+    return enters
 
 
 def _of_front(

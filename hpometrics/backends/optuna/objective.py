@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from threading import Lock, get_ident
 from typing import Any
 
 import optuna
 from optuna.study import MaxTrialsCallback
-from optuna.trial import BaseTrial, Trial, TrialState as OptunaState
+from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState as OptunaState
 
 from ...direction import Direction
 from ...exceptions import DirectionError, NoFiniteValueError, RecordError, RunError
@@ -18,7 +19,7 @@ from ...run.distributed import Ranks
 from ...run.reporter import ListReporter
 from ...run.spec import Train
 from ...space.space import Space
-from ..objective import BaseObjective
+from ..objective import BaseObjective, check_stale
 from ..registry import check_several
 from .reporter import OptunaReporter
 from .samplers import make_pruner, make_sampler, own_pruner
@@ -104,7 +105,12 @@ class OptunaObjective(BaseObjective):
         return whole if len(whole) > 1 else whole[0]
 
     def optimize(
-        self, study: optuna.Study | None = None, n_trials: int | None = None, **arguments: Any
+        self,
+        study: optuna.Study | None = None,
+        n_trials: int | None = None,
+        *,
+        stale: int | None = None,
+        **arguments: Any,
     ) -> None:
         """Run trials until the study has `n_trials` in all, as `hpometrics run` does; a new call continues.
 
@@ -118,13 +124,17 @@ class OptunaObjective(BaseObjective):
         Args:
             study: the study on the first rank; the others pass none.
             n_trials: the total; several processes that share a storage may each run one more. None runs until
-                `timeout` or `study.stop()`.
+                `timeout`, `stale` or `study.stop()`.
+            stale: complete trials in a row without a new best, by more than `tol`, after which none starts,
+                those of earlier calls included; see `trials_since_best`.
             arguments: further arguments of `study.optimize`; in a process group not `catch` and `n_jobs`.
 
         Raises:
-            RunError: the first rank has no study, or the ranks would diverge by an argument or a retry.
+            RunError: the first rank has no study, `stale` is below 1, or the ranks would diverge by an
+                argument or a retry.
             RankError: another rank has failed.
         """
+        check_stale(stale)
         ranks = Ranks()
         if not ranks.alone:
             self._check_alike(arguments)
@@ -153,12 +163,22 @@ class OptunaObjective(BaseObjective):
                 stop = MaxTrialsCallback(max(started + 1, n_trials), states=_STARTED)
                 n_trials = max(0, n_trials - started)
                 arguments["callbacks"] = [*(arguments.get("callbacks") or ()), stop]
+            if stale is not None:
+                if self.is_stale(study_records(study), stale):
+                    n_trials = 0
+                stop_stale = partial(self._stop_stale, stale)
+                arguments["callbacks"] = [*(arguments.get("callbacks") or ()), stop_stale]
             study.optimize(lead, n_trials=n_trials, **arguments)
         except _Interrupted as err:
             raise KeyboardInterrupt from err.__cause__
         finally:
             self._unlock(*self._at_work)
         ranks.from_first(_no_trial)
+
+    def _stop_stale(self, stale: int, study: optuna.Study, trial: FrozenTrial) -> None:
+        """Stop a study whose trials bring no new best: a callback of `study.optimize`."""
+        if self.is_stale(study_records(study), stale):
+            study.stop()
 
     def _take(self, number: int) -> bool:
         """Lock a trial for this thread; return False if another process has it, or without a directory.

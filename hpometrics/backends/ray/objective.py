@@ -25,7 +25,7 @@ from ...run.spec import RunSpec, Train
 from ...selection.rules import At
 from ...selection.selection import Best, Picker, best_by
 from ...space.space import Space
-from ..objective import BaseObjective
+from ..objective import BaseObjective, check_stale
 from ..optuna.samplers import make_sampler, own_pruner
 from ..optuna.study import check_origin, check_study, study_records, without_notices
 from ..optuna.trial_queue import reserve
@@ -230,6 +230,7 @@ class RayObjective(BaseObjective):
         reuse_actors: bool | None = None,
         take: Callable[[int], bool] | None = None,
         most_deaths: int = MOST_DEATHS,
+        stale: int | None = None,
         run_config: tune.RunConfig | None = None,
         name: str | None = None,
         **tune_config: Any,
@@ -257,6 +258,8 @@ class RayObjective(BaseObjective):
                 running in the study.
             most_deaths: deaths of its process in a row, without a further epoch in between, that fail a
                 trial; with 1 none continues. A lost machine does not count.
+            stale: complete trials in a row without a new best, by more than `tol`, after which none starts;
+                see `trials_since_best`.
             run_config: Tune's own; its callbacks and `CheckpointConfig` hold, and Tune adds its own loggers.
                 So does a `FailureConfig` that is not Tune's default; then Tune counts exceptions and deaths
                 alike, and `most_deaths` does not apply. By default nothing is printed, and reports are
@@ -268,7 +271,7 @@ class RayObjective(BaseObjective):
             DirectionError: a scheduler, a study or `mode` has another direction.
             ConfigError: a scheduler, sampler or resource does not exist, or there are several objectives and
                 a scheduler or sampler supports one alone.
-            RunError: the study has all its trials already, or `most_deaths` is below 1.
+            RunError: the study has all its trials already, or `most_deaths` or `stale` is below 1.
         """
         _check_unsteered(self.trials.spec, tune_config)
         check_several(self.optimized, sampler, scheduler, "scheduler")
@@ -283,11 +286,12 @@ class RayObjective(BaseObjective):
         if reuse_actors is None:
             reuse_actors = interval is not None or not per_trial.get("gpu")
         losses = self._losses(run_config, take, most_deaths)
+        check_stale(stale)
         single = len(self.optimized) == 1
         config = tune.TuneConfig(
             metric=PICKED if single else None,
             mode=self.directions[0].mode if single else None,
-            search_alg=self._searcher(study, take, losses),
+            search_alg=self._searcher(study, take, losses, stale),
             scheduler=Settled(scheduling, losses),
             num_samples=_count_open(study, take),
             max_concurrent_trials=max_concurrent,
@@ -378,11 +382,24 @@ class RayObjective(BaseObjective):
         return None if own or take is not None else Losses(self.trials.epochs_written, most_deaths)
 
     def _searcher(
-        self, study: optuna.Study, take: Callable[[int], bool] | None, losses: Losses | None
+        self,
+        study: optuna.Study,
+        take: Callable[[int], bool] | None,
+        losses: Losses | None,
+        stale: int | None,
     ) -> StudySearcher:
         spec, directory_of = self.trials.spec, self.trials.directory_of
         return StudySearcher(
-            study, self.space, spec.optimized, At(spec.at), directory_of, take, spec.bounds, losses
+            study,
+            self.space,
+            spec.optimized,
+            At(spec.at),
+            directory_of,
+            take,
+            spec.bounds,
+            losses,
+            stale,
+            spec.tol,
         )
 
     def _interval(self, scheduler: object, max_concurrent: int | None) -> int | None:

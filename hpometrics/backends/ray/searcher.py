@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,12 @@ from ...records.epoch_log import read_trial
 from ...records.recovery import Losses
 from ...records.trial_record import EpochRecord, TrialRecord, TrialState, number_in, write_trial
 from ...selection.rules import At, Constraint, violation_of
-from ...selection.selection import Picker
+from ...selection.selection import Picker, trials_since_best
 from ...selection.trial_attempts import apply_constraints
 from ...space.space import Space
 from ..optuna._internals import local_copy_of
-from ..optuna.study import tell
-from ..optuna.trial_queue import claim, reclaim_or_claim
+from ..optuna.study import study_records, tell
+from ..optuna.trial_queue import claim, reclaim, reclaim_or_claim
 from .reporter import checkpoint_of
 from .session import EPOCH, FINAL, FULL, GIVEN, NUMBER, PARAMS, PICKED, VALUE, VALUES, VOID
 
@@ -43,6 +44,9 @@ class StudySearcher(Searcher):
         take: see `claim` and `reclaim`; with it, trials of dead workers are resumed first, and one whose
             worker ends without a result stays running, to be reclaimed.
         constraints: the constraints of a picked epoch.
+        stale: complete trials in a row without a new best after which none starts; those at work may bring
+            one, and trials of dead workers resume.
+        tol: the largest change that is not an improvement.
         losses: has the reason why a trial failed that has lost its workers.
     """
 
@@ -56,12 +60,15 @@ class StudySearcher(Searcher):
         take: Callable[[int], bool] | None = None,
         constraints: Sequence[Constraint] = (),
         losses: Losses | None = None,
+        stale: int | None = None,
+        tol: float = 0.0,
     ) -> None:
         self.direction, *self._others = optimized.values()
         super().__init__(metric=PICKED, mode=self.direction.mode)
         self.study, self.space, self.optimized, self.at = study, space, optimized, at
         self._directory_of, self._take, self._constraints = directory_of, take, constraints
         self._reasons = {} if losses is None else losses.reasons
+        self._stale, self._tol = stale, tol
         self._draws = True
         self._live: dict[str, _Live] = {}
 
@@ -69,12 +76,15 @@ class StudySearcher(Searcher):
         """Claim the next trial and draw its params; `FINISHED` when there is none."""
         if not self._draws:
             return Searcher.FINISHED
+        starts = not self._is_stale()
         if self._take is None:
-            trial = claim(self.study)
-        else:
+            trial = claim(self.study) if starts else None
+        elif starts:
             trial, _ = reclaim_or_claim(self.study, self._take_orphan, self._take)
+        else:
+            trial = reclaim(self.study, self._take_orphan)
         if trial is None:
-            return Searcher.FINISHED
+            return Searcher.FINISHED if starts or not self._live else None  # None: Tune asks again
         params = self.space.suggest(trial)
         picker = Picker(self.direction, self.at, others=self._others)
         self._live[trial_id] = _Live(trial, params, picker, self._constraints, list(self.optimized))
@@ -131,6 +141,11 @@ class StudySearcher(Searcher):
             return {}
         return {PARAMS: dict(written.params_at(None)), GIVEN: dict(written.given)}
 
+    def _is_stale(self) -> bool:
+        if self._stale is None:
+            return False
+        return trials_since_best(study_records(self.study), self.optimized, self._tol) >= self._stale
+
     def _take_orphan(self, number: int) -> bool:
         ours = any(live.trial.number == number for live in self._live.values())
         return not ours and self._take is not None and self._take(number)
@@ -156,6 +171,8 @@ class StudySearcher(Searcher):
                     checkpoint=checkpoint_of(directory, record.epoch),
                 )
             )
+        if record.ended is None:
+            record = replace(record, ended=datetime.now(UTC))
         if error:
             died = "its process died or raised; see the error file of Ray's trial"
             reason = record.reason or live.full or self._reasons.get(record.number, died)

@@ -21,7 +21,7 @@ from ...selection.selection import ranked_by
 from ..best import MetricPick, picks_by_metric, record_of
 from ..leaderboard import optimal, optimal_params, optimal_values, ranked_rows, word
 from ..run_directory import RunDirectory
-from ..status import SweepResult
+from ..status import SweepResult, format_stale
 
 _ORIGINS = {
     "registry": "The direction is the metric's own, as the registry has it.",
@@ -63,7 +63,8 @@ class Report(SweepResult):
         counts = ", ".join(f"{state.word} {state.count}" for state in self.states)
         seconds = sum(record.seconds for record in self.records)
         text = f"{len(self.records)} engine params evaluated ({counts or 'none'})"
-        return f"{text}, {duration(seconds)} of training"
+        text = f"{text}, {duration(seconds)} of training"
+        return f"{text}; {format_stale(self.resolved)}" if self.resolved.is_stale(self.records) else text
 
     @property
     def direction(self) -> str:
