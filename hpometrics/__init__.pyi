@@ -133,7 +133,13 @@ from .run.trial import run_trial as run_trial
 from .selection.model_comparison import ModelComparison as ModelComparison
 from .selection.rules import At as At
 from .selection.selection import Best as Best
-from .space.dimensions import Choice as Choice, Float as Float, Int as Int, Value as Value
+from .space.dimensions import (
+    Choice as Choice,
+    Float as Float,
+    Int as Int,
+    Normal as Normal,
+    Value as Value,
+)
 from .space.space import Space as Space
 
 __all__: list[str]

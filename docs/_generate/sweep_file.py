@@ -16,7 +16,7 @@ Printed by `make index` from the model that checks a file; `hpometrics schema` g
 _SECTIONS = {model.__name__: place.replace(".", ": ") for place, model in section_models().items()}
 _TITLES = {
     "Engine": "engine", "MetricsFrom": "engine: metrics_from",
-    "FloatDimension": "space: float", "IntDimension": "space: int",
+    "FloatDimension": "space: float", "IntDimension": "space: int", "NormalDimension": "space: normal",
     "ChoiceDimension": "space: choice", "ValueDimension": "space: value", "Metrics": "metrics",
     "MetricMapping": "metrics: an entry", "CombineMapping": "metrics: a combination",
     "TermMapping": "metrics: a term of it", "ExampleCounts": "metrics: track_examples", "Search": "search",

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from .fields import Condition, Option, ParamName, Params, PlainScalar, Strict, one_key, wrong
 
-KINDS = ("float", "int", "choice", "value")
+KINDS = ("float", "int", "normal", "choice", "value")
 
 
 class Dimension(Strict):
@@ -26,7 +26,7 @@ class FloatDimension(Dimension):
     log: bool = False
     """Draw evenly in the exponent."""
     step: float | None = None
-    """Only low, low + step, low + 2 step and so on."""
+    """Only low, low + step, low + 2 step and so on; with `log` the one nearest to the draw."""
 
 
 class IntDimension(Dimension):
@@ -37,7 +37,20 @@ class IntDimension(Dimension):
     log: bool = False
     """Draw evenly in the exponent."""
     step: int | None = None
-    """Only low, low + step, low + 2 step and so on."""
+    """Only low, low + step, low + 2 step and so on; with `log` the one nearest to the draw."""
+    power: int | None = None
+    """Only low, low * power, low * power ** 2 and so on, as in `{int: [1, 1024], power: 2}`."""
+
+
+class NormalDimension(Dimension):
+    """`{normal: [0.9, 0.02]}`: a real number with a normal distribution of this mean and deviation."""
+
+    parameters: Annotated[list[float], Field(alias="normal", min_length=2, max_length=2)]
+    """Mean and standard deviation; values lie within four deviations of the mean."""
+    log: bool = False
+    """The natural logarithm of the value has this distribution."""
+    step: int | float | None = None
+    """Only multiples of it, the one nearest to the draw; of a whole number whole ones."""
 
 
 def _choices_shape(value: Any) -> Any:
@@ -60,6 +73,8 @@ class ChoiceDimension(Dimension):
         BeforeValidator(_choices_shape),
     ]
     """The values, or the params that each label stands for."""
+    weights: Annotated[list[float], Field(min_length=1)] | None = None
+    """How often each is drawn, in their order: `[0.7, 0.2, 0.1]` or `[7, 2, 1]`; alike unless given."""
 
 
 class ValueDimension(Strict):
@@ -72,10 +87,11 @@ class ValueDimension(Strict):
 MODELS: dict[str, type[Strict]] = {
     "float": FloatDimension,
     "int": IntDimension,
+    "normal": NormalDimension,
     "choice": ChoiceDimension,
     "value": ValueDimension,
 }
-AnyDimension = FloatDimension | IntDimension | ChoiceDimension | ValueDimension
+AnyDimension = FloatDimension | IntDimension | NormalDimension | ChoiceDimension | ValueDimension
 
 
 def kind_of(dimension: AnyDimension) -> str:
@@ -103,6 +119,7 @@ def _dimension_kind(value: Any) -> str:
 DimensionForm = Annotated[
     Annotated[FloatDimension, Tag("<float>")]
     | Annotated[IntDimension, Tag("<int>")]
+    | Annotated[NormalDimension, Tag("<normal>")]
     | Annotated[ChoiceDimension, Tag("<choice>")]
     | Annotated[ValueDimension, Tag("<value>")],
     Discriminator(_dimension_kind),

@@ -8,9 +8,16 @@ from random import Random
 from typing import Any, TypeVar
 
 from ..exceptions import SpaceError
-from ..space.dimensions import Choice, Dimension, Float, Int, Value
+from ..space.dimensions import Choice, Dimension, Float, Int, Normal, Value
 from ..space.space import Space, check_when
-from .dimension_models import AnyDimension, ChoiceDimension, FloatDimension, IntDimension, kind_of
+from .dimension_models import (
+    AnyDimension,
+    ChoiceDimension,
+    FloatDimension,
+    IntDimension,
+    NormalDimension,
+    kind_of,
+)
 from .document import Document, Path
 from .models import Budget, Draft
 
@@ -104,9 +111,11 @@ def _dimension(form: AnyDimension) -> Dimension:
     if isinstance(form, FloatDimension):
         return Float(*form.bounds, log=form.log, step=form.step, when=form.when)
     if isinstance(form, IntDimension):
-        return Int(*form.bounds, log=form.log, step=form.step, when=form.when)
+        return Int(*form.bounds, log=form.log, step=form.step, power=form.power, when=form.when)
+    if isinstance(form, NormalDimension):
+        return Normal(*form.parameters, log=form.log, step=form.step, when=form.when)
     if isinstance(form, ChoiceDimension):
-        return Choice(form.choice, when=form.when)
+        return Choice(form.choice, when=form.when, weights=form.weights)
     return Value(form.value)
 
 

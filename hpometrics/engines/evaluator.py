@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from ..direction import Direction
 from ..exceptions import DirectionError, EngineError, EngineParamsError, MetricNameError, NoFiniteValueError
-from ..space.dimensions import is_whole
+from ..space.values import is_whole
 from .cache import PrefixCache
 from .engine import Engine
 from .engine_params import EngineParams, params_list

@@ -17,7 +17,7 @@ from .._redaction import excerpt
 from ..exceptions import RecordError
 from ..records._files import make_private, read_whole, write_text
 from ..records._json import FORMAT, FORMAT_KEY, check_format, read_json
-from ..space.dimensions import is_whole
+from ..space.values import is_whole
 from .engine_params import EngineParams
 from .result import MetricEvaluatorResult
 from .tuple_metrics import Number

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..exceptions import HpometricsError
 from ..metrics.features import FEATURES
 from ..metrics.registry.lookup import find_metric
-from ..space.dimensions import is_whole
 from . import terms
 from .notes import ConvertedSweep, Notes, Section
-from .terms import Dimension, between, read_goal, stepped, whole_between
+from .terms import Dimension, between, normal, read_goal, stepped, whole_between
 
 TOOL = "Ludwig"
 GRID = "grid_search"
@@ -364,25 +364,17 @@ def _below(section: Section, low: float, high: float) -> tuple[int, int]:
 
 
 def _qloguniform(section: Section) -> Dimension:
-    if not (is_whole(section.number("q", 1)) and section.number("lower") >= 1):
-        section.remark("q", "is left out: a logarithmic range has no steps here")
-        return between(*_positive(section), log=True)
-    return _qlograndint(section)
-
-
-def _qlograndint(section: Section) -> Dimension:
-    """Return whole numbers up to the upper bound, which Ray includes if there is a step."""
-    if section.number("q", 1) != 1:
-        section.remark("q", "is left out: a logarithmic range has no steps here")
-    return whole_between(*_positive(section), log=True)
+    """Return multiples of a step up to the upper bound, which Ray includes if there is a step."""
+    return stepped(*_positive(section), section.step(), log=True)
 
 
 def _quniform(section: Section) -> Dimension:
     return stepped(*_bounds(section), section.step())
 
 
-def _normal(section: Section) -> tuple[float, float]:
-    return section.normal_bounds("mean", "sd", "space")
+def _normal(section: Section, has_steps: bool = False) -> Dimension:
+    mean, deviation = section.moments("mean", "sd")
+    return normal(mean, deviation, step=section.step() if has_steps else None)
 
 
 _SPACES: Mapping[str, Callable[[Section], Dimension]] = {
@@ -390,10 +382,10 @@ _SPACES: Mapping[str, Callable[[Section], Dimension]] = {
     "quniform": _quniform,
     "loguniform": lambda section: between(*_positive(section), log=True),
     "qloguniform": _qloguniform,
-    "randn": lambda section: between(*_normal(section)),
-    "qrandn": lambda section: stepped(*_normal(section), section.step()),
+    "randn": _normal,
+    "qrandn": partial(_normal, has_steps=True),
     "randint": lambda section: whole_between(*_below(section, *_bounds(section))),
     "qrandint": _quniform,
     "lograndint": lambda section: whole_between(*_below(section, *_positive(section)), log=True),
-    "qlograndint": _qlograndint,
+    "qlograndint": _qloguniform,
 }

@@ -9,10 +9,9 @@ from typing import Any
 from .._text import did_you_mean, printable, slug_of
 from ..config.document import Document, Path, Problem, SweepFileError
 from ..config.yaml_writer import flow_yaml
-from ..space.dimensions import is_number
+from ..space.values import is_number
 
 Number = int | float
-_SPREAD = 3.0  # deviations of a normal distribution that an even one covers in its place
 _SCHEMA = "# yaml-language-server: $schema=./sweep.schema.json"
 
 
@@ -121,20 +120,18 @@ class Section:
             return 1
         return step
 
-    def normal_bounds(self, mean: str, deviation: str, kind: str) -> tuple[float, float]:
-        """Return the bounds of the range in place of a normal distribution, and remark on it.
+    def moments(self, mean: str, deviation: str) -> tuple[Number, Number]:
+        """Return mean and deviation of a normal distribution; one below 0 is an error, and reads as 1.
 
         Args:
-            mean: the key of the mean.
-            deviation: the key of the standard deviation.
-            kind: the key of the distribution's name.
+            mean: the key of the mean, 0 unless given.
+            deviation: the key of the standard deviation, 1 unless given.
         """
-        center, width = self.number(mean, 0), _SPREAD * self.number(deviation, 1)
-        name = self.word(kind, "normal")
-        self.remark(
-            kind, f"{name} is drawn evenly over three deviations instead; there is no normal one here"
-        )
-        return center - width, center + width
+        center, width = self.number(mean, 0), self.number(deviation, 1)
+        if width < 0:
+            self.notes.add_error((*self.path, deviation), f"a deviation is not below 0, got {width}")
+            return center, 1
+        return center, width
 
     def whole(self, key: str) -> int | None:
         """Return a positive whole number; None if there is none, or another value, which is remarked on."""

@@ -16,7 +16,7 @@ from ..exceptions import HpometricsError
 from ..metrics.registry.index import alias_meaning, entries_of
 from ..metrics.registry.lookup import find_metric
 from ..metrics.registry.names import MetricName
-from ..space.dimensions import is_scalar, is_whole
+from ..space.values import is_scalar, is_whole
 from .notes import Number, Section
 
 Dimension = dict[str, Any]
@@ -123,24 +123,39 @@ def whole_between(low: Number, high: Number, log: bool = False, step: int = 1) -
     first, last = math.ceil(low), math.floor(high)
     if last - first < step:
         return {"value": first}
-    how: Dimension = {"log": True} if log else {} if step == 1 else {"step": step}
+    how: Dimension = {**({"log": True} if log else {}), **({} if step == 1 else {"step": step})}
     return {"int": [first, last], **how}
 
 
-def stepped(low: Number, high: Number, step: Number) -> Dimension:
+def normal(mean: Number, deviation: Number, log: bool = False, step: Number | None = None) -> Dimension:
+    """Return a normal or log-normal dimension; one without a deviation becomes its value."""
+    if deviation == 0:
+        return {"value": math.exp(mean) if log else mean}
+    how: Dimension = {"log": True} if log else {}
+    if step is not None:
+        how["step"] = int(step) if float(step).is_integer() else step
+    return {"normal": [mean, deviation], **how}
+
+
+def stepped(low: Number, high: Number, step: Number, log: bool = False) -> Dimension:
     """Return a range of multiples of a step; the bounds are rounded to the nearest multiple.
 
     >>> stepped(0, 0.5, 0.1), stepped(16, 130, 16), stepped(3, 4, 16)
     ({'float': [0.0, 0.5], 'step': 0.1}, {'int': [16, 128], 'step': 16}, {'value': 0})
+    >>> stepped(0.001, 0.5, 0.1, log=True), stepped(8, 64, 8, log=True)
+    ({'float': [0.1, 0.5], 'log': True, 'step': 0.1}, {'int': [8, 64], 'log': True, 'step': 8})
     """
     size = Decimal(str(step))
     multiples = ((Decimal(str(bound)) / size).to_integral_value(ROUND_HALF_EVEN) for bound in (low, high))
     first, last = (multiple * size for multiple in multiples)
+    if log:  # zero, to which the lowest draws of the other tool are rounded, has no logarithm
+        first, last = max(first, size), max(last, size)
     if is_whole(step) or float(step).is_integer():
-        return whole_between(int(first), int(last), step=int(step))
+        return whole_between(int(first), int(last), log, step=int(step))
     if last == first:
         return {"value": float(first)}
-    return {"float": [float(first), float(last)], "step": float(step)}
+    how: Dimension = {"log": True} if log else {}
+    return {"float": [float(first), float(last)], **how, "step": float(step)}
 
 
 def _plain(bound: Number) -> float:

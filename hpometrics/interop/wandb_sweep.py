@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from ..config.placeholders import MACROS
-from ..space.dimensions import is_number, is_whole
+from ..space.values import is_number, is_whole
 from .notes import ConvertedSweep, Notes, Section
-from .terms import Dimension, as_reported, between, choice, read_goal, stepped, whole_between
+from .terms import Dimension, as_reported, between, choice, normal, read_goal, stepped, whole_between
 
 TOOL = "W&B"
 _KEYS = tuple(
@@ -113,7 +115,8 @@ def _search(top: Section, space: dict[str, Dimension]) -> dict[str, Any]:
 
 
 def _sampler(top: Section, method: str, space: dict[str, Dimension]) -> str:
-    if method == "grid" and any("float" in one and "step" not in one for one in space.values()):
+    continuous = [one for one in space.values() if {"float", "normal"} & one.keys() and "step" not in one]
+    if method == "grid" and continuous:
         top.remark("method", "a grid needs parameters that are not continuous; random is written")
         return "random"
     if method in ("grid", "random"):
@@ -230,9 +233,24 @@ def _choice(name: str, section: Section) -> tuple[str, Dimension]:
     if not isinstance(values, list) or not values:
         section.notes.add_error(section.path, f"expected a list of values, got {values!r}")
         values = [None]
-    if "probabilities" in section.mapping:
-        section.remark("probabilities", "is left out: choices are drawn evenly here")
-    return choice(name, values, section, "values")
+    if "probabilities" not in section.mapping:
+        return choice(name, values, section, "values")
+    weights = section.mapping["probabilities"]
+    if not isinstance(weights, list) or len(weights) != len(values) or not all(map(is_number, weights)):
+        section.notes.add_error(
+            (*section.path, "probabilities"), f"expected {len(values)} numbers, got {weights!r}"
+        )
+        return choice(name, values, section, "values")
+    shares: dict[str, float] = {}  # W&B adds up those of equal values
+    for value, weight in zip(values, weights, strict=True):
+        text = json.dumps(value, sort_keys=True)
+        shares[text] = shares.get(text, 0) + weight
+    drawn = [value for value in values if shares[json.dumps(value, sort_keys=True)] > 0]
+    if len(drawn) < len(values):
+        section.remark("probabilities", "values of the probability 0 are left out")
+    called, dimension = choice(name, drawn or values, section, "values")
+    positive = [share for share in shares.values() if share > 0]
+    return called, {**dimension, **({"weights": positive} if len(positive) > 1 else {})}
 
 
 def _bounds(section: Section) -> tuple[float, float]:
@@ -265,27 +283,16 @@ def _log_values(section: Section) -> Dimension:
 
 
 def _log_steps(section: Section, dimension: Dimension) -> Dimension:
-    """Return a logarithmic range without its steps; whole steps make it a range of whole numbers."""
+    """Return a logarithmic range with its steps; whole ones make it a range of whole numbers."""
     if "value" in dimension:
         return dimension
-    (low, high), step = dimension["float"], section.step()
-    if step != 1:
-        section.remark("q", "is left out: a logarithmic range has no steps here")
-    if is_whole(step) and low >= 1:
-        return whole_between(round(low), round(high), log=True)
-    return dimension
+    low, high = dimension["float"]
+    return stepped(low, high, section.step(), log=True)
 
 
-def _normal(section: Section) -> Dimension:
-    return _steps_of(section, between(*_normal_bounds(section)))
-
-
-def _log_normal(section: Section) -> Dimension:
-    return _steps_of(section, between(*_powers(*_normal_bounds(section)), log=True))
-
-
-def _normal_bounds(section: Section) -> tuple[float, float]:
-    return section.normal_bounds("mu", "sigma", "distribution")
+def _normal(section: Section, log: bool = False, has_steps: bool = False) -> Dimension:
+    mean, deviation = section.moments("mu", "sigma")
+    return normal(mean, deviation, log, section.step() if has_steps else None)
 
 
 def _powers(low: float, high: float) -> tuple[float, float]:
@@ -301,8 +308,6 @@ def _beta(section: Section) -> Dimension:
 def _steps_of(section: Section, dimension: Dimension) -> Dimension:
     if not section.word("distribution").startswith("q_") or "value" in dimension:
         return dimension
-    if dimension.get("log"):
-        return _log_steps(section, dimension)
     low, high = dimension["float"]
     return stepped(low, high, section.step())
 
@@ -318,9 +323,9 @@ _DISTRIBUTIONS: Mapping[str, Callable[[Section], Dimension]] = {
     "q_log_uniform": lambda section: _log_steps(section, _log_uniform(section)),
     "q_log_uniform_values": lambda section: _log_steps(section, _log_values(section)),
     "normal": _normal,
-    "q_normal": _normal,
-    "log_normal": _log_normal,
-    "q_log_normal": _log_normal,
+    "q_normal": partial(_normal, has_steps=True),
+    "log_normal": partial(_normal, log=True),
+    "q_log_normal": partial(_normal, log=True, has_steps=True),
     "beta": _beta,
     "q_beta": _beta,
 }

@@ -362,8 +362,13 @@ def _frozen(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _searched(dimension: Any) -> tuple[Any, ...]:
-    kinds = [kind for kind in ("float", "int", "choice") if kind in dimension]
-    return (*kinds, dimension.get("log"), dimension.get("choice")) if kinds else ()
+    kinds = [kind for kind in ("float", "int", "normal", "choice") if kind in dimension]
+    if "normal" in dimension or {"weights", "power"} & dimension.keys():
+        facts = {key: fact for key, fact in dimension.items() if key != "when"}
+        return *kinds, facts  # each value is stored as a draw, which would mean another one
+    is_rounded = bool(dimension.get("log")) and dimension.get("step") not in (None, 1)
+    grid = (dimension[kinds[0]], dimension["step"]) if is_rounded else None
+    return (*kinds, dimension.get("log"), dimension.get("choice"), grid) if kinds else ()
 
 
 def _format_value(value: Any) -> str:

@@ -14,7 +14,7 @@ from ..config.space_section import LIST, may_cut
 from ..config.yaml_writer import format_exact
 from ..direction import ARROWS
 from ..selection.rules import At
-from ..space.dimensions import Choice, Dimension, Value
+from ..space.dimensions import Choice, Dimension, Int, Normal, Value
 
 _OPTIONS = 20
 _WORDS = {
@@ -140,12 +140,21 @@ def _dimension(dimension: Dimension) -> str:
     if isinstance(dimension, Value):
         return f"= {format_exact(dimension.value)}"
     if isinstance(dimension, Choice):
-        text = f"one of {', '.join(map(format_exact, dimension.options[:_OPTIONS]))}"
+        shares = dimension.weights or ()
+        percent = [f" ({weight / sum(shares):.3g})" for weight in shares] or [""] * len(dimension.options)
+        options = [f"{format_exact(o)}{p}" for o, p in zip(dimension.options, percent, strict=True)]
+        text = f"one of {', '.join(options[:_OPTIONS])}"
         text += f" ... {len(dimension.options)} in all" if len(dimension.options) > _OPTIONS else ""
+    elif isinstance(dimension, Normal):
+        what = "exp of normal" if dimension.log else "normal"
+        text = f"{what}, mean {dimension.mean:g}, deviation {dimension.deviation:g}"
+        text += f" step {dimension.step:g}" if dimension.step is not None else ""
     else:
         text = f"{dimension.kind} from {dimension.low:g} to {dimension.high:g}"
         text += " log" if dimension.log else ""
         text += f" step {dimension.step:g}" if dimension.step not in (None, 1) else ""
+        if isinstance(dimension, Int) and dimension.power is not None:
+            text += f" by powers of {dimension.power}"
     when = ", ".join(f"{name} is {format_exact(value)}" for name, value in (dimension.when or {}).items())
     return f"{text}   when {when}" if when else text
 

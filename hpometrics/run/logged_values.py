@@ -18,7 +18,7 @@ from ..metrics.additive import Additive
 from ..metrics.registry.names import MICRO, MetricName
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION, check_task
 from ..metrics.reports import Metrics, Report, aggregate_named_reports, aggregate_unnamed_reports
-from ..space.dimensions import format_value
+from ..space.values import format_value
 from .monitor import RankValues
 from .split import check_split
 from .throughput import NO_TASK

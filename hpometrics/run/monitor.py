@@ -15,7 +15,7 @@ from torch import Tensor
 from ..exceptions import MetricNameError, RunError
 from ..metrics.registry.diagnostics import diagnostic
 from ..metrics.registry.names import MetricName
-from ..space.dimensions import is_whole
+from ..space.values import is_whole
 from .throughput import Timer
 
 try:

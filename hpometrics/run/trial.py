@@ -40,7 +40,7 @@ from ..records._files import writing
 from ..records.epoch_log import Fsync, read_trial
 from ..records.trial_record import Exploit, TrialRecord, TrialState, write_trial
 from ..selection.trial_attempts import apply_constraints
-from ..space.dimensions import check_json
+from ..space.values import check_json
 from .checkpoint import seed_all
 from .reporter import Pause, Reporter
 from .run import Run

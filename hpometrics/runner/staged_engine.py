@@ -29,7 +29,7 @@ from ..metrics.registry.names import parse_import_path
 from ..metrics.registry.scope import direction_problem
 from ..run.spec import RunSpec
 from ..selection.selection import Best
-from ..space.dimensions import is_whole
+from ..space.values import is_whole
 
 Folders = tuple[str, ...]
 MetricRequest = tuple[str, str | None]

@@ -4,34 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .._text import did_you_mean
 from ..exceptions import ConfigError, SpaceError
-from .dimensions import Choice, Dimension, Float, Int, Value, describe, is_scalar, same
+from .dimensions import Choice, Dimension, Float, Int, Normal, Value, describe
+from .draws import Mutable, draw_of, drawn, plain_values, ray_domain, value_of
+from .values import is_scalar, same
 
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["Choice", "Float", "Int", "Space", "Value"]
+__all__ = ["Choice", "Float", "Int", "Normal", "Space", "Value"]
 
 
 _MOST_POINTS = 100_000
 _ABSENT: Any = object()  # stands for the value of a param that is not there
-
-Mutable = Float | Int | Choice
 
 
 class Space:
     """A mapping from param to dimension; a bare scalar is a constant.
 
     *Params* are what `train` receives: constants included, bundles unpacked, inactive params absent.
-    The *stored* form is that in a storage: searched dimensions only, bundles by label.
+    The *stored* form is that in a storage: searched dimensions only, bundles by label, and what is drawn in
+    another form than its value as it is drawn: a normal dimension and a weighted choice as a quantile.
 
     >>> space = Space({"lr": Float(1e-4, 1e-1, log=True), "optimizer": Choice(["sgd", "adam"]),
     ...                "momentum": Float(0.0, 0.9, when={"optimizer": "sgd"}), "epochs": 5})
@@ -93,20 +91,17 @@ class Space:
             SpaceError: a param is unknown, inactive beside the others or given without the one that its
                 `when` names, or not what its dimension allows.
         """
-        stored: dict[str, Any] = {}
-        remaining = dict(params)
+        picked, remaining = self._constants(), dict(params)
         for name in self._order:
             dimension = self.dimensions[name]
             value = _pop(name, dimension, remaining)
             if value is _ABSENT:
                 continue
-            _check_allowed(name, dimension, {**self._constants(), **stored})
-            checked = _check_value(name, dimension, value)
-            if not isinstance(dimension, Value):
-                stored[name] = checked
+            _check_allowed(name, dimension, picked)
+            picked[name] = _check_value(name, dimension, value)
         for name in remaining:
             self._check_known(name)
-        return stored
+        return self._stored({name: value for name, value in picked.items() if name in self._order})
 
     def check(self, params: Mapping[str, Any]) -> None:
         """Check that this space contains params; constants may be left out.
@@ -125,7 +120,7 @@ class Space:
         searched = [name for name in self._order if not isinstance(self.dimensions[name], Value)]
         points = []
         for point in self._points(searched, {}):
-            points.append({name: point[name] for name in self.dimensions if name in point})
+            points.append(self._stored({name: point[name] for name in self.dimensions if name in point}))
             if len(points) > _MOST_POINTS:
                 raise SpaceError(f"the grid of this space has more than {_MOST_POINTS} points; widen a step")
         return points
@@ -142,6 +137,25 @@ class Space:
         """Return 16 hex digits that stay the same as long as the meaning of the space does."""
         text = json.dumps(self.to_json(), sort_keys=True, allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def plain(self) -> Space:
+        """The same params in dimensions that Optuna can draw a figure of; see `plain_values`."""
+        return Space({name: plain_values(dimension) for name, dimension in self.dimensions.items()})
+
+    def value_of(self, name: str, stored: Any) -> Any:
+        """Return the value, or the label of a bundle, that a stored value stands for.
+
+        Raises:
+            SpaceError: there is no such dimension, or none of its values is stored so.
+        """
+        self._check_known(name)
+        return _with_location(name, lambda: value_of(self.dimensions[name], stored))
+
+    def _stored(self, picked: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the stored form of values; constants have none."""
+        searched = {name: d for name in picked if not isinstance(d := self.dimensions[name], Value)}
+        return {name: draw_of(dimension, picked[name]) for name, dimension in searched.items()}
 
     def _pick(self, pick: Callable[[str, Dimension], Any]) -> dict[str, Any]:
         picked: dict[str, Any] = {}
@@ -179,12 +193,12 @@ class Space:
 def _as_dimension(name: object, dimension: object) -> Dimension:
     if not isinstance(name, str) or not name:
         raise SpaceError(f"a param's name is text, got {name!r}")
-    if isinstance(dimension, (Float, Int, Choice, Value)):
+    if isinstance(dimension, (Float, Int, Normal, Choice, Value)):
         return dimension
     if not is_scalar(dimension):
         raise SpaceError(
-            f"space.{name}: a dimension is Float, Int, Choice, Value or a constant, got {dimension!r}; "
-            "Choice(...) searches a list, Value(...) keeps it as it is"
+            f"space.{name}: a dimension is Float, Int, Normal, Choice, Value or a constant, "
+            f"got {dimension!r}; Choice(...) searches a list, Value(...) keeps it as it is"
         )
     return Value(dimension)
 
@@ -210,27 +224,34 @@ def _values(name: str, dimension: Dimension) -> Iterator[tuple[str, tuple[Any, .
 
 
 def _suggest(trial: optuna.trial.BaseTrial, name: str, dimension: Dimension) -> Any:
-    if isinstance(dimension, Float):
-        return trial.suggest_float(
-            name, dimension.low, dimension.high, step=dimension.step, log=dimension.log
-        )
-    if isinstance(dimension, Int):
-        return trial.suggest_int(name, dimension.low, dimension.high, step=dimension.step, log=dimension.log)
-    if isinstance(dimension, Choice):
-        return trial.suggest_categorical(name, dimension.options)
-    return dimension.value
+    plain = drawn(dimension)
+    if isinstance(plain, Float):
+        draw: Any = trial.suggest_float(name, plain.low, plain.high, step=plain.step, log=plain.log)
+    elif isinstance(plain, Int):
+        draw = trial.suggest_int(name, plain.low, plain.high, step=plain.step, log=plain.log)
+    elif isinstance(plain, Choice):
+        draw = trial.suggest_categorical(name, plain.options)
+    else:
+        return plain.points()[0]
+    return draw if plain is dimension else value_of(dimension, draw)
 
 
 def _reader(stored: Mapping[str, Any]) -> Callable[[str, Dimension], Any]:
-    return lambda name, dimension: _check_value(name, dimension, stored.get(name, _ABSENT))
+    return lambda name, dimension: _check_value(name, dimension, stored.get(name, _ABSENT), value_of)
 
 
-def _check_value(name: str, dimension: Dimension, value: object) -> Any:
+def _take(dimension: Dimension, value: object) -> Any:
+    return dimension.take(value)
+
+
+def _check_value(
+    name: str, dimension: Dimension, value: object, read: Callable[[Dimension, object], Any] = _take
+) -> Any:
     if value is _ABSENT and isinstance(dimension, Value):
         return dimension.value
     if value is _ABSENT:
         raise SpaceError(f"space.{name}: is missing")
-    return _with_location(name, lambda: dimension.take(value))
+    return _with_location(name, lambda: read(dimension, value))
 
 
 def _with_location(name: str, call: Callable[[], Any]) -> Any:
@@ -296,7 +317,7 @@ def check_when(name: str, dimension: Dimension, dimensions: Mapping[str, Dimensi
         if parent is None:
             hint = did_you_mean(other, dimensions)
             raise SpaceError(f"space.{name}.when: no param {other!r} in the space{hint}")
-        if isinstance(parent, Float):
+        if isinstance(parent, (Float, Normal)):
             raise SpaceError(
                 f"space.{name}.when: {other!r} is a float, and floats are not compared for equality"
             )
@@ -347,50 +368,14 @@ def mutable(space: Space, names: object) -> dict[str, Mutable]:
     return {name: _mutable(space, name) for name in names}
 
 
-def draws(dimension: Mutable) -> list[Any] | Callable[[], float]:
-    """Return what Ray draws new values from: the options of a choice, or a function for a number."""
-    return list(dimension.options) if isinstance(dimension, Choice) else _Draw(dimension)
-
-
 def _mutable(space: Space, name: object) -> Mutable:
     dimension = space.dimensions.get(str(name))
     if dimension is None:
         near = did_you_mean(name, space.dimensions) or f"; there are {', '.join(space.dimensions)}"
         raise ConfigError(f"mutate: there is no param {name!r}{near}")
-    if not isinstance(dimension, (Float, Int, Choice)) or getattr(dimension, "bundles", None):
+    if isinstance(dimension, Value) or getattr(dimension, "bundles", None):
         what = "bundle" if isinstance(dimension, Choice) else "constant"
         raise ConfigError(f"mutate: {name} is a {what}, which does not change")
     if dimension.when or any(name in (other.when or {}) for other in space.dimensions.values()):
         raise ConfigError(f"mutate: {name} is there by a condition, or others by it; those stay as they are")
     return dimension
-
-
-@dataclass(frozen=True)
-class _Draw:
-    """A value of a numeric dimension from python's random stream, the one that Ray draws from."""
-
-    dimension: Float | Int
-
-    def __call__(self) -> float:
-        low, high = self.dimension.low, self.dimension.high
-        if self.dimension.log:
-            return self.dimension.nearest(math.exp(random.uniform(math.log(low), math.log(high))))
-        return self.dimension.nearest(random.uniform(low, high))
-
-
-def ray_domain(dimension: Dimension) -> Any:
-    """Return the Ray Tune domain of a dimension's stored form; a constant is itself.
-
-    Ray counts its quantized domains from zero, so a dimension with a step becomes a choice of its points.
-    """
-    from ray import tune  # takes seconds to import
-
-    if isinstance(dimension, Choice):
-        return tune.choice(list(dimension.options))
-    if isinstance(dimension, Float) and dimension.step is None:
-        return (tune.loguniform if dimension.log else tune.uniform)(dimension.low, dimension.high)
-    if isinstance(dimension, Int) and dimension.step == 1:
-        return (tune.lograndint if dimension.log else tune.randint)(dimension.low, dimension.high + 1)
-    if isinstance(dimension, (Float, Int)):
-        return tune.choice(list(dimension.points()))
-    return dimension.value

@@ -50,7 +50,7 @@ def test_all_problems_come_in_one_go_with_their_places():
     """Structure and meaning are checked in the same go; one mistake is one message."""
     found = problems_of(BAD.removesuffix("space: 3\n"))
     expected = [
-        "sweep.yaml:3:3: space.lr: a search dimension needs one of float, int, choice, value; "
+        "sweep.yaml:3:3: space.lr: a search dimension needs one of float, int, normal, choice, value; "
         "did you mean 'float' for 'flaot'?",
         "sweep.yaml:4:11: space.width.int: low 256 must not be greater than high 16",
         "sweep.yaml:5:18: space.beta.float[0]: expected a number, got '1e-4' (text); "

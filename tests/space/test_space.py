@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from hpometrics.exceptions import SpaceError
-from hpometrics.space.dimensions import Choice, Float, Int, Value
+from hpometrics.space.dimensions import Choice, Float, Int, Normal, Value
 from hpometrics.space.space import Space
 
 SMALL, LARGE = {"depth": 2, "width": 64}, {"depth": 6, "width": 256}
@@ -38,7 +38,26 @@ def full_space() -> Space:
         (lambda: Float(-1e308, 1e308), "too wide for a float"),
         (lambda: Float(0, 1, log=True), "log needs low above 0, got 0"),
         (lambda: Float(0.1, 1, log=1), r"log must be true or false, got 1 \(int\)"),  # type: ignore[arg-type]
-        (lambda: Float(0.1, 1, log=True, step=0.1), "log and step 0.1 exclude each other"),
+        (lambda: Float(0.1, 1, log=True, step=1), "step must be positive and at most high - low = 0.9"),
+        (lambda: Int(1, 9, power=1), "power must be at least 2 and low at least 1, got power 1 and low 1"),
+        (lambda: Int(0, 9, power=2), "power must be at least 2 and low at least 1, got power 2 and low 0"),
+        (lambda: Int(1, 9, power=2.0), r"power must be a whole number, got 2.0 \(float\)"),  # type: ignore[arg-type]
+        (lambda: Int(1, 9, power=2, log=True), "power 2 has steps of its own; leave log and step out"),
+        (lambda: Int(1, 9, power=2, step=2), "power 2 has steps of its own; leave log and step out"),
+        (lambda: Normal(0, 0), "deviation must be above 0, got 0"),
+        (lambda: Normal(math.nan, 1), "mean must be a finite number, got nan"),
+        (lambda: Normal(0, True), r"deviation must be a finite number, got True \(bool\)"),
+        (lambda: Normal(0, 1, step=-1), "step must be above 0, got -1"),
+        (lambda: Normal(0, 1, log=1), r"log must be true or false, got 1 \(int\)"),  # type: ignore[arg-type]
+        (lambda: Normal(0, 1, step=100), "mean 0 and deviation 1 with step 100 have the one value 0"),
+        (lambda: Normal(1e300, 1), "mean 1e[+]300 and deviation 1 have the one value 1e[+]300"),
+        (lambda: Normal(0, 1e308), "make values that no float can hold"),
+        (lambda: Normal(0, 900, log=True), "make values that no float can hold"),
+        (lambda: Choice(["a", "b"], weights=[1]), r"weights must be 2 numbers, one per option, got \[1\]"),
+        (lambda: Choice(["a", "b"], weights="ab"), "weights must be 2 numbers, one per option, got 'ab'"),
+        (lambda: Choice(["a", "b"], weights=[1, 0]), r"a weight must be above 0, got 0 \(int\); leave its"),
+        (lambda: Choice(["a", "b"], weights=[1, math.inf]), "a weight must be above 0, got inf"),
+        (lambda: Choice(["a", "b"], weights=[1e308, 1e308]), "the sum of weights must be finite"),
         (lambda: Float(0, 1, step=0), "step must be positive and at most high - low = 1, got 0"),
         (lambda: Float(0, 1, step=2), "step must be positive and at most high - low = 1, got 2"),
         (lambda: Float(0, 1, step=math.nan), "step must be a finite number, got nan"),
@@ -72,7 +91,10 @@ def test_a_dimension_is_checked_when_it_is_made(make, text):
 @pytest.mark.parametrize(
     ("dimensions", "text"),
     [
-        ({"lr": [0.1, 0.2]}, r"space.lr: a dimension is Float, Int, Choice, Value or a constant, got \[0.1"),
+        (
+            {"lr": [0.1, 0.2]},
+            r"space.lr: a dimension is Float, Int, Normal, Choice, Value or a constant, got \[0.1",
+        ),
         ({"": 1}, "a param's name is text, got ''"),
         ({"a": Int(1, 2, when={"b": 1})}, "space.a.when: no param 'b' in the space"),
         ({"opt": Choice(["x"]), "a": Int(1, 2, when={"op": "x"})}, "did you mean 'opt'"),

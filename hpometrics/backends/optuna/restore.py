@@ -24,6 +24,7 @@ from ...records._json import read_json
 from ...records.recovery import StudyTrial, quarantine
 from ...records.trial_record import TrialRecord, TrialState
 from ...space.dimensions import Choice, Dimension, Float, Int
+from ...space.draws import drawn
 from ...space.space import Space
 from ._internals import has_value
 from .storage import JOURNAL, foreign_part, is_damage
@@ -85,7 +86,13 @@ def _has_params_of(trial: FrozenTrial, record: TrialRecord, space: Space) -> boo
     if point is None:  # of another space, from which it may have been restored without params
         params = record.given
         return all(params.get(name, value) == value for name, value in trial.params.items())
-    return all(name in trial.params and trial.params[name] == value for name, value in point.items())
+    try:  # draws that stand for one value are equal
+        return all(
+            name in trial.params and space.value_of(name, trial.params[name]) == space.value_of(name, draw)
+            for name, draw in point.items()
+        )
+    except SpaceError:
+        return False
 
 
 def check_trials(study: optuna.Study) -> None:
@@ -132,11 +139,12 @@ def _contains(distribution: BaseDistribution, value: Any) -> bool:
 
 def _distribution(dimension: Dimension) -> BaseDistribution | None:
     """Return the distribution of a dimension that `Space.suggest` draws from; None for a constant."""
-    if isinstance(dimension, Float):
-        return FloatDistribution(dimension.low, dimension.high, log=dimension.log, step=dimension.step)
-    if isinstance(dimension, Int):
-        return IntDistribution(dimension.low, dimension.high, log=dimension.log, step=dimension.step)
-    return CategoricalDistribution(dimension.options) if isinstance(dimension, Choice) else None
+    plain = drawn(dimension)
+    if isinstance(plain, Float):
+        return FloatDistribution(plain.low, plain.high, log=plain.log, step=plain.step)
+    if isinstance(plain, Int):
+        return IntDistribution(plain.low, plain.high, log=plain.log, step=plain.step)
+    return CategoricalDistribution(plain.options) if isinstance(plain, Choice) else None
 
 
 def _params_of(trial: FrozenTrial, space: Space) -> Mapping[str, Any] | None:

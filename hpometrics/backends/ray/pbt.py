@@ -18,7 +18,8 @@ from ray.tune.schedulers import PopulationBasedTraining
 from ...exceptions import ConfigError
 from ...run.reporter import derive_seed
 from ...space.dimensions import Choice
-from ...space.space import Space, draws, mutable
+from ...space.draws import mutations
+from ...space.space import Space, mutable
 from ._internals import json_line, next_perturbation, perturbation_interval, state_of
 from .session import DONOR, EPOCH, FINAL, GIVEN, NUMBER, PARAMS, SINCE, VALUE
 
@@ -124,7 +125,7 @@ class Population(PopulationBasedTraining):
         super().__init__(
             time_attr=EPOCH,
             perturbation_interval=perturbation_interval,
-            hyperparam_mutations={PARAMS: {name: draws(one) for name, one in self._changing.items()}},
+            hyperparam_mutations={PARAMS: {name: mutations(one) for name, one in self._changing.items()}},
             quantile_fraction=quantile_fraction,
             resample_probability=resample_probability,
             perturbation_factors=(perturbation_factors[0], perturbation_factors[-1]),

@@ -101,6 +101,7 @@ def _with_params(record: TrialRecord, space: Space | None) -> FixedTrial:
     if space is None:
         return FixedTrial({})
     space.check(record.params)
-    trial = FixedTrial(space.encode(record.params))
-    space.suggest(trial)
+    plain = space.plain  # with the values themselves, which the figures show
+    trial = FixedTrial(plain.encode(record.params))
+    plain.suggest(trial)
     return trial

@@ -17,7 +17,8 @@ from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConfigError
 from hpometrics.records.trial_record import EpochRecord, Exploit, TrialRecord, TrialState, write_trial
 from hpometrics.space.dimensions import Choice, Float, Int
-from hpometrics.space.space import Space, draws, mutable
+from hpometrics.space.draws import mutations
+from hpometrics.space.space import Space, mutable
 
 SPACE = Space(
     {
@@ -137,7 +138,7 @@ def test_a_param_that_cannot_change_is_refused(names, said):
 @pytest.mark.parametrize("name", ["lr", "batch"])
 def test_draws_are_of_the_dimension(name):
     """A number is drawn within its bounds and on its steps."""
-    draw = draws(mutable(SPACE, [name])[name])
+    draw = mutations(mutable(SPACE, [name])[name])
     assert callable(draw)
     values = [draw() for _ in range(200)]
     assert [SPACE.dimensions[name].take(value) for value in values] == values
