@@ -286,8 +286,10 @@ def _log_steps(section: Section, dimension: Dimension) -> Dimension:
     """Return a logarithmic range with its steps; whole ones make it a range of whole numbers."""
     if "value" in dimension:
         return dimension
-    low, high = dimension["float"]
-    return stepped(low, high, section.step(), log=True)
+    (low, high), step = dimension["float"], section.step()
+    if low < step / 2:
+        section.remark("min", f"W&B rounds its lowest draws to 0, here {step:g} is the lowest value")
+    return stepped(low, high, step, log=True)
 
 
 def _normal(section: Section, log: bool = False, has_steps: bool = False) -> Dimension:

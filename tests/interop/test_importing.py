@@ -120,6 +120,36 @@ def test_every_distribution_of_wandb(parameter, expected, tmp_path):
     assert wandb(tmp_path, parameter)[0] == expected
 
 
+@pytest.mark.parametrize(("low", "count"), [("0.0001", 1), ("0.001", 0)])
+def test_steps_of_a_logarithm_that_round_to_zero_are_remarked_on(tmp_path, low, count):
+    """Zero has no logarithm; a range that begins at a step has no remark."""
+    parameter = f"{{distribution: q_log_uniform_values, min: {low}, max: 0.1, q: 0.001}}"
+    space, notes = wandb(tmp_path, parameter)
+    assert space == {"float": [0.001, 0.1], "log": True, "step": 0.001}
+    assert [note for note in notes if "rounds its lowest draws to 0, here 0.001 is" in note] == notes
+    assert len(notes) == count
+
+
+@pytest.mark.parametrize(
+    ("parameter", "text"),
+    [
+        ("{values: [a, b], probabilities: [0.5]}", "expected 2 numbers, got [0.5]"),
+        ("{values: [a, b], probabilities: half}", "expected 2 numbers, got 'half'"),
+        ("{distribution: normal, mu: 0, sigma: -1}", "a deviation is not below 0, got -1"),
+    ],
+)
+def test_a_distribution_that_cannot_be_is_an_error(tmp_path, parameter, text):
+    """It says what was wanted and what came."""
+    file = tmp_path / "given.yaml"
+    file.write_text(
+        "program: a.py\nmethod: random\nmetric: {name: loss, goal: minimize}\nrun_cap: 3\n"
+        f"parameters: {{x: {parameter}}}\n"
+    )
+    result = init(file, tmp_path)
+    assert result.exit_code == 2
+    assert text in result.output
+
+
 def test_lists_are_bundles(tmp_path):
     """A choice among lists sets the param by the label of a bundle."""
     space, notes = wandb(tmp_path, "{values: [[1, 2], [3]]}")
