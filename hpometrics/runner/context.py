@@ -58,6 +58,7 @@ class SweepContext:
         failed: the number of failed trials, those of earlier invocations included.
         finished: the number of finished trials, those of earlier invocations included.
         faults: of the first two trials.
+        ended: the trials of the study that have ended, as they were read; see `study_records`.
     """
 
     plan: Plan
@@ -77,6 +78,7 @@ class SweepContext:
     failed: int = 0
     finished: int = 0
     faults: Faults = field(default_factory=Faults)
+    ended: dict[int, TrialRecord] = field(default_factory=dict, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     @property

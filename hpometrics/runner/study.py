@@ -212,12 +212,14 @@ def is_over(study: optuna.Study, context: SweepContext) -> bool:
         failed = study.get_trials(deepcopy=False, states=(OptunaState.FAIL,))
         if context.fails(len(failed)):
             return True
-    return budget.target is not None and any(map(context.reaches, study_records(study)))
+    return budget.target is not None and any(map(context.reaches, study_records(study, context.ended)))
 
 
 def is_stale(study: optuna.Study, context: SweepContext) -> bool:
     """Return whether the trials have used up `budget.stale`: none starts, but those of the dead resume."""
-    return context.resolved.stale is not None and context.resolved.is_stale(study_records(study))
+    return context.resolved.stale is not None and context.resolved.is_stale(
+        study_records(study, context.ended)
+    )
 
 
 def _add_faults(study: optuna.Study, context: SweepContext) -> None:

@@ -164,9 +164,10 @@ class OptunaObjective(BaseObjective):
                 n_trials = max(0, n_trials - started)
                 arguments["callbacks"] = [*(arguments.get("callbacks") or ()), stop]
             if stale is not None:
-                if self.is_stale(study_records(study), stale):
+                ended: dict[int, TrialRecord] = {}
+                if self.is_stale(study_records(study, ended), stale):
                     n_trials = 0
-                stop_stale = partial(self._stop_stale, stale)
+                stop_stale = partial(self._stop_stale, stale, ended)
                 arguments["callbacks"] = [*(arguments.get("callbacks") or ()), stop_stale]
             study.optimize(lead, n_trials=n_trials, **arguments)
         except _Interrupted as err:
@@ -175,9 +176,11 @@ class OptunaObjective(BaseObjective):
             self._unlock(*self._at_work)
         ranks.from_first(_no_trial)
 
-    def _stop_stale(self, stale: int, study: optuna.Study, trial: FrozenTrial) -> None:
+    def _stop_stale(
+        self, stale: int, ended: dict[int, TrialRecord], study: optuna.Study, trial: FrozenTrial
+    ) -> None:
         """Stop a study whose trials bring no new best: a callback of `study.optimize`."""
-        if self.is_stale(study_records(study), stale):
+        if self.is_stale(study_records(study, ended), stale):
             study.stop()
 
     def _take(self, number: int) -> bool:

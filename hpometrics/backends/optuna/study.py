@@ -339,10 +339,24 @@ def tell(study: optuna.Study, trial: Trial, record: TrialRecord) -> None:
         _finish(study, trial, OptunaState.FAIL)
 
 
-def study_records(study: optuna.Study) -> list[TrialRecord]:
-    """Read all trials of a study; an epoch has the one value that was reported to Optuna."""
-    metrics = metrics_of(study)
-    return [_record(trial, metrics) for trial in study.get_trials(deepcopy=False)]
+def study_records(study: optuna.Study, ended: dict[int, TrialRecord] | None = None) -> list[TrialRecord]:
+    """Read all trials of a study; an epoch has the one value that was reported to Optuna.
+
+    Args:
+        study: the study.
+        ended: the records of trials that had ended in an earlier call, by number, which never change; those
+            that have ended since are added.
+    """
+    metrics, known = metrics_of(study), {} if ended is None else ended
+    records = []
+    for trial in study.get_trials(deepcopy=False):
+        record = known.get(trial.number)
+        if record is None:
+            record = _record(trial, metrics)
+            if trial.state.is_finished():
+                known[trial.number] = record
+        records.append(record)
+    return records
 
 
 def _finish(study: optuna.Study, trial: Trial, state: OptunaState, values: list[float] | None = None) -> None:

@@ -69,6 +69,7 @@ class StudySearcher(Searcher):
         self._directory_of, self._take, self._constraints = directory_of, take, constraints
         self._reasons = {} if losses is None else losses.reasons
         self._stale, self._tol = stale, tol
+        self._ended: dict[int, TrialRecord] = {}
         self._draws = True
         self._live: dict[str, _Live] = {}
 
@@ -144,7 +145,8 @@ class StudySearcher(Searcher):
     def _is_stale(self) -> bool:
         if self._stale is None:
             return False
-        return trials_since_best(study_records(self.study), self.optimized, self._tol) >= self._stale
+        records = study_records(self.study, self._ended)
+        return trials_since_best(records, self.optimized, self._tol) >= self._stale
 
     def _take_orphan(self, number: int) -> bool:
         ours = any(live.trial.number == number for live in self._live.values())
