@@ -18,6 +18,7 @@ from ..config.plan import Plan
 from ..config.space_section import arrange_points
 from ..exceptions import SpaceError
 from ..metrics.combined import Combined
+from ..records.epoch_log import read_trial
 from ..records.trial_record import TrialRecord, TrialState
 from ..results.manifest import Resolved, resolve
 from ..results.run_directory import RunDirectory
@@ -110,6 +111,10 @@ class SweepContext:
             self.failed += record.state is TrialState.FAILED
             self.faults.add(record)
             self.tell(record)
+
+    def has_begun(self, number: int) -> bool:
+        """Return whether a trial has a record in the directory."""
+        return read_trial(self.directory.trial(number)) is not None
 
     def fails(self, count: int) -> bool:
         """Return whether a number of failed trials uses up `budget.failures`."""

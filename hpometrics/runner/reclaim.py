@@ -39,13 +39,18 @@ def claim_stale_or_next(
         context: the context of the sweep.
         ownership: the trials of this process.
         total: see `claim`.
-        starts: whether a trial may start; trials whose process died resume in any case.
+        starts: whether a trial may start; those that have begun resume in any case, also one that waits in a
+            study which was made again.
     """
+
+    def take_begun(number: int) -> bool:
+        return context.has_begun(number) and ownership.take(number)
+
     while True:
         trial, died = reclaim_or_claim(
             study,
             ownership.take_stale,
-            ownership.take if starts else _refuse,
+            ownership.take if starts else take_begun,
             total,
             context.plan.points,
             context.plan.space.suggest,
@@ -53,10 +58,6 @@ def claim_stale_or_next(
         )
         if trial is None or not died or _can_resume(trial, study, context, ownership):
             return trial
-
-
-def _refuse(number: int) -> bool:
-    return False
 
 
 def _can_resume(

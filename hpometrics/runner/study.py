@@ -192,13 +192,13 @@ def reserve_slots(study: optuna.Study, context: SweepContext) -> None:
 
 
 def has_open_trials(study: optuna.Study, context: SweepContext) -> bool:
-    """Return whether a trial of the budget is running, or waits while trials may start."""
+    """Return whether a trial of the budget is running, or waits and may start."""
     _, trials = open_trials(study)
     total = context.plan.trials
     ours = [trial for trial in trials if total is None or trial.number < total]
     if not ours or not is_stale(study, context):
         return bool(ours)
-    return any(trial.state is OptunaState.RUNNING for trial in ours)
+    return any(trial.state is OptunaState.RUNNING or context.has_begun(trial.number) for trial in ours)
 
 
 def is_over(study: optuna.Study, context: SweepContext) -> bool:

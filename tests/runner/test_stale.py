@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -14,7 +16,7 @@ from hpometrics import Int, ListObjective, OptunaObjective, Reported
 from hpometrics.cli.main import main
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import RunError
-from hpometrics.records.trial_record import TrialState
+from hpometrics.records.trial_record import TrialState, write_trial
 from hpometrics.results.run_directory import RunDirectory
 
 ENGINE = """\
@@ -85,6 +87,8 @@ def test_a_sweep_ends_without_a_new_best(sweep, folder, text):
     assert f"the search has ended: {words}\nsaved " in first.stdout
     status = CliRunner().invoke(main, ["status", "runs/sweep"]).stdout
     assert f"ended   {words}\n" in status
+    CliRunner().invoke(main, ["report", "runs/sweep", "-f", "md"])
+    assert words in (folder / "runs/sweep/report.md").read_text()
     again = sweep(text)
     assert again.stdout == first.stdout
     assert again.stderr == f"sweep  runs/sweep  5 trials are done, {words}\n"
@@ -199,6 +203,46 @@ def test_a_sweep_on_ray_ends_and_goes_on(folder, on_ray, monkeypatch):
     home = RunDirectory(folder / "runs/sweep")
     assert home.read().is_stale(home.records()) and len(home.records()) < 20
     assert {record.state for record in home.records()} == {TrialState.COMPLETE}
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("engine")
+def test_a_killed_sweep_on_ray_ends_with_the_same_trials(folder, on_ray):
+    """Killed while a trial is at work, it runs that one again and ends where it would have."""
+    (folder / "sweep.yaml").write_text(SEARCH.replace("train", "wait") + on_ray(workers=1))
+    run = hpometrics("run", "sweep.yaml")
+    home = RunDirectory(folder / "runs/sweep")
+    assert run.waits_for(lambda: len(home.numbers()) >= 3)
+    assert run.killed() == -signal.SIGKILL
+    ran = hpometrics("run", "sweep.yaml").result()
+    assert ran.returncode == 0, ran.stderr
+    assert [(record.number, record.value) for record in home.records()] == [*enumerate(VALUES[:5])]
+    assert "no new best for 3 trials" in ran.stdout
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_trial_of_a_dead_process_resumes_after_the_end(sweep, folder, lost):
+    """It had begun before the search ended, and brings a new best, so that the search goes on.
+
+    So it does where the study was lost, and the trial waits in the one that is made from the records.
+    """
+    sweep(SEARCH, "--set", "budget.trials=6", "--set", "budget.stale=9")
+    home = RunDirectory(folder / "runs/sweep")
+    last = home.record(5)
+    write_trial(home.trial(5), replace(last, state=TrialState.RUNNING, value=None, epoch=None, epochs=()))
+    (home.trial(5) / "epochs.jsonl").unlink()
+    with sqlite3.connect(home.study) as study:
+        study.execute("UPDATE trials SET state = 'RUNNING' WHERE number = 5")
+        for table in ("trial_values", "trial_intermediate_values", "trial_user_attributes"):
+            study.execute(f"DELETE FROM {table} WHERE trial_id = 6")
+    if lost:
+        home.study.write_bytes(b"damaged")
+    assert home.read().since_best(home.records()) == 3
+    result = sweep(SEARCH)
+    assert result.exit_code == 0, result.output
+    assert [record.value for record in home.records()] == VALUES[:9]
+    assert "no new best for 3 trials" in result.stdout
 
 
 def test_check_says_when_the_search_ends(sweep):

@@ -24,7 +24,7 @@ from ...selection.trial_attempts import apply_constraints
 from ...space.space import Space
 from ..optuna._internals import local_copy_of
 from ..optuna.study import study_records, tell
-from ..optuna.trial_queue import claim, reclaim, reclaim_or_claim
+from ..optuna.trial_queue import claim, reclaim_or_claim
 from .reporter import checkpoint_of
 from .session import EPOCH, FINAL, FULL, GIVEN, NUMBER, PARAMS, PICKED, VALUE, VALUES, VOID
 
@@ -80,10 +80,9 @@ class StudySearcher(Searcher):
         starts = not self._is_stale()
         if self._take is None:
             trial = claim(self.study) if starts else None
-        elif starts:
-            trial, _ = reclaim_or_claim(self.study, self._take_orphan, self._take)
         else:
-            trial = reclaim(self.study, self._take_orphan)
+            take = self._take if starts else self._take_begun
+            trial, _ = reclaim_or_claim(self.study, self._take_orphan, take)
         if trial is None:
             return Searcher.FINISHED if starts or not self._live else None  # None: Tune asks again
         params = self.space.suggest(trial)
@@ -151,6 +150,10 @@ class StudySearcher(Searcher):
     def _take_orphan(self, number: int) -> bool:
         ours = any(live.trial.number == number for live in self._live.values())
         return not ours and self._take is not None and self._take(number)
+
+    def _take_begun(self, number: int) -> bool:
+        begun = self._written(number)[1] is not None
+        return begun and self._take is not None and self._take(number)
 
     def _is_lost(self, live: _Live) -> bool:
         """Return whether the worker of a claimed trial has written no final state; one that raised has."""
