@@ -51,7 +51,7 @@ ONE_AT_A_TIME = ("digit_halves", "engine_params", "small_digits")
 """Sweeps whose later params follow from the trials before, or whose data take each worker long to read."""
 
 COSTS = {row.name for row in DIAGNOSTICS.values() if row.unit in ("1/s", "s", "MiB")}
-OWN_TO_A_RUN = {"seconds", "started", "versions", "digest"}
+OWN_TO_A_RUN = {"seconds", "started", "ended", "versions", "digest"}
 
 
 def swapped(path: Path, backend: str) -> list[str]:
