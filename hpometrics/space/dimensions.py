@@ -89,7 +89,7 @@ class Float:
         if self.step is None:
             return inside
         steps = min(round((inside - self.low) / self.step), round((self.high - self.low) / self.step))
-        return float(_on_step(steps, self.step, self.low))
+        return float(on_step(steps, self.step, self.low))
 
     def points(self) -> list[Scalar]:
         """List every value, smallest first.
@@ -100,7 +100,7 @@ class Float:
         if self.step is None:
             raise SpaceError("is continuous; give it a step to enumerate it")
         steps = round((self.high - self.low) / self.step)
-        return [_on_step(count, self.step, self.low) for count in range(steps + 1)]
+        return [on_step(count, self.step, self.low) for count in range(steps + 1)]
 
 
 @dataclass(frozen=True)
@@ -283,7 +283,7 @@ class Normal:
         if self.step is None:
             raise SpaceError("is continuous; give it a step to enumerate it")
         first, last = (round(bound / self.step) for bound in (self.low, self.high))
-        return tuple(_on_step(count, self.step) for count in range(first, last + 1))
+        return tuple(on_step(count, self.step) for count in range(first, last + 1))
 
     def _quantile(self, value: float) -> float:
         if self.log and value <= 0:
@@ -292,7 +292,7 @@ class Normal:
 
     def _rounded(self, value: float) -> float:
         if self.step is not None:
-            rounded: float = _on_step(round(value / self.step), self.step)
+            rounded: float = on_step(round(value / self.step), self.step)
             return rounded
         if self.log:
             return float(f"{value:.9g}")
@@ -432,7 +432,7 @@ def _check_within(value: float, low: float, high: float, step: float | None) -> 
         raise SpaceError(f"must lie on a step of {step} from {low}, got {value!r}")
 
 
-def _on_step(count: int, step: Any, low: Any = 0) -> Any:
+def on_step(count: int, step: Any, low: Any = 0) -> Any:
     """Return a number of steps from `low`, in decimals, as 0.1 is meant; whole if both are."""
     if isinstance(step, int) and isinstance(low, int):
         return low + count * step

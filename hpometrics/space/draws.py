@@ -10,15 +10,19 @@ middle. The price is that neighbors in the list of a weighted choice look alike 
 
 from __future__ import annotations
 
+import json
 import random
 from bisect import bisect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from itertools import accumulate
 from math import exp, log
 from typing import Any
 
-from .dimensions import QUANTILES, Choice, Dimension, Float, Int, Normal
+from ..exceptions import SpaceError
+from .dimensions import QUANTILES, Choice, Dimension, Float, Int, Normal, Value, on_step
+from .values import format_value, is_scalar
 
 Mutable = Float | Int | Normal | Choice
 
@@ -38,7 +42,7 @@ def drawn(dimension: Dimension) -> Dimension:
     if isinstance(dimension, Float) and dimension.log and dimension.step is not None:
         return Float(dimension.low, dimension.high, log=True)
     if isinstance(dimension, Int) and dimension.log and dimension.step != 1:
-        return Int(dimension.low, dimension.high, log=True)
+        return Float(dimension.low, dimension.high, log=True)
     return dimension
 
 
@@ -90,10 +94,11 @@ def plain_values(dimension: Dimension) -> Dimension:
         return Float(dimension.low, dimension.high, log=is_log, when=dimension.when)
     if isinstance(dimension, Int) and dimension.power is not None:
         return Int(dimension.low, dimension.high, log=True, when=dimension.when)
-    plain = drawn(dimension)
-    if plain is not dimension and isinstance(plain, (Float, Int)):
-        return type(plain)(plain.low, plain.high, log=True, when=dimension.when)  # type: ignore[arg-type]
-    return dimension
+    if drawn(dimension) is dimension or not isinstance(dimension, (Float, Int)):
+        return dimension
+    kind: Any = type(dimension)
+    plain: Float | Int = kind(dimension.low, dimension.high, log=True, when=dimension.when)
+    return plain
 
 
 def _edges(choice: Choice) -> list[float]:
@@ -139,3 +144,63 @@ def ray_domain(dimension: Dimension) -> Any:
         return (tune.lograndint if plain.log else tune.randint)(plain.low, plain.high + 1)
     points: Sequence[Any] = plain.points()
     return tune.choice(list(points)) if isinstance(plain, (Float, Int)) else points[0]
+
+
+def dimension_of_ray(name: str, domain: Any) -> tuple[str, Dimension]:
+    """Return the dimension for an entry of a `param_space` of Ray Tune, and the name of it.
+
+    A choice among lists or mappings becomes one of bundles, under a name of its own.
+
+    Raises:
+        SpaceError: the entry is a function, a nested mapping or a domain of another kind.
+    """
+    from ray.tune.search import sample  # takes seconds to import
+
+    if isinstance(domain, Mapping) and list(domain) == ["grid_search"]:
+        return _choice_of(name, domain["grid_search"])
+    if isinstance(domain, sample.Categorical):
+        return _choice_of(name, domain.categories)
+    if isinstance(domain, (sample.Float, sample.Integer)):
+        sampler: Any = domain.get_sampler()  # type: ignore[no-untyped-call]
+        step = None
+        if isinstance(sampler, sample.Quantized):
+            sampler, step = sampler.sampler, sampler.q
+        if isinstance(sampler, sample.Normal):
+            return name, Normal(sampler.mean, sampler.sd, step=None if step is None else float(step))
+        is_log = isinstance(sampler, sample.LogUniform)
+        if isinstance(domain, sample.Integer):
+            last = domain.upper - 1 if step in (None, 1) else domain.upper  # Tune includes it if it steps
+            return name, _range_of(Int, domain.lower, last, is_log, step)
+        return name, _range_of(Float, domain.lower, domain.upper, is_log, step)
+    if isinstance(domain, (sample.Domain, Mapping)) or callable(domain):
+        raise SpaceError(
+            f"space.{name}: {format_value(domain)} is no dimension; write a condition as when=, and nested "
+            "params under names with dots"
+        )
+    return name, Value(domain)
+
+
+def _choice_of(name: str, options: Sequence[Any]) -> tuple[str, Choice]:
+    if all(map(is_scalar, options)):
+        return name, Choice(list(options))
+    return f"{name}_choice", Choice({format_label(option): {name: option} for option in options})
+
+
+def format_label(option: Any) -> str:
+    """Return the label of a bundle for a value: a text itself, all else as JSON."""
+    return option if isinstance(option, str) else json.dumps(option)
+
+
+def _range_of(
+    kind: type[Float] | type[Int], low: float, high: float, is_log: bool, step: float | None
+) -> Float | Int:
+    """Return a range; with a step its bounds are the outermost multiples, as in Tune."""
+    step = None if kind is Int and step == 1 else step
+    if step is not None:
+        size = Decimal(str(step))
+        first = (Decimal(str(low)) / size).to_integral_value(ROUND_CEILING)
+        last = (Decimal(str(high)) / size).to_integral_value(ROUND_FLOOR)
+        low, high = (on_step(int(count), step) for count in (first, last))
+    made: Any = kind
+    one: Float | Int = made(low, high, log=is_log, step=step)
+    return one

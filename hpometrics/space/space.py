@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .._text import did_you_mean
 from ..exceptions import ConfigError, SpaceError
 from .dimensions import Choice, Dimension, Float, Int, Normal, Value, describe
-from .draws import Mutable, draw_of, drawn, plain_values, ray_domain, value_of
+from .draws import Mutable, dimension_of_ray, draw_of, drawn, plain_values, ray_domain, value_of
 from .values import is_scalar, same
 
 if TYPE_CHECKING:
@@ -128,6 +128,18 @@ class Space:
     def to_ray(self) -> dict[str, Any]:
         """Return Ray Tune domains for a Tuner of your own, whose trainable calls `decode` on its config."""
         return {name: ray_domain(dimension) for name, dimension in self.dimensions.items()}
+
+    @classmethod
+    def from_ray(cls, param_space: Mapping[str, Any]) -> Space:
+        """Return the space for the `param_space` of a Tuner, with the same values.
+
+        Their distributions are those of Tune but for two: Tune draws the ends of `quniform` half as often as
+        the steps between them, and rounds whole logarithmic draws down.
+
+        Raises:
+            SpaceError: an entry is a function, such as `tune.sample_from`, or a nested mapping.
+        """
+        return cls(dict(dimension_of_ray(name, domain) for name, domain in param_space.items()))
 
     def to_json(self) -> dict[str, Any]:
         """Describe the space in plain JSON, in the order it was given."""

@@ -14,7 +14,7 @@ from scipy import stats
 
 from hpometrics.backends.optuna.samplers import make_sampler
 from hpometrics.exceptions import SpaceError
-from hpometrics.space.dimensions import QUANTILES, Choice, Dimension, Float, Int, Normal
+from hpometrics.space.dimensions import QUANTILES, Choice, Dimension, Float, Int, Normal, Value
 from hpometrics.space.draws import draw_of, drawn, mutations, plain_values, ray_domain, value_of
 from hpometrics.space.space import Space
 
@@ -66,17 +66,14 @@ def test_a_normal_dimension_has_its_distribution(dimension, distribution):
         (Normal(100, 20, step=8), stats.norm(100, 20).cdf),
         (Normal(3, 1, log=True, step=4), stats.lognorm(1, scale=math.exp(3)).cdf),
         (Float(0.1, 1, log=True, step=0.1), stats.loguniform(0.1, 1).cdf),
-        (Int(8, 64, log=True, step=8), stats.loguniform(7.5, 64.5).cdf),
+        (Int(8, 64, log=True, step=8), stats.loguniform(8, 64).cdf),
     ],
 )
 def test_steps_have_the_probability_of_what_is_rounded_to_them(dimension, quantile):
-    """By chi squared, with rare values pooled; a whole logarithmic draw is itself rounded by Optuna."""
+    """By chi squared, with rare values pooled."""
     step = dimension.step
     points = list(dimension.points())
     edges = np.array([point - step / 2 for point in points[1:]])
-    if isinstance(dimension, Int):
-        edges = edges - 0.5  # between two steps a whole number goes to the even one or to the nearer
-        edges = edges + np.array([1.0 if (p // step) % 2 == 1 else 0.0 for p in points[:-1]])
     shares = np.diff([0.0, *quantile(edges), 1.0])
     taken = values(dimension)
     observed = np.array([sum(math.isclose(value, point) for value in taken) for point in points])
@@ -279,3 +276,79 @@ def test_the_quantiles_are_those_of_four_deviations():
     assert stats.norm.ppf(QUANTILES) == pytest.approx([-4, 4], abs=0.003)
     ordered = [value_of(Normal(0, 1), quantile) for quantile in (0.1, 0.5, 0.9)]
     assert all(one < other for one, other in pairwise(ordered)) and ordered[1] == 0
+
+
+@pytest.mark.ray
+def test_a_space_of_ray_tune_is_read():
+    """Every domain of Tune, with its distribution; the upper bound of whole numbers is left out as there."""
+    from ray import tune
+
+    space = Space.from_ray(
+        {
+            "uniform": tune.uniform(0, 1),
+            "steps": tune.quniform(0, 1, 0.25),
+            "log": tune.loguniform(1e-4, 1e-1),
+            "log_steps": tune.qloguniform(0.1, 1, 0.1),
+            "normal": tune.randn(0.9, 0.02),
+            "normal_steps": tune.qrandn(0, 1, 0.5),
+            "whole": tune.randint(1, 9),
+            "whole_steps": tune.qrandint(8, 64, 8),
+            "whole_log": tune.lograndint(1, 100),
+            "whole_log_steps": tune.qlograndint(8, 64, 8),
+            "option": tune.choice(["a", None, 2]),
+            "listed": tune.grid_search([1, 2]),
+            "layers": tune.choice([[8], [8, 8]]),
+            "epochs": 5,
+            "betas": [0.9, 0.999],
+        }
+    )
+    assert space == Space(
+        {
+            "uniform": Float(0, 1),
+            "steps": Float(0, 1, step=0.25),
+            "log": Float(1e-4, 1e-1, log=True),
+            "log_steps": Float(0.1, 1, log=True, step=0.1),
+            "normal": Normal(0.9, 0.02),
+            "normal_steps": Normal(0, 1, step=0.5),
+            "whole": Int(1, 8),
+            "whole_steps": Int(8, 64, step=8),
+            "whole_log": Int(1, 99, log=True),
+            "whole_log_steps": Int(8, 64, log=True, step=8),
+            "option": Choice(["a", None, 2]),
+            "listed": Choice([1, 2]),
+            "layers_choice": Choice({"[8]": {"layers": [8]}, "[8, 8]": {"layers": [8, 8]}}),
+            "epochs": Value(5),
+            "betas": Value([0.9, 0.999]),
+        }
+    )
+
+
+@pytest.mark.ray
+def test_what_ray_tune_computes_is_refused():
+    """A function of other params is a condition here, and a nested space has names with dots."""
+    from ray import tune
+
+    for domain in (tune.sample_from(lambda spec: 1), {"lr": tune.uniform(0, 1)}, lambda: 1):
+        with pytest.raises(SpaceError, match=r"space\.x: .* is no dimension; write a condition"):
+            Space.from_ray({"x": domain})
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda tune: tune.qloguniform(0.1, 1, 0.1),
+        lambda tune: tune.qrandn(0, 1, 0.5),
+        lambda tune: tune.randn(0.9, 0.02),
+        lambda tune: tune.qrandint(10, 70, 8),
+        lambda tune: tune.qrandint(1, 9, 1),
+    ],
+)
+def test_draws_of_ray_tune_and_ours_are_alike(make):
+    """Of two samples of 3000 Kolmogorov and Smirnov find no difference."""
+    from ray import tune
+
+    domain = make(tune)
+    (dimension,) = Space.from_ray({"x": domain}).dimensions.values()
+    theirs = domain.sample(size=DRAWS, random_state=np.random.default_rng(3))
+    assert stats.ks_2samp(np.round(theirs, 6), np.round(values(dimension), 6)).pvalue > CHANCE
