@@ -193,7 +193,7 @@ def test_a_value_has_a_name_that_can_be_printed(folder, sweep, monkeypatch):
     monkeypatch.delitem(sys.modules, "odd_engine", raising=False)
     (folder / "odd_engine.py").write_text(ODD.replace("run.log(gap=", "run.log(**{'a\\nb': 1.0}, gap="))
     result = sweep(ODD_SWEEP)
-    assert result.exit_code == 3
+    assert result.exit_code == 4
     assert r"a value has a name of printable characters, got 'a\nb' (str)" in result.stderr
 
 
