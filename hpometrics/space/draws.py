@@ -174,7 +174,7 @@ def dimension_of_ray(name: str, domain: Any) -> tuple[str, Dimension]:
         return name, _range_of(Float, domain.lower, domain.upper, is_log, step)
     if isinstance(domain, (sample.Domain, Mapping)) or callable(domain):
         raise SpaceError(
-            f"space.{name}: {format_value(domain)} is no dimension; write a condition as when=, and nested "
+            f"{format_value(domain)} is not a dimension; write a condition as when=, and nested "
             "params under names with dots"
         )
     return name, Value(domain)

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .._text import did_you_mean
@@ -137,9 +138,11 @@ class Space:
         the steps between them, and rounds whole logarithmic draws down.
 
         Raises:
-            SpaceError: an entry is a function, such as `tune.sample_from`, or a nested mapping.
+            SpaceError: an entry is a function, such as `tune.sample_from`, a nested mapping, or a range that
+                cannot be.
         """
-        return cls(dict(dimension_of_ray(name, domain) for name, domain in param_space.items()))
+        pairs = [_with_location(name, partial(dimension_of_ray, name, d)) for name, d in param_space.items()]
+        return cls(dict(pairs))
 
     def to_json(self) -> dict[str, Any]:
         """Describe the space in plain JSON, in the order it was given."""

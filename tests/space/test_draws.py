@@ -329,8 +329,10 @@ def test_what_ray_tune_computes_is_refused():
     from ray import tune
 
     for domain in (tune.sample_from(lambda spec: 1), {"lr": tune.uniform(0, 1)}, lambda: 1):
-        with pytest.raises(SpaceError, match=r"space\.x: .* is no dimension; write a condition"):
+        with pytest.raises(SpaceError, match=r"space\.x: .* is not a dimension; write a condition"):
             Space.from_ray({"x": domain})
+    with pytest.raises(SpaceError, match=r"space\.x: low 2 must not be greater than high 1"):
+        Space.from_ray({"x": tune.uniform(2, 1)})
 
 
 @pytest.mark.ray
