@@ -129,7 +129,7 @@ def _meaning_facts(
     entries: Sequence[MetricEntry], meaning: MetricName, requested: MetricName
 ) -> dict[str, Any]:
     sweep, code = usage(entries[0])
-    facts = {name: fact for name, fact in asdict(entries[0]).items() if name != "feature_type"}
+    facts = {name: fact for name, fact in asdict(entries[0].documented()).items() if name != "feature_type"}
     facts["objective"] = facts.pop("direction")
     return {
         **facts,
@@ -160,7 +160,8 @@ def _pages(
 
 def _page(entries: Sequence[MetricEntry], meaning: str, elsewhere: str) -> Iterator[tuple[str, str]]:
     """Return the lines of a page: a word and its text; the first line is the name alone."""
-    first = entries[0]
+    first = entries[0].documented()
+    entries = [first, *entries[1:]]
     yield "", format_name(first)
     yield from (
         (word, fact)

@@ -11,7 +11,7 @@ import json
 import warnings
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -21,7 +21,7 @@ from ..._imports import load_path
 from ..._text import one_line
 from ...direction import Direction
 from ..features import FEATURES, InputType
-from .facts import Facts, Param
+from .facts import Docstring, Facts, Param
 from .names import MetricName
 
 _LUDWIG = (
@@ -70,6 +70,19 @@ class MetricEntry(Facts):
     def is_built_in(self) -> bool:
         """Whether the metric is one of this package, so that the index has an entry for it."""
         return self.path.startswith("hpometrics.")
+
+    def documented(self) -> MetricEntry:
+        """Return the entry with the texts of its class that the index of an installed package leaves out."""
+        if self.source or not self.is_built_in:
+            return self
+        texts = Docstring.of(self.load())
+        return replace(
+            self,
+            docs=texts.prose,
+            raises=texts["Raises"],
+            deviates=texts["Deviates"],
+            source=texts["Source"],
+        )
 
     def load(self) -> type[Any]:
         """Return the class of the metric, a subclass of `Metric`; import it if it is not registered yet."""
