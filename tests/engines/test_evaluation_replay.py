@@ -176,8 +176,9 @@ def test_what_is_no_best_json_is_refused(text, message, replay, tmp_path):
 def test_options_of_a_sweep_are_refused(replay, tmp_path):
     """A `best.json` is of one engine params."""
     written(tmp_path)
-    result = replay("--trial", "0")
-    assert (result.exit_code, "--trial and --seeds for a sweep" in result.stderr) == (2, True)
+    for options in (("--trial", "0"), ("--confirm", "1"), ("--seeds", "2")):
+        result = replay(*options)
+        assert result.exit_code == 2 and "--trial, --confirm and --seeds for a sweep" in result.stderr
 
 
 class Whole(SumMetric):
