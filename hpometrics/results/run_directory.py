@@ -6,7 +6,7 @@ import os
 import pathlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -65,6 +65,7 @@ class RunDirectory:
         self.journal = path / "study.journal"
         self.trials = path / "trials"
         self.locks = path / ".locks"
+        self._run_lock = path / ".lock"
         self.table = path / "trials.csv"
         self.best = path / "best.yaml"
         self.verdict = path / "verdict.json"
@@ -232,9 +233,18 @@ class RunDirectory:
                 )
         check_own(self.path)
 
+    @property
+    def is_led(self) -> bool:
+        """Whether a run is at work in it."""
+        try:
+            with _file_lock(self._run_lock) if is_regular(self._run_lock) else nullcontext():
+                return False
+        except TimeoutError:
+            return True
+
     @contextmanager
     def _lock(self) -> Iterator[None]:
-        path = self.path / ".lock"
+        path = self._run_lock
         if path.is_dir():
             self._check_ours()
             self._quarantine(path)

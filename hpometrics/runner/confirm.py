@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 
 from .._formatting import duration, number, plural
-from ..backends.fresh_runs import FreshRuns
+from ..backends.fresh_runs import FreshRuns, read_plans
 from ..exceptions import ConfigError
 from ..records.trial_record import TrialRecord
+from ..results.confirmation import read_confirmation
 from ..selection.confirmation import ConfirmSettings
 from ..selection.front_confirmation import AnyConfirmation
 from .command_engine import Program
@@ -16,6 +17,7 @@ from .imported_engine import ImportedEngine
 from .processes import hired, own_gpus
 
 _POLL = 0.2  # seconds between looks at the runs of other processes
+_WAIT = 1.0  # seconds between looks for a confirmation that begins
 
 
 def confirm_winner(context: SweepContext, verbose: bool = False) -> AnyConfirmation:
@@ -45,6 +47,17 @@ def confirm_winner(context: SweepContext, verbose: bool = False) -> AnyConfirmat
 def join_confirmation(context: SweepContext) -> None:
     """Train contenders beside the process that leads the confirmation, until nothing is missing."""
     _work(context, _fresh_runs(context), leads=False)
+
+
+def await_confirmation(context: SweepContext) -> None:
+    """Train contenders beside the run that leads a sweep, once its search is over; return if no run does."""
+    home = context.directory
+    while home.is_led:
+        if read_plans(home.confirmation) and read_confirmation(home) is None:
+            context.say("the search is over; training the contenders of its confirmation")
+            join_confirmation(context)
+            return
+        time.sleep(_WAIT)
 
 
 def check_confirmable(context: SweepContext) -> None:

@@ -24,7 +24,7 @@ from ..records._files import make_private, write_text
 from ..records.trial_record import TrialRecord
 from ..results.manifest import Resolved
 from ..results.run_directory import RunDirectory
-from .confirm import join_confirmation
+from .confirm import await_confirmation, join_confirmation
 from .context import make_context
 from .live import Progress
 from .processes import run_in_process
@@ -160,7 +160,7 @@ def worker_command(place: str, options: WorkerOptions) -> int:
     context.gathers = is_url(place)
     context.earlier = 0.0 if options.since is None else time.time() - options.since
     progress = Progress(context.resolved, [], options.quiet or options.managed, context.directory)
-    context.tell = tell_number or progress.tell
+    context.tell, context.say = tell_number or progress.tell, progress.say
     progress.say(f"{context.plan.name}  {context.directory.label}  joined")
     with raising_interrupts():
         try:
@@ -168,6 +168,8 @@ def worker_command(place: str, options: WorkerOptions) -> int:
                 join_confirmation(context)
             else:
                 run_in_process(context, options.verbose)
+                if context.plan.config.confirm is not None and not (options.managed or is_url(place)):
+                    await_confirmation(context)
         except KeyboardInterrupt as interrupt:
             return exit_code(interrupt)
         except BrokenPipeError:  # the run that started it is gone; the last trial is recorded

@@ -103,6 +103,39 @@ def test_workers_decide_what_one_does(sweep, folder, workers):
     assert (decision(Path("runs/shared")), fresh_runs(Path("runs/shared"))) == (alone, runs)
 
 
+SLOW = """\
+import os, time
+
+def train(params, run):
+    for _ in run.epochs():
+        time.sleep(0.4)
+        run.log(score=params["lr"])
+    with open("trained.txt", "a") as file:
+        file.write(f"{os.getpid()} {run.seed}\\n")
+"""
+SHARED = """\
+engine: slow:train
+space: {lr: {float: [0, 1]}}
+metrics: {optimize: {metric: score, direction: maximize}}
+search: {sampler: random, seed: 3}
+budget: {trials: 2, epochs: 1}
+confirm: {top: 2, repeats: 12, until: spent}
+"""
+
+
+def test_a_worker_joins_the_confirmation(folder):
+    """One that has found no trial left: it trains contenders beside the run, each of them once."""
+    (folder / "slow.py").write_text(SLOW)
+    (folder / "sweep.yaml").write_text(SHARED)
+    run = hpometrics("run", "sweep.yaml")
+    run.waits_for(lambda: (HOME / "confirm.json").exists())
+    worker = hpometrics("worker", HOME)
+    assert (run.ended(), worker.ended()) == (0, 0)
+    trained = [line.split() for line in (folder / "trained.txt").read_text().splitlines()]
+    assert len(trained) == 2 + 24 and len({pid for pid, _ in trained}) == 2
+    assert json.loads((HOME / "confirm.json").read_text())["end"]["trainings"] == 24
+
+
 def test_a_list_and_ray_confirm_too(sweep, folder, on_ray):
     """The same params under the same seeds: the same end, whatever ran the search."""
     points = "backend: {list: [{lr: 0.01}, {lr: 0.02}, {lr: 0.09}]}\n"
