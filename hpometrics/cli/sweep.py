@@ -259,6 +259,7 @@ def worker(
     A machine that sees the run directory names it; one that sees the storage alone names its URL, and has
     the engine's code in the current folder. '${NAME}' in a URL is read from the environment.
     Works on its trials beside all others until none is left; what a worker that died has left is taken up.
+    In a run directory it then trains contenders of the confirmation, beside the run that leads it.
     `run` starts workers itself where the file says backend: {optuna: {workers: 4}}.
     """
     with report_errors(verbose):
