@@ -137,9 +137,11 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/scoreboard.py
 
-# Confirmed winners beside the best of a longer search: 1,000 worlds of each table, half an hour on two cores.
+# Confirmed winners beside the best of a longer search: 1,000 worlds of each table, half an hour on two cores, then
+# 50 whole sweeps, a quarter of an hour.
 bench-confirm: $(VENV)/.installed
 	$(BIN)/python benchmarks/confirm.py
+	$(BIN)/python benchmarks/confirm_sweeps.py
 
 # The rows of one metric, as in `make bench-metric NAME=ndcg`.
 bench-metric: $(VENV)/.installed
