@@ -10,41 +10,14 @@ import numpy as np
 import optuna
 import pytest
 from hypothesis import given, settings, strategies as st
+from sample_dimensions import CHANCE, DRAWS, FORMS, each, values
 from scipy import stats
 
 from hpometrics.backends.optuna.samplers import make_sampler
 from hpometrics.exceptions import SpaceError
-from hpometrics.space.dimensions import QUANTILES, Choice, Dimension, Float, Int, Normal, Value
-from hpometrics.space.draws import draw_of, drawn, mutations, plain_values, ray_domain, value_of
+from hpometrics.space.dimensions import QUANTILES, Choice, Float, Int, Normal
+from hpometrics.space.draws import draw_of, drawn, mutations, plain_values, value_of
 from hpometrics.space.space import Space
-
-DRAWS = 3000
-CHANCE = 0.001
-"""The share of seeds under which a right distribution fails a test."""
-FORMS: dict[str, Dimension] = {
-    "normal": Normal(0.9, 0.02),
-    "log-normal": Normal(-3, 1.5, log=True),
-    "steps of a normal": Normal(0, 0.3, step=0.1),
-    "whole steps of a normal": Normal(100, 20, step=8),
-    "steps of a log-normal": Normal(3, 1, log=True, step=4),
-    "steps of a logarithm": Float(0.001, 1, log=True, step=0.001),
-    "whole steps of a logarithm": Int(8, 512, log=True, step=8),
-    "powers": Int(3, 1000, power=3),
-    "weights": Choice(["a", None, 1, 2.5], weights=[1, 2, 6, 1]),
-}
-each = pytest.mark.parametrize("dimension", FORMS.values(), ids=FORMS)
-
-
-def values(dimension: Dimension, sampler: str = "random", count: int = DRAWS) -> list:
-    """The values that a sampler draws in trials of the same value."""
-    space = Space({"x": dimension})
-    study = optuna.create_study(sampler=make_sampler(sampler, 7))
-    taken = []
-    for _ in range(count):
-        trial = study.ask()
-        taken.append(space.suggest(trial)["x"])
-        study.tell(trial, 0.0)
-    return taken
 
 
 @pytest.mark.parametrize(
@@ -127,16 +100,6 @@ def test_the_ends_are_values(dimension):
         margin = dimension.step or 0
         assert dimension.low == pytest.approx(ends[0], rel=0.02, abs=margin + 1e-3)
         assert dimension.high == pytest.approx(ends[1], rel=0.02, abs=margin + 1e-3)
-
-
-@pytest.mark.parametrize("sampler", ["tpe", "cmaes", "qmc", "gp"])
-@each
-def test_every_sampler_draws_them(dimension, sampler):
-    """Each value is one of the dimension."""
-    if sampler in ("cmaes", "gp"):
-        pytest.importorskip("cmaes" if sampler == "cmaes" else "scipy")
-    for value in values(dimension, sampler, 14):
-        assert dimension.take(value) == value
 
 
 def test_tpe_finds_what_is_good_in_them():
@@ -241,21 +204,6 @@ def test_figures_have_the_values_on_their_axes(dimension):
         assert plain.decode(plain.encode({"x": value}))["x"] == value
 
 
-@pytest.mark.ray
-@each
-def test_ray_draws_what_decodes(dimension):
-    """A Tuner of one's own gets the stored form, whose distribution is the same."""
-    space = Space({"x": dimension})
-    domain = space.to_ray()["x"]
-    assert domain.sample is not None and type(domain) is type(ray_domain(dimension))
-    rng = np.random.default_rng(5)
-    taken = [space.decode({"x": domain.sample(random_state=rng)})["x"] for _ in range(400)]
-    assert all(dimension.take(value) == value for value in taken)
-    if isinstance(dimension, Normal) and dimension.step is None:
-        logs = [math.log(value) if dimension.log else value for value in taken]
-        assert stats.kstest(logs, stats.norm(dimension.mean, dimension.deviation).cdf).pvalue > CHANCE
-
-
 @each
 def test_a_population_changes_them_within_their_values(dimension):
     """What PBT draws anew, and what it makes of a value times 1.2, are values of the dimension."""
@@ -276,89 +224,3 @@ def test_the_quantiles_are_those_of_four_deviations():
     assert stats.norm.ppf(QUANTILES) == pytest.approx([-4, 4], abs=0.003)
     ordered = [value_of(Normal(0, 1), quantile) for quantile in (0.1, 0.5, 0.9)]
     assert all(one < other for one, other in pairwise(ordered)) and ordered[1] == 0
-
-
-@pytest.mark.ray
-def test_a_space_of_ray_tune_is_read():
-    """Every domain of Tune, with its distribution; the upper bound of whole numbers is left out as there."""
-    from ray import tune
-
-    space = Space.from_ray(
-        {
-            "uniform": tune.uniform(0, 1),
-            "steps": tune.quniform(0, 1, 0.25),
-            "log": tune.loguniform(1e-4, 1e-1),
-            "log_steps": tune.qloguniform(0.1, 1, 0.1),
-            "normal": tune.randn(0.9, 0.02),
-            "normal_steps": tune.qrandn(0, 1, 0.5),
-            "whole": tune.randint(1, 9),
-            "whole_steps": tune.qrandint(8, 64, 8),
-            "whole_log": tune.lograndint(1, 100),
-            "whole_log_steps": tune.qlograndint(8, 64, 8),
-            "option": tune.choice(["a", None, 2]),
-            "listed": tune.grid_search([1, 2]),
-            "layers": tune.choice([[8], [8, 8]]),
-            "epochs": 5,
-            "betas": [0.9, 0.999],
-        }
-    )
-    assert space == Space(
-        {
-            "uniform": Float(0, 1),
-            "steps": Float(0, 1, step=0.25),
-            "log": Float(1e-4, 1e-1, log=True),
-            "log_steps": Float(0.1, 1, log=True, step=0.1),
-            "normal": Normal(0.9, 0.02),
-            "normal_steps": Normal(0, 1, step=0.5),
-            "whole": Int(1, 8),
-            "whole_steps": Int(8, 64, step=8),
-            "whole_log": Int(1, 99, log=True),
-            "whole_log_steps": Int(8, 64, log=True, step=8),
-            "option": Choice(["a", None, 2]),
-            "listed": Choice([1, 2]),
-            "layers_choice": Choice({"[8]": {"layers": [8]}, "[8, 8]": {"layers": [8, 8]}}),
-            "epochs": Value(5),
-            "betas": Value([0.9, 0.999]),
-        }
-    )
-
-
-@pytest.mark.ray
-def test_what_ray_tune_computes_is_refused():
-    """A function of other params is a condition here, and a nested space has names with dots."""
-    from ray import tune
-
-    for domain in (tune.sample_from(lambda spec: 1), {"lr": tune.uniform(0, 1)}, lambda: 1):
-        with pytest.raises(SpaceError, match=r"space\.x: .* is not a dimension; write a condition"):
-            Space.from_ray({"x": domain})
-    with pytest.raises(SpaceError, match=r"space\.x: low 2 must not be greater than high 1"):
-        Space.from_ray({"x": tune.uniform(2, 1)})
-
-
-@pytest.mark.ray
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda tune: tune.qloguniform(0.1, 1, 0.1),
-        lambda tune: tune.qrandn(0, 1, 0.5),
-        lambda tune: tune.randn(0.9, 0.02),
-        lambda tune: tune.qrandint(10, 70, 8),
-        lambda tune: tune.qrandint(1, 9, 1),
-    ],
-)
-def test_draws_of_ray_tune_and_ours_are_alike(make):
-    """Of two samples of 3000 Kolmogorov and Smirnov find no difference.
-
-    An older Ray rounds whole numbers to their steps, so that it has the two ends half as often.
-    """
-    import ray
-    from ray import tune
-
-    domain = make(tune)
-    (dimension,) = Space.from_ray({"x": domain}).dimensions.values()
-    theirs = np.round(domain.sample(size=DRAWS, random_state=np.random.default_rng(3)), 6)
-    ours = np.round(values(dimension), 6)
-    if isinstance(dimension, Int) and tuple(map(int, ray.__version__.split(".")[:2])) < (2, 60):
-        assert set(ours) == {value for value in theirs if value in range(dimension.low, dimension.high + 1)}
-    else:
-        assert stats.ks_2samp(theirs, ours).pvalue > CHANCE
