@@ -35,8 +35,8 @@ from ..selection.confirmation import (
     RowTables,
 )
 from ..selection.confirmation_plan import Next, contenders_of, plan_for
-from ..selection.front_confirmation import AnyConfirmation
-from ..selection.front_plan import NextOfFront, front_contenders, plan_front
+from ..selection.front_confirmation import AnyConfirmation, FrontConfirmation
+from ..selection.front_plan import front_contenders, plan_front
 from ..selection.honest_value import Redraws
 from ..selection.rules import At
 from ..selection.selection import Best
@@ -126,12 +126,12 @@ class FreshRuns:
             timed_out=timed_out,
         )
 
-    def following(self, timed_out: bool = False) -> Next | NextOfFront:
+    def following(self, timed_out: bool = False) -> Next[Confirmation] | Next[FrontConfirmation]:
         """Return the runs that are missing before the next look, or the end; it sees what others trained."""
         self._read_ended()
         return self._plan(self.record(timed_out))
 
-    def _plan(self, record: ConfirmationRecord) -> Next | NextOfFront:
+    def _plan(self, record: ConfirmationRecord) -> Next[Confirmation] | Next[FrontConfirmation]:
         optimized = self._trials.spec.optimized
         if len(optimized) > 1:
             return plan_front(record, optimized)

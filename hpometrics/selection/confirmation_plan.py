@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from ..direction import Direction
 from ..exceptions import NoFiniteValueError
-from ..records.trial_record import TrialRecord, TrialState, deviation, mean, numbers_of
+from ..records.trial_record import TrialRecord, TrialState, deviation, mean, number_in
 from .confirmation import (
     LUCK,
     Confirmation,
@@ -34,6 +34,8 @@ from .intervals import Scale
 from .selection import ranked
 from .two_way import FEW_CLUSTERS, LEAST_CLUSTERS, TwoWay, unpaired
 
+End = TypeVar("End")
+
 _ROWS_FOR_SKEWNESS = 25
 _LEVELS = {
     0.005: (0.005, 0.0025, 0.0017),  # halves and thirds: Bonferroni
@@ -52,12 +54,41 @@ _LUCK_DEVIATIONS = NormalDist().inv_cdf(0.75) * math.sqrt(2)
 al. 2021, Accounting for variance in machine learning benchmarks)."""
 
 
-class Next(NamedTuple):
-    """The runs that are missing before the next look, or the end."""
+class Next(NamedTuple, Generic[End]):
+    """The runs that are missing before the next comparison, or the end."""
 
     missing: tuple[tuple[int, int], ...] = ()
     """The trial and the number of the seed of each run."""
-    end: Confirmation | None = None
+    end: End | None = None
+
+
+def failure_of(record: ConfirmationRecord, trial: int, seeds: int, names: Sequence[str] = ()) -> str | None:
+    """Return why a contender cannot be compared after some seeds; None if it can.
+
+    Args:
+        record: the confirmation.
+        trial: the contender.
+        seeds: the number of seeds.
+        names: further values that must be finite, of several objectives.
+    """
+    for number in range(1, seeds + 1):
+        run = record.runs.get((trial, number))
+        if run is None:
+            continue
+        if run.value is None or not math.isfinite(run.value):
+            return f"failed at seed {number}: {run.reason or f'its value is {run.value}'}"
+        for name in names:
+            if not math.isfinite(value := number_in(run.values, name)):
+                return f"failed at seed {number}: {name} is {value}"
+    return None
+
+
+def broken_bounds(record: ConfirmationRecord, trial: int, seeds: int) -> str | None:
+    """Return the constraints that the means of a contender break; None if it keeps them."""
+    runs = record.runs_of(trial, seeds)
+    means = {bound.name: mean(number_in(run.values, bound.name) for run in runs) for bound in record.bounds}
+    broken = [text for bound in record.bounds if (text := bound.broken_by(means)) is not None]
+    return "; ".join(broken) or None
 
 
 def contenders_of(records: Iterable[TrialRecord], direction: Direction) -> list[Contender]:
@@ -70,7 +101,7 @@ def contenders_of(records: Iterable[TrialRecord], direction: Direction) -> list[
     ]
 
 
-def plan_for(record: ConfirmationRecord, redraws: Redraws | None = None) -> Next:
+def plan_for(record: ConfirmationRecord, redraws: Redraws | None = None) -> Next[Confirmation]:
     """Return the runs that the next look waits for, or how the confirmation ended.
 
     Args:
@@ -146,7 +177,7 @@ class _Course:
 
     def missing(self, seeds: int) -> tuple[tuple[int, int], ...]:
         """Return the runs up to a seed that no look can do without, by seed, then in the search's order."""
-        trials = [trial for trial in self._alive if not self._failure(trial, seeds)]
+        trials = [trial for trial in self._alive if not failure_of(self._record, trial, seeds)]
         every = ((trial, number) for number in range(1, seeds + 1) for trial in trials)
         return tuple(run for run in every if run not in self._record.runs)
 
@@ -238,30 +269,15 @@ class _Course:
     def _values(self, trial: int, seeds: int) -> list[float]:
         return [math.nan if run.value is None else run.value for run in self._runs(trial, seeds)]
 
-    def _failure(self, trial: int, seeds: int) -> str | None:
-        """Return why a contender cannot be compared after some seeds; None if it can."""
-        for number in range(1, seeds + 1):
-            run = self._record.runs.get((trial, number))
-            if run is not None and (run.value is None or not math.isfinite(run.value)):
-                return f"failed at seed {number}: {run.reason or f'its value is {run.value}'}"
-        return None
-
     def _drop_failed(self, seeds: int) -> dict[int, str]:
         """Remove the contenders that failed, or whose means break a constraint."""
         failed = {}
         for trial in list(self._alive):
-            reason = self._failure(trial, seeds) or self._broken(trial, seeds)
+            reason = failure_of(self._record, trial, seeds) or broken_bounds(self._record, trial, seeds)
             if reason is not None:
                 failed[trial] = reason
                 self._leave(trial, seeds, reason)
         return failed
-
-    def _broken(self, trial: int, seeds: int) -> str | None:
-        measured = [numbers_of(run.values) for run in self._runs(trial, seeds)]
-        names = [bound.name for bound in self._record.bounds]
-        means = {name: mean(each.get(name, math.nan) for each in measured) for name in names}
-        broken = [text for bound in self._record.bounds if (text := bound.broken_by(means)) is not None]
-        return "; ".join(broken) or None
 
     def _leave(self, trial: int, seeds: int, reason: str) -> None:
         self._alive.remove(trial)

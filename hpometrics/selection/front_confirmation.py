@@ -112,11 +112,8 @@ class FrontConfirmation:
         lines.append(trainings)
         if not self.seeds_matter:
             return [*lines, "  training does not depend on its seed, so more trainings decide nothing"]
-        sure = f"{100 * (1 - self.level):g}%"
-        return [
-            *lines,
-            f"  {sure} intervals, of other seeds on these validation rows, which picked the epochs",
-        ]
+        what = "cover other seeds on these validation rows, on which the epochs were picked"
+        return [*lines, f"  the {100 * (1 - self.level):g}% intervals {what}"]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from .._formatting import plural
 from ..direction import Direction
 from ..exceptions import NoFiniteValueError
-from ..records.trial_record import TrialRecord, deviation, mean, numbers_of
-from .confirmation import LEAST_SEEDS, ConfirmationRecord, Contender, FreshRun
+from ..records.trial_record import TrialRecord, deviation, mean, number_in
+from .confirmation import LEAST_SEEDS, ConfirmationRecord, Contender
+from .confirmation_plan import Next, broken_bounds, failure_of
 from .front_confirmation import FrontConfirmation, FrontMember
 from .selection import front_of, front_trials, knee_of, scaled
 from .two_way import TwoWay
 
 Values = Mapping[str, Sequence[float]]
 """The values of a member by objective, in the order of the seeds."""
-
-
-class NextOfFront(NamedTuple):
-    """The runs of a front that are missing, or the end."""
-
-    missing: tuple[tuple[int, int], ...] = ()
-    end: FrontConfirmation | None = None
 
 
 def front_contenders(
@@ -58,7 +51,7 @@ def front_contenders(
     return both
 
 
-def plan_front(record: ConfirmationRecord, optimized: Mapping[str, Direction]) -> NextOfFront:
+def plan_front(record: ConfirmationRecord, optimized: Mapping[str, Direction]) -> Next[FrontConfirmation]:
     """Return the runs of a front that are missing, or how its confirmation ended.
 
     Args:
@@ -74,16 +67,15 @@ def plan_front(record: ConfirmationRecord, optimized: Mapping[str, Direction]) -
             f"{plural(len(record.contenders), 'trial')}"
         )
     repeats = max(plan.settings.repeats for plan in record.plans)
-    course = _FrontCourse(record, optimized)
     missing = tuple(
         (trial, seed)
         for seed in range(1, repeats + 1)
         for trial in record.contenders
-        if (trial, seed) not in record.runs and course.failure(trial, repeats) is None
+        if (trial, seed) not in record.runs and failure_of(record, trial, repeats, [*optimized]) is None
     )
     if missing and not record.timed_out:
-        return NextOfFront(missing)
-    return NextOfFront(end=course.end(repeats, is_early=bool(missing)))
+        return Next(missing)
+    return Next(end=_FrontCourse(record, optimized).end(repeats, is_early=bool(missing)))
 
 
 class _FrontCourse:
@@ -92,24 +84,11 @@ class _FrontCourse:
     def __init__(self, record: ConfirmationRecord, optimized: Mapping[str, Direction]) -> None:
         self._record, self._optimized = record, optimized
 
-    def failure(self, trial: int, seeds: int) -> str | None:
-        """Return why a member cannot be compared; None if it can."""
-        for number_of_seed in range(1, seeds + 1):
-            run = self._record.runs.get((trial, number_of_seed))
-            if run is None:
-                continue
-            if run.value is None:
-                return f"failed at seed {number_of_seed}: {run.reason}"
-            for name, value in self._scores(run).items():
-                if not math.isfinite(value):
-                    return f"failed at seed {number_of_seed}: {name} is {value}"
-        return None
-
     def end(self, repeats: int, is_early: bool) -> FrontConfirmation:
         """Return how it ended: after as many seeds as each member that did not fail has."""
         record, failures = self._record, {}
         for trial in record.contenders:
-            if reason := self.failure(trial, repeats):
+            if reason := failure_of(record, trial, repeats, [*self._optimized]):
                 failures[trial] = reason
         seeds = min(
             (self._seeds_of(trial, repeats) for trial in record.contenders if trial not in failures),
@@ -121,7 +100,7 @@ class _FrontCourse:
                 continue
             if seeds < LEAST_SEEDS:
                 failures[trial] = f"has {plural(seeds, 'training')}, and {LEAST_SEEDS} say how seeds vary"
-            elif broken := self._broken(trial, seeds):
+            elif broken := broken_bounds(record, trial, seeds):
                 failures[trial] = broken
             else:
                 compared[trial] = self._values(trial, seeds)
@@ -142,25 +121,14 @@ class _FrontCourse:
     def _level(self) -> float:
         return self._record.plans[0].settings.level
 
-    def _scores(self, run: FreshRun) -> dict[str, float]:
-        values = numbers_of(run.values)
-        return {name: values.get(name, math.nan) for name in self._optimized}
-
     def _seeds_of(self, trial: int, repeats: int) -> int:
         """Return how many of its first seeds a member has been trained under."""
         numbers = range(1, repeats + 2)
         return next(number for number in numbers if (trial, number) not in self._record.runs) - 1
 
     def _values(self, trial: int, seeds: int) -> Values:
-        each = [self._scores(run) for run in self._record.runs_of(trial, seeds)]
-        return {name: [values[name] for values in each] for name in self._optimized}
-
-    def _broken(self, trial: int, seeds: int) -> str | None:
-        """Return the constraints that the means of a member break."""
-        measured = [numbers_of(run.values) for run in self._record.runs_of(trial, seeds)]
-        bounds = self._record.bounds
-        means = {bound.name: mean(one.get(bound.name, math.nan) for one in measured) for bound in bounds}
-        return "; ".join(text for bound in bounds if (text := bound.broken_by(means)) is not None) or None
+        runs = self._record.runs_of(trial, seeds)
+        return {name: [number_in(run.values, name) for run in runs] for name in self._optimized}
 
     def _members(
         self, compared: Mapping[int, Values], failures: Mapping[int, str], seeds: int
