@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -169,7 +168,7 @@ class RunDirectory:
             resolved: the resolved sweep.
             fresh: whether to move an earlier run aside and start over.
             extend: whether to accept a changed space and engine.
-            restarts: whether to start over if the first two trials have failed alike, before any epoch.
+            restarts: whether to do so if the first two trials have failed alike, before any epoch.
 
         Raises:
             ConfigError: another run holds the directory, it belongs to something or someone else, or the
@@ -177,18 +176,19 @@ class RunDirectory:
             NewerFormatError: a newer version of this package has continued the sweep.
         """
         self.check_private()
-        if fresh and self.path.exists():
+        is_broken = restarts and self._fails_alike
+        if (fresh or is_broken) and self.path.exists():
             with self._lock():
                 self._check_ours()
                 self.check_no_worker()
-                self.path.rename(free_name(self.path, "old"))
+                old = self.path.rename(free_name(self.path, "old"))
+            if is_broken:
+                self.remarks.append(f"the first trials had failed alike before any epoch; kept as {old.name}")
         make_private(self.path)
         with self._lock():
             self._check_ours()
             self.check_formats()
             self._quarantine_obstacles()
-            if restarts:
-                self._restart()
             self._check_same(resolved, extend)
             self.stamp.unlink(missing_ok=True)
             make_private(self.trials)
@@ -299,23 +299,16 @@ class RunDirectory:
         if others and not ours:
             raise ConfigError(f"{self.label}: holds {others[0]!r} and no sweep; choose another results.dir")
 
-    def _restart(self) -> None:
-        """Remove trials that all failed alike before their first epoch: no param is to blame for it."""
+    @property
+    def _fails_alike(self) -> bool:
+        """Whether the first two trials have failed alike, before any epoch: no param is to blame for it."""
         faults = Faults()
         try:
             for record in self.records():
                 faults.add(record)
         except RecordError:  # recovery reports it
-            return
-        if not faults.alike:
-            return
-        self.check_no_worker()
-        for path in self.trial_directories():
-            shutil.rmtree(path)
-        parts = (f"{self.study.name}{end}" for end in ("", "-wal", "-shm", "-journal"))
-        for name in (self.resolved.name, *parts, self.journal.name, f"{self.journal.name}.slots"):
-            (self.path / name).unlink(missing_ok=True)
-        self.remarks.append("the first trials had failed alike before their first epoch: they are run again")
+            return False
+        return faults.alike
 
     def _quarantine_obstacles(self) -> None:
         """Move aside any directory in the place of a file, or the reverse."""
