@@ -23,7 +23,7 @@ from .run_directory import RunDirectory
 from .status import SweepResult, counts
 from .verdict import LEVEL, Source, draw_between
 
-_HOW = "--interval 0.95 tells whether that is a coin toss, from what is stored"
+_HOW = "--interval 0.95 shows whether that is a coin toss, from what is stored"
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,7 @@ class Epoch:
     text: str = ""
 
 
-class Source:
+class Source(ABC):
     """A source of values.
 
     Attributes:
@@ -59,12 +60,13 @@ class Source:
         """Return the epochs that have ended since the last call; at last also one that is still open."""
         return []
 
+    @abstractmethod
     def skip(self, count: int) -> None:
         """Leave out the first epochs that an earlier attempt wrote; those behind them are read by `poll`."""
 
+    @abstractmethod
     def absence(self) -> str:
         """Return what the source has instead of values."""
-        raise NotImplementedError
 
 
 class Grouping:
@@ -222,6 +224,9 @@ class MatchedLines(Source):
         self._grouping = grouping
         self._label: str | None = None  # a later line may have the values
 
+    def skip(self, count: int) -> None:
+        """Leave out nothing: the output is that of this attempt."""
+
     def read_line(self, line: str) -> list[Epoch]:
         """Return the epochs that a line ends."""
         epochs: list[Epoch] = []
@@ -288,8 +293,9 @@ class Growing(Source):
         waiting, self._waiting = self._waiting, []
         return [*waiting, *self._read(last), *(self._grouping.flush() if last else ())]
 
+    @abstractmethod
     def _read(self, last: bool) -> Iterator[Epoch]:
-        raise NotImplementedError
+        """Yield the epochs that have ended since the last call."""
 
     def absence(self) -> str:
         """Return the names of the values."""
@@ -297,8 +303,8 @@ class Growing(Source):
         return f"{path}: {self._grouping.absence()}" if path.exists() else f"there is no {path}"
 
 
-class Table(Growing):
-    """The rows of a CSV file whose header names values."""
+class GrowingLines(Growing):
+    """A file whose lines are rows of values."""
 
     def __init__(self, path: Path, grouping: Grouping, skips: bool) -> None:
         super().__init__(path, grouping, skips)
@@ -308,37 +314,39 @@ class Table(Growing):
         lines, anew = self._lines.read(last)
         if anew:
             self._grouping.restart()
+        for label, row in self._rows(lines):
+            yield from self._grouping.add(label, _numbers(row, self._grouping, str(self._path)))
+
+    @abstractmethod
+    def _rows(self, lines: Iterable[str]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+        """Yield the label of the epoch of each row, if it has one, and its values."""
+
+
+class Table(GrowingLines):
+    """The rows of a CSV file whose header names values."""
+
+    def _rows(self, lines: Iterable[str]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
         first = self._lines.first
         delimiter = max(_DELIMITERS, key=first.count)
         header = _cells(first, delimiter)
         for line in lines:
             cells = _cells(line, delimiter)
             if line.strip() and cells != header:
-                yield from self._add(dict(zip(header, cells, strict=False)))
-
-    def _add(self, row: dict[str, str]) -> Iterator[Epoch]:
-        label = next((row.pop(name) for name in list(row) if name.lower() == EPOCH), None)
-        yield from self._grouping.add(label or None, _numbers(row, self._grouping, str(self._path)))
+                row = dict(zip(header, cells, strict=False))
+                label = next((row.pop(name) for name in list(row) if name.lower() == EPOCH), None)
+                yield label or None, row
 
 
 def _cells(line: str, delimiter: str) -> list[str]:
     return [cell.strip() for row in csv.reader([line], delimiter=delimiter) for cell in row]
 
 
-class ObjectLines(Growing):
+class ObjectLines(GrowingLines):
     """The lines of a JSON Lines file."""
 
-    def __init__(self, path: Path, grouping: Grouping, skips: bool) -> None:
-        super().__init__(path, grouping, skips)
-        self._lines = Lines(path, skips)
-
-    def _read(self, last: bool) -> Iterator[Epoch]:
-        lines, anew = self._lines.read(last)
-        if anew:
-            self._grouping.restart()
+    def _rows(self, lines: Iterable[str]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
         for row in filter(None, map(_parse_object, lines)):
-            label = row.pop(EPOCH, None)
-            yield from self._grouping.add(label, _numbers(row, self._grouping, str(self._path)))
+            yield row.pop(EPOCH, None), row
 
 
 class Scalars(Growing):
