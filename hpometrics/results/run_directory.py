@@ -176,7 +176,7 @@ class RunDirectory:
             NewerFormatError: a newer version of this package has continued the sweep.
         """
         self.check_private()
-        is_broken = restarts and self._fails_alike
+        is_broken = restarts and not fresh and self._fails_alike
         if (fresh or is_broken) and self.path.exists():
             with self._lock():
                 self._check_ours()
@@ -306,7 +306,7 @@ class RunDirectory:
         try:
             for record in self.records():
                 faults.add(record)
-        except RecordError:  # recovery reports it
+        except (RecordError, NewerFormatError):  # recovery and `check_formats` report them
             return False
         return faults.alike
 
