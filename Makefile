@@ -98,7 +98,7 @@ test-python: $(OTHERS)/.installed
 	PYTHONPATH=. $(<D)/bin/python -m pytest -n 2 -p no:cacheprovider -W "ignore:unclosed database:ResourceWarning" \
 		-W ignore::pytest.PytestUnraisableExceptionWarning $(WITHOUT_TORCH)
 
-# Write docs/works_with.md from the versions and counts of the last `.ci/run`.
+# Write docs/reference/works-with.md from the versions and counts of the last `.ci/run`.
 works-with:
 	$(PYTHON) tests/works_with.py
 
@@ -157,9 +157,9 @@ many-trials: $(VENV)/.installed
 	$(BIN)/python benchmarks/many_trials.py --trials 10000 --workers 8 --storage postgresql
 	$(BIN)/python benchmarks/many_trials.py --made --trials 100000
 
-# The table of docs/clusters.md, row by row: what is lost when a part dies.
+# The table of docs/how-to/clusters.md, row by row: what is lost when a part dies.
 clusters: $(VENV)/.installed
-	$(BIN)/python -m pytest -n 0 -v -m '' --faults -k 'not Bare' $$(sed -n 's/.* | `\(.*::.*\)` |$$/tests\/\1/p' docs/clusters.md)
+	$(BIN)/python -m pytest -n 0 -v -m '' --faults -k 'not Bare' $$(sed -n 's/.* | `\(.*::.*\)` |$$/tests\/\1/p' docs/how-to/clusters.md)
 
 # Try every fault many times, on bare hosts too, and print the scorecard.
 faults: $(VENV)/.installed

@@ -1,4 +1,4 @@
-"""Write docs/works_with.md: the versions that each stage of the last CI run had, and how its tests ended.
+"""Write docs/reference/works-with.md: the versions that each stage of the last CI run had, and how its tests ended.
 
 A session of pytest adds a line to `.stages.jsonl` where `HPOMETRICS_STAGE` names the stage that it is, as
 `.ci/run` does.
@@ -16,7 +16,7 @@ from platform import python_version
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-LINES, PAGE = ROOT / ".stages.jsonl", ROOT / "docs" / "works_with.md"
+LINES, PAGE = ROOT / ".stages.jsonl", ROOT / "docs/reference/works-with.md"
 STAGE = "HPOMETRICS_STAGE"
 PACKAGES = (
     *(

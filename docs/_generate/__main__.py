@@ -24,15 +24,16 @@ def main(directory: str = ".") -> None:
     readme = Path(directory) / "README.md"
     if readme.exists():
         _write(readme, with_table(readme.read_text(encoding="utf8")))
-        _write(readme.parent / "docs" / "metrics.md", page())
-        _write(readme.parent / "docs" / "rankings.md", rankings_page())
-        _write(readme.parent / "docs" / "sweep_file.md", sweep_file.page())
-        _write(readme.parent / "docs" / "other_names.md", other_names.page())
+        folder = readme.parent / "docs/reference"
+        _write(folder / "metrics.md", page())
+        _write(folder / "rankings.md", rankings_page())
+        _write(folder / "sweep-file.md", sweep_file.page())
+        _write(folder / "other-names.md", other_names.page())
 
 
 def _write(path: Path, text: str) -> None:
     """Replace a file as a whole, so that nobody reads half of it."""
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f"{path.name}.{os.getpid()}")
     new.write_text(text, encoding="utf8")
     new.replace(path)

@@ -1,4 +1,4 @@
-"""Generate `docs/metrics.md` of every built-in metric, `docs/rankings.md`, and the table of the README."""
+"""Generate the pages of metrics and rankings in `docs/reference`, and the table of the README."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def table() -> str:
 
 
 def page() -> str:
-    """Return the text of `docs/metrics.md`."""
+    """Return the text of `reference/metrics.md`."""
     entries = built_in()
     families = _families(entries)
     names, directed = {e.name for e in entries}, sum(e.direction is not None for e in entries)
@@ -136,7 +136,7 @@ def _facts(entries: Sequence[MetricEntry]) -> Iterator[tuple[str, str]]:
     yield "raises", first.raises
     yield "deviates", first.deviates
     yield "source", first.source
-    yield "needs", f"the [extra](install.md#extras) `{first.requires}`" if first.requires else ""
+    yield "needs", f"the [extra](../how-to/install.md#extras) `{first.requires}`" if first.requires else ""
 
 
 def _escaped(text: str) -> str:
@@ -151,7 +151,7 @@ def _anchor(title: str) -> str:
 
 
 def rankings_page() -> str:
-    """Return the text of `docs/rankings.md`."""
+    """Return the text of `reference/rankings.md`."""
     sections = (line for name, library in LIBRARIES.items() for line in _library_section(name, library))
     return "\n".join([_RANKINGS, "", _SHARED, *_shared_names(), *sections])
 

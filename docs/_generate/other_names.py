@@ -1,4 +1,4 @@
-"""Write `docs/other_names.md`: what a name of another library is here, or what it is answered with."""
+"""Write `docs/reference/other-names.md`: what a name of another library is here, or what it is answered with."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Printed by `make index`. A row says what a name of another library is here. A na
 stands; for another one the error names the right spelling. `v` is minimized and `^` maximized. No metric is
 negated here: scikit-learn's `neg_mean_squared_error`, which is maximized there, is `mse`, which is minimized.
 Where a name is another metric for each output, the row has all of them, and the output decides. More names of
-ranking metrics are in [rankings.md](rankings.md).
+ranking metrics are in [Rankings](rankings.md).
 
 `val_accuracy` and `eval_accuracy` are `accuracy`, unless the file says that the engine reports the value, as
 `{metric: val_accuracy, direction: maximize}` does. `test_accuracy` is written `test:accuracy`, and

@@ -1,4 +1,4 @@
-"""Generate `docs/sweep_file.md`, the sweep file key by key, from the schema that checks it."""
+"""Generate `docs/reference/sweep-file.md`, the sweep file key by key, from the schema that checks it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hpometrics.config.models import section_models
 _HEAD = """# The sweep file, key by key
 
 Printed by `make index` from the model that checks a file; `hpometrics schema` gives it to editors.
-[sweeps.md](sweeps.md) says what the parts are for.
+[Sweeps](../how-to/sweeps.md) says what the parts are for.
 """
 _SECTIONS = {model.__name__: place.replace(".", ": ") for place, model in section_models().items()}
 _TITLES = {
@@ -29,7 +29,7 @@ Schema = Mapping[str, Any]
 
 
 def page() -> str:
-    """Return the text of `docs/sweep_file.md`."""
+    """Return the text of `docs/reference/sweep-file.md`."""
     schema = json_schema()
     parts = schema["definitions"]
     lines = [_HEAD, *_table(schema, parts)]

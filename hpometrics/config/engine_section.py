@@ -111,7 +111,7 @@ class Engine(Strict):
     `module:Class`; found beside the file or in the current folder."""
     command: Annotated[list[Part], Field(min_length=1)] | None = None
     """A program instead of a target, with placeholders such as `{args}`, `{lr}` and `{params_file}`; see
-    docs/programs.md. It prints a JSON object per epoch, unless its values come from elsewhere."""
+    docs/how-to/programs.md. It prints a JSON object per epoch, unless its values come from elsewhere."""
     metrics_from: MetricsFromForm = None
     """The source of a program's values: `stdout`, unless a file, event files or a pattern are named."""
     output: OutputForm = None

@@ -97,7 +97,7 @@ def test_no_name_means_something_else_here_unsaid():
 
 def test_the_page_is_printed():
     """`make index` has been run since the last change of a name."""
-    assert (ROOT / "docs" / "rankings.md").read_text(encoding="utf8") == rankings_page()
+    assert (ROOT / "docs/reference/rankings.md").read_text(encoding="utf8") == rankings_page()
     assert (
         "| `SetF` | `set_f` | Weighted harmonic mean" in rankings_page()
         and "| `NumQ` | - | a count" in rankings_page()

@@ -105,7 +105,7 @@ def test_every_extra_that_a_metric_names_exists():
 
 def test_the_table_of_extras_has_all_of_them():
     """With the packages that each brings."""
-    page = (ROOT / "docs" / "install.md").read_text(encoding="utf8")
+    page = (ROOT / "docs/how-to/install.md").read_text(encoding="utf8")
     rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", page, re.MULTILINE)
     assert [extra for extra, *_ in rows] == sorted(EXTRAS)
     for extra, packages, *_ in rows:

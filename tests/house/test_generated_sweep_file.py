@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_page_is_printed_from_the_schema():
     """`make index` has been run since the last change of a key."""
-    assert (ROOT / "docs" / "sweep_file.md").read_text(encoding="utf8") == page()
+    assert (ROOT / "docs/reference/sweep-file.md").read_text(encoding="utf8") == page()
 
 
 def test_every_key_has_a_row_that_says_what_it_means():

@@ -24,7 +24,7 @@ def text() -> str:
 
 def test_the_page_is_printed_from_the_registry(text):
     """`make index` has been run since the last change of a metric."""
-    assert (ROOT / "docs" / "metrics.md").read_text(encoding="utf8") == text
+    assert (ROOT / "docs/reference/metrics.md").read_text(encoding="utf8") == text
 
 
 def test_every_built_in_metric_is_on_the_page(entries, text):
@@ -55,7 +55,7 @@ def test_the_table_has_a_row_for_each_output():
 def test_the_page_of_other_names_is_current():
     """Each name of another library is read or answered, else there is no page."""
     text = other_names.page()
-    assert (ROOT / "docs" / "other_names.md").read_text(encoding="utf8") == text
+    assert (ROOT / "docs/reference/other-names.md").read_text(encoding="utf8") == text
     assert "| `neg_mean_squared_error` | `mse` v | here |" in text
     assert "| `successive_halving` | `asha` |" in text and "`None`" not in text
 

@@ -143,7 +143,7 @@ def test_a_release_leads_to_its_home(wheel):
     assert urls.keys() == {"Homepage", "Documentation", "Source", "Issues", "Changelog"}
     assert urls["Homepage"] == URL
     links = [link for link in re.findall(r"\]\(([^)\s]+)\)", facts.get_payload()) if link[0] != "#"]
-    assert f"{URL}/blob/v{hpometrics.__version__}/docs/sweeps.md" in links
+    assert f"{URL}/blob/v{hpometrics.__version__}/docs/how-to/sweeps.md" in links
     assert all(link.startswith("https://") for link in links)
 
 

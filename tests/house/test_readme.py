@@ -25,10 +25,9 @@ from hpometrics.testing import LAWS, check_device
 from hpometrics.testing.scorecard import law_name
 
 ROOT = Path(__file__).parents[2]
-PAGES = {
-    path.name: path.read_text(encoding="utf8") for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))
-}
-README, SWEEPS, STAGES = PAGES["README.md"], PAGES["sweeps.md"], PAGES["engine_params.md"]
+PATHS = {path.name: path for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))}
+PAGES = {name: path.read_text(encoding="utf8") for name, path in PATHS.items()}
+README, SWEEPS, STAGES = PAGES["README.md"], PAGES["sweeps.md"], PAGES["engine-params.md"]
 BLOCKS = {name: re.findall(r"```python\n(.*?)```", page, re.DOTALL) for name, page in PAGES.items()}
 EXCERPTS = [
     excerpt for page in PAGES.values() for excerpt in re.findall(r"```py\n# (\S+)\n(.*?)```", page, re.DOTALL)
@@ -62,7 +61,7 @@ def test_the_code_of_a_page_runs(name, tmp_path):
 @pytest.mark.parametrize("name", PAGES)
 def test_links_lead_somewhere(name):
     """Every file that a page links to is there, and every heading within a page."""
-    folder = ROOT if name == "README.md" else ROOT / "docs"
+    folder = PATHS[name].parent
     headings = {_anchor(heading) for heading in re.findall(r"^#+ (.*)$", PAGES[name], re.MULTILINE)}
     for target in re.findall(r"\]\(([^)\s]+)\)", PAGES[name]):
         path, _, heading = target.partition("#")
@@ -75,7 +74,7 @@ def _anchor(heading):
 
 
 def test_the_sums_of_faults_are_those_of_the_card():
-    """The columns of docs/reliability.md, added up: hosts of hpometrics together, the others each alone."""
+    """The columns of docs/explanation/reliability.md, added up: hosts of hpometrics together, the others each alone."""
     sums = {"hpometrics": [0] * 6, "bare Optuna": [0] * 6, "bare Ray": [0] * 6}
     for host, *numbers in re.findall(
         r"^\|[^|]+\| (hpometrics|bare \w+)[^|]*" + r"\| (\d+) +" * 6, PAGES["reliability.md"], re.MULTILINE

@@ -460,7 +460,7 @@ IMPORTING = {
     "check --probe": ["check", "sweep.yaml", "--probe"],
     "eval": ["eval", "sweep.yaml"],
 }
-"""The commands that import what a file or a directory names, as docs/sweeps.md lists them."""
+"""The commands that import what a file or a directory names, as docs/how-to/sweeps.md lists them."""
 
 
 @pytest.fixture
@@ -491,6 +491,6 @@ def test_the_guide_names_each_command_that_imports(name, foreign):
     """A reader of the guide knows which ones a foreign directory must not be given to."""
     call(*IMPORTING[name])
     assert Path("sprung").exists()
-    guide = (Path(__file__).parents[2] / "docs/sweeps.md").read_text(encoding="utf8")
+    guide = (Path(__file__).parents[2] / "docs/how-to/sweeps.md").read_text(encoding="utf8")
     [sentence] = re.findall(r"Code that a file or a directory names is imported by (.*?);", guide, re.DOTALL)
     assert set(re.findall(r"`(.*?)`", sentence)) == {*IMPORTING}
