@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-all test-exhaustive test-lowest test-lowest-core test-newest test-python works-with metric check \
-	lint types laws bench bench-confirm bench-metric bench-compare many-trials clusters faults mutants index release
+	docs lint types laws bench bench-confirm bench-metric bench-compare many-trials clusters faults mutants index release
 
 # An editable install in the compat mode is a path, which mypy and pyright find; setuptools' default is a hook.
 # With each change of the requirements the environment is brought up to date. pip compiles on one core, so compileall
@@ -105,6 +105,11 @@ works-with:
 # What concerns one metric, as in `make metric NAME=mcc`: its laws, oracles, documentation, its module's tests.
 metric: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 0 -m '' --metric '$(NAME)'
+
+# The site, in site/: every link and every name of the API leads somewhere, and nothing is loaded from elsewhere.
+# PROJECT_URL is where links to files of the repository lead; without it they are plain words.
+docs: $(VENV)/.installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 check: lint types
 

@@ -11,7 +11,7 @@ from hpometrics.metrics.registry import index
 
 from . import other_names, sweep_file
 from .index import build_index, with_constants
-from .markdown import page, rankings_page, with_table
+from .markdown import metric_index, rankings_page, with_table
 
 STUB = Path(hpometrics.__file__).with_suffix(".pyi")
 
@@ -25,7 +25,7 @@ def main(directory: str = ".") -> None:
     if readme.exists():
         _write(readme, with_table(readme.read_text(encoding="utf8")))
         folder = readme.parent / "docs/reference"
-        _write(folder / "metrics.md", page())
+        _write(folder / "metrics.md", metric_index())
         _write(folder / "rankings.md", rankings_page())
         _write(folder / "sweep-file.md", sweep_file.page())
         _write(folder / "other-names.md", other_names.page())

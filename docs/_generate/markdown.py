@@ -10,6 +10,7 @@ from functools import cache
 from hpometrics.cli.metric_list import (
     direction_word,
     format_aliases,
+    format_direction,
     format_evidence,
     format_extra_inputs,
     format_features,
@@ -24,7 +25,7 @@ from hpometrics.direction import ARROWS
 from hpometrics.exceptions import MetricNameError, UnknownMetricError
 from hpometrics.metrics.features import FEATURES, RANKING
 from hpometrics.metrics.registry.groups import DEFAULT, members_of
-from hpometrics.metrics.registry.index import NOISE, MetricEntry, all_entries
+from hpometrics.metrics.registry.index import MetricEntry, all_entries
 from hpometrics.metrics.registry.lookup import find_metric
 from hpometrics.metrics.registry.names import MetricName
 
@@ -32,7 +33,7 @@ _RANKINGS = """\
 # Measures of rankings in other libraries
 
 Printed by `make index`. A row says which metric measures here what a name measures there; where numbers
-differ, [the metric](metrics.md) says so under *deviates*. Users without a relevant item have no value here;
+differ, the page of the metric says so under *deviates*. Users without a relevant item have no value here;
 most of the others count them 0, as `Ranking(empty="neg")` does.
 
 Some names are in several libraries, for different measures: a row says what a name means when it is written
@@ -54,8 +55,12 @@ def with_table(text: str) -> str:
     return _MARKS.sub(lambda match: f"{match[1]}\n{table()}\n\n{match[2]}", text)
 
 
-def table() -> str:
-    """Return a row for each output feature: how many metrics, the default ones, the families."""
+def table(*, linked: bool = False) -> str:
+    """Return a row for each output feature: how many metrics, the default ones, the families.
+
+    Args:
+        linked: whether the features lead to the pages of the site.
+    """
     lines = ["| output | metrics | `default` | families |", "|---|---|---|---|"]
     for feature_type in FEATURES:
         entries = [entry for entry in built_in() if entry.feature_type == feature_type]
@@ -63,30 +68,81 @@ def table() -> str:
             families = ", ".join(f"`{family}`" for family in _families(entries)[:_MOST_FAMILIES])
             more = ", ..." if len(_families(entries)) > _MOST_FAMILIES else ""
             chosen = _default(feature_type)
-            lines.append(f"| {feature_type} | {len(entries)} | {chosen} | {families}{more} |")
+            name = f"[{feature_type}](outputs/{feature_type}.md)" if linked else feature_type
+            lines.append(f"| {name} | {len(entries)} | {chosen} | {families}{more} |")
     return "\n".join(lines)
 
 
-def page() -> str:
-    """Return the text of `reference/metrics.md`."""
+def metric_index(*, linked: bool = False) -> str:
+    """Return the text of `reference/metrics.md`, a row for each metric from A to Z.
+
+    Args:
+        linked: whether names lead to the pages of the site, which a checkout lacks.
+    """
     entries = built_in()
-    families = _families(entries)
     names, directed = {e.name for e in entries}, sum(e.direction is not None for e in entries)
-    head = [
-        "# The metrics",
+    lines = [
+        "# The metrics from A to Z",
         "",
-        "Printed from the registry by `make index`; `hpometrics metrics show NAME` prints one of them.",
+        "`hpometrics metrics show NAME` prints all facts of a metric: formula, parameters, sources, and "
+        "where other libraries differ. The site has them as a page.",
         "",
-        f"{len(names)} names, {len(entries)} metrics (a name of one output feature each), {directed} of them "
-        "with a direction. *By experiment*: the value of a model that is always right, of one whose answers "
-        f"are random for {NOISE[1]:.0%} of 400 rows, and of one where they are for {NOISE[2]:.0%}.",
+        f"{len(names)} names, {len(entries)} metrics (a name of one output each), {directed} of them "
+        "with a direction.",
         "",
-        "Families: " + ", ".join(f"[{family}](#{_anchor(family)})" for family in families) + ".",
+        table(linked=linked),
         "",
-        table(),
+        "| metric | direction | reads | value | outputs | also called |",
+        "|---|---|---|---|---|---|",
     ]
-    sections = [line for family in families for line in _section(family, entries)]
-    return "\n".join([*head, *sections]) + "\n"
+    for group in group_entries(entries):
+        first, name = group[0], f"`{format_name(group[0])}`"
+        cells = (
+            f"[{name}](metrics/{first.name}.md)" if linked else name,
+            format_direction(first),
+            first.inputs.value,
+            _escaped(first.value.partition(";")[0].removeprefix("float ")),
+            format_features(group),
+            _escaped(format_aliases(first)),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def metric_page(name: str) -> str:
+    """Return the page of a metric, a section for each of its meanings."""
+    groups = group_entries(entry for entry in built_in() if entry.name == name)
+    lines = [f"# {name}"]
+    for group in groups:
+        lines += [
+            "",
+            f"## `{format_name(group[0])}` of {format_features(group)}",
+            "",
+            _escaped(group[0].summary),
+        ]
+        lines += [part for text in group[0].docs.split("\n\n") if text for part in ("", _escaped(text))]
+        lines += ["", *(f"- {word}: {_escaped(fact)}" for word, fact in _facts(group) if fact)]
+        lines += [f"- use: `{usage(group[0])[0]}`"]
+    return "\n".join(lines) + "\n"
+
+
+def output_page(feature_type: str) -> str:
+    """Return the page of an output feature, a row for each of its metrics."""
+    entries = [entry for entry in built_in() if entry.feature_type == feature_type]
+    lines = [
+        f"# Metrics of {feature_type}",
+        "",
+        f"{len(entries)} metrics; the group `default` has {_default(feature_type)}.",
+        "",
+        "| metric | direction | reads | family | meaning |",
+        "|---|---|---|---|---|",
+    ]
+    for entry in sorted(entries, key=lambda entry: (entry.families[0], entry.name)):
+        lines.append(
+            f"| [`{format_name(entry)}`](../metrics/{entry.name}.md) | {format_direction(entry)} "
+            f"| {entry.inputs.value} | {entry.families[0]} | {_escaped(entry.summary)} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 @cache
@@ -107,21 +163,6 @@ def _default(feature_type: str) -> str:
     return ", ".join(f"`{name}`{ARROWS[direction]}" for name, direction in directions)
 
 
-def _section(family: str, entries: Sequence[MetricEntry]) -> Iterator[str]:
-    yield from ("", f"## {family}")
-    for group in group_entries(entry for entry in entries if entry.families[0] == family):
-        yield from (
-            "",
-            f"### `{format_name(group[0])}` of {format_features(group)}",
-            "",
-            _escaped(group[0].summary),
-        )
-        yield from (part for text in group[0].docs.split("\n\n") if text for part in ("", _escaped(text)))
-        yield ""
-        yield from (f"- {word}: {_escaped(fact)}" for word, fact in _facts(group) if fact)
-        yield f"- use: `{usage(group[0])[0]}`"
-
-
 def _facts(entries: Sequence[MetricEntry]) -> Iterator[tuple[str, str]]:
     first, tried = entries[0], "; ".join(format_evidence(entries))
     yield "formula", f"`{first.formula}`" if first.formula else ""
@@ -136,7 +177,7 @@ def _facts(entries: Sequence[MetricEntry]) -> Iterator[tuple[str, str]]:
     yield "raises", first.raises
     yield "deviates", first.deviates
     yield "source", first.source
-    yield "needs", f"the [extra](../how-to/install.md#extras) `{first.requires}`" if first.requires else ""
+    yield "needs", f"the [extra](../../how-to/install.md#extras) `{first.requires}`" if first.requires else ""
 
 
 def _escaped(text: str) -> str:
@@ -144,10 +185,6 @@ def _escaped(text: str) -> str:
     parts = text.split("`")
     parts[::2] = [re.sub(r"([*|<])", r"\\\1", part) for part in parts[::2]]
     return "`".join(parts)
-
-
-def _anchor(title: str) -> str:
-    return title.lower().replace(" ", "-")
 
 
 def rankings_page() -> str:

@@ -1,4 +1,4 @@
-"""Write `docs/reference/other-names.md`: what a name of another library is here, or what it is answered with."""
+"""Generate `reference/other-names.md`: what a name of another library is here, or the answer to it."""
 
 from __future__ import annotations
 

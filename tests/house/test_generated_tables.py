@@ -4,44 +4,55 @@ import importlib
 import importlib.util
 from pathlib import Path
 
-import pytest
 import sklearn.metrics
 import torchmetrics.functional
 from matrix import failures
 
+import hpometrics
 from docs._generate import other_names
-from docs._generate.markdown import built_in, page, table
+from docs._generate.markdown import built_in, metric_index, metric_page, output_page, table
+from docs._generate.site import cli_page, public_names
+from hpometrics.cli.main import main
 from hpometrics.cli.metric_list import format_name
+from hpometrics.metrics.features import FEATURES
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def text() -> str:
-    """The page."""
-    return page()
-
-
-def test_the_page_is_printed_from_the_registry(text):
+def test_the_index_of_metrics_is_current():
     """`make index` has been run since the last change of a metric."""
-    assert (ROOT / "docs/reference/metrics.md").read_text(encoding="utf8") == text
+    assert (ROOT / "docs/reference/metrics.md").read_text(encoding="utf8") == metric_index()
 
 
-def test_every_built_in_metric_is_on_the_page(entries, text):
-    """Under its form, with what it means and where it comes from."""
+def test_every_built_in_metric_has_a_page(entries):
+    """Under its form, with what it means and where it comes from; the index and its output lead there."""
+    index, outputs = metric_index(linked=True), {name: output_page(name) for name in FEATURES}
 
     def check(entry):
-        assert f"### `{format_name(entry)}` of " in text
+        page, form = metric_page(entry.name), f"`{format_name(entry)}`"
+        assert f"## {form} of " in page
         source = entry.source.replace("*", "\\*").replace("<", "\\<").replace("|", "\\|")
-        assert source in text or "`" in entry.source
+        assert source in page or "`" in entry.source
+        assert f"[{form}](metrics/{entry.name}.md)" in index
+        assert f"[{form}](../metrics/{entry.name}.md)" in outputs[entry.feature_type]
 
     assert failures((entry for entry in entries if entry.is_built_in), check) == []
 
 
-def test_the_links_lead_somewhere(text):
-    """Each family that is named at the top is a section."""
-    families = {entry.families[0] for entry in built_in()}
-    assert all(f"\n## {family}\n" in text and f"](#{family})" in text for family in families)
+def test_every_public_name_is_on_a_page_of_the_api():
+    """But for constants, which the page of their type has, and Ludwig's names of what has another."""
+    listed = {name for names in public_names().values() for name in names}
+    expected = {name for name in hpometrics.__all__ if not name.isupper() and not name.startswith("_")}
+    assert expected - listed == {"Objective", "ObjectiveError"}
+    assert listed - expected == {"Sequence", "Set", "Text"}  # `import *` leaves those of typing as they are
+    assert all(public_names().values())
+
+
+def test_every_command_is_on_the_page_of_commands():
+    """With the help that the terminal shows."""
+    page = cli_page()
+    assert all(f"## hpometrics {name}\n" in page for name in main.commands)
+    assert "Run a sweep, or go on with it" in page
 
 
 def test_the_table_has_a_row_for_each_output():

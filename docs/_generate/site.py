@@ -1,0 +1,171 @@
+"""Hooks of `mkdocs build`: the pages of the site that follow from the code, and checks of all pages.
+
+`mkdocs.yml` names this file. `make docs` builds the site.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import posixpath
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import click
+import griffe
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+import hpometrics
+from docs._generate.markdown import built_in, metric_index, metric_page, output_page
+from hpometrics.cli.main import main
+
+API = {
+    "backends": "Objectives",
+    "run": "Runs",
+    "space": "Search spaces",
+    "results": "Results",
+    "selection": "Results",
+    "records": "Records",
+    "metrics": "Metrics",
+    "metrics.features": "Outputs",
+    "metrics.additive": "Additive values",
+    "metrics.retrieval": "Rankings",
+    "engines": "Engine params",
+    "loggers": "Loggers",
+    "direction": "Direction",
+    "exceptions": "Errors",
+}
+"""The room of a public name -> the title of its page; the longest room counts. `_ludwig` has aliases."""
+_ROOT = Path(__file__).parents[2]
+_ELSEWHERE = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+[^)\s#]*)(#[^)\s]*)?\)")
+_WORKER = Path(__file__).with_name("worker.js")
+_SHIM = re.compile(r'<script src="https://unpkg\.com/iframe-worker/shim[^"]*"></script>')
+_DOCTEST = re.compile(r"(?m)(?:^>>> .*\n(?:(?!>>>|\n).*\n?)*)+")
+_IMAGE = re.compile(r"<img(?![^>]*\salt=\"[^\"]+\")[^>]*>")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put the pages of the API in the place of `API: api` in the navigation."""
+    for section in config.nav or []:
+        for entry in next(iter(section.values())) if isinstance(section, dict) else []:
+            if isinstance(entry, dict) and entry.get("API") == "api":
+                entry["API"] = [{title: _uri(title)} for title in public_names()]
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated pages; names of the index of metrics lead to theirs."""
+    if (index := files.get_file_from_path("reference/metrics.md")) is not None:
+        files.remove(index)
+    for uri, text in (*_pages(), ("assets/worker.js", _WORKER.read_text(encoding="utf8"))):
+        files.append(File.generated(config, uri, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Lead links to files outside the site to the repository, PROJECT_URL; without it keep their words."""
+    folder = posixpath.dirname(page.file.src_uri)
+    url = os.environ.get("PROJECT_URL", "").rstrip("/")
+
+    def link(match: re.Match[str]) -> str:
+        path = posixpath.normpath(posixpath.join("docs", folder, match[2]))
+        if path.startswith("docs/"):
+            return match[0]
+        if not (_ROOT / path).exists():
+            raise PluginError(f"{page.file.src_uri}: {match[2]} is not there")
+        place = f"{url}/blob/v{hpometrics.__version__}/{path}{match[3] or ''}"
+        return f"[{match[1]}]({place})" if url else match[1]
+
+    return _ELSEWHERE.sub(link, markdown)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Check that each image has a text.
+
+    Raises:
+        PluginError: one has none.
+    """
+    if image := _IMAGE.search(html):
+        raise PluginError(f"{page.file.src_uri}: {image[0]} needs an alternative text")
+    return html
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Replace the script of the theme that a page would load from elsewhere by `worker.js`.
+
+    Raises:
+        PluginError: the page loads something else from elsewhere.
+    """
+    output = _SHIM.sub(f'<script src="{"../" * page.url.count("/")}assets/worker.js"></script>', output)
+    if loaded := re.search(r'<(?:script|link|img|iframe)[^>]*\s(?:src|href)="(?:https?:)?//[^"]*"', output):
+        raise PluginError(f"{page.file.src_uri}: {loaded[0]} is loaded from elsewhere")
+    return output
+
+
+def on_post_template(output: str, template_name: str, config: MkDocsConfig) -> str:
+    """Leave out the script of the theme that the page of an address that is not there would load."""
+    return _SHIM.sub("", output)
+
+
+class Doctests(griffe.Extension):
+    """Shows the examples of a docstring as code; `mkdocs.yml` names it."""
+
+    def on_object(self, *, obj: griffe.Object, **arguments: object) -> None:
+        """Put a fence around each example."""
+        if obj.docstring is not None:
+            text = obj.docstring.value + "\n"
+            obj.docstring.value = _DOCTEST.sub(lambda match: f"```pycon\n{match[0]}```\n", text)
+
+
+def _pages() -> Iterator[tuple[str, str]]:
+    """Return the places and texts of the generated pages."""
+    yield "reference/metrics.md", metric_index(linked=True)
+    yield from (
+        (f"reference/metrics/{name}.md", metric_page(name)) for name in sorted({e.name for e in built_in()})
+    )
+    outputs = {entry.feature_type for entry in built_in()}
+    yield from ((f"reference/outputs/{name}.md", output_page(name)) for name in outputs)
+    yield "reference/cli.md", cli_page()
+    for title, names in public_names().items():
+        blocks = "\n".join(
+            f"::: {path}\n    options:\n      heading: {name}\n" for name, path in names.items()
+        )
+        yield _uri(title), f"# {title}\n\n{blocks}"
+
+
+def _uri(title: str) -> str:
+    return f"reference/api/{title.lower().replace(' ', '-')}.md"
+
+
+@cache
+def public_names() -> dict[str, dict[str, str]]:
+    """Return the public names of each page of the API, with the paths of what they are."""
+    stub = Path(hpometrics.__file__).with_suffix(".pyi").read_text(encoding="utf8")
+    pages: dict[str, dict[str, str]] = {title: {} for title in API.values()}
+    for node in ast.parse(stub).body:
+        if isinstance(node, ast.ImportFrom) and node.level:
+            room = max(
+                (room for room in API if f"{node.module}.".startswith(f"{room}.")), key=len, default=""
+            )
+            for alias in node.names:
+                name = alias.asname or alias.name
+                if room and not name.isupper():
+                    pages[API[room]][name] = f"hpometrics.{node.module}.{alias.name}"
+    return pages
+
+
+def cli_page() -> str:
+    """Return the page of the commands: the help of each as the terminal shows it."""
+    return "\n".join(["# Commands", "", *_helps(main, click.Context(main, info_name="hpometrics"))])
+
+
+def _helps(command: click.Command, context: click.Context) -> Iterator[str]:
+    yield from (f"## {context.command_path}", "", "```text", command.get_help(context).rstrip(), "```", "")
+    if isinstance(command, click.Group):
+        for name, child in command.commands.items():
+            yield from _helps(child, click.Context(child, parent=context, info_name=name))
