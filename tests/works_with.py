@@ -1,4 +1,4 @@
-"""Write docs/reference/works-with.md: the versions that each stage of the last CI run had, and how its tests ended.
+"""Write reference/works-with.md: the versions that each stage of the last CI run had, and how it ended.
 
 A session of pytest adds a line to `.stages.jsonl` where `HPOMETRICS_STAGE` names the stage that it is, as
 `.ci/run` does.

@@ -125,10 +125,8 @@ class Doctests(griffe.Extension):
 def _pages() -> Iterator[tuple[str, str]]:
     """Return the places and texts of the generated pages."""
     yield "reference/metrics.md", metric_index(linked=True)
-    yield from (
-        (f"reference/metrics/{name}.md", metric_page(name)) for name in sorted({e.name for e in built_in()})
-    )
-    outputs = {entry.feature_type for entry in built_in()}
+    names, outputs = (sorted({getattr(e, key) for e in built_in()}) for key in ("name", "feature_type"))
+    yield from ((f"reference/metrics/{name}.md", metric_page(name)) for name in names)
     yield from ((f"reference/outputs/{name}.md", output_page(name)) for name in outputs)
     yield "reference/cli.md", cli_page()
     for title, names in public_names().items():

@@ -74,7 +74,7 @@ def _anchor(heading):
 
 
 def test_the_sums_of_faults_are_those_of_the_card():
-    """The columns of docs/explanation/reliability.md, added up: hosts of hpometrics together, the others each alone."""
+    """The columns of reliability.md, added up: hosts of hpometrics together, the others each alone."""
     sums = {"hpometrics": [0] * 6, "bare Optuna": [0] * 6, "bare Ray": [0] * 6}
     for host, *numbers in re.findall(
         r"^\|[^|]+\| (hpometrics|bare \w+)[^|]*" + r"\| (\d+) +" * 6, PAGES["reliability.md"], re.MULTILINE
