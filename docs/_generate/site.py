@@ -129,11 +129,9 @@ def _pages() -> Iterator[tuple[str, str]]:
     yield from ((f"reference/metrics/{name}.md", metric_page(name)) for name in names)
     yield from ((f"reference/outputs/{name}.md", output_page(name)) for name in outputs)
     yield "reference/cli.md", cli_page()
-    for title, names in public_names().items():
-        blocks = "\n".join(
-            f"::: {path}\n    options:\n      heading: {name}\n" for name, path in names.items()
-        )
-        yield _uri(title), f"# {title}\n\n{blocks}"
+    for title, members in public_names().items():
+        blocks = (f"::: {path}\n    options:\n      heading: {name}\n" for name, path in members.items())
+        yield _uri(title), "\n".join([f"# {title}", "", *blocks])
 
 
 def _uri(title: str) -> str:
