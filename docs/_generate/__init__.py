@@ -1,1 +1,1 @@
-"""Generate `index.json`, the stub, the README's table and the generated pages of the docs."""
+"""Generate `index.json`, the stub and the generated pages of the docs."""

@@ -11,19 +11,18 @@ from hpometrics.metrics.registry import index
 
 from . import other_names, sweep_file
 from .index import build_index, with_constants
-from .markdown import metric_index, rankings_page, with_table
+from .markdown import metric_index, rankings_page
 
 STUB = Path(hpometrics.__file__).with_suffix(".pyi")
 
 
 def main(directory: str = ".") -> None:
-    """Write `index.json`, the constants, and the README's table and `docs` of a directory with a README."""
+    """Write `index.json`, the constants, and `docs/reference` of a directory with a README."""
     _write(index.INDEX, build_index())
     index.forget_index()
     _write(STUB, with_constants(STUB.read_text(encoding="utf8")))
     readme = Path(directory) / "README.md"
     if readme.exists():
-        _write(readme, with_table(readme.read_text(encoding="utf8")))
         folder = readme.parent / "docs/reference"
         _write(folder / "metrics.md", metric_index())
         _write(folder / "rankings.md", rankings_page())

@@ -1,4 +1,4 @@
-"""Generate the pages of metrics and rankings in `docs/reference`, and the table of the README."""
+"""Generate the pages of metrics and rankings in `docs/reference`."""
 
 from __future__ import annotations
 
@@ -46,13 +46,7 @@ and the name here of what another library means by them.
 
 | written | means here | as in | but not in |
 |---|---|---|---|"""
-_MARKS = re.compile(r"(<!-- metrics:[^\n]*-->\n).*(<!-- /metrics -->)", re.DOTALL)
 _MOST_FAMILIES = 12
-
-
-def with_table(text: str) -> str:
-    """Return the README with the table between its two marks."""
-    return _MARKS.sub(lambda match: f"{match[1]}\n{table()}\n\n{match[2]}", text)
 
 
 def table(*, linked: bool = False) -> str:

@@ -16,7 +16,6 @@ from forked import hpometrics, program
 from matrix import EXHAUSTIVE
 from shipped import call, check_best, run_here
 
-from docs._generate.markdown import with_table
 from hpometrics.backends.storage_url import url_of
 from hpometrics.cli.main import main
 from hpometrics.direction import MAXIMIZE, MINIMIZE
@@ -41,17 +40,23 @@ def script_of(page, folder):
     return script
 
 
+RAY_PAGES = [name for name, blocks in BLOCKS.items() if "\nimport ray" in "\n".join(["", *blocks])]
+
+
 @pytest.mark.ray
-def test_the_code_of_the_readme_runs(python, ray_cluster, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", RAY_PAGES)
+def test_the_code_of_a_page_on_ray_runs(python, ray_cluster, tmp_path, monkeypatch, name):
     """Each block runs after those before it, as a reader types them; Ray is that of the tests."""
     monkeypatch.setenv("RAY_ADDRESS", ray_cluster)
-    ran = python(script_of("README.md", tmp_path), tmp_path)
+    ran = python(script_of(name, tmp_path), tmp_path)
     assert ran.returncode == 0 and ran.stdout and "Warning" not in ran.stderr, ran.stderr
 
 
-@pytest.mark.parametrize("name", [name for name, blocks in BLOCKS.items() if blocks and name != "README.md"])
+@pytest.mark.parametrize(
+    "name", [name for name, blocks in BLOCKS.items() if blocks and name not in RAY_PAGES]
+)
 def test_the_code_of_a_page_runs(name, tmp_path):
-    """The same of the guides."""
+    """The same of the pages without Ray, the README first."""
     ran = program(script_of(name, tmp_path), folder=tmp_path).result()
     assert ran.returncode == 0 and "Warning" not in ran.stderr, ran.stderr
     assert ran.stdout
@@ -81,9 +86,11 @@ def test_the_sums_of_faults_are_those_of_the_card():
     ):
         sums[host] = [total + int(number) for total, number in zip(sums[host], numbers, strict=True)]
     for host, numbers in sums.items():
-        assert re.search(rf"^\| {host}[^|]* \| {' . '.join(map(str, numbers))} \|$", README, re.MULTILINE), (
-            host
-        )
+        row = rf"^\| {host}[^|]* \| {' . '.join(map(str, numbers))} \|$"
+        assert re.search(row, PAGES["reliability.md"], re.MULTILINE), host
+    ours, others = sums["hpometrics"], sums["bare Optuna"]
+    assert f"Of {ours[0]} faults done to real processes {ours[1]}\n" in README
+    assert f"(bare Optuna: {others[1]} of {others[0]})" in README
 
 
 def test_the_table_of_laws_has_a_row_for_each_law():
@@ -228,11 +235,6 @@ def test_the_trials_that_are_compared_are_of_the_shipped_sweep(tmp_path, monkeyp
     ran = call(*command.split())
     assert ran.exit_code == 0, ran.stderr
     assert re.search(r"ndcg@10: .*these 1000 users|ndcg@10: trial \d is better", ran.stdout)
-
-
-def test_the_table_is_printed_from_the_registry():
-    """`make index` has been run since the last change of a metric."""
-    assert with_table(README) == README
 
 
 def test_the_evaluation_prints_what_is_shown(tmp_path):
