@@ -1,4 +1,4 @@
-"""The progress of a sweep on stderr: a line per finished trial and, on a terminal, a live line below them."""
+"""The progress of a sweep on stderr: a line per finished trial, on a terminal a table and a live line."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from .._formatting import column, duration, number
 from .._redaction import excerpt
 from .._text import printable, printable_lines
 from ..config.metric_section import suggest_value
+from ..direction import ARROWS
 from ..exceptions import NoFiniteValueError
 from ..records.trial_record import TrialRecord, TrialState, number_in
 from ..results.leaderboard import params_line, spread_of, word
@@ -28,11 +29,13 @@ from ..selection.selection import front_trials, pick_trial
 from ..selection.trial_attempts import Faults
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.status import Status
 
 
 _WIDTH = 9  # of a value: 0.0912735
 _MAX_NAMES = 20  # of values in one warning
+_STYLES = {TrialState.PRUNED: "dim", TrialState.INFEASIBLE: "yellow", TrialState.FAILED: "red"}
 
 
 class Progress:
@@ -60,6 +63,8 @@ class Progress:
         self._best = None if resolved.others else self._pick(self._finished)
         self._front = front_trials(self._finished, resolved.optimized) if resolved.others else []
         self._live: Status | None = None
+        self._console: Console | None = None
+        self._has_head = False
         self._warned = False
         self._before, self._began = len(self._finished), time.monotonic()
 
@@ -84,7 +89,10 @@ class Progress:
         if better:
             self._best = record
         if not self._quiet:
-            self.say(self._line(record, better))
+            if self._console is None:
+                self.say(self._line(record, better))
+            else:
+                self._print_row(self._console, record, better)
             self._warn_of_missing(record)
         if self._live is not None:
             self._live.update(self._live_text())
@@ -107,9 +115,40 @@ class Progress:
             return
         from rich.console import Console  # only a terminal needs it
 
-        with Console(stderr=True).status(self._live_text()) as self._live:
+        self._console = Console(stderr=True)
+        with self._console.status(self._live_text()) as self._live:
             yield
-        self._live = None
+        self._live = self._console = None
+
+    def _print_row(self, console: Console, record: TrialRecord, better: bool) -> None:
+        """Print a row of the table of a terminal, cut to its width; a failure says why below its row."""
+        from rich.text import Text
+
+        values = {self._resolved.metric: self._resolved.direction, **self._resolved.beside}
+        heads = [f"{printable(name)}{ARROWS[direction]}" for name, direction in values.items()]
+        cells = [
+            spread_of(record),
+            *(column(record.picked_values.get(name)) for name in self._resolved.beside),
+        ]
+        head = ("trial", "state", *heads, "epochs", "time")
+        row = (
+            str(record.number),
+            word(record.state),
+            *cells,
+            str(len(record.epochs)),
+            duration(record.seconds),
+        )
+        params = f"{params_line(record.params, self._resolved)}{self._retries(record)}"
+        widths = [5, 10, *(max(len(name), _WIDTH) for name in heads), 6, 6]
+        lines = [] if self._has_head else [(head, "params", "bold")]
+        self._has_head = True
+        lines.append((row, params, "bold green" if better else _STYLES.get(record.state, "")))
+        for texts, last, style in lines:
+            text = "  ".join(f"{cell:>{width}}" for cell, width in zip(texts, widths, strict=True))
+            console.print(Text(f"{text}  {last}", style), no_wrap=True, overflow="ellipsis")
+        if record.state is TrialState.FAILED:
+            for text in (self._reason(record), *self._traceback(record)):
+                self.say("\n".join(_wrapped(f"    {text}", console.width)))
 
     def _line(self, record: TrialRecord, better: bool) -> str:
         name = self._resolved.metric
@@ -155,7 +194,7 @@ class Progress:
 
     def _seconds_to_go(self) -> float | None:
         now, total = len(self._finished) - self._before, self._resolved.trials
-        if now == 0 or total is None:
+        if now == 0 or total is None or len(self._finished) >= total:
             return None
         return (time.monotonic() - self._began) / now * (total - len(self._finished))
 

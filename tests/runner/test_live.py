@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from sample_sweeps import SWEEP, plan_of
@@ -60,6 +61,31 @@ def test_a_terminal_has_a_live_line(quiet, monkeypatch):
     with progress.live():
         progress.tell(record(0, 0.8))
     assert ("1/4  best 0.8 (#0)  ok 1" in terminal.getvalue()) is not quiet
+
+
+def test_a_terminal_has_a_row_per_trial(monkeypatch):
+    """Below one head, cut to the width; a failure says why below its row, whole."""
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "64")
+    progress = Progress(RESOLVED, [], quiet=False)
+    reason = f"ValueError: {'why ' * 20}end"
+    with progress.live():
+        progress.tell(record(0, 0.8))
+        progress.tell(record(1, 0.7, TrialState.PRUNED))
+        progress.tell(record(2, None, TrialState.FAILED, reason=reason))
+    lines = [re.sub(r"\x1b\[[?\d;]*[A-Za-z]|.*\r", "", line) for line in terminal.getvalue().split("\n")]
+    rows = [line for line in lines if line.startswith(("trial", "    "))]
+    assert [row.split()[:3] for row in rows[:4]] == [
+        ["trial", "state", "roc_auc"],
+        ["0", "ok", "0.800000"],
+        ["1", "pruned", "0.700000"],
+        ["2", "failed", "-"],
+    ]
+    assert all(len(row) <= 64 for row in rows) and rows[1].endswith("…")
+    assert " ".join(" ".join(rows[4:]).split())[: len(reason)] == reason
 
 
 def test_a_failed_trial_names_its_traceback(tmp_path, capsys):
