@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-all test-exhaustive test-lowest test-lowest-core test-newest test-python works-with metric check \
-	docs lint types laws bench bench-confirm bench-metric bench-compare many-trials clusters faults mutants index release
+	docs pictures lint types laws bench bench-confirm bench-metric bench-compare many-trials clusters faults mutants index release
 
 # An editable install in the compat mode is a path, which mypy and pyright find; setuptools' default is a hook.
 # With each change of the requirements the environment is brought up to date. pip compiles on one core, so compileall
@@ -110,6 +110,10 @@ metric: $(VENV)/.installed
 # PROJECT_URL is where links to files of the repository lead; without it they are plain words.
 docs: $(VENV)/.installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+
+# The pictures of README and docs, from a real run; Chromium takes the screenshots.
+pictures: $(VENV)/.installed
+	$(BIN)/python -m docs._generate.pictures
 
 check: lint types
 

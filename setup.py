@@ -66,7 +66,12 @@ def project_url() -> str:
 
 
 def absolute(text: str, base: str) -> str:
-    """Lead each relative link of a page in Markdown to a file below `base`; those within the page stay."""
+    """Lead each relative link of a page in Markdown to a file below `base`; those within the page stay.
+
+    An image leads to the file itself, whose address has `raw` where that of a page has `blob`.
+    """
+    raw = base.replace("/blob/", "/raw/")
+    text = re.sub(r"(!\[[^\]]*)\]\((?!\w+:)([^)\s]+)\)", rf"\1]({raw}/\2)", text)
     return re.sub(r"\]\((?!\w+:|#)([^)\s]+)\)", rf"]({base}/\1)", text)
 
 

@@ -144,6 +144,7 @@ def test_a_release_leads_to_its_home(wheel):
     assert urls["Homepage"] == URL
     links = [link for link in re.findall(r"\]\(([^)\s]+)\)", facts.get_payload()) if link[0] != "#"]
     assert f"{URL}/blob/v{hpometrics.__version__}/docs/how-to/sweeps.md" in links
+    assert f"{URL}/raw/v{hpometrics.__version__}/docs/pictures/run.svg" in links
     assert all(link.startswith("https://") for link in links)
 
 

@@ -1,0 +1,130 @@
+"""Make the pictures of the README: `python -m docs._generate.pictures`, from a real run and its report.
+
+The terminal is recorded by a pseudo terminal and drawn by rich; Chromium takes the screenshots of the report.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+ROOT = Path(__file__).parents[2]
+PICTURES = ROOT / "docs" / "pictures"
+COLUMNS, ROWS = 112, 40
+COMMAND = "hpometrics run configs/quickstart.yaml"
+SCREENS = {
+    "report": (1280, 900, ()),
+    "report-phone": (390, 844, ()),
+    "report-dark": (1280, 900, ("--force-dark-mode",)),
+}
+_MOST_RUNS = 3  # of a confirmation
+
+
+def main() -> None:
+    """Write `docs/pictures/run.svg` and the screenshots of the report."""
+    PICTURES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("configs", "examples"):
+            (Path(folder) / name).symlink_to(ROOT / name)
+        interrupted = _record(Path(folder), interrupt=r" 3 +ok  ")
+        resumed = _record(Path(folder))
+        (PICTURES / "run.svg").write_text(_svg(_excerpt(interrupted, resumed)), encoding="utf8")
+        subprocess.run([*_PROGRAM, "report", "runs/quickstart"], cwd=folder, check=True)
+        for name, (width, height, flags) in SCREENS.items():
+            _photograph(
+                Path(folder, "runs/quickstart/report.html"), PICTURES / f"{name}.png", width, height, flags
+            )
+
+
+_PROGRAM = (sys.executable, "-m", "hpometrics")
+
+
+def _record(folder: Path, interrupt: str | None = None) -> list[str]:
+    """Run the command in a terminal and return its lines with their colors.
+
+    Args:
+        folder: where it runs.
+        interrupt: after output that matches, Ctrl-C is pressed once.
+    """
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(folder)
+        environment = {**os.environ, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)}
+        environment.pop("NO_COLOR", None)
+        os.execve(sys.executable, [*_PROGRAM, *COMMAND.split()[1:]], environment)
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    output = ""
+    while data := _read(terminal):
+        output += data
+        if interrupt and re.search(interrupt, output):
+            os.write(terminal, b"\x03")
+            interrupt = None
+    os.waitpid(child, 0)
+    return _lines(output)
+
+
+def _read(terminal: int) -> str:
+    try:
+        return os.read(terminal, 1 << 16).decode(errors="replace")
+    except OSError:  # the command has ended
+        return ""
+
+
+def _lines(output: str) -> list[str]:
+    """Return what a terminal shows in the end: a line that is erased or written again shows its last text."""
+    lines: list[str] = []
+    for line in output.replace("\r\n", "\n").split("\n"):
+        for _ in range(line.count("\x1b[1A")):
+            lines.pop()
+        lines.append(re.sub(r"\x1b\[[?\d;]*[A-Zhl]", "", re.split(r"\r\x1b\[2K|\x1b\[1A\x1b\[2K", line)[-1]))
+    return lines
+
+
+def _excerpt(interrupted: Sequence[str], resumed: Sequence[str]) -> list[str]:
+    """Return the lines of the picture: both runs without the table of trials, whose rows stand above it."""
+    table = next(n for n, line in enumerate(resumed) if line.startswith(" rank"))
+    block = next(n for n, line in enumerate(resumed) if line.startswith("# engine params"))
+    runs = [n for n, line in enumerate(resumed[:table]) if re.match(r" +#\d+ +seed", line)]
+    shown = [*resumed[: runs[_MOST_RUNS]], f"   ... {len(runs) - _MOST_RUNS} more", "", *resumed[block:]]
+    prompt = f"\x1b[1m$ {COMMAND}\x1b[0m"
+    return [prompt, *(line for line in interrupted if line), "", prompt, *shown]
+
+
+def _svg(lines: Sequence[str]) -> str:
+    """Return the picture of lines in a terminal; its font is one that the reader has."""
+    console = Console(record=True, width=COLUMNS, file=open(os.devnull, "w"), force_terminal=True)
+    for line in lines:
+        console.print(Text.from_ansi(line))
+    svg = console.export_svg(title="hpometrics", clear=False)
+    return re.sub(r"\s*@font-face \{.*?\}\n", "", svg, flags=re.DOTALL).replace("Fira Code,", "")
+
+
+def _photograph(page: Path, picture: Path, width: int, height: int, flags: Sequence[str]) -> None:
+    """Take a screenshot of the first screen of a page.
+
+    Raises:
+        SystemExit: there is no Chromium.
+    """
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None:
+        raise SystemExit("install chromium: it takes the screenshots of the report")
+    options = ("--headless=new", "--no-sandbox", "--hide-scrollbars", "--virtual-time-budget=8000", *flags)
+    size, target = f"--window-size={width},{height}", f"--screenshot={picture}"
+    subprocess.run([browser, *options, size, target, page.as_uri()], check=True, capture_output=True)
+
+
+if __name__ == "__main__":
+    main()
