@@ -105,7 +105,8 @@ def lazy_names(package: str, init: str) -> tuple[Callable[[str], Any], dict[str,
     return load, home_of
 
 
-TARGET = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*"
+MODULE = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
+TARGET = rf"{MODULE}:[A-Za-z_][A-Za-z0-9_]*"
 
 
 class Kind(NamedTuple):
@@ -165,7 +166,7 @@ def import_target(target: str, kind: Kind, folders: Iterable[str] = ()) -> Any:
     """
     if not is_target(target):
         raise ConfigError(f"{target!r} is not a target; write package.module:Name")
-    sys.path[:0] = [folder for folder in folders if folder not in sys.path]
+    _look_in(folders)
     name, attribute = split_target(target)
     module = _module(name)
     value = getattr(module, attribute, None)
@@ -176,6 +177,25 @@ def import_target(target: str, kind: Kind, folders: Iterable[str] = ()) -> Any:
         what = "class" if isinstance(value, type) else type(value).__name__
         raise ConfigError(f"{target} is a {what}, no {kind.name}{_choices_text(module, kind)}")
     return value
+
+
+def import_modules(names: Iterable[str], folders: Iterable[str] = ()) -> None:
+    """Import modules for what they register.
+
+    Args:
+        names: such as `mypackage.metrics`.
+        folders: folders to put in front of the import path, the first one first.
+
+    Raises:
+        ConfigError: one cannot be imported.
+    """
+    _look_in(folders)
+    for name in names:
+        _module(name)
+
+
+def _look_in(folders: Iterable[str]) -> None:
+    sys.path[:0] = [folder for folder in folders if folder not in sys.path]
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from .._imports import TARGET, is_target
+from .._imports import MODULE, TARGET, is_target
 from .._redaction import excerpt
 from .._text import SLUG, did_you_mean, slug_objection, unencodable
 from ..backends.storage_url import storage_problem
@@ -130,6 +130,15 @@ def _check_target(value: Any) -> Any:
     return value
 
 
+def _check_module(value: Any) -> Any:
+    if isinstance(value, str) and (not re.fullmatch(MODULE, value) or "__" in value):
+        raise wrong(
+            f"{_shorten(value)} is not a module; write the module whose import registers metrics, as in "
+            "mypackage.metrics"
+        )
+    return value
+
+
 def _parse_duration(value: Any) -> Any:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         raise wrong(f"{value} of what? Give the unit: {value}s, {value}m, {value}h or {value}d")
@@ -156,6 +165,7 @@ def _read_as(check: Callable[[Any], Any], shape: Any) -> BeforeValidator:
 
 Name = Annotated[str, BeforeValidator(_check_slug), _matching(SLUG)]
 Target = Annotated[str, BeforeValidator(_check_target), _matching(TARGET)]
+Module = Annotated[str, BeforeValidator(_check_module), _matching(MODULE)]
 ParamName = Annotated[str, BeforeValidator(_check_param)]
 Params = dict[ParamName, Any]
 Scalar = Annotated[Any, _read_as(_check_scalar, PlainScalar)]

@@ -29,6 +29,7 @@ from .fields import (
     Directory,
     Duration,
     MetricForm,
+    Module,
     Name,
     Params,
     PluginForm,
@@ -332,6 +333,8 @@ class Draft(Strict):
     """Name of the sweep; the file's name unless given."""
     engine: EngineForm | None = None
     """The training code: `module:function`, or a mapping."""
+    plugins: Annotated[list[Module], Field(max_length=100)] = Field(default_factory=nothing_listed)
+    """Modules that `run` and its workers import, beside the engine, for the metrics that they register."""
     space: SpaceForm | None = None
     """The search space: a dimension per parameter."""
     metrics: Metrics | None = None

@@ -123,6 +123,8 @@ class Plan:
         config["engine"]["seed"] = self.engine_seed
         if not self.config.metrics.optimize:
             del config["metrics"]["optimize"]  # the engine says it
+        if not self.config.plugins:
+            del config["plugins"]
         return config
 
 
@@ -166,6 +168,8 @@ def make_plan(
         SweepFileError: anything is wrong.
     """
     config = read_config(document)
+    if config.plugins or any(path[0] == "plugins" for path in document.broken):
+        registers = anything
     name = _resolve_name(config, document)
     check_support(config, document, settle)
     _check_budget(config, document)

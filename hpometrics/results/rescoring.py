@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .._imports import import_modules, split_target
 from .._text import one_line
 from ..config.metric_section import read_measure, types_of
 from ..direction import Direction
-from ..exceptions import ConfigError, HpometricsError, NotKeptError
+from ..exceptions import ConfigError, HpometricsError, MetricNameError, NotKeptError, UnknownMetricError
 from ..metrics.features import OutputFeature, parse_feature
+from ..metrics.registry.lookup import import_metric, is_registered
 from ..metrics.registry.names import THRESHOLD, MetricName, parse_import_path
 from ..records.trial_record import TrialRecord
 from .manifest import Resolved
@@ -82,22 +85,23 @@ def rescore(
 
 
 def parse_request(resolved: Resolved, metric: str) -> MetricRequest:
-    """Parse the name of a metric that is to pick.
+    """Parse the name of a metric that is to pick, or import the class at a path that the user names.
 
     Raises:
         ConfigError: there is no such metric, it has no direction, or it cannot steer a search.
     """
     directions = {**resolved.optimized, **resolved.track}
+    if metric not in directions and parse_import_path(metric):
+        metric = _import_metric(metric)
     if metric in directions:
         return MetricRequest(metric, _direction(metric, directions[metric]), metric)
-    if parse_import_path(metric):
-        raise ConfigError(f"{metric}: a metric that is asked for after the fact is one of the registry")
     try:
         name, threshold = _without_threshold(MetricName.parse(metric))
         types = types_of(outputs_in(resolved), settled=True) or {}
         measure = read_measure(str(name), types, steers=True)
     except HpometricsError as err:
-        raise ConfigError(f"--metric {metric}: {one_line(err)}") from err
+        hint = "" if isinstance(err, MetricNameError) else _hint_class(resolved, metric)
+        raise ConfigError(f"--metric {metric}: {one_line(err)}{hint}") from err
     direction = _direction(metric, directions.get(measure.name) or measure.direction)
     name_with_threshold = MetricName.parse(measure.name)
     if threshold is not None:
@@ -105,6 +109,24 @@ def parse_request(resolved: Resolved, metric: str) -> MetricRequest:
             name_with_threshold, params=(*name_with_threshold.params, (THRESHOLD, threshold))
         )
     return MetricRequest(str(name_with_threshold), direction, measure.name, threshold)
+
+
+def _import_metric(path: str) -> str:
+    """Import a registered class, from the current folder or an installed package, and return its name."""
+    module, _ = split_target(path)
+    import_modules([module], [str(Path.cwd())])
+    return str(import_metric(path).name)
+
+
+def _hint_class(resolved: Resolved, metric: str) -> str:
+    """Return how to name a metric that code of the sweep, which readers do not import, may register."""
+    modules = list(resolved.config.get("plugins", ()))
+    target = resolved.config["engine"].get("target")
+    if target and metric == resolved.metric and resolved.direction_from == "registry":
+        modules.append(split_target(target)[0])
+    if not modules or is_registered(MetricName.parse(metric)):
+        return ""
+    return f". Only run imports {' and '.join(modules)}; name the metric by its class: {modules[0]}:CLASS"
 
 
 def _direction(metric: str, direction: Direction | None) -> Direction:
@@ -128,11 +150,17 @@ def make_rescorer(resolved: Resolved, metric: str, threshold: float | None = Non
     """Return the rescorer of a metric for the engine's outputs.
 
     Raises:
+        NotKeptError: code of the sweep registers the metric, and was not imported.
         HpometricsError: the metric does not exist, or it cannot steer a search.
     """
     from ..run.rescorer import Rescorer  # with torch, which values of the record do not need
 
-    return Rescorer(metric, outputs_in(resolved), threshold)
+    try:
+        return Rescorer(metric, outputs_in(resolved), threshold)
+    except UnknownMetricError as err:
+        if hint := _hint_class(resolved, metric):
+            raise NotKeptError(f"{metric} is not registered here{hint}") from err
+        raise
 
 
 def outputs_in(resolved: Resolved) -> OutputFeature | dict[str, OutputFeature] | None:

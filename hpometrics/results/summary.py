@@ -67,6 +67,8 @@ def overview(plan: Plan, finished: int = 0) -> Iterator[tuple[str, str]]:
     yield "sweep", f"{plan.name}   in {plan.directory}"
     engine = config.engine.target or shlex.join(config.engine.command or ())
     yield "engine", f"{engine}   output {output}   seed {plan.engine_seed}{threads}"
+    if config.plugins:
+        yield "plugins", _plugins_text(plan)
     for name, value in config.engine.params.items():
         yield "  fixed", f"{printable(name)}: {format_exact(value)}"
     for measure in plan.objectives:
@@ -105,8 +107,18 @@ def overview(plan: Plan, finished: int = 0) -> Iterator[tuple[str, str]]:
 
 def _reads(measure: Measure) -> str:
     if measure.unknown:
-        return "what the engine registers; check imports nothing, so run judges it"
+        return "what the engine or a plug-in registers; check imports neither, so run judges it"
     return "what the engine reports" if measure.reported else measure.inputs or "what run finds"
+
+
+def _plugins_text(plan: Plan) -> str:
+    """Return the modules of metrics, and the names that only their import can judge."""
+    output = None if plan.output is None or isinstance(plan.output, Mapping) else plan.output.type
+    names = [one.name for one in (*plan.objectives, *plan.track) if one.unknown]
+    hints = (suggest_value(name, (), output) for name in names)
+    may = [f"{name}{hint and f' ({hint[1:]})'}" for name, hint in zip(names, hints, strict=True)]
+    judged = f"; it may register {' and '.join(may)}" if names else ""
+    return f"{' '.join(plan.config.plugins)}   only run imports it{judged}"
 
 
 def _near_name(measure: Measure, plan: Plan) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
-from .._imports import Kind, import_target, same_folder
+from .._imports import Kind, import_modules, import_target, same_folder
 from .._redaction import reveal_secrets
 from .._text import one_line
 from ..config.document import SweepFileError
@@ -62,13 +62,15 @@ class ImportedEngine:
     Args:
         target: `module:function`.
         folders: put in front of the import path, the first one first.
+        plugins: the modules of metrics that are imported before it.
 
     Raises:
         ConfigError: it cannot be imported, or cannot be called.
     """
 
-    def __init__(self, target: str, folders: tuple[str, ...]) -> None:
-        self.target, self.folders = target, folders
+    def __init__(self, target: str, folders: tuple[str, ...], plugins: tuple[str, ...] = ()) -> None:
+        self.target, self.folders, self.plugins = target, folders, plugins
+        import_modules(plugins, folders)
         self.train: Train = import_target(target, FUNCTION, folders)
 
     def __call__(self, params: dict[str, Any], run: Any) -> Any:
@@ -103,8 +105,8 @@ class ImportedEngine:
                 f"the output{which} of {self.target} cannot be read: {type(err).__name__}: {one_line(err)}"
             ) from err
 
-    def __reduce__(self) -> tuple[type[ImportedEngine], tuple[str, tuple[str, ...]]]:
-        return type(self), (self.target, self.folders)
+    def __reduce__(self) -> tuple[type[ImportedEngine], tuple[str, tuple[str, ...], tuple[str, ...]]]:
+        return type(self), (self.target, self.folders, self.plugins)
 
 
 PlainEngine = ImportedEngine | Program
@@ -115,13 +117,17 @@ if TYPE_CHECKING:
 def import_engine(plan: Plan) -> SweepEngine:
     """Import the engine of a plan, from the sweep file's own folder, the current one, or what is installed.
 
-    A command is not imported: it runs in the folder of the sweep file.
+    Its plug-ins are imported first. A command is not imported: it runs in the folder of the sweep file.
 
     Raises:
-        SweepFileError: the target cannot be imported, is neither a function nor an engine of stages, or
-            cannot be measured as the file states.
+        SweepFileError: the target or a plug-in cannot be imported, the target is neither a function nor an
+            engine of stages, or cannot be measured as the file states.
     """
     home = str(plan.file.resolve().parent)
+    folders, plugins = (home, str(Path.cwd())), tuple(plan.config.plugins)
+    for index, plugin in enumerate(plugins):
+        with _at(plan, "plugins", index):
+            import_modules([plugin], folders)
     if plan.config.engine.command is not None:
         with _at(plan, "engine", "command"):
             check_environment(plan.config.engine.command)
@@ -133,12 +139,11 @@ def import_engine(plan: Plan) -> SweepEngine:
             home,
             {} if source is None else source.model_dump(exclude_none=True),
         )
-    folders = (home, str(Path.cwd()))
     target = plan.config.engine.target or ""
     with _at(plan, "engine", "target"):
         staged = _staged_class(import_target(target, ENGINE, folders))
         if staged is None:
-            return ImportedEngine(target, folders)
+            return ImportedEngine(target, folders, plugins)
     with _at(plan, "metrics") if plan.config.metrics.optimize else _at(plan, "engine", "target"):
         return staged.of(target, folders, plan)
 
@@ -188,7 +193,7 @@ def check_space(plan: Plan, engine: SweepEngine, spec: RunSpec) -> None:
 
 
 @contextmanager
-def _at(plan: Plan, *path: str) -> Iterator[None]:
+def _at(plan: Plan, *path: str | int) -> Iterator[None]:
     """Raise errors as problems at a path of the sweep file."""
     try:
         yield

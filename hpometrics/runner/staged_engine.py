@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from .._imports import Kind, import_target
+from .._imports import Kind, import_modules, import_target
 from .._redaction import excerpt
 from ..config.fields import Metric as MetricForm
 from ..config.metric_section import Measure
@@ -41,6 +41,7 @@ class FileSettings:
     """The part of a sweep file that concerns an engine of stages.
 
     `seed` is the seed of the stages, `file` the sweep file, and `given` its path as the user wrote it.
+    `plugins` are the modules of metrics that are imported before the engine.
     """
 
     optimize: MetricRequest | None = None
@@ -49,6 +50,7 @@ class FileSettings:
     seed: int = 0
     file: str = ""
     given: str = ""
+    plugins: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, plan: Plan) -> FileSettings:
@@ -71,7 +73,8 @@ class FileSettings:
         bounded = [bound.measure for bound in plan.bounds if first and not bound.measure.reported]
         track = [*map(_request_of, metrics.track), *((measure.name, None) for measure in bounded)]
         file, path = str(plan.file.resolve()), str(plan.file)
-        return cls(first, tuple(track), engine.output, plan.engine_seed, file, path)
+        plugins = tuple(plan.config.plugins)
+        return cls(first, tuple(track), engine.output, plan.engine_seed, file, path, plugins)
 
 
 class StagedEngine:
@@ -89,6 +92,7 @@ class StagedEngine:
 
     def __init__(self, target: str, folders: Folders, settings: FileSettings) -> None:
         self.target, self._folders, self._settings = target, folders, settings
+        import_modules(settings.plugins, folders)
         self._imported = import_target(target, STAGED, folders)
         self.train = _make_varied(self._imported, settings, folders)
 
@@ -199,8 +203,11 @@ def _parse_settings(record: Mapping[str, Any]) -> tuple[str, FileSettings]:
     if not is_whole(seed):
         raise TypeError("the seed is not a whole number")
     optimize = None if record["optimize"] is None else _parse_request(record["optimize"])
-    track = tuple(map(_parse_request, record["track"]))
-    return texts["target"], FileSettings(optimize, track, output, seed, texts["file"], texts["given"])
+    track, plugins = tuple(map(_parse_request, record["track"])), tuple(record.get("plugins", ()))
+    if not all(isinstance(plugin, str) for plugin in plugins):
+        raise TypeError("a plug-in is not the name of a module")
+    settings = FileSettings(optimize, track, output, seed, texts["file"], texts["given"], plugins)
+    return texts["target"], settings
 
 
 def _parse_request(item: Any) -> MetricRequest:

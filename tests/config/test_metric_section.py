@@ -154,7 +154,7 @@ def test_a_metric_that_the_engine_registers_is_a_name_like_any_other(tmp_path):
     (tmp_path / "s.yaml").write_text(OWN_SWEEP)
     checked = told("check", "s.yaml")
     assert checked.returncode == 0, checked.stderr
-    assert "agree   direction <- settled by run   reads what the engine registers" in checked.stdout
+    assert "<- settled by run   reads what the engine or a plug-in registers" in checked.stdout
     ran = told("run", "s.yaml")
     assert ran.returncode == 0 and "agree: " in ran.stdout, ran.stdout + ran.stderr
     assert told("replay", "runs/s").returncode == 0

@@ -136,7 +136,7 @@ def test_trials_that_did_not_end_do_not_win(tmp_path):
         ("test:accuracy", "only validation values steer a search"),
         ("acuracy", "Did you mean 'accuracy'"),
         ("confusion_matrix", "has no direction"),
-        ("toy_engine:train", "one of the registry"),
+        ("toy_engine:train", "is not registered; decorate"),
         ("f1(threshold=2)", "a threshold is a probability between 0 and 1"),
         ("f1(threshold=half)", "a threshold is a probability between 0 and 1"),
     ],
