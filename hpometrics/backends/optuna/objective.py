@@ -6,22 +6,23 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from threading import Lock, get_ident
-from typing import Any
+from typing import Any, Self
 
 import optuna
 from optuna.study import MaxTrialsCallback
 from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState as OptunaState
 
 from ...direction import Direction
-from ...exceptions import DirectionError, NoFiniteValueError, RecordError, RunError
+from ...exceptions import DirectionError, HpometricsError, NoFiniteValueError, RecordError, RunError
 from ...records.trial_record import TrialRecord, TrialState
 from ...run.distributed import Ranks
 from ...run.reporter import ListReporter
 from ...run.spec import Train
+from ...selection.rules import At
 from ...space.space import Space
 from ..objective import BaseObjective, check_stale
 from ..registry import check_several
-from .reporter import OptunaReporter
+from .reporter import OptunaReporter, warn_of_last_epochs
 from .samplers import make_pruner, make_sampler, own_pruner
 from .study import check_origin, check_study, study_records, write_panel, write_result
 from .trial_queue import TrialFileLocks, reclaim
@@ -74,10 +75,33 @@ class OptunaObjective(BaseObjective):
         self._check(study)
         return study
 
+    def attach(self, study: optuna.Study, adopt: bool = False) -> Self:
+        """Check a study against this objective before a trial is drawn, and write its metric and space to it.
+
+        In `study.optimize(objective)` alone the first trial would find out, and fail.
+
+            study.optimize(objective.attach(study, adopt=True), n_trials=50)
+
+        Args:
+            study: new or stored.
+            adopt: accept finished trials that do not say which metric their values are of.
+
+        Returns:
+            The objective.
+
+        Raises:
+            DirectionError: the study has another direction.
+            RecordError: it has trials of another metric or space, or of an unknown metric without `adopt`.
+        """
+        self._check(study, adopt)
+        if adopt and self.trials.spec.at is At.BEST:
+            warn_of_last_epochs(study, self.optimized)
+        return self
+
     def __call__(self, trial: BaseTrial) -> float | tuple[float, ...]:
         """Run one trial and return its value; a run without a finite value returns nan, which Optuna fails.
 
-        For several objectives it returns their values in their order.
+        For several objectives it returns their values in their order. `attach` checks a study beforehand.
 
         Raises:
             optuna.TrialPruned: the pruner stopped the trial.
@@ -85,7 +109,11 @@ class OptunaObjective(BaseObjective):
         """
         study = getattr(trial, "study", None)
         if study is not None and study is not self._study:
-            self._check(study)
+            try:
+                self._check(study)
+            except HpometricsError as err:
+                err.add_note("objective.attach(study) checks this before a trial is drawn")
+                raise
         params = self.space.suggest(trial)
         live = isinstance(trial, optuna.trial.Trial)  # a fixed or frozen one is a replay
         if live:
@@ -262,10 +290,11 @@ class OptunaObjective(BaseObjective):
             word = "direction" if several is None else "directions"
             raise DirectionError(f"{goals}, but {word}= says {', '.join(map(str, requested))}")
 
-    def _check(self, study: optuna.Study) -> None:
+    def _check(self, study: optuna.Study, adopt: bool = False) -> None:
         check_several(self.optimized, study.sampler, own_pruner(study))
+        check_study(study, self.optimized, self.trials.facts, write=False)
+        check_origin(study, list(self.optimized), self.space, adopt=adopt)
         check_study(study, self.optimized, self.trials.facts)
-        check_origin(study, list(self.optimized), self.space)
         self._study = study
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import optuna
 from optuna.pruners import NopPruner
-from optuna.trial import BaseTrial
+from optuna.trial import BaseTrial, FrozenTrial, TrialState
 
 from ...direction import Direction
 from ...records.trial_record import Reading
 from ._internals import local_copy_of
 from .storage import storage_error, storage_failures, storing
-from .study import PRUNED, check_direction, write_panel
+from .study import PANEL, PRUNED, RESULT, check_direction, check_study, write_panel
 
 
 class OptunaReporter:
@@ -39,7 +40,7 @@ class OptunaReporter:
         pruner = getattr(getattr(trial, "study", None), "pruner", None)
         self._prunes = type(pruner) is not NopPruner  # which would read the trial and never stop it
         self._silent = False
-        self._metrics: list[str] = [""]
+        self._optimized: dict[str, Direction] = {}
 
     @property
     def params(self) -> Mapping[str, Any] | None:
@@ -47,15 +48,19 @@ class OptunaReporter:
         return dict(self.trial.params)
 
     def check(self, optimized: Mapping[str, Direction]) -> None:
-        """Refuse metrics whose directions are not those of the trial's study.
+        """Refuse metrics that are not those of the trial's study; write them to one that has none.
 
         Raises:
-            DirectionError: they differ; the message has both.
+            DirectionError: the directions differ; the message has both.
+            RecordError: the study has trials of another metric.
         """
         self._silent = len(optimized) > 1  # Optuna takes no reports of several objectives
-        self._metrics = list(optimized)
+        self._optimized = dict(optimized)
         study = getattr(self.trial, "study", None)
-        if study is not None:
+        if study is not None and self._keeps_panel:
+            with storing():
+                check_study(study, optimized)
+        elif study is not None:
             check_direction(study, optimized)
 
     def report(
@@ -70,7 +75,7 @@ class OptunaReporter:
             optuna.TrialPruned: the pruner stops the trial; never at the final epoch, whose run is complete.
             DiskError: the study cannot be written.
         """
-        unmeasured = math.isnan(value) and self._metrics[0] not in values
+        unmeasured = math.isnan(value) and next(iter(self._optimized), "") not in values
         if self._silent or unmeasured or (epoch in self._reported and epoch < self._newest):
             return
         try:
@@ -93,4 +98,36 @@ class OptunaReporter:
         """
         if self._keeps_panel:
             with storing():
-                write_panel(self.trial, self._metrics, epoch, values)
+                write_panel(self.trial, list(self._optimized), epoch, values)
+            if epoch < self._newest and (study := getattr(self.trial, "study", None)) is not None:
+                warn_of_last_epochs(study, self._optimized)
+
+
+def warn_of_last_epochs(study: optuna.Study, optimized: Mapping[str, Direction]) -> None:
+    """Warn of trials with the value of their last epoch, where ours have that of their best epoch.
+
+    Python shows the same warning once.
+
+    Args:
+        study: the study.
+        optimized: the direction of each metric that is optimized; of several no epoch is reported.
+    """
+    finished = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    others = [trial for trial in finished if not {PANEL, RESULT} & trial.user_attrs.keys()]
+    direction, *more = optimized.values()
+    lower = 0 if more else sum(_ends_below_its_best(trial, direction) for trial in others)
+    if lower:
+        warnings.warn(
+            f"of {len(others)} earlier trials of the study {study.study_name!r}, {lower} have the value of "
+            "their last epoch, although an earlier one was better; a Run has that of its best epoch, so that "
+            "their values do not compare; set at='last', or create another study",
+            stacklevel=3,
+        )
+
+
+def _ends_below_its_best(trial: FrozenTrial, direction: Direction) -> bool:
+    """Return whether the value of a trial is that of its last epoch, and an earlier one was better."""
+    course, value = trial.intermediate_values, trial.value
+    if trial.last_step is None or value is None or not math.isclose(value, course[trial.last_step]):
+        return False
+    return any(direction.better(one, course[trial.last_step]) for one in course.values())

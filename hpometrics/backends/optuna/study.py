@@ -119,6 +119,7 @@ def check_study(
     study: optuna.Study,
     optimized: Mapping[str, Direction],
     facts: Mapping[str, str] | None = None,
+    write: bool = True,
 ) -> None:
     """Refuse a study with another metric or other facts; write ours to the attributes of a new one.
 
@@ -126,6 +127,7 @@ def check_study(
         study: new or stored.
         optimized: the direction of each metric that is optimized, by its canonical name.
         facts: further facts that must stay the same.
+        write: whether to write them.
 
     Raises:
         DirectionError: a direction differs.
@@ -143,9 +145,9 @@ def check_study(
                 f"the study {study.study_name!r} was made with {name} {stored[key]!r}, now it is {fact!r}; "
                 f"create another study, or give it the {name} that it has"
             )
-        if stored.get(key) != fact:
+        if write and stored.get(key) != fact:
             study.set_user_attr(key, fact)
-    if stored.get(STUDY_FORMAT) != FORMAT:
+    if write and stored.get(STUDY_FORMAT) != FORMAT:
         study.set_user_attr(STUDY_FORMAT, FORMAT)
 
 
@@ -162,7 +164,9 @@ def check_study_format(name: str, attributes: Mapping[str, Any]) -> None:
     check_format({FORMAT_KEY: attributes.get(STUDY_FORMAT, 0)}, f"the study {name!r}")
 
 
-def check_origin(study: optuna.Study, metrics: Sequence[str], space: Space, extend: bool = False) -> None:
+def check_origin(
+    study: optuna.Study, metrics: Sequence[str], space: Space, extend: bool = False, adopt: bool = False
+) -> None:
     """Refuse a study whose trials have another space or metric; write the space to a new one.
 
     Args:
@@ -170,6 +174,7 @@ def check_origin(study: optuna.Study, metrics: Sequence[str], space: Space, exte
         metrics: the canonical names of what is optimized.
         space: the space from which its next trials are drawn.
         extend: accept a changed space and store it.
+        adopt: accept trials that do not say which metric their values are of.
 
     Raises:
         RecordError: the metrics differ, or the space; the message has each difference.
@@ -181,7 +186,7 @@ def check_origin(study: optuna.Study, metrics: Sequence[str], space: Space, exte
     before: Mapping[str, Any] | None = study.user_attrs.get(SPACE)
     now = json.loads(json.dumps(space.to_json(), allow_nan=False))
     if before is None:
-        _check_unmarked(study, metrics, space)
+        _check_unmarked(study, metrics, space, adopt)
     elif before != now and not extend:
         lines = "\n".join(_differences(before, now))
         raise RecordError(
@@ -192,8 +197,8 @@ def check_origin(study: optuna.Study, metrics: Sequence[str], space: Space, exte
         study.set_user_attr(SPACE, now)
 
 
-def _check_unmarked(study: optuna.Study, metrics: Sequence[str], space: Space) -> None:
-    """Refuse trials of another objective, unless they fit and the user has named their metrics."""
+def _check_unmarked(study: optuna.Study, metrics: Sequence[str], space: Space, adopt: bool) -> None:
+    """Refuse trials of another objective, unless they fit and the user says that their metrics do."""
     finished = study.get_trials(deepcopy=False, states=(OptunaState.COMPLETE, OptunaState.PRUNED))
     unmarked = [trial for trial in finished if RESULT not in trial.user_attrs]
     for trial in unmarked:
@@ -206,11 +211,11 @@ def _check_unmarked(study: optuna.Study, metrics: Sequence[str], space: Space) -
             ) from None
     panels = [panel_of(trial) for trial in unmarked]  # of runs in a user's own objective
     foreign = [panel for panel in panels if panel is None or list(panel["metrics"]) != list(metrics)]
-    if foreign and study.metric_names is None:
+    if foreign and study.metric_names is None and not adopt:
         raise RecordError(
             f"the study {study.study_name!r} has {len(foreign)} finished trials that do not say which metric "
-            f"their values are of; if they are, study.set_metric_names({list(metrics)}) says so, "
-            "if not, create another study"
+            f"their values are of; if of {' and '.join(metrics)}, objective.attach(study, adopt=True) takes "
+            "them, if not, create another study"
         )
 
 

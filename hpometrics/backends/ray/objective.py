@@ -362,8 +362,9 @@ class RayObjective(BaseObjective):
                     sampler=make_sampler(sampler, self.trials.seed, bool(self.trials.spec.constraints)),
                 )
         check_several(self.optimized, study.sampler, own_pruner(study))
-        check_study(study, self.optimized, self.trials.facts)
+        check_study(study, self.optimized, self.trials.facts, write=False)
         check_origin(study, list(self.optimized), self.space)
+        check_study(study, self.optimized, self.trials.facts)
         reserve(study, total, [self.space.encode(point) for point in points])
         self.study = study
         return study

@@ -8,10 +8,10 @@ import pytest
 from optuna.distributions import FloatDistribution
 
 from hpometrics.backends.optuna.objective import OptunaObjective
-from hpometrics.backends.optuna.study import check_origin
+from hpometrics.backends.optuna.study import check_origin, metrics_of
 from hpometrics.direction import MINIMIZE
-from hpometrics.exceptions import RecordError
-from hpometrics.run import Reported
+from hpometrics.exceptions import DirectionError, RecordError
+from hpometrics.run import Reported, Run
 from hpometrics.space.dimensions import Choice, Float, Int
 from hpometrics.space.space import Space
 
@@ -59,7 +59,7 @@ def test_each_difference_of_two_spaces_is_told():
     [
         (
             made_by_hand({"lr": 0.5}),
-            r"1 finished trials that do not say which metric .*\['loss'\]\) says",
+            r"1 finished trials that do not say which .* if of loss, objective\.attach\(study, adopt=True\)",
         ),
         (made_by_hand({"lr": 0.5}, "mae"), "the study 'digits' is of mae, not of loss; create another one"),
         (made_by_hand({"lr": 5.0}, "loss"), r"trial 0 of .*'digits' is of another space: space.lr: must lie"),
@@ -81,3 +81,81 @@ def test_a_study_made_by_hand_goes_on_where_it_fits():
     study.enqueue_trial({"lr": 0.75})
     study.optimize(objective, n_trials=2)
     assert [trial.value for trial in study.trials[:2]] == [0.5, 0.75]
+
+
+def objective_of(**facts) -> OptunaObjective:
+    """An objective of the loss over one param."""
+    return OptunaObjective(train, {"lr": Float(0, 1)}, metric=Reported("loss", MINIMIZE), **facts)
+
+
+@pytest.mark.parametrize(
+    ("study", "error", "message"),
+    [
+        (made_by_hand({"lr": 0.5}), RecordError, r"attach\(study, adopt=True\) takes them"),
+        (made_by_hand({"rate": 0.5}), RecordError, "another space: space.rate: no such param"),
+        (optuna.create_study(direction="maximize"), DirectionError, "loss must be minimized, but the study"),
+    ],
+)
+def test_a_study_that_does_not_fit_loses_no_trial(study, error, message):
+    """It is refused before a trial is drawn, and nothing is written to it."""
+    trials = len(study.trials)
+    for attach in (objective_of().attach, lambda study: objective_of().optimize(study, 5)):
+        with pytest.raises(error, match=message):
+            attach(study)
+    assert (len(study.trials), study.user_attrs) == (trials, {})
+    with pytest.raises(error) as refused:
+        study.optimize(objective_of(), n_trials=1)
+    assert refused.value.__notes__ == ["objective.attach(study) checks this before a trial is drawn"]
+
+
+def test_trials_of_a_study_are_adopted_in_one_step():
+    """They count from then on, for every objective of this metric; those of another space never."""
+    study = made_by_hand({"lr": 0.25})
+    study.optimize(objective_of().attach(study, adopt=True), n_trials=2)
+    objective = objective_of()
+    study.optimize(objective, n_trials=1)
+    assert [trial.state.name for trial in study.trials] == ["COMPLETE"] * 4
+    assert [record.value for record in objective.records(study)] == [trial.value for trial in study.trials]
+    with pytest.raises(RecordError, match="another space"):
+        objective_of().attach(made_by_hand({"rate": 0.5}), adopt=True)
+
+
+def own(trial: optuna.Trial, metric: str = "loss", **facts) -> float:
+    """An objective of a user, with a run in it whose second epoch is its best."""
+    run = Run(trial, metric=Reported(metric, MINIMIZE), **facts)
+    lr = trial.suggest_float("lr", 0, 1)
+    for epoch in run.epochs(3):
+        run.log(**{metric: lr + abs(epoch - 1)})
+    return run.value
+
+
+def test_a_run_says_to_the_study_what_it_measures():
+    """So an objective of the same metric takes its trials as they are, and another metric is refused."""
+    study = optuna.create_study()
+    study.optimize(own, n_trials=2)
+    assert metrics_of(study) == ["loss"]
+    with pytest.raises(RecordError, match="was made with metric 'loss', now it is 'cost'"):
+        own(study.ask(), "cost")
+    objective = objective_of().attach(study)
+    assert objective.best(study).epoch == 1
+
+
+def by_hand(trial: optuna.Trial) -> float:
+    """An objective of a user that reports each epoch and returns the last."""
+    lr = trial.suggest_float("lr", 0, 1)
+    for epoch in range(3):
+        trial.report(lr + abs(epoch - 1), epoch)
+    return lr + 1
+
+
+def test_values_of_last_and_best_epochs_in_one_study_are_warned_of():
+    """The earlier trials end below their best; those of a run with at='last' do so too, and compare."""
+    message = "of 2 earlier trials of the study 'mixed', 2 have the value of their last epoch"
+    study = optuna.create_study(study_name="mixed")
+    study.optimize(by_hand, n_trials=2)
+    own(study.ask(), at="last")
+    with pytest.warns(UserWarning, match=message):
+        own(study.ask())
+    with pytest.warns(UserWarning, match=message):
+        objective_of().attach(study, adopt=True)
+    objective_of(at="last").attach(study, adopt=True)
