@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -30,17 +31,28 @@ def serve_dashboard(directory: Path, port: int, say: Callable[[str], object]) ->
     place = _study_place(home)
     if find_spec("optuna_dashboard") is None:
         raise missing_extra("the dashboard", "optuna-dashboard", "dashboard")
-    from optuna_dashboard import run_server
+    from wsgiref import simple_server
+
+    from optuna_dashboard import wsgi
 
     from ..backends.optuna.restore import is_sound  # with Optuna, which an error need not load
     from ..backends.optuna.storage import open_storage, storing
 
+    class Silent(simple_server.WSGIRequestHandler):
+        def log_message(self, *args: object) -> None:
+            pass
+
     with storing():
         if isinstance(place, Path) and not is_sound(place):
             raise ConfigError(f"{place}: is damaged; hpometrics run makes it again from the trials")
-    say(f"http://{_HOST}:{port}/ until Ctrl-C")
-    study = f"sqlite:///{place.absolute()}" if place == home.study else open_storage(place)
-    run_server(study, host=_HOST, port=port)
+        storage = open_storage(f"sqlite:///{place.absolute()}" if place == home.study else place)
+        number = storage.get_study_id_from_name(home.read().name)
+    with (
+        suppress(KeyboardInterrupt),
+        simple_server.make_server(_HOST, port, wsgi(storage), handler_class=Silent) as server,
+    ):
+        say(f"http://{_HOST}:{port}/dashboard/studies/{number} until Ctrl-C")
+        server.serve_forever()
 
 
 def _study_place(home: RunDirectory) -> str | Path:

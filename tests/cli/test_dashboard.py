@@ -2,15 +2,19 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-from contextlib import closing
+from contextlib import closing, nullcontext
+from functools import partial
 from types import SimpleNamespace
+from wsgiref import simple_server
 
 import pytest
+from optuna import create_study
 from sample_records import written
 
 from hpometrics.cli import dashboard
 from hpometrics.cli.dashboard import serve_dashboard
 from hpometrics.exceptions import ConfigError, MissingExtraError
+from hpometrics.results.run_directory import RunDirectory
 
 
 @pytest.fixture
@@ -38,7 +42,7 @@ def test_a_sweep_whose_study_is_elsewhere_is_refused(tmp_path):
 def test_a_study_that_is_damaged_is_refused(home, monkeypatch):
     """No server reads what may never end."""
     monkeypatch.setattr(dashboard, "find_spec", lambda name: True)
-    monkeypatch.setitem(sys.modules, "optuna_dashboard", SimpleNamespace(run_server=None))
+    monkeypatch.setitem(sys.modules, "optuna_dashboard", SimpleNamespace(wsgi=None))
     with closing(sqlite3.connect(home / "study.db")) as connection:
         connection.execute("CREATE VIEW trials AS SELECT 1")
     with pytest.raises(ConfigError, match=r"study\.db: is damaged; hpometrics run makes it again"):
@@ -46,11 +50,19 @@ def test_a_study_that_is_damaged_is_refused(home, monkeypatch):
 
 
 def test_the_study_is_served_to_this_machine_alone(home, monkeypatch):
-    """The address is said before the server, which does not return, begins."""
+    """The address of the study is printed before the server begins; it logs no request."""
     told: list[object] = []
-    server = SimpleNamespace(run_server=lambda url, **where: told.append((url, where)))
+    create_study(storage=f"sqlite:///{home}/study.db", study_name="another")
+    create_study(storage=f"sqlite:///{home}/study.db", study_name=RunDirectory(home).read().name)
+
+    def make_server(host, port, application, handler_class):
+        assert handler_class.log_message(None, "%s", "GET /") is None
+        told.append((host, port, application))
+        return nullcontext(SimpleNamespace(serve_forever=partial(told.append, "serves")))
+
     monkeypatch.setattr(dashboard, "find_spec", lambda name: True)
-    monkeypatch.setitem(sys.modules, "optuna_dashboard", server)
+    monkeypatch.setattr(simple_server, "make_server", make_server)
+    monkeypatch.setitem(sys.modules, "optuna_dashboard", SimpleNamespace(wsgi=lambda storage: "application"))
     serve_dashboard(home, 8123, told.append)
-    where = {"host": "127.0.0.1", "port": 8123}
-    assert told == ["http://127.0.0.1:8123/ until Ctrl-C", (f"sqlite:///{home}/study.db", where)]
+    address = "http://127.0.0.1:8123/dashboard/studies/2 until Ctrl-C"
+    assert told == [("127.0.0.1", 8123, "application"), address, "serves"]
