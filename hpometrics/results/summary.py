@@ -8,7 +8,7 @@ from typing import Any
 
 from .._formatting import duration, plural
 from .._text import printable
-from ..config.metric_section import Measure, format_outputs, suggest_value
+from ..config.metric_section import Measure, format_outputs, outputs_of, suggest_value
 from ..config.plan import Plan
 from ..config.space_section import LIST, may_cut
 from ..config.yaml_writer import format_exact
@@ -81,6 +81,12 @@ def overview(plan: Plan, finished: int = 0) -> Iterator[tuple[str, str]]:
         yield "pick", _PICKS.get(config.metrics.pick, f"trial {config.metrics.pick}, if it is on the front")
     if plan.track:
         yield "track", "  ".join(f"{measure.name}{ARROWS[measure.direction]}" for measure in plan.track)
+    if apart := _without_common_output(plan):
+        names = " and ".join(apart)
+        yield (
+            "  open",
+            f"no single output has {best.name} and {names}; the engine says its outputs: check --probe",
+        )
     for bound in plan.bounds:
         yield (
             "constraint",
@@ -103,6 +109,16 @@ def overview(plan: Plan, finished: int = 0) -> Iterator[tuple[str, str]]:
     if config.confirm is not None:
         yield "confirm", _confirm_text(plan)
     yield "results", ", ".join(_results(plan))
+
+
+def _without_common_output(plan: Plan) -> list[str]:
+    """Return the metrics that no output has beside the optimized one, where the file states no output."""
+    if plan.output is not None or plan.config.engine.command:
+        return []
+    measures = [one for one in (*plan.objectives, *plan.track) if "." not in one.name.partition("(")[0]]
+    outputs = {one.name: of for one in measures if (of := outputs_of(one))}
+    own = outputs.get(plan.optimize.name, set())
+    return [name for name, of in outputs.items() if own and not own & of]
 
 
 def _reads(measure: Measure) -> str:

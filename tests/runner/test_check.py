@@ -89,3 +89,13 @@ def test_a_probe_is_told_as_json(sweep):
     assert told["probe"]["reasons"] == {"test:accuracy": "nothing was measured"}
     assert [problem["path"] for problem in told["problems"]] == ["metrics.track"]
     assert list(told["probe"]["params"]) == ["lr", "depth", "width"]
+
+
+def test_metrics_that_no_single_output_has_are_left_to_the_engine(sweep):
+    """Check imports nothing, so it names what only the engine can decide; a stated output decides at once."""
+    text = changed(", output: binary", "").replace("[accuracy]", "[accuracy, fid]")
+    result = sweep(text, command="check")
+    assert "no single output has roc_auc and fid; the engine says its outputs: check --probe" in result.stdout
+    assert "no single output" not in sweep(text.replace(", fid", ""), command="check").stdout
+    assert sweep(text, "--probe", command="check").exit_code == 2
+    assert sweep(changed("[accuracy]", "[fid]"), command="check").exit_code == 2
