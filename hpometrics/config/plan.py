@@ -168,7 +168,7 @@ def make_plan(
         SweepFileError: anything is wrong.
     """
     config = read_config(document)
-    if config.plugins or any(path[0] == "plugins" for path in document.broken):
+    if config.plugins or any(path[:1] == ("plugins",) for path in document.broken):
         registers = anything
     name = _resolve_name(config, document)
     check_support(config, document, settle)

@@ -114,8 +114,11 @@ def parse_request(resolved: Resolved, metric: str) -> MetricRequest:
 def _import_metric(path: str) -> str:
     """Import a registered class, from the current folder or an installed package, and return its name."""
     module, _ = split_target(path)
-    import_modules([module], [str(Path.cwd())])
-    return str(import_metric(path).name)
+    try:
+        import_modules([module], [str(Path.cwd())])
+        return str(import_metric(path).name)
+    except (ConfigError, MetricNameError) as err:
+        raise ConfigError(f"--metric {path}: {one_line(err)}") from err
 
 
 def _hint_class(resolved: Resolved, metric: str) -> str:
