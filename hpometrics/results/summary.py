@@ -8,7 +8,7 @@ from typing import Any
 
 from .._formatting import duration, plural
 from .._text import printable
-from ..config.metric_section import Measure, format_outputs, outputs_of, suggest_value
+from ..config.metric_section import OWN, Measure, format_outputs, outputs_of, suggest_value
 from ..config.plan import Plan
 from ..config.space_section import LIST, may_cut
 from ..config.yaml_writer import format_exact
@@ -115,7 +115,8 @@ def _without_common_output(plan: Plan) -> list[str]:
     """Return the metrics that no output has beside the optimized one, where the file states no output."""
     if plan.output is not None or plan.config.engine.command:
         return []
-    measures = [one for one in (*plan.objectives, *plan.track) if "." not in one.name.partition("(")[0]]
+    every = (one for one in (*plan.objectives, *plan.track) if one is not OWN)
+    measures = [one for one in every if "." not in one.name.partition("(")[0]]
     outputs = {one.name: of for one in measures if (of := outputs_of(one))}
     own = outputs.get(plan.optimize.name, set())
     return [name for name, of in outputs.items() if own and not own & of]
@@ -133,8 +134,8 @@ def _plugins_text(plan: Plan) -> str:
     names = [one.name for one in (*plan.objectives, *plan.track) if one.unknown]
     hints = (suggest_value(name, (), output) for name in names)
     may = [f"{name}{hint and f' ({hint[1:]})'}" for name, hint in zip(names, hints, strict=True)]
-    judged = f"; it may register {' and '.join(may)}" if names else ""
-    return f"{' '.join(plan.config.plugins)}   only run imports it{judged}"
+    judged = f"; may register {' and '.join(may)}" if names else ""
+    return f"{' '.join(plan.config.plugins)}   imported by run alone{judged}"
 
 
 def _near_name(measure: Measure, plan: Plan) -> str:

@@ -86,7 +86,7 @@ def test_check_says_what_a_plug_in_may_register(told):
     checked = told("check", "sweep.yaml", text=text)
     assert checked.returncode == 0, checked.stderr
     (line,) = (line for line in checked.stdout.splitlines() if line.startswith("plugins"))
-    assert line.endswith("only run imports it; it may register agree and acuracy (Did you mean 'accuracy'?)")
+    assert line.endswith("imported by run alone; may register agree and acuracy (Did you mean 'accuracy'?)")
     for command in (("check", "sweep.yaml", "--probe"), ("run", "sweep.yaml")):
         refused = told(*command, text=text)
         assert refused.returncode == 2 and "metrics.track[0]: no metric 'acuracy'" in refused.stderr
