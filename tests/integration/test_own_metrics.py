@@ -1,4 +1,4 @@
-"""The package of docs/own_metrics.md, built and installed as its readers do it."""
+"""The package of docs/how-to/own-metrics.md, built and installed as its readers do it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "own_metrics.md").read_text(encoding="utf8")
+PAGE = (ROOT / "docs/how-to/own-metrics.md").read_text(encoding="utf8")
 FILES = dict(re.findall(r"```(?:python|toml)\n# (\S+)\n(.*?)```", PAGE, re.DOTALL))
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 ENGINE = """
