@@ -125,11 +125,13 @@ from .records.trial_record import (
     TrialState as TrialState,
 )
 from .results.compare_models import compare as compare
+from .results.status import SweepResult as SweepResult
 from .run.metric_spec import Reported as Reported
 from .run.reporter import ListReporter as ListReporter, Reporter as Reporter
 from .run.run import Run as Run
 from .run.spec import RunSpec as RunSpec, engine as engine
 from .run.trial import run_trial as run_trial
+from .runner.python_sweep import Sweep as Sweep
 from .selection.model_comparison import ModelComparison as ModelComparison
 from .selection.rules import At as At
 from .selection.selection import Best as Best

@@ -17,7 +17,7 @@ from ..config.document import ProbeError, Problem, SweepFileError, show_path
 from ..config.placeholders import Filling, fill
 from ..config.plan import Plan, read_plan
 from ..config.yaml_writer import format_exact
-from ..results.summary import overview, plan_facts
+from ..results.summary import count_finished, overview, overview_text, plan_facts
 
 if TYPE_CHECKING:
     from ..runner.dry_run import Probe
@@ -52,15 +52,13 @@ class Check:
             SweepFileError: anything is wrong with the file.
         """
         plan, sampled, probed = self._run()
-        lines = list(overview(plan, _count_finished(plan)))
+        lines = list(overview(plan, count_finished(plan)))
         lines += [] if sampled is None else _sample_lines(sampled, plan)
         lines += [] if probed is None else _probe_lines(probed)
-        width = max(len(head) for head, _ in lines)
-        rows = [f"{head:<{width}}  {text}".rstrip() for head, text in lines]
         if probed is not None and probed.problems:
-            return "\n".join(rows), ProbeError(probed.problems)
+            return overview_text(lines), ProbeError(probed.problems)
         ran = "nothing was run" if probed is None else ProbeError.ran
-        return "\n".join([*rows, f"ok: {ran}. Run it with: hpometrics run {self.file}"]), None
+        return overview_text(lines, f"ok: {ran}. Run it with: hpometrics run {self.file}"), None
 
     def facts(self) -> dict[str, Any]:
         """Return the same as plain JSON: `ok`, the problems, the plan if there is one."""
@@ -72,7 +70,7 @@ class Check:
         content: dict[str, Any] = {
             "ok": not problems,
             "problems": list(map(_problem_facts, problems)),
-            "plan": plan_facts(plan, _count_finished(plan)),
+            "plan": plan_facts(plan, count_finished(plan)),
         }
         if sampled is not None:
             content["sample"] = {"params": list(sampled.params), "learner": sampled.learner}
@@ -128,15 +126,6 @@ def _probe_lines(probed: Probe) -> Lines:
     for name, value in probed.values.items():
         reason = probed.reasons.get(name)
         yield f"  {printable(name)}", number(value) + (f"   {printable(reason)}" if reason else "")
-
-
-def _count_finished(plan: Plan) -> int:
-    """Return the number of trials in the run directory of a plan that have ended."""
-    if not plan.directory.exists():
-        return 0
-    from ..results.run_directory import RunDirectory  # with the records, which a first check does not need
-
-    return sum(record.state.finished for record in RunDirectory(plan.directory).records())
 
 
 def names_beside(file: Path, name: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -12,6 +11,7 @@ import click
 
 from ..backends.registry import BACKENDS, DEFAULT, backends_of
 from ..exceptions import ConfigError
+from ..runner.signals import check_posix
 from ..selection.confirmation import LUCK
 from .console import CONFIG_ERROR, report_errors, show, without_garbage_collection
 from .options import FILE, METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL
@@ -80,7 +80,7 @@ def run(
         if dry_run:
             _check(file, assignments, as_json, workers=workers)
             return
-        _check_posix("run")
+        check_posix("hpometrics run")
         from ..config.overrides import read_with_overrides
         from ..runner.stamp import print_finished
 
@@ -94,15 +94,6 @@ def run(
         from ..runner.sweep import Options, run_command  # with torch, once the file is right
 
         sys.exit(run_command(plan, Options(fresh, extend, quiet, verbose, as_json)))
-
-
-def _check_posix(command: str) -> None:
-    """Raise on a system that lacks the process groups, signals and file locks that a sweep needs."""
-    if not hasattr(os, "killpg"):
-        raise ConfigError(
-            f"hpometrics {command} needs a POSIX system, as Linux, got {sys.platform}; "
-            "use WSL or a container, or optimize an OptunaObjective in Python"
-        )
 
 
 def _check_once(workers: int | None, assignments: tuple[str, ...]) -> None:
@@ -212,7 +203,7 @@ def confirm(directory: Path, as_json: bool, quiet: bool, verbose: bool, **settin
     that are worse than the leader leave. What is trained counts: asked for more, it goes on.
     """
     with report_errors(verbose):
-        _check_posix("confirm")
+        check_posix("hpometrics confirm")
         from ..results.run_directory import RunDirectory
         from ..runner.sweep import Options, confirm_command  # with torch
         from ..runner.worker import planned_again
@@ -263,7 +254,7 @@ def worker(
     `run` starts workers itself where the file says backend: {optuna: {workers: 4}}.
     """
     with report_errors(verbose):
-        _check_posix("worker")
+        check_posix("hpometrics worker")
         from ..runner.worker import WorkerOptions, worker_command
 
         sys.exit(

@@ -33,29 +33,34 @@ def read_with_overrides(
     return document
 
 
-def override(document: Document, assignments: Iterable[str]) -> None:
+def override(document: Document, assignments: Iterable[str], source: str | None = None) -> None:
     """Set values in a document; the place of each in problems is `--set key=value`.
+
+    Args:
+        document: the document.
+        assignments: `key=value` texts that change it.
+        source: another place of them.
 
     Raises:
         SweepFileError: a text is not `key=value`, its value is not YAML, or its key leads into a value.
     """
     for text in assignments:
         key, equals, value = text.partition("=")
-        source = f"--set {text}"
+        place = source or f"--set {text}"
         if not equals or not key:
-            raise _refusal(source, (), "write key=value, as in budget.trials=5")
+            raise _refusal(place, (), "write key=value, as in budget.trials=5")
         path = _find_path(document.data, key.split("."))
         if path is None:
-            raise _refusal(source, (key,), "leads into a value that is not a mapping")
-        _set_value(document.data, path, parse_value(value, source))
-        _set_mark(document, path, Mark(source, 0, 0))
+            raise _refusal(place, (key,), "leads into a value that is not a mapping")
+        _set_value(document.data, path, parse_value(value, place))
+        _set_mark(document, path, Mark(place, 0, 0))
         document.assignments.append(text)
 
 
-def set_workers(document: Document, workers: int) -> None:
+def set_workers(document: Document, workers: object, source: str | None = None) -> None:
     """Set the number of workers of the document's backend, as `--set backend.optuna.workers=4` does.
 
-    An unknown backend is left unchanged; the check of the document reports it.
+    An unknown backend is left unchanged; the check of the document reports it. `source` is as in `override`.
 
     Raises:
         SweepFileError: the backend has no workers.
@@ -65,13 +70,14 @@ def set_workers(document: Document, workers: int) -> None:
     name = next((name for name in BACKENDS if name in backend), None)
     if name is None:
         return
+    place, out = source or f"--workers {workers}", f"leave {'' if source else '--'}workers out"
     if BACKENDS[name].has_points:
-        text = "a list is tried one point after the other; leave --workers out, or sample the space"
-        raise _refusal(f"--workers {workers}", ("backend",), text)
+        text = f"a list is tried one point after the other; {out}, or sample the space"
+        raise _refusal(place, ("backend",), text)
     if not BACKENDS[name].has_workers:
-        raise _refusal(f"--workers {workers}", ("backend",), f"{name} has no workers; leave --workers out")
+        raise _refusal(place, ("backend",), f"{name} has no workers; {out}")
     short = f"backend={{{name}: {{workers: {workers}}}}}"
-    override(document, [f"backend.{name}.workers={workers}" if backend is section else short])
+    override(document, [f"backend.{name}.workers={workers}" if backend is section else short], source)
 
 
 def _find_path(data: Any, parts: list[str], path: Path = ()) -> Path | None:

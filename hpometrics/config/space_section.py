@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from ..exceptions import SpaceError
-from ..space.dimensions import Choice, Dimension, Float, Int, Normal, Value
+from ..space.dimensions import Choice, Dimension, Float, Int, Normal, Value, describe
 from ..space.space import Space, check_when
 from .dimension_models import (
     AnyDimension,
@@ -48,6 +48,25 @@ def read_space(config: Draft, document: Document) -> Space | None:
     if len(document.problems) > before or not isinstance(section, dict) or len(dimensions) < len(section):
         return None
     return _try_build(document, ("space",), lambda: Space({**constants, **dimensions}))
+
+
+def form_of(dimension: Dimension) -> dict[str, Any]:
+    """Return a dimension as a sweep file has it.
+
+    >>> form_of(Float(1e-4, 1e-1, log=True)), form_of(Int(1, 64, power=2)), form_of(Choice(["sgd", "adam"]))
+    ({'float': [0.0001, 0.1], 'log': True}, {'int': [1, 64], 'power': 2}, {'choice': ['sgd', 'adam']})
+    """
+    if isinstance(dimension, Value):
+        return {"value": dimension.value}
+    facts = {name: fact for name, fact in describe(dimension).items() if fact is not False}
+    kind = facts.pop("kind")
+    if isinstance(dimension, Choice):
+        options = list(facts.pop("options"))
+        return {kind: facts.pop("bundles", options), **facts}
+    bounds = ("mean", "deviation") if isinstance(dimension, Normal) else ("low", "high")
+    if isinstance(dimension, Int) and dimension.step == 1:
+        del facts["step"]
+    return {kind: [facts.pop(name) for name in bounds], **facts}
 
 
 def first_points(config: Draft, space: Space, document: Document) -> Points:

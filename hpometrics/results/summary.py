@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .._formatting import duration, plural
@@ -57,6 +57,21 @@ def plan_facts(plan: Plan, finished: int = 0) -> dict[str, Any]:
 def _measure_facts(measure: Measure) -> dict[str, Any]:
     facts = {key: value for key, value in vars(measure).items() if key != "combined"}
     return {**facts, "objective": measure.direction and measure.direction.value}
+
+
+def count_finished(plan: Plan) -> int:
+    """Return the number of trials in the run directory of a plan that have ended."""
+    if not plan.directory.exists():
+        return 0
+    from .run_directory import RunDirectory  # with the records, which a first check does not need
+
+    return sum(record.state.finished for record in RunDirectory(plan.directory).records())
+
+
+def overview_text(lines: Sequence[tuple[str, str]], *ending: str) -> str:
+    """Return the lines of an overview in two columns, and those of its ending."""
+    width = max(len(head) for head, _ in lines)
+    return "\n".join([*(f"{head:<{width}}  {text}".rstrip() for head, text in lines), *ending])
 
 
 def overview(plan: Plan, finished: int = 0) -> Iterator[tuple[str, str]]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
+
+from ..exceptions import ConfigError
 
 CTRL_C = 130
 _signals: list[int] = []
@@ -34,6 +38,15 @@ def exit_code(interrupt: KeyboardInterrupt) -> int:
     if isinstance(interrupt, Interrupt):
         return interrupt.code
     return 128 + _signals[-1] if _signals else CTRL_C
+
+
+def check_posix(command: str) -> None:
+    """Raise on a system that lacks the process groups, signals and file locks that a sweep needs."""
+    if not hasattr(os, "killpg"):
+        raise ConfigError(
+            f"{command} needs a POSIX system, as Linux, got {sys.platform}; "
+            "use WSL or a container, or optimize an OptunaObjective in Python"
+        )
 
 
 @contextmanager

@@ -82,10 +82,7 @@ def print_finished(document: Document, quiet: bool = False, as_json: bool = Fals
         ConfigError: the directory is a symbolic link, contains one, or belongs to another user.
     """
     home = RunDirectory(path_of(document))
-    if not os.path.isfile(home.stamp):  # unlike Path.is_file, False for an impossible name
-        return False
-    home.check_private()
-    if not _is_as_stamped(home, document):
+    if not is_finished(home, question_of(document)):
         return False
     resolved, records = home.read(), home.records()
     if not quiet:
@@ -95,17 +92,31 @@ def print_finished(document: Document, quiet: bool = False, as_json: bool = Fals
     return True
 
 
-def _is_as_stamped(home: RunDirectory, document: Document) -> bool:
+def is_finished(home: RunDirectory, question: str) -> bool:
+    """Return whether the stamp of a run directory says that its sweep is finished; False in doubt.
+
+    Raises:
+        ConfigError: the directory is a symbolic link, contains one, or belongs to another user.
+    """
+    if not os.path.isfile(home.stamp):  # unlike Path.is_file, False for an impossible name
+        return False
+    home.check_private()
     try:
         stamp = Stamp.read(home)
-        return stamp is not None and stamp == Stamp.of(home, question_of(document), stamp.engine)
+        return stamp is not None and stamp == Stamp.of(home, question, stamp.engine)
     except (OSError, ValueError):  # a file has disappeared; or an impossible path
         return False
 
 
-def question_of(document: Document) -> str:
-    """Return the digest of the content of a sweep file, of its path and of the version of this package."""
-    return _digest([__version__, str(Path(document.source).absolute()), document.text, document.data])
+def question_of(document: Document, code: str = "") -> str:
+    """Return the digest of the content of a sweep file, of its path and of the version of this package.
+
+    Args:
+        document: the sweep file with the overrides of the command.
+        code: the code of an engine that is in no file.
+    """
+    path = str(Path(document.source).absolute())
+    return _digest([__version__, path, document.text, document.data, *([code] if code else [])])
 
 
 def path_of(document: Document) -> Path:

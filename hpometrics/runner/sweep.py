@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from .._text import printable, printable_lines
 from ..backends.registry import BACKENDS
 from ..backends.storage_url import is_shared, redact_storage
 from ..config.plan import Plan
-from ..exceptions import ConfigError, NoFiniteValueError
+from ..exceptions import ConfigError, NoFiniteValueError, RunError
 from ..records._files import read_whole, write_text
 from ..records.trial_record import TrialRecord, TrialState
 from ..results.best import record_of
@@ -39,13 +39,17 @@ OK, NOT_ON_FRONT, NOTHING_COMPLETE, TOO_MANY_FAILED = 0, 2, 3, 4
 
 @dataclass(frozen=True)
 class Options:
-    """The flags of `run`."""
+    """The flags of `run`.
+
+    `python` is for a sweep that Python runs: no result is printed, and what ends it early is raised.
+    """
 
     fresh: bool = False
     extend: bool = False
     quiet: bool = False
     verbose: bool = False
     as_json: bool = False
+    python: bool = False
 
 
 def run_command(plan: Plan, options: Options) -> int:
@@ -53,6 +57,7 @@ def run_command(plan: Plan, options: Options) -> int:
 
     Raises:
         HpometricsError: something is wrong; it is raised before the first trial.
+        RunError, KeyboardInterrupt: the end of a sweep that Python runs, by failures or a signal.
     """
     question = question_of(plan.document)
     with aside():
@@ -95,23 +100,31 @@ def run_command(plan: Plan, options: Options) -> int:
                     _confirm_if_possible(context, options.verbose)
         except KeyboardInterrupt as interrupt:
             records = home.records()
-            _conclude(context, records, progress, quiet=True)
-            progress.say(_format_interrupted(context, records))
+            _conclude(context, records, progress)
+            progress.say(_format_interrupted(context, records, options))
+            if options.python:
+                raise
             return exit_code(interrupt)
         records = home.records()
-        code = _conclude(context, records, progress, as_json=options.as_json)
+        code = _conclude(context, records, progress, options)
         if context.broken:
             first = next(record for record in records if record.number == context.faults.first)
-            progress.complain(_format_fault(context, first))
-            return TOO_MANY_FAILED
+            return _end_by_failures(_format_fault(context, first, options), progress.complain, options)
         failed = [record for record in records if record.state is TrialState.FAILED]
         if context.fails(len(failed)):
-            progress.say(_format_failures(failed))
-            return TOO_MANY_FAILED
+            return _end_by_failures(_format_failures(failed), progress.say, options)
         if code == OK and _is_finished(context, records):
             with suppress(OSError):  # its files change meanwhile
                 Stamp.of(home, question, module_file(context.engine)).write(home)
         return code
+
+
+def _end_by_failures(text: str, say: Callable[[str], None], options: Options) -> int:
+    """Print why a sweep ended early and return the exit code; in Python raise it."""
+    if options.python:
+        raise RunError(text)
+    say(text)
+    return TOO_MANY_FAILED
 
 
 def _confirm_if_possible(context: SweepContext, verbose: bool) -> None:
@@ -155,17 +168,20 @@ def confirm_command(plan: Plan, options: Options) -> int:
         except KeyboardInterrupt as interrupt:
             progress.say(f"interrupted; go on with:\n  hpometrics confirm {shlex.quote(str(home.label))}")
             return exit_code(interrupt)
-        return _conclude(context, records, progress, as_json=options.as_json)
+        return _conclude(context, records, progress, options)
 
 
 def _conclude(
-    context: SweepContext,
-    records: Sequence[TrialRecord],
-    progress: Progress,
-    quiet: bool = False,
-    as_json: bool = False,
+    context: SweepContext, records: Sequence[TrialRecord], progress: Progress, options: Options | None = None
 ) -> int:
-    """Write and print the results of the sweep, and return the exit code."""
+    """Write the results of the sweep, print them unless it was interrupted, and return the exit code.
+
+    Args:
+        context: the context of the sweep.
+        records: its trials.
+        progress: the printer of its progress.
+        options: the flags of the command; None if it was interrupted.
+    """
     home, resolved = context.directory, context.resolved
     end = stored_confirmation(home, records, resolved)
     write_text(home.table, trials_csv(records, resolved, end))
@@ -174,13 +190,14 @@ def _conclude(
     except (NoFiniteValueError, ConfigError) as err:  # the latter: metrics.pick is not on the front
         home.best.unlink(missing_ok=True)
         home.engine_params.unlink(missing_ok=True)
-        if not quiet:
+        if options is not None:
             _report(context)
             if not context.broken:  # its error follows, whole
                 progress.say(str(err))
-            print(status_json(home, resolved, records) if as_json else format_evaluated(records))
+            if not options.python:
+                print(status_json(home, resolved, records) if options.as_json else format_evaluated(records))
         return NOTHING_COMPLETE if isinstance(err, NoFiniteValueError) else NOT_ON_FRONT
-    judge = stored_verdict if quiet else conclude
+    judge = stored_verdict if options is None else conclude
     verdict = None if end is not None else judge(home, records, resolved)
     facts = best_facts(best, record_of(best, records), resolved, home.path, verdict, confirmed_facts(end))
     write_text(home.best, best_yaml(facts))
@@ -189,10 +206,11 @@ def _conclude(
         engine.write_best(best, home.path)
         if engine.stages:
             progress.say(engine.stages)
-    if not quiet:
+    if options is not None:
         _report(context)
-        text = (status_json if as_json else results_text)(home, resolved, records)
-        print(printable_lines(text), flush=True)
+        if not options.python:
+            text = (status_json if options.as_json else results_text)(home, resolved, records)
+            print(printable_lines(text), flush=True)
     return OK
 
 
@@ -223,7 +241,7 @@ def _format_failures(failed: Sequence[TrialRecord]) -> str:
     return "\n".join([head, *lines])
 
 
-def _format_fault(context: SweepContext, record: TrialRecord) -> str:
+def _format_fault(context: SweepContext, record: TrialRecord, options: Options) -> str:
     """Return the error with which an engine fails in each trial, whole, and where it was raised."""
     home = context.directory
     lines = ["The first trials failed alike, before any epoch was measured, so no other was started:", ""]
@@ -235,17 +253,19 @@ def _format_fault(context: SweepContext, record: TrialRecord) -> str:
     error = home.display_path(home.trial(record.number)) / ERROR_FILE
     if (home.trial(record.number) / ERROR_FILE).is_file():
         lines.append(f"  traceback: {error}")
-    lines += ["", "Fix the engine and run it again:", f"  {_again(context)}"]
+    lines += ["", "Fix the engine and run it again:", f"  {_again(context, options)}"]
     return "\n".join([*lines, "With budget.failures a sweep goes on until as many trials have failed."])
 
 
-def _again(context: SweepContext) -> str:
+def _again(context: SweepContext, options: Options) -> str:
     """Return the command that goes on with the sweep."""
+    if options.python:
+        return "run() of the Sweep"
     settings = [part for text in context.plan.document.assignments for part in ("--set", text)]
     return redacted(shlex.join(["hpometrics", "run", str(context.plan.file), *settings]))
 
 
-def _format_interrupted(context: SweepContext, records: Sequence[TrialRecord]) -> str:
+def _format_interrupted(context: SweepContext, records: Sequence[TrialRecord], options: Options) -> str:
     count, total = sum(record.state.finished for record in records), context.plan.trials
     done = f"{count}{f' of {total}' if total else ''}"
-    return f"interrupted: {done} trials are done. Go on with:\n  {_again(context)}"
+    return f"interrupted: {done} trials are done. Go on with:\n  {_again(context, options)}"
