@@ -125,6 +125,35 @@ def is_target(text: str) -> bool:
     return re.fullmatch(TARGET, text) is not None and "__" not in text
 
 
+def is_local(text: str | None) -> bool:
+    """Return whether a text stands for an engine that no process can import, which only Python writes.
+
+    >>> is_local("__main__:train"), is_local("digits:train"), is_local("__main__:__name__")
+    (True, False, False)
+    """
+    module, name = split_target(text or "")
+    return module == "__main__" and is_target(f"main:{name}")
+
+
+def not_importable(target: str) -> ConfigError:
+    """Return the error for an engine that no process can import."""
+    return ConfigError(
+        f"{target} was defined in a notebook, a script or another function, where no other process finds it; "
+        "move it to a module and import it from there"
+    )
+
+
+def code_of(function: Callable[..., Any]) -> str:
+    """Return the source of a function, or what Python made of it where the source is lost."""
+    from inspect import getsource  # takes longer to import than the package
+
+    try:
+        return getsource(function)
+    except (OSError, TypeError):
+        code = getattr(function, "__code__", None)
+        return repr(code and (code.co_code, code.co_names))
+
+
 def as_target(text: str) -> str:
     """Return a target of its dotted form, as PredictionIO writes it; any other text as it is.
 

@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from .._imports import MODULE, TARGET, is_target
+from .._imports import MODULE, TARGET, is_local, is_target
 from .._redaction import excerpt
 from .._text import SLUG, did_you_mean, slug_objection, unencodable
 from ..backends.storage_url import storage_problem
@@ -125,7 +125,7 @@ def _check_param(value: str) -> str:
 
 
 def _check_target(value: Any) -> Any:
-    if isinstance(value, str) and not is_target(value):
+    if isinstance(value, str) and not (is_target(value) or is_local(value)):
         raise wrong(f"{_shorten(value)} is not a target; write module:function, as in examples.digits:train")
     return value
 

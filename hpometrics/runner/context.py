@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
-from .._imports import split_target
+from .._imports import code_of, split_target
 from ..config.metric_section import Measure
 from ..config.plan import Plan
 from ..config.space_section import arrange_points
@@ -27,7 +27,7 @@ from ..run.spec import RunSpec, engine_facts
 from ..run.trials import Trials
 from ..selection.trial_attempts import Faults
 from .command_engine import Program
-from .imported_engine import ImportedEngine, check_space, import_engine, settle
+from .imported_engine import ImportedEngine, LocalEngine, Train, check_space, import_engine, settle
 
 if TYPE_CHECKING:
     from .imported_engine import SweepEngine
@@ -149,13 +149,13 @@ class SweepContext:
         self.plan = replace(self.plan, points=arrange_points(self.plan.points, existing))
 
 
-def make_context(plan: Plan, extend: bool = False) -> SweepContext:
-    """Import the engine of a plan and resolve the metrics of its trials.
+def make_context(plan: Plan, extend: bool = False, train: Train | None = None) -> SweepContext:
+    """Import the engine of a plan and resolve the metrics of its trials; see `import_engine`.
 
     Raises:
         HpometricsError: the engine cannot be imported, or does not fit the file.
     """
-    engine = import_engine(plan)
+    engine = import_engine(plan, train)
     plan = settle(plan, engine)
     home = RunDirectory(plan.directory.absolute(), plan.directory)
     measured = spec_facts(plan, engine)
@@ -221,6 +221,8 @@ def _metric_of(measure: Measure) -> str | Combined | Reported:
 
 def sources_of(engine: SweepEngine) -> dict[str, str]:
     """Return the digest of each file of an engine's code by its path, its own file first."""
+    if isinstance(engine, LocalEngine):
+        return {engine.target: sha256(code_of(engine.train).encode()).hexdigest()[:16]}
     if isinstance(engine, Program):
         parts = sorted(engine.command, key=lambda part: Path(part).is_absolute())  # its files before a shell
         files: Iterable[Path] = (Path(engine.folder, part) for part in parts)
@@ -231,8 +233,8 @@ def sources_of(engine: SweepEngine) -> dict[str, str]:
 
 
 def module_file(engine: SweepEngine) -> str | None:
-    """Return the file of an engine's module; None for a program, or a module without a file."""
-    if isinstance(engine, Program):
+    """Return the file of an engine's module; None for a program, or an engine without a file."""
+    if isinstance(engine, (Program, LocalEngine)):
         return None
     module, _ = split_target(engine.target)
     return getattr(sys.modules.get(module), "__file__", None)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import BuiltinFunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from .._imports import Kind, import_modules, import_target, same_folder
+from .._imports import Kind, import_modules, import_target, is_local, not_importable, same_folder
 from .._redaction import reveal_secrets
 from .._text import one_line
 from ..config.document import SweepFileError
@@ -109,15 +110,59 @@ class ImportedEngine:
         return type(self), (self.target, self.folders, self.plugins)
 
 
+class LocalEngine(ImportedEngine):
+    """A `train(params, run)` of a notebook, a script or another function, which no process can import.
+
+    Args:
+        target: its name, as in `__main__:train`.
+        train: the function.
+        folders, plugins: see `ImportedEngine`.
+    """
+
+    def __init__(
+        self, target: str, train: Train, folders: tuple[str, ...] = (), plugins: tuple[str, ...] = ()
+    ) -> None:
+        self.target, self.folders, self.plugins, self.train = target, folders, plugins, train
+        import_modules(plugins, folders)
+
+    def dumped(self) -> bytes:
+        """Return it, and the import path that it needs, for another process of this machine.
+
+        Raises:
+            ConfigError: something that the function uses cannot be sent there.
+        """
+        from ray import cloudpickle  # with Ray
+
+        try:
+            return pickle.dumps(sys.path) + bytes(cloudpickle.dumps(self.train))  # type: ignore[no-untyped-call]
+        except Exception as err:  # an object may raise anything
+            why = f"it cannot be sent to a worker: {type(err).__name__}: {one_line(err)}"
+            raise ConfigError(f"{not_importable(self.target)}, or leave workers out; {why}") from err
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.target, self.train, self.folders, self.plugins)
+
+
+def load_local(file: BinaryIO) -> Train:
+    """Read the function that `LocalEngine.dumped` has written, and use its import path."""
+    sys.path[:] = pickle.load(file)
+    train: Train = pickle.load(file)
+    return train
+
+
 PlainEngine = ImportedEngine | Program
 if TYPE_CHECKING:
     SweepEngine = PlainEngine | StagedEngine
 
 
-def import_engine(plan: Plan) -> SweepEngine:
+def import_engine(plan: Plan, train: Train | None = None) -> SweepEngine:
     """Import the engine of a plan, from the sweep file's own folder, the current one, or what is installed.
 
     Its plug-ins are imported first. A command is not imported: it runs in the folder of the sweep file.
+
+    Args:
+        plan: the plan.
+        train: the engine itself, if no process can import it.
 
     Raises:
         SweepFileError: the target or a plug-in cannot be imported, the target is neither a function nor an
@@ -141,6 +186,12 @@ def import_engine(plan: Plan) -> SweepEngine:
         )
     target = plan.config.engine.target or ""
     with _at(plan, "engine", "target"):
+        if is_local(target):
+            if train is None or _staged_class(train) is not None:
+                raise not_importable(target)
+            if not FUNCTION.fits(train):
+                raise ConfigError(f"expected a {FUNCTION.name}, got {type(train).__name__}")
+            return LocalEngine(target, train, folders, plugins)
         staged = _staged_class(import_target(target, ENGINE, folders))
         if staged is None:
             return ImportedEngine(target, folders, plugins)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from tempfile import TemporaryFile
 from threading import Thread
 from types import TracebackType
 from typing import Literal, Self
@@ -18,6 +19,7 @@ from ..backends.storage_url import environment_of, is_shared
 from ..config.backend_section import VISIBLE, OptunaBackend, check_gpus, gpu_shares, restricted_to
 from ..records.recovery import quarantine
 from .context import SweepContext
+from .imported_engine import LocalEngine
 from .leases import LeasedOwnership, LocalOwnership
 from .reclaim import RecordCollector, claim_stale_or_next
 from .study import has_open_trials, is_over, is_stale, opened_study, reserve_slots
@@ -193,7 +195,9 @@ class Workers:
         command += ["--since", str(time.time() - context.spent)]
         environment = environment_of(context.plan.config.backend.storage)
         shares: Sequence[dict[str, str]] = [{VISIBLE: share} for share in gpus or ()] or [{}] * size
-        self._workers = [_start_worker(command, environment | share) for share in shares]
+        engine = context.engine
+        sent = engine.dumped() if isinstance(engine, LocalEngine) else None
+        self._workers = [_start_worker(command, environment | share, sent) for share in shares]
         self._listeners = [Thread(target=self._listen, args=(one,), daemon=True) for one in self._workers]
 
     def __enter__(self) -> Self:
@@ -237,13 +241,21 @@ class Workers:
                     self._context.note(record)
 
 
-def _start_worker(command: list[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
-    """Start a worker out of reach of Ctrl-C: only this process gets it, and ends its workers in order."""
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env=environment,
-    )
+def _start_worker(
+    command: list[str], environment: Mapping[str, str], sent: bytes | None = None
+) -> subprocess.Popen[str]:
+    """Start a worker out of reach of Ctrl-C: only this process gets it, and ends its workers in order.
+
+    It reads what is sent, an engine that it cannot import, from stdin.
+    """
+    with TemporaryFile() as file:  # a pipe would wait until the worker has read it
+        file.write(sent or b"")
+        file.seek(0)
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL if sent is None else file,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env=environment,
+        )

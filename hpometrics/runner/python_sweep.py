@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from numbers import Integral, Real
 from pathlib import Path, PurePath
@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel
 
-from .._imports import is_target
+from .._imports import code_of, is_local, is_target, not_importable
 from .._text import did_you_mean, printable_lines, slug_of
 from ..config import models
 from ..config.document import Document, Mark, Problem, SweepFileError, read_document
@@ -94,6 +94,7 @@ class Sweep:
         **settings: Any,
     ) -> None:
         target, home = _place_of(train)
+        self._train = _local_of(train)
         name = name or slug_of(target.rpartition(":")[2]) or "sweep"
         document = Document(str(home / f"{name}.yaml"), marks={(): Mark("Sweep()", 0, 0)})
         engine = {"name": name, "train": train, "output": output, "space": space}
@@ -119,6 +120,7 @@ class Sweep:
         document = read_document(Path(file))
         _fill(document, settings)
         sweep = cls.__new__(cls)
+        sweep._train = _local_of(settings.get("train"))
         sweep._plan = make_plan(document, registers=anything)
         return sweep
 
@@ -136,7 +138,13 @@ class Sweep:
         print(overview_text(lines, "ok: nothing was run. Run it with: run()"))
 
     def to_yaml(self) -> str:
-        """Return the sweep file, which `hpometrics run` runs to the same trials."""
+        """Return the sweep file, which `hpometrics run` runs to the same trials.
+
+        Raises:
+            ConfigError: no process can import the engine.
+        """
+        if self._train is not None:
+            raise not_importable(str(self._plan.config.engine.target))
         return dump_yaml(self._plan.document.data)
 
     def run(self, *, progress: bool = True, fresh: bool = False, extend: bool = False) -> SweepResult:
@@ -154,10 +162,11 @@ class Sweep:
         """
         check_posix("Sweep.run")
         home = RunDirectory(self.directory)
-        if fresh or extend or not is_finished(home, question_of(self._plan.document)):
+        code = "" if self._train is None else code_of(self._train)
+        if fresh or extend or not is_finished(home, question_of(self._plan.document, code)):
             from .sweep import Options, run_command  # with torch
 
-            run_command(self._plan, Options(fresh, extend, quiet=not progress, python=True))
+            run_command(self._plan, Options(fresh, extend, not progress, python=True), self._train)
         elif progress:
             line = opening(home, home.read(), home.records())
             print(printable_lines(line), file=sys.stderr, flush=True)
@@ -167,8 +176,7 @@ class Sweep:
 def _place_of(train: Any) -> tuple[str, Path]:
     """Return the target of an engine, and the folder from which any process imports it.
 
-    Raises:
-        SweepFileError: no other process can import it.
+    The target of an engine that no other process can import is in `__main__`.
     """
     if train is None or isinstance(train, str):
         return train or "", Path.cwd()
@@ -180,7 +188,14 @@ def _place_of(train: Any) -> tuple[str, Path]:
         parts = str(name).split(".") + ["__init__"] * (path.name == "__init__")
         if list(path.parts[-len(parts) :]) == parts:
             return target, path.parents[len(parts) - 1]
-    raise _problem("train", f"{target}: no other process can import it; move it to a module")
+    own = getattr(train, "__name__", type(train).__name__)  # a lambda's is no name
+    local = f"__main__:{own}"
+    return local if is_local(local) else "__main__:train", Path.cwd()
+
+
+def _local_of(train: Any) -> Callable[..., Any] | None:
+    """Return an engine that no other process can import; None for any other."""
+    return train if not isinstance(train, str) and is_local(_place_of(train)[0]) else None
 
 
 def _fill(document: Document, arguments: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from .._imports import aside, load_path
+from .._imports import aside, code_of, load_path
 from .._redaction import excerpt, redacted
 from .._text import printable, printable_lines
 from ..backends.registry import BACKENDS
@@ -27,7 +27,7 @@ from ..results.verdict import conclude, stored_verdict
 from ..run.trial import ERROR_FILE
 from .confirm import check_confirmable, confirm_winner
 from .context import SweepContext, make_context, module_file
-from .imported_engine import PlainEngine
+from .imported_engine import PlainEngine, Train
 from .live import Progress, place_of
 from .reclaim import recover
 from .signals import exit_code, raising_interrupts
@@ -52,16 +52,21 @@ class Options:
     python: bool = False
 
 
-def run_command(plan: Plan, options: Options) -> int:
+def run_command(plan: Plan, options: Options, train: Train | None = None) -> int:
     """Run or resume a sweep, print its results and return the exit code.
+
+    Args:
+        plan: the plan of the sweep.
+        options: the flags of the command.
+        train: the engine itself, if no process can import it.
 
     Raises:
         HpometricsError: something is wrong; it is raised before the first trial.
         RunError, KeyboardInterrupt: the end of a sweep that Python runs, by failures or a signal.
     """
-    question = question_of(plan.document)
+    question = question_of(plan.document, "" if train is None else code_of(train))
     with aside():
-        context = make_context(plan, options.extend)
+        context = make_context(plan, options.extend, train)
     home, storage = context.directory, plan.config.backend.storage
     context.leads, context.gathers = True, is_shared(storage)
     check_published(context, options.fresh)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import optuna
 
+from .._imports import is_local
 from ..backends.optuna.storage import close_storage, open_storage, storing
 from ..backends.storage_url import is_url, redact_storage, url_of
 from ..config.document import parse_document
@@ -26,6 +27,7 @@ from ..results.manifest import Resolved
 from ..results.run_directory import RunDirectory
 from .confirm import await_confirmation, join_confirmation
 from .context import make_context
+from .imported_engine import load_local
 from .live import Progress
 from .processes import run_in_process
 from .signals import exit_code, raising_interrupts
@@ -154,7 +156,9 @@ def worker_command(place: str, options: WorkerOptions) -> int:
     plan = planned_again(home, assignments)
     if plan.config.backend.storage == "memory":
         raise ConfigError(f"{path}: storage memory lives in one process; use sqlite so that workers can join")
-    context = make_context(plan, extend=True)  # `run`, which made the directory, has checked it
+    is_sent = options.managed and is_local(plan.config.engine.target)
+    train = load_local(sys.stdin.buffer) if is_sent else None
+    context = make_context(plan, extend=True, train=train)  # `run`, which made the directory, has checked it
     if plan.sampler == "grid":
         context.arrange_grid(context.directory.records())
     context.gathers = is_url(place)

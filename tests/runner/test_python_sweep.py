@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from sample_sweeps import SWEEP, plan_of
 from shipped import call
 
-from hpometrics import MAXIMIZE, Binary, Choice, Float, Int, Normal, Space, Sweep
+from hpometrics import MAXIMIZE, Binary, Choice, ConfigError, Float, Int, Normal, Space, Sweep, engine
 from hpometrics.config.document import SweepFileError, read_document
 from hpometrics.results.run_directory import RunDirectory
 
@@ -130,8 +137,6 @@ def test_each_kind_of_dimension_is_written_as_a_file_has_it(toy):
 
 def test_values_of_python_are_written_as_text(toy, folder):
     """Paths, enums, NumPy's numbers."""
-    import numpy as np
-
     cost = {"metric": "cost", "direction": MAXIMIZE}
     described = python_sweep(toy.train, trials=np.int64(2), directory=folder / "d", metric=cost)
     assert described._plan.trials == 2 and described.directory == folder / "d"
@@ -143,3 +148,100 @@ def test_a_failing_engine_is_raised(toy, capsys):
     with pytest.raises(ValueError, match=r"(?s)failed alike.*toy_engine\.py:\d+.*\n  run\(\) of the Sweep"):
         python_sweep(toy.always_fail).run(progress=False)
     assert capsys.readouterr().out == ""
+
+
+CELLS = """\
+import torch
+from hpometrics import Binary, Float, Sweep, engine
+
+target = torch.arange(64) % 2
+
+@engine(output=Binary())
+def fit(params, run):
+    for epoch in run.epochs():
+        run.update(logits=target + params["lr"] * torch.randn(64), target=target)
+
+settings = dict(metric="roc_auc", trials=3, epochs=1, seed=3, sampler="random")
+space = {"lr": Float(0, 3)}
+alone = Sweep(fit, space, **settings).run()
+print([record.value for record in alone.records] == [
+    record.value for record in Sweep(fit, space, **settings, workers=2, name="two").run().records])
+print(Sweep(fit, space, **settings))
+again = Sweep(fit, space, **settings).run()
+
+@engine(output=Binary())
+def fit(params, run):
+    run.log(roc_auc=0.5)
+
+changed = Sweep(fit, space, **settings).run()
+"""
+
+
+def test_cells_of_a_notebook_are_a_sweep(folder):
+    """What a REPL defines, whose source is lost, trains here and in a worker; a changed function is seen."""
+    ran = subprocess.run(
+        [sys.executable, "-i", "-q"], input=CELLS, capture_output=True, text=True, timeout=300, check=True
+    )
+    assert ran.stdout.splitlines() == ["True", "Sweep('fit', in runs/fit)"], ran.stderr
+    assert ran.stderr.count("all 3 trials are done; raise budget.trials for more") == 2
+    assert ran.stderr.count("__main__:fit: the engine has changed since trials were run") == 1
+
+
+def closure(note):
+    """An engine that notes in which process it runs, and waits for another one."""
+
+    @engine(output=Binary())
+    def trains(params, run):
+        with Path("pids").open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        while len(set(Path("pids").read_text().split())) < note:
+            time.sleep(0.01)
+        run.update(logits=torch.tensor([params["lr"], 0.0]), target=torch.tensor([1, 0]))
+
+    return trains
+
+
+def test_a_closure_trains_in_several_processes(folder):
+    """Hired workers receive it with what it refers to; other commands say why they cannot train it."""
+    settings = {"metric": "roc_auc", "trials": 3, "epochs": 1}
+    described = Sweep(closure(2), {"lr": Float(0, 1)}, **settings, workers=2)
+    result = described.run(progress=False)
+    assert described.directory == Path("runs/trains") and len(result.records) == 3
+    assert os.getpid() in map(int, Path("pids").read_text().split())
+    for command in ("replay", "confirm", "worker"):
+        refused = call(command, described.directory)
+        assert refused.exit_code == 2
+        assert "__main__:trains was defined in a notebook, a script or another function" in refused.stderr
+    with pytest.raises(ConfigError, match="move it to a module and import it from there"):
+        described.to_yaml()
+
+
+@pytest.mark.ray
+def test_a_closure_trains_on_ray(folder, ray_cluster):
+    """Ray sends it to its workers by itself."""
+    backend = {"ray": {"address": ray_cluster, "workers": 1}}
+    settings = {"metric": "roc_auc", "trials": 2, "epochs": 1, "backend": backend}
+    assert len(Sweep(closure(1), {"lr": Float(0, 1)}, **settings).run(progress=False).records) == 2
+
+
+def test_what_cannot_be_sent_to_a_worker_is_said(folder):
+    """In this process it trains, and is confirmed."""
+    lock = threading.Lock()
+
+    def hold(params, run):
+        with lock:
+            run.log(cost=params["x"])
+
+    settings = {"metric": {"metric": "cost", "direction": "minimize"}, "trials": 2, "epochs": 1}
+    confirm = {"top": 2, "repeats": 3}
+    assert Sweep(hold, {"x": Float(0, 1)}, **settings, confirm=confirm).run(progress=False).confirmation
+    with pytest.raises(ConfigError, match=r"leave workers out; .* cannot pickle '_thread"):
+        Sweep(hold, {"x": Float(0, 1)}, **settings, name="two", workers=2).run(progress=False)
+
+
+@pytest.mark.parametrize("train", [3, lambda: None])
+def test_an_engine_that_cannot_train_is_refused(train, folder):
+    """Before anything is written."""
+    with pytest.raises(ConfigError, match=r"expected a function train\(params, run\)"):
+        Sweep(train, {"x": Float(0, 1)}, metric="accuracy", trials=1, epochs=1).run()
+    assert not Path("runs").exists()
