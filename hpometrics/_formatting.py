@@ -79,6 +79,23 @@ def aligned(lines: Sequence[Sequence[str]], align: str = ">") -> str:
     return "\n".join(f" {row}".rstrip() for row in (rows[0], rule, *rows[1:]))
 
 
+def html_table(rows: Iterable[Sequence[object]], title: str = "") -> str:
+    """Return a table for a notebook, in the notebook's own style; the first row is the head.
+
+    >>> html_table([["f1"], ["< 1"]], "trial 0")
+    '<table><caption>trial 0</caption><tr><th>f1</th></tr><tr><td>&lt; 1</td></tr></table>'
+    """
+    from html import escape  # only a notebook needs it
+
+    def line(cells: Sequence[object], tag: str) -> str:
+        return f"<tr>{''.join(f'<{tag}>{escape(str(cell))}</{tag}>' for cell in cells)}</tr>"
+
+    head, *body = rows
+    caption = f"<caption>{escape(title)}</caption>" if title else ""
+    lines = [line(head, "th"), *(line(row, "td") for row in body)]
+    return f"<table>{caption}{''.join(lines)}</table>"
+
+
 def ruled(
     head: Sequence[str],
     rows: Iterable[Sequence[str]],

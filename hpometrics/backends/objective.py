@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from .._formatting import html_table
 from .._redaction import mask_secrets
 from ..direction import Direction
 from ..exceptions import ConfigError, DirectionError, RunError
@@ -20,6 +21,7 @@ from ..selection.confirmation import Confirmation, ConfirmationState, ConfirmSet
 from ..selection.front_confirmation import FrontConfirmation
 from ..selection.rules import Pick
 from ..selection.selection import Best, best_by, pareto_front, trials_since_best
+from ..space.dimensions import describe
 from ..space.space import Space
 from .fresh_runs import FreshRuns
 
@@ -87,6 +89,15 @@ class BaseObjective:
         self.trials = make_trials(
             train, directory, seed, fsync, loggers, facts, self._values(), repeats, retries
         )
+
+    def _repr_html_(self) -> str:
+        title = ", ".join(f"{direction} {name}" for name, direction in self.optimized.items())
+        rows = []
+        for name, dimension in self.space.dimensions.items():
+            facts = describe(dimension)
+            kind = facts.pop("kind")
+            rows.append((name, kind, ", ".join(f"{k} {v}" for k, v in facts.items() if v is not False)))
+        return html_table([("param", "kind", ""), *rows], title)
 
     @property
     def optimized(self) -> Mapping[str, Direction]:

@@ -16,7 +16,7 @@ from ._device import gather_from_ranks, without_autograd, world_size
 from ._validation import BatchValidator, NonFinite, batch_of
 from .batch import Outputs
 from .features import OutputFeature, parse_feature
-from .metric import Metric, overrides_update
+from .metric import Metric, facts_table, overrides_update
 from .registry.groups import expand
 from .registry.lookup import registered_types
 from .registry.names import MetricName
@@ -84,6 +84,9 @@ class MetricCollection:
 
     def __repr__(self) -> str:
         return f"MetricCollection({list(self._metrics)}, output={self.output})"
+
+    def _repr_html_(self) -> str:
+        return facts_table(self._metrics.values())
 
     @property
     def names(self) -> tuple[str, ...]:

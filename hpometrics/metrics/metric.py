@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
+from .._formatting import html_table
 from .._ludwig import LudwigMetricNames
 from ..direction import Direction
 from ..exceptions import MetricInputError, NonFiniteError, StateError
@@ -85,6 +86,9 @@ class Metric(LudwigMetricNames, StatefulMetric):
         if name in ("direction", "inputs"):
             raise unstated(type(self).__qualname__, name)
         return super().__getattr__(name)
+
+    def _repr_html_(self) -> str:
+        return facts_table([self])
 
     @property
     def name(self) -> str:
@@ -357,6 +361,12 @@ class Metric(LudwigMetricNames, StatefulMetric):
         self.__dict__["undefined_reason"] = None  # a module's __setattr__ would cost more
         value = type(self).compute(self)
         return squeeze(value) if overrides_update(self) else value
+
+
+def facts_table(metrics: Iterable[Metric]) -> str:
+    """Return the facts of metrics as a table for a notebook."""
+    rows = [(metric.name, metric.direction or "", metric.inputs, metric.output) for metric in metrics]
+    return html_table([("metric", "direction", "reads", "output"), *rows])
 
 
 def overrides_update(metric: Metric) -> bool:

@@ -12,8 +12,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Self
 
+from .._formatting import html_table, number
 from .._ludwig import ReadableObjective
-from ..direction import MINIMIZE, Direction, nowhere_worse
+from .._redaction import mask_secrets
+from ..direction import ARROWS, MINIMIZE, Direction, nowhere_worse
 from ..exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
 from ..records.trial_record import Reading, TrialRecord, TrialState, mean, number_in
 from .rules import At, Pick, violation
@@ -66,6 +68,12 @@ class Best(ReadableObjective):
             repeats=max(1, len(record.repeats)),
             optimized=dict(optimized),
         )
+
+    def _repr_html_(self) -> str:
+        ways = {name: ARROWS[self.optimized.get(name)] for name in self.values}
+        rows = [(f"{name}{ways[name]}", number(value)) for name, value in self.values.items()]
+        params = html_table([["param", "value"], *mask_secrets(self.params).items()])
+        return html_table([["metric", "value"], *rows], f"trial {self.trial}, epoch {self.epoch}") + params
 
     @property
     def scores(self) -> tuple[float, ...]:

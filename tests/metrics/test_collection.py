@@ -282,3 +282,12 @@ def test_a_misspelt_keyword_is_told_what_it_may_be():
     panel = MetricCollection(["accuracy"], output=Binary())
     with pytest.raises(MetricInputError, match=r"asks for sample_weigth. Did you mean 'sample_weight'\?"):
         panel.update(predictions=[1], target=[1], sample_weigth=[2.0])
+
+
+def test_a_collection_is_a_table_in_a_notebook():
+    """A row per metric, which alone shows the same."""
+    panel = MetricCollection(["accuracy", "log_loss"], output=Binary())
+    head, first, second = panel._repr_html_().removesuffix("</table>").split("<tr>")[1:]
+    assert head == "<th>metric</th><th>direction</th><th>reads</th><th>output</th></tr>"
+    assert second == "<td>log_loss</td><td>minimize</td><td>probabilities</td><td>binary</td></tr>"
+    assert panel["accuracy"]._repr_html_() == f"<table><tr>{head}<tr>{first}</table>"

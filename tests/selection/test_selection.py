@@ -8,7 +8,7 @@ from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import NoFiniteValueError
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
 from hpometrics.selection.rules import At
-from hpometrics.selection.selection import Picker, best_by, pick_trial, ranked
+from hpometrics.selection.selection import Best, Picker, best_by, pick_trial, ranked
 
 NAN, INF = math.nan, math.inf
 
@@ -99,3 +99,12 @@ def test_best_has_all_values_of_its_epoch():
     best = best_by([trial(5, 0.9, epochs=epochs)], {"f1": MAXIMIZE})
     assert (best.trial, best.value, best.epoch, best.params) == (5, 0.9, 0, {"n": 5})
     assert best.values == {"f1": 0.9, "loss": 0.3}
+
+
+def test_the_best_is_a_table_in_a_notebook():
+    """Values with their direction, then the params; a secret stays one."""
+    record = TrialRecord(3, {"lr": 0.1, "key": {"secret": "TOKEN"}}, TrialState.COMPLETE, 0.5, 1)
+    page = Best.of(record, {"loss": MINIMIZE})._repr_html_()
+    assert page.startswith("<table><caption>trial 3, epoch 1</caption><tr><th>metric</th><th>value</th></tr>")
+    assert "<td>loss v</td><td>0.5</td>" in page
+    assert page.endswith("<td>lr</td><td>0.1</td></tr><tr><td>key</td><td>***</td></tr></table>")
