@@ -41,7 +41,7 @@ from .best import record_of
 from .manifest import Resolved
 from .rescoring import MetricRequest, make_rescorer, outputs_in, parse_request
 from .run_directory import RunDirectory
-from .status import SweepResult
+from .status import Outcome
 
 _LARGEST = 1e150  # whose square is a number too
 _TRIAL = re.compile(r"(?P<directory>.+):(?P<trial>[0-9]+)\Z", re.DOTALL)
@@ -399,7 +399,7 @@ class _RunSide(NamedTuple):
         home = RunDirectory(directory)
         if match:
             return cls(text, home, home.read(), home.trial_record(int(match["trial"])))
-        result = SweepResult.read(directory)
+        result = Outcome.read(directory)
         if result.best is None:
             raise ConfigError(f"{text}: {result.reason}")
         return cls(text, home, result.resolved, record_of(result.best, result.records))

@@ -20,7 +20,7 @@ from .export import values_shown
 from .leaderboard import where
 from .manifest import Resolved
 from .run_directory import RunDirectory
-from .status import SweepResult, counts
+from .status import Outcome, counts
 from .verdict import LEVEL, Source, draw_between
 
 _HOW = "--interval 0.95 shows whether that is a coin toss, from what is stored"
@@ -30,7 +30,7 @@ _HOW = "--interval 0.95 shows whether that is a coin toss, from what is stored"
 class SweepComparison:
     """Sweeps, best first; `difference` is between the picks of the first two, if it was drawn."""
 
-    order: Sequence[SweepResult]
+    order: Sequence[Outcome]
     difference: Significance | None = None
 
     @property
@@ -124,8 +124,8 @@ def compare_sweeps(directories: Sequence[Path], level: float | None = None) -> S
     return SweepComparison(order, difference)
 
 
-def _read(directory: Path) -> SweepResult:
-    result = SweepResult.read(directory)
+def _read(directory: Path) -> Outcome:
+    result = Outcome.read(directory)
     if result.resolved.others:
         raise ConfigError(
             f"{directory}: several objectives were optimized, {' and '.join(result.resolved.optimized)}, and "
@@ -134,7 +134,7 @@ def _read(directory: Path) -> SweepResult:
     return result
 
 
-def _check_same(first: SweepResult, other: SweepResult) -> None:
+def _check_same(first: Outcome, other: Outcome) -> None:
     one, another = first.resolved, other.resolved
     if (one.metric, one.direction, one.formula) != (another.metric, another.direction, another.formula):
         objectives = f"{first.place} has {_optimized(one)}, {other.place} has {_optimized(another)}"
@@ -146,7 +146,7 @@ def _optimized(resolved: Resolved) -> str:
     return f"{resolved.metric}{formula} to {resolved.direction}"
 
 
-def _draw_difference(first: SweepResult, second: SweepResult, level: float) -> Significance | None:
+def _draw_difference(first: Outcome, second: Outcome, level: float) -> Significance | None:
     sides = [
         TrialInterval(best.trial, best.epoch, best.value)
         for best in (first.best, second.best)
@@ -158,11 +158,11 @@ def _draw_difference(first: SweepResult, second: SweepResult, level: float) -> S
     return draw_between(verdict, _source(first), _source(second))
 
 
-def _source(rival: SweepResult) -> Source:
+def _source(rival: Outcome) -> Source:
     return Source(RunDirectory(rival.directory), rival.records, rival.resolved)
 
 
-def _gap(first: SweepResult, second: SweepResult) -> str:
+def _gap(first: Outcome, second: Outcome) -> str:
     metric, direction = first.resolved.metric, first.resolved.direction
     if not direction.better(first.value, second.value):
         return f"{first.place} and {second.place} are equal in {metric} ({direction})"
@@ -170,7 +170,7 @@ def _gap(first: SweepResult, second: SweepResult) -> str:
     return f"{first.place} is better: {metric} by {gap} ({direction})"
 
 
-def _other_rows(first: SweepResult, second: SweepResult) -> Iterator[str]:
+def _other_rows(first: Outcome, second: Outcome) -> Iterator[str]:
     """Yield a sentence if the picks of two sweeps were measured on different known rows."""
     sides = [(rival.place, record.targets) for rival in (first, second) for record in _picked(rival)]
     (one, rows), (other, others) = sides
@@ -180,11 +180,11 @@ def _other_rows(first: SweepResult, second: SweepResult) -> Iterator[str]:
         )
 
 
-def _picked(rival: SweepResult) -> list[TrialRecord]:
+def _picked(rival: Outcome) -> list[TrialRecord]:
     return [record_of(rival.best, rival.records)] if rival.best else []
 
 
-def _value(rival: SweepResult, name: str) -> str:
+def _value(rival: Outcome, name: str) -> str:
     best = rival.best
     if best is None:
         return "-"
@@ -193,7 +193,7 @@ def _value(rival: SweepResult, name: str) -> str:
     return spread(column(best.value), best.deviation, best.repeats)
 
 
-def _param(rival: SweepResult, name: str) -> str:
+def _param(rival: Outcome, name: str) -> str:
     """Return a param so that equal texts mean equal values: a secret shows the variable it is read from."""
     params = rival.best.params if rival.best else {}
     if name not in params:

@@ -80,7 +80,14 @@ def values_shown(records: Iterable[TrialRecord], resolved: Resolved) -> dict[str
 def trials_csv(
     records: Sequence[TrialRecord], resolved: Resolved, confirmation: AnyConfirmation | None = None
 ) -> str:
-    """Return a line per trial: params as `params.name`, the values of its picked epoch as `values.name`.
+    """Return the table of trials as CSV."""
+    return csv_text(trial_table(records, resolved, confirmation))
+
+
+def trial_table(
+    records: Sequence[TrialRecord], resolved: Resolved, confirmation: AnyConfirmation | None = None
+) -> list[list[Any]]:
+    """Return a head and a row per trial, with `params.name`, and `values.name` of its picked epoch.
 
     Where the winner was confirmed, a contender also has the mean and the number of its fresh runs, and the
     number of seeds after which it left. Where a front was, its trials have the mean of each objective.
@@ -114,7 +121,7 @@ def trials_csv(
         ]
         for record in records
     ]
-    return csv_text([[*facts, *heads], *rows])
+    return [[*facts, *heads], *rows]
 
 
 def _standing(one: Standing | FrontMember) -> list[float | None]:

@@ -30,7 +30,7 @@ from .verdict import rows_lines, stored_verdict, winner_lines
 
 
 @dataclass(frozen=True)
-class SweepResult:
+class Outcome:
     """The trials of a sweep, and the best of them.
 
     Args:
@@ -144,7 +144,7 @@ def status_facts(home: RunDirectory, resolved: Resolved, records: Sequence[Trial
     Raises:
         RecordError: the file of the verdict is damaged.
     """
-    result = SweepResult.of(home, resolved, records)
+    result = Outcome.of(home, resolved, records)
     open_now = [
         {
             "trial": record.number,
@@ -185,7 +185,7 @@ def results_text(home: RunDirectory, resolved: Resolved, records: Sequence[Trial
         NoFiniteValueError: no trial is complete, or the one that the sweep picks is not on the front.
     """
     if resolved.is_picked:
-        result = SweepResult.of(home, resolved, records)
+        result = Outcome.of(home, resolved, records)
         if result.best is None:
             raise NoFiniteValueError(str(result.reason))
         block = "\n".join([optimal(result.best, records, resolved), *result.sureness])

@@ -24,8 +24,9 @@ from ..config.yaml_writer import dump_yaml, flow_yaml
 from ..exceptions import ConfigError, HpometricsError
 from ..metrics.features import parse_feature
 from ..results.run_directory import RunDirectory
-from ..results.status import SweepResult, opening
+from ..results.status import opening
 from ..results.summary import count_finished, overview, overview_text
+from ..results.sweep_result import SweepResult
 from ..space.dimensions import Dimension
 from ..space.space import Space
 from .signals import check_posix

@@ -21,7 +21,7 @@ from ...selection.selection import ranked_by
 from ..best import MetricPick, picks_by_metric, record_of
 from ..leaderboard import optimal, optimal_params, optimal_values, ranked_rows, word
 from ..run_directory import RunDirectory
-from ..status import SweepResult, format_stale
+from ..status import Outcome, format_stale
 
 _ORIGINS = {
     "registry": "The direction is the metric's own, as the registry has it.",
@@ -54,7 +54,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Report(SweepResult):
+class Report(Outcome):
     """The result of a sweep in the words and tables of a report."""
 
     @property
@@ -235,7 +235,7 @@ def write_report(directory: Path, kind: str = "html", to: Path | None = None) ->
         from .winner_figure import winner_figure
 
         best = None if report.best is None else report.best.trial
-        figures = figures_of(report.records, report.resolved, best)
+        figures = [*figures_of(report.records, report.resolved, best)]
         if isinstance(report.confirmation, Confirmation):
             figures.insert(0, winner_figure(report.confirmation))
         write_text(file, html_of(report, figures))

@@ -216,28 +216,25 @@ _COLORBAR = {"title": None, "thickness": 10, "outlinewidth": 0}
 _FRONT, _OTHERS = "#2ca02c", "rgba(31, 119, 180, 0.55)"
 
 
-def figures_of(records: Sequence[TrialRecord], resolved: Resolved, best: int | None) -> list[Figure]:
-    """Return all figures of a sweep, in the order of the page."""
+def figures_of(records: Sequence[TrialRecord], resolved: Resolved, best: int | None) -> Iterator[Figure]:
+    """Draw the figures of a sweep one by one, in the order of the page."""
     everything = study_of(records, resolved, infeasible=True)
-    figures = [_front(records, resolved)] if resolved.others else []
-    figures += [_history(everything, resolved.metric), curves_figure(records, resolved, best)]
+    if resolved.others:
+        yield _front(records, resolved)
+    yield _history(everything, resolved.metric)
+    yield curves_figure(records, resolved, best)
     space = space_of(resolved)
     if space is None:
-        return [
-            *figures,
-            Figure("params", "Params", "A list of params was tried; there is no space to look at."),
-        ]
+        yield Figure("params", "Params", "A list of params was tried; there is no space to look at.")
+        return
     study = study_of(records, resolved, space)
     everything = study_of(records, resolved, space, infeasible=True)
     params = _varying(study, list(space.dimensions))
     weights = _importances(study, params)
-    return [
-        *figures,
-        _importance_figure(study, params, weights, resolved.metric),
-        _parallel(study, params, resolved.metric, _infeasible(everything)),
-        _slices(everything, _varying(everything, list(space.dimensions)), resolved.metric),
-        _contours(study, sorted(params, key=lambda name: -weights.get(name, 0.0)), resolved.metric),
-    ]
+    yield _importance_figure(study, params, weights, resolved.metric)
+    yield _parallel(study, params, resolved.metric, _infeasible(everything))
+    yield _slices(everything, _varying(everything, list(space.dimensions)), resolved.metric)
+    yield _contours(study, sorted(params, key=lambda name: -weights.get(name, 0.0)), resolved.metric)
 
 
 def _complete(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:

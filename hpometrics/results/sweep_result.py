@@ -1,0 +1,146 @@
+"""The result of a sweep in Python: its best, its trials as a table, its figures, its page in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from .._formatting import html_table
+from .._imports import missing_report
+from ..exceptions import ConfigError
+from ..records.trial_record import TrialRecord
+from ..selection.confirmation import Confirmation
+from .export import trial_table
+from .leaderboard import optimal
+from .report.content import Report, write_report
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+    from .report.figures import Figure
+
+_ROWS = 10
+_REASONS = {"front": "one metric was optimized", "winner": "no winner was confirmed; confirm=True does"}
+
+
+class SweepResult(Report):
+    """The result of a sweep; `SweepResult.read(directory)` reads that of any run directory.
+
+    Attributes:
+        best: the best trial, with `params`, `value`, `values`, `epoch` and `checkpoint`; None if no trial is
+            complete, and `reason` says why.
+        directory: the run directory.
+        confirmation: how the winner was confirmed, if it was.
+    """
+
+    @property
+    def trials(self) -> Sequence[TrialRecord]:
+        """The trials by number, with their epochs."""
+        return self.records
+
+    @property
+    def plot(self) -> Plots:
+        """The figures of the report, one by one: `result.plot.curves()`."""
+        return Plots(self)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a row per trial, by its number, with the columns of `trials.csv`."""
+        import pandas as pd  # which takes long to import
+
+        head, *rows = trial_table(self.records, self.resolved, self.confirmation)
+        return pd.DataFrame(rows, columns=head).set_index("trial")
+
+    def report(self, kind: Literal["html", "md"] = "html", to: Path | None = None) -> Path:
+        """Write the report and return its path; see `write_report`."""
+        return write_report(self.directory, kind, to)
+
+    def __repr__(self) -> str:
+        if self.best is None:
+            return f"{self.summary}; {self.reason}"
+        return "\n".join([optimal(self.best, self.records, self.resolved), *self.sureness])
+
+    def _repr_html_(self) -> str:
+        parts = [f"<h4>{escape(self.resolved.name)}</h4><p>{escape(f'{self.summary}. {self.direction}')}</p>"]
+        if self.best is not None:
+            parts.append(html_table([["metric", "value", ""], *self.values], self.origin))
+            parts.append(html_table([["param", "value", ""], *self.params]))
+            parts += ["<pre>", *map(escape, self.sureness), "</pre>"]
+        parts.append(html_table(self.table[: _ROWS + 1]))
+        if find_spec("plotly") is not None and any(record.epochs for record in self.records):
+            parts.append(self.plot.curves().to_html(full_html=False, include_plotlyjs="cdn"))
+        return "\n".join(parts)
+
+
+class Plots:
+    """The figures of the report as plotly's own, each of which a notebook shows.
+
+    Args:
+        result: the result of a sweep.
+
+    Raises:
+        ConfigError: the trials make no such figure; the message says why.
+        MissingExtraError: plotly is not installed.
+    """
+
+    def __init__(self, result: SweepResult) -> None:
+        self._result = result
+
+    def winner(self) -> list[go.Figure]:
+        """Return the contenders of a confirmation, and what could be lost after each look."""
+        return self._figures("winner")
+
+    def front(self) -> go.Figure:
+        """Return the Pareto front."""
+        return self._figures("front")[0]
+
+    def history(self) -> go.Figure:
+        """Return the value of each trial, and the best so far."""
+        return self._figures("history")[0]
+
+    def curves(self) -> go.Figure:
+        """Return the learning curve of each trial."""
+        return self._figures("curves")[0]
+
+    def importances(self) -> go.Figure:
+        """Return how much each param decides."""
+        return self._figures("importances")[0]
+
+    def parallel(self) -> go.Figure:
+        """Return the parallel coordinates of the trials."""
+        return self._figures("parallel")[0]
+
+    def slices(self) -> list[go.Figure]:
+        """Return the values over each param."""
+        return self._figures("slices")
+
+    def contours(self) -> list[go.Figure]:
+        """Return the values over each two of the most important params."""
+        return self._figures("contours")
+
+    def _figures(self, name: str) -> list[go.Figure]:
+        missing = missing_report("html")
+        if missing is not None:
+            raise missing
+        import plotly.graph_objects as go  # with Optuna
+
+        figure = self._find(name)
+        if figure is None or not figure.drawings:
+            why = _REASONS.get(name, "a list of params has no space") if figure is None else figure.caption
+            raise ConfigError(f"there is no figure {name}: {why}")
+        return [go.Figure(drawing) for drawing in figure.drawings]
+
+    def _find(self, name: str) -> Figure | None:
+        from .report.figures import figures_of  # with plotly
+        from .report.winner_figure import winner_figure
+
+        result = self._result
+        if name == "winner":
+            end = result.confirmation
+            return winner_figure(end) if isinstance(end, Confirmation) else None
+        best = None if result.best is None else result.best.trial
+        figures = figures_of(result.records, result.resolved, best)
+        return next((figure for figure in figures if figure.name == name), None)

@@ -1,0 +1,85 @@
+"""The result of a sweep in Python: the facts of the report, as objects, a table, figures and a page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import plotly.graph_objects as go
+import pytest
+from sample_records import FOUR, many, written
+from sample_sweeps import changed
+
+from hpometrics import ConfigError, MissingExtraError, SweepResult
+
+
+@pytest.fixture
+def result(tmp_path):
+    """Four trials: two complete ones, one pruned, one failed."""
+    return SweepResult.read(written(tmp_path / "run"))
+
+
+def test_its_best_and_its_trials(result):
+    """As the record has them; printed it is the block of the command."""
+    assert (result.best.trial, result.best.value, result.best.params) == (1, 0.8, FOUR[1].params)
+    assert [trial.number for trial in result.trials] == [0, 1, 2, 3]
+    assert repr(result).startswith("# engine params evaluated: 4  (ok 2, pruned 1, failed 1)")
+    assert "Optimal Engine Params: (trial 1, epoch 2):" in repr(result)
+
+
+def test_without_a_complete_trial_there_is_a_reason(tmp_path):
+    """No best, no curve; everything else can be asked for."""
+    result = SweepResult.read(written(tmp_path / "run", FOUR[3:]))
+    assert result.best is None and "no trial is complete" in result.reason
+    assert result.reason in repr(result) and "<table>" in result._repr_html_()
+    with pytest.raises(ConfigError, match="there is no figure curves: No trial has ended an epoch"):
+        result.plot.curves()
+
+
+def test_its_table(result):
+    """A row per trial; numbers are numbers, what a trial does not have is missing."""
+    table = result.to_pandas()
+    assert list(table.index) == [0, 1, 2, 3] and list(table["state"])[2:] == ["pruned", "failed"]
+    assert list(table["values.roc_auc"])[:3] == [0.7, 0.8, 0.4] and table["value"].isna()[3]
+    assert table["params.lr"].dtype == float and list(table["params.width"]) == [8, 32, 8, 32]
+
+
+def test_each_figure_of_the_report(tmp_path):
+    """One by one, as plotly's; where there is none the caption says why."""
+    plot = SweepResult.read(written(tmp_path / "run", many(31))).plot
+    for figure in (plot.history(), plot.curves(), plot.importances(), plot.parallel(), *plot.slices()):
+        assert isinstance(figure, go.Figure) and figure.data
+    for name, why in (("contours", "Fewer than two"), ("front", "one metric"), ("winner", "no winner was")):
+        with pytest.raises(ConfigError, match=f"there is no figure {name}: {why}"):
+            getattr(plot, name)()
+
+
+def test_a_front_is_drawn(tmp_path):
+    """Of several objectives."""
+    text = changed("optimize: roc_auc", "optimize: [roc_auc, accuracy]").replace(", track: [accuracy]", "")
+    assert SweepResult.read(written(tmp_path / "run", many(3), text)).plot.front().data
+
+
+def test_its_page_in_a_notebook(result):
+    """Headline, best, trials and curves; no text of a trial is markup."""
+    page = result._repr_html_()
+    assert "<h4>sweep</h4><p>4 engine params evaluated (ok 2, pruned 1, failed 1)" in page
+    assert "<caption>trial 1, epoch 2, seed 1</caption>" in page and "<td>0.8</td>" in page
+    rows = re.findall(r"<tr><td>(?:\d|-)</td><td>(\d)</td>", page)
+    assert rows == ["1", "0", "2", "3"]
+    assert page.count("Plotly.newPlot(") == 1 and "<b>no</b>" not in page
+
+
+def test_without_plotly_the_page_has_no_curves(result, monkeypatch):
+    """The figures say what to install."""
+    for place in ("hpometrics.results.sweep_result", "hpometrics._imports"):
+        monkeypatch.setattr(f"{place}.find_spec", lambda name: None)
+    assert "Plotly" not in result._repr_html_()
+    with pytest.raises(MissingExtraError, match="plotly"):
+        result.plot.history()
+
+
+def test_its_report(result, tmp_path):
+    """Where it is asked for, else in the directory."""
+    assert result.report("md") == result.directory / "report.md"
+    assert Path(result.report("md", tmp_path / "there.md")).read_text().startswith("# sweep")
