@@ -26,6 +26,7 @@ from hpometrics.cli.main import main
 
 API = {
     "backends": "Objectives",
+    "runner": "Sweeps",
     "run": "Runs",
     "space": "Search spaces",
     "results": "Results",
