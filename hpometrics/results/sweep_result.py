@@ -68,7 +68,7 @@ class SweepResult(Report):
         if self.best is not None:
             parts.append(html_table([["metric", "value", ""], *self.values], self.origin))
             parts.append(html_table([["param", "value", ""], *self.params]))
-            parts += ["<pre>", *map(escape, self.sureness), "</pre>"]
+            parts += ['<pre style="white-space: pre-wrap">', *map(escape, self.sureness), "</pre>"]
         parts.append(html_table(self.table[: _ROWS + 1]))
         if find_spec("plotly") is not None and any(record.epochs for record in self.records):
             parts.append(self.plot.curves().to_html(full_html=False, include_plotlyjs="cdn"))

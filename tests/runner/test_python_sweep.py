@@ -245,3 +245,33 @@ def test_an_engine_that_cannot_train_is_refused(train, folder):
     with pytest.raises(ConfigError, match=r"expected a function train\(params, run\)"):
         Sweep(train, {"x": Float(0, 1)}, metric="accuracy", trials=1, epochs=1).run()
     assert not Path("runs").exists()
+
+
+def test_an_interrupted_run_goes_on(folder, capsys):
+    """Ctrl-C is raised as ever; the next call trains the rest, and a fresh one all of them."""
+    calls = []
+
+    def stumble(params, run):
+        run.log(cost=params["x"])
+        calls.append(params)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    metric = {"metric": "cost", "direction": "minimize"}
+    described = Sweep(stumble, {"x": Float(0, 1)}, metric=metric, trials=3, epochs=1)
+    with pytest.raises(KeyboardInterrupt):
+        described.run()
+    assert capsys.readouterr().err.endswith(
+        "interrupted: 1 of 3 trials are done. Go on with:\n  run() of the Sweep\n"
+    )
+    Path("again").touch()
+    assert [record.state.value for record in described.run().trials] == ["complete"] * 3
+    described.run(fresh=True)
+    assert len(list(Path("runs").glob("stumble*"))) == 2
+
+
+def test_python_and_the_command_go_on_with_one_sweep(toy, sweep, capsys):
+    """What the command has finished is finished for Python."""
+    assert sweep(SWEEP).exit_code == 0
+    assert len(Sweep.from_file("sweep.yaml").run().trials) == 4
+    assert capsys.readouterr().err.endswith("all 4 trials are done; raise budget.trials for more\n")
