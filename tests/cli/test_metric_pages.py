@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -226,3 +227,14 @@ def test_a_metric_of_the_name_comes_first(name):
     own = [head == word for head in heads]
     assert own[0] and not own[-1] and own == sorted(own, reverse=True)
     assert [told["name"] == word for told in json.loads(metric_json(name))] == own
+
+
+def test_an_installed_package_groups_entries_alike():
+    """Its index lacks the texts that stand in the class, and by no such text alone do entries differ."""
+    entries = [entry for entry in all_entries() if entry.is_built_in]
+    bare = dict.fromkeys(("docs", "raises", "deviates", "source", "shape", "formula"), "")
+    groups, lean = (
+        [[*map(str, group)] for group in group_entries(some)]
+        for some in (entries, [replace(entry, **bare) for entry in entries])
+    )
+    assert lean == groups

@@ -82,6 +82,8 @@ class MetricEntry(Facts):
             raises=texts["Raises"],
             deviates=texts["Deviates"],
             source=texts["Source"],
+            shape=texts["Shape"],
+            formula=texts["Formula"],
         )
 
     def load(self) -> type[Any]:
