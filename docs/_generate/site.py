@@ -25,6 +25,7 @@ from docs._generate.markdown import built_in, metric_index, metric_page, output_
 from hpometrics.cli.main import main
 
 API = {
+    "runner": "Sweeps",
     "backends": "Objectives",
     "runner": "Sweeps",
     "run": "Runs",
