@@ -189,12 +189,13 @@ def test_cells_of_a_notebook_are_a_sweep(folder):
 
 def closure(note):
     """An engine that notes in which process it runs, and waits for another one."""
+    pids = Path("pids").absolute()
 
     @engine(output=Binary())
     def trains(params, run):
-        with Path("pids").open("a") as file:
+        with pids.open("a") as file:
             file.write(f"{os.getpid()}\n")
-        while len(set(Path("pids").read_text().split())) < note:
+        while len(set(pids.read_text().split())) < note:
             time.sleep(0.01)
         run.update(logits=torch.tensor([params["lr"], 0.0]), target=torch.tensor([1, 0]))
 

@@ -125,7 +125,7 @@ def test_workers_are_sent_home_by_ctrl_c_while_a_run_waits_for_them(folder, monk
             return super().wait(timeout)
 
     training = Worker([sys.executable, "-c", "import signal; signal.pause()"], stdout=PIPE, text=True)
-    monkeypatch.setattr(processes, "_start_worker", lambda command, environment: training)
+    monkeypatch.setattr(processes, "_start_worker", lambda command, environment, sent: training)
     with pytest.raises(KeyboardInterrupt), processes.Workers(make_context(plan_of(SWEEP)), 1, verbose=False):
         pass
     assert training.returncode == -signal.SIGTERM
@@ -145,7 +145,7 @@ def test_a_second_ctrl_c_kills_workers_that_do_not_leave(folder, monkeypatch):
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); signal.pause()"
     training = Worker([sys.executable, "-c", deaf], stdout=PIPE, text=True)
     training.stdout.readline()
-    monkeypatch.setattr(processes, "_start_worker", lambda command, environment: training)
+    monkeypatch.setattr(processes, "_start_worker", lambda command, environment, sent: training)
     with pytest.raises(KeyboardInterrupt), processes.Workers(make_context(plan_of(SWEEP)), 1, verbose=False):
         pass
     assert training.wait() == -signal.SIGKILL
@@ -230,7 +230,7 @@ def test_no_more_processes_start_than_trials_remain(sweep, swept, monkeypatch, t
     assert swept(SWEEP).exit_code == 0
     started = []
 
-    def start(command, environment):
+    def start(command, environment, sent):
         started.append(environment["CUDA_VISIBLE_DEVICES"])
         return Popen([sys.executable, "-c", ""], stdout=PIPE, text=True)
 
@@ -246,7 +246,7 @@ def test_all_workers_start_where_only_time_ends_the_sweep(sweep, monkeypatch):
     """The number of trials that remain is unknown; once the target is reached, none remains."""
     started = []
 
-    def start(command, environment):
+    def start(command, environment, sent):
         started.append(command)
         return Popen([sys.executable, "-c", ""], stdout=PIPE, text=True)
 
