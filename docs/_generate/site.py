@@ -159,11 +159,13 @@ def public_names() -> dict[str, dict[str, str]]:
 
 def cli_page() -> str:
     """Return the page of the commands: the help of each as the terminal shows it."""
-    return "\n".join(["# Commands", "", *_helps(main, click.Context(main, info_name="hpometrics"))])
+    context = click.Context(main, info_name="hpometrics", **main.context_settings)
+    return "\n".join(["# Commands", "", *_helps(main, context)])
 
 
 def _helps(command: click.Command, context: click.Context) -> Iterator[str]:
     yield from (f"## {context.command_path}", "", "```text", command.get_help(context).rstrip(), "```", "")
     if isinstance(command, click.Group):
         for name, child in command.commands.items():
-            yield from _helps(child, click.Context(child, parent=context, info_name=name))
+            inner = click.Context(child, parent=context, info_name=name, **child.context_settings)
+            yield from _helps(child, inner)
