@@ -27,7 +27,6 @@ from hpometrics.cli.main import main
 API = {
     "runner": "Sweeps",
     "backends": "Objectives",
-    "runner": "Sweeps",
     "run": "Runs",
     "space": "Search spaces",
     "results": "Results",
