@@ -98,6 +98,17 @@ class Direction(StrEnum):
             )
         return best
 
+    def quantile(self, values: Iterable[float], percent: float) -> float:
+        """Return the worst of the best `percent` % of values, without interpolation.
+
+        Values that are not finite are the worst.
+
+        >>> Direction.MAXIMIZE.quantile([0.1, 0.9, 0.5, 0.7], 50)
+        0.7
+        """
+        ranked = sorted(values, key=self.sort_key)
+        return ranked[max(1, math.ceil(len(ranked) * percent / 100)) - 1]
+
     def sort_key(self, value: float) -> float:
         """Return the key that sorts values best first; values that are not finite come last."""
         if not math.isfinite(value):

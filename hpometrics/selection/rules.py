@@ -1,14 +1,16 @@
-"""The rules of a selection, as a sweep file has them: which epoch and which trial count, and constraints."""
+"""The rules of a search, as a sweep file has them: which epoch and trial count, constraints, dominance."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from .._text import did_you_mean
+from ..direction import Direction
 from ..exceptions import ConfigError, ConstraintError
 
 if TYPE_CHECKING:  # reading a sweep file needs no records
@@ -29,6 +31,9 @@ class At(StrEnum):
 Pick: TypeAlias = Literal["best", "one_se", "knee"] | int
 """The best trial, or the simplest within one standard error of it; of several objectives the knee of the
 front (see `knee_of`), or a trial of the front by its number."""
+
+DOMINANCE = "dominance"
+"""The word that `prune_by` takes for all objectives."""
 
 RULES = ("best", "one_se", "knee")
 
@@ -121,3 +126,74 @@ def violation_of(constraints: Iterable[Constraint], values: Mapping[str, Reading
 
 def _format_bound(bound: float) -> str:
     return repr(bound).removesuffix(".0")
+
+
+@dataclass(frozen=True)
+class DominanceRule:
+    """The rule by which a trial is stopped: in all objectives it is worse than a quantile of the others.
+
+    The quantile is the worst of the best `percentile` % of the values that the others had in the same epoch,
+    without interpolation. The others are all trials that reached it and have not failed: complete, pruned or
+    at work. A value that is not finite is the worst, and an equal one is not worse.
+
+    Args:
+        percentile: the share of the others that counts as better, in percent; the smaller, the more stop.
+        warmup: the first epochs, which are not judged.
+        min_trials: the least number of others at an epoch that is judged.
+        interval: the epochs from one judged epoch to the next.
+
+    Raises:
+        ConfigError: a number is out of range.
+    """
+
+    percentile: float = 50.0
+    warmup: int = 0
+    min_trials: int = 5
+    interval: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.percentile <= 100:
+            raise ConfigError(f"percentile must be above 0 and at most 100, got {self.percentile!r}")
+        for name, least in (("warmup", 0), ("min_trials", 1), ("interval", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ConfigError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+    def stops(
+        self,
+        epoch: int,
+        values: Sequence[float],
+        others: Collection[Sequence[float]],
+        directions: Iterable[Direction],
+    ) -> bool:
+        """Return whether a trial is stopped after an epoch, counted from 0.
+
+        Args:
+            epoch: the epoch.
+            values: its value of each objective.
+            others: those of each other trial.
+            directions: of each objective.
+        """
+        since = epoch - self.warmup
+        if since < 0 or since % self.interval or len(others) < self.min_trials:
+            return False
+        columns = zip(directions, values, zip(*others, strict=True), strict=True)
+        return all(one.better(one.quantile(column, self.percentile), value) for one, value, column in columns)
+
+
+def judged_text(values: Mapping[str, float]) -> str:
+    """Return by what a trial was judged, and its values: `by accuracy at 0.31`."""
+    if len(values) == 1:
+        [(name, value)] = values.items()
+        return f"by {name} at {value:g}"
+    return f"by {DOMINANCE} at {', '.join(f'{name} {value:g}' for name, value in values.items())}"
+
+
+def unjudged(prune_by: str, names: Iterable[str]) -> str:
+    """Return why a pruner cannot judge by a metric that is not among the names of those requested."""
+    choices = [*names, DOMINANCE]
+    hint = did_you_mean(prune_by, choices) or ","
+    return (
+        f"prune_by: {prune_by} is neither optimized nor tracked{hint} choose from {', '.join(choices)}, "
+        "or track it"
+    )
