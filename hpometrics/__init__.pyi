@@ -4,6 +4,7 @@ from ._ludwig import Objective as Objective, ObjectiveError as ObjectiveError
 from .backends.objective import ListObjective as ListObjective
 from .backends.optuna.objective import OptunaObjective as OptunaObjective
 from .backends.optuna.reporter import OptunaReporter as OptunaReporter
+from .backends.optuna.samplers import DominancePruner as DominancePruner
 from .backends.ray.objective import (
     RayObjective as RayObjective,
     best_result as best_result,

@@ -244,6 +244,9 @@ class ListObjective(BaseObjective):
         params: one mapping per trial.
         space: checks the params and adds its constants; None takes them as they are.
         settings: see `BaseObjective`, its facts included: `metric`, `output`, `directory`, `seed`, ...
+
+    Raises:
+        ConfigError: the settings have `prune_by`; no trial of a list is stopped.
     """
 
     def __init__(
@@ -254,6 +257,8 @@ class ListObjective(BaseObjective):
         space: Space | Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
+        if settings.get("prune_by") is not None:
+            raise ConfigError("a list is trained as it is; leave prune_by out")
         own = None if space is None else as_space(space)
         self.params = [dict(p) if own is None else own.decode(own.encode(p)) for p in params]
         super().__init__(train, own or {}, **settings)

@@ -15,7 +15,9 @@ from typing import Any
 from .._imports import foreign, load_path, same_folder
 from .._text import did_you_mean
 from ..exceptions import ConfigError, missing_extra
+from ..selection.rules import DOMINANCE, DominanceRule
 
+_PBT = ("pbt", "Population", "PopulationBasedTraining")
 _ONE_OBJECTIVE = ("cmaes", "CmaEsSampler")
 _NO_PRUNING = ("none", "NopPruner", "FIFOScheduler")
 _SEEDED = ("seed",)
@@ -83,6 +85,13 @@ RAY_SCHEDULERS: Mapping[str, PlugIn] = {
     "none": PlugIn("ray.tune.schedulers:FIFOScheduler"),
 }
 
+
+_DOMINANCE = "hpometrics.selection.rules:DominanceRule"
+DOMINANCE_PRUNERS: Mapping[str, PlugIn] = {
+    "median": PlugIn(_DOMINANCE, hidden=("percentile",)),
+    "percentile": PlugIn(_DOMINANCE),
+}
+"""The pruners of `prune_by: dominance`, on every backend: they say which quantile."""
 
 ALSO_CALLED: Mapping[str, Mapping[str, str]] = {
     "sampler": {
@@ -318,7 +327,44 @@ def check_several(
         name = _name_of(sampler)
         raise ConfigError(f"the sampler {name} searches for one objective; {fact}. Choose tpe, gp or nsga2")
     if pruner is not None and (name := _name_of(pruner)) not in _NO_PRUNING:
-        raise ConfigError(f"the {what} {name} judges one value; {fact}. Leave it out")
+        raise ConfigError(
+            f"the {what} {name} judges one value; {fact}. Leave it out, or say by what it judges: "
+            f"prune_by={next(iter(optimized))!r} or prune_by={DOMINANCE!r}"
+        )
+
+
+def dominance_rule(spec: object) -> DominanceRule:
+    """Return the rule of `prune_by: dominance` for `median` or `percentile`.
+
+    Raises:
+        ConfigError: it has no such argument or value.
+    """
+    _, arguments = find_class("pruner", spec, DOMINANCE_PRUNERS)
+    if read_spec("pruner", spec) == ("percentile", {}):
+        raise ConfigError("percentile needs the share that counts as better: {percentile: {percentile: 25}}")
+    try:
+        return DominanceRule(**arguments)
+    except TypeError as err:
+        raise ConfigError(f"pruner: {err}") from err
+
+
+def check_prune_by(prune_by: str | None, pruner: object, what: str = "pruner") -> None:
+    """Refuse a pruner, see `check_several`, that cannot judge by what `prune_by` says.
+
+    Raises:
+        ConfigError: there is none, or it cannot.
+    """
+    if prune_by is None:
+        return
+    name = "none" if pruner is None else _name_of(pruner)
+    if name in _NO_PRUNING:
+        raise ConfigError(f"prune_by: {prune_by} needs a {what} that judges by it, such as {what}: median")
+    if name in _PBT:
+        raise ConfigError(f"{name} stops no trial; leave prune_by out")
+    if prune_by == DOMINANCE and name not in (*DOMINANCE_PRUNERS, "DominancePruner"):
+        raise ConfigError(
+            f"{DOMINANCE} takes a quantile of the others, which median or percentile say; {name} does not"
+        )
 
 
 def searches_for_one(sampler: object) -> bool:

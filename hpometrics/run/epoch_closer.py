@@ -411,7 +411,7 @@ class EpochCloser:
         is_final = over or len(progress.history) == self._spec.epochs
         numbers = numbers_of(record.values)
         if record.reasons:
-            for name in self._spec.optimized:
+            for name in (*self._spec.optimized, *self._spec.judged):
                 if record.reasons.get(name) == NOTHING_MEASURED:  # no host may judge an epoch without a batch
                     numbers.pop(name, None)
         stop = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from ..metrics.registry.scope import (
     resolve_in_scope,
     steering_problem,
 )
-from ..selection.rules import Constraint
+from ..selection.rules import DOMINANCE, Constraint, unjudged
 
 Features = Mapping[str | None, OutputFeature | None]
 """The outputs of a model by name; None names the only one. A feature of None is known to the metrics."""
@@ -165,6 +165,40 @@ def resolve_constraints(
             raise ConstraintError(f"{constraint}: {problem}")
         spec = _of_name(name, types, MINIMIZE)
         yield replace(constraint, name=spec.name), spec
+
+
+def resolve_judged(
+    prune_by: str | None, objectives: Sequence[MetricSpec], tracked: Sequence[MetricSpec], features: Features
+) -> dict[str, Direction]:
+    """Return the direction of each value that a pruner judges; none if it is the optimized one.
+
+    Raises:
+        DirectionError: the metric has no direction.
+        RunError: it is neither optimized nor tracked, has no single value of validation data, or one
+            objective is to be compared by dominance.
+    """
+    if prune_by is None:
+        return {}
+    if prune_by == DOMINANCE:
+        if len(objectives) < 2:
+            one = objectives[0].name
+            raise RunError(f"{DOMINANCE} compares several objectives, and {one} is one; leave prune_by out")
+        return {one.name: one.direction for one in objectives if one.direction is not None}
+    specs = {one.name: one for one in (*objectives, *tracked)}
+    spec = specs.get(prune_by) or specs.get(_canonical(prune_by, features))
+    if spec is None:
+        raise RunError(unjudged(prune_by, specs))
+    if problem := steering_problem(spec.name, spec.split, _has_many_values(spec)):
+        raise RunError(f"prune_by={prune_by!r}: {problem}")
+    direction = _direction(spec.name, spec.direction, None)
+    return {} if [spec.name] == [one.name for one in objectives] else {spec.name: direction}
+
+
+def _canonical(name: str, features: Features) -> str:
+    try:
+        return _resolve(name, features, None).name
+    except UnknownMetricError:
+        return str(MetricName.parse(name))
 
 
 def types_of(features: Features) -> Types:

@@ -104,6 +104,17 @@ class DirectedReporter(Protocol):
         """
 
 
+class JudgingReporter(Protocol):
+    """A host that may stop a run by other values than the first optimized one."""
+
+    def judge_by(self, judged: Mapping[str, Direction]) -> None:
+        """Judge by these values alone, given with their directions; several are compared by dominance.
+
+        Raises:
+            ConfigError: the host has no pruner that judges by them.
+        """
+
+
 class Joint(Protocol):
     """The attribute `joint` of a host that takes a report only from all ranks at once, as Ray Train does."""
 
@@ -163,6 +174,11 @@ class HoldsLast:
     def check(self, optimized: Mapping[str, Direction]) -> None:
         """Check the directions by the host; see `Reporter`."""
         self._host.check(optimized)
+
+    def judge_by(self, judged: Mapping[str, Direction]) -> None:
+        """Pass the values on to a host that judges; see `JudgingReporter`."""
+        if hasattr(self._host, "judge_by"):
+            self._host.judge_by(judged)
 
     def report(
         self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool

@@ -25,7 +25,15 @@ from ..selection.intervals import Scale
 from ..selection.rules import At, Constraint
 from .checkpoint import Keep
 from .example_selection import resolve_examples
-from .metric_spec import Features, MetricSpec, Reported, resolve_all, resolve_constraints, resolve_tracked
+from .metric_spec import (
+    Features,
+    MetricSpec,
+    Reported,
+    resolve_all,
+    resolve_constraints,
+    resolve_judged,
+    resolve_tracked,
+)
 from .statistics_store import KEEPING, Keeping, row_metrics_of
 
 __all__ = ["Reported", "RunSpec", "Train", "engine", "engine_facts"]
@@ -75,6 +83,8 @@ class RunSpec(ReadableObjective):
         constraints: bounds such as `"ece <= 0.05"` on values that are measured, or that the engine reports.
             A run whose picked epoch breaks one, or has no such value, is infeasible and never the best; the
             best epoch is one that keeps them, if any does.
+        prune_by: by what a pruner judges a run: an optimized or tracked metric, or `dominance`, see
+            `DominanceRule`. Unless given, by the optimized metric; with several, no run is stopped.
         at: whose value counts for the run, that of its `best` epoch or its `last`. Of several metrics all
             values are those of one epoch, and `best` is by the first metric, then by the next ones.
         epochs: the most epochs a run can have.
@@ -99,7 +109,7 @@ class RunSpec(ReadableObjective):
         DirectionError: no direction is known, or two that differ.
         UnknownMetricError, MetricNameError: a metric does not exist or does not fit the output.
         RunError: a number is out of range, the metric has one value per class, or none per example while
-            examples are ranked by it.
+            examples are ranked by it; or `prune_by` names what is neither optimized nor tracked.
     """
 
     metric: Any
@@ -108,6 +118,7 @@ class RunSpec(ReadableObjective):
     defaults: bool = True
     direction: Direction | str | None = None
     constraints: Iterable[str] = ()
+    prune_by: str | None = None
     at: At | str = At.BEST
     epochs: int | None = None
     patience: int | None = None
@@ -124,6 +135,8 @@ class RunSpec(ReadableObjective):
     """The metrics that are optimized."""
     requested: tuple[MetricSpec, ...] = field(init=False, repr=False, compare=False)
     """The metrics that are optimized, tracked or bounded."""
+    judged: Mapping[str, Direction] = field(init=False, repr=False, compare=False)
+    """The direction of each value that a pruner judges, by name; empty if that is the optimized one."""
     bounds: tuple[Constraint, ...] = field(init=False, repr=False, compare=False)
     """The constraints."""
     combined: tuple[ResolvedCombined, ...] = field(init=False, repr=False, compare=False)
@@ -147,6 +160,7 @@ class RunSpec(ReadableObjective):
             features=features,
             objectives=objectives,
             requested=requested,
+            judged=resolve_judged(self.prune_by, objectives, tracked, features),
             bounds=tuple(bounds),
             combined=_unique_combinations(requested),
             collections=_create_collections(requested, features, self._default_metrics),

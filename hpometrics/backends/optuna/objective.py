@@ -21,7 +21,7 @@ from ...run.spec import Train
 from ...selection.rules import At
 from ...space.space import Space
 from ..objective import BaseObjective, check_stale
-from ..registry import check_several
+from ..registry import check_prune_by, check_several
 from .reporter import OptunaReporter, warn_of_last_epochs
 from .samplers import make_pruner, make_sampler, own_pruner
 from .study import check_origin, check_study, study_records, write_panel, write_result
@@ -34,8 +34,9 @@ _FIRST_LOCK = Lock()
 class OptunaObjective(BaseObjective):
     """Draws params, trains, reports every epoch and returns the value of the picked one.
 
-    For several objectives nothing is reported, as Optuna prunes by one value alone; the values of the picked
-    epoch are returned. See `BaseObjective` for the arguments.
+    For several objectives Optuna gets no reports, as it prunes by one value alone, and a trial stops only if
+    `prune_by` says by what; the values of the picked epoch are returned. See `BaseObjective` for the
+    arguments.
     """
 
     _study: optuna.Study | None = None
@@ -57,18 +58,21 @@ class OptunaObjective(BaseObjective):
 
         Raises:
             DirectionError: `direction` or `directions` differs from the metrics' own.
-            ConfigError: there are several objectives, and a sampler or pruner supports one alone.
+            ConfigError: there are several objectives, and a sampler or pruner supports one alone, or the
+                pruner does not judge by what `prune_by` says.
         """
         self._check_directions(arguments)
         sampler, pruner = arguments.pop("sampler", None), arguments.pop("pruner", None)
-        check_several(self.optimized, sampler, pruner)
+        prune_by = self.trials.spec.prune_by
+        check_prune_by(prune_by, pruner)
+        check_several(self.optimized, sampler, None if prune_by else pruner)
         sampler = make_sampler(
             "tpe" if sampler is None else sampler, self.trials.seed, bool(self.trials.spec.constraints)
         )
         if pruner is None and len(self.optimized) > 1:
             pruner = "none"
         if pruner is not None:
-            pruner = make_pruner(pruner, self.trials.spec.epochs)
+            pruner = make_pruner(pruner, self.trials.spec.epochs, prune_by)
         others = {name: value for name, value in arguments.items() if name not in ("direction", "directions")}
         directions: Any = [direction.value for direction in self.directions]
         study = optuna.create_study(**others, directions=directions, sampler=sampler, pruner=pruner)
@@ -291,7 +295,9 @@ class OptunaObjective(BaseObjective):
             raise DirectionError(f"{goals}, but {word}= says {', '.join(map(str, requested))}")
 
     def _check(self, study: optuna.Study, adopt: bool = False) -> None:
-        check_several(self.optimized, study.sampler, own_pruner(study))
+        prune_by = self.trials.spec.prune_by
+        check_prune_by(prune_by, study.pruner)
+        check_several(self.optimized, study.sampler, None if prune_by else own_pruner(study))
         check_study(study, self.optimized, self.trials.facts, write=False)
         check_origin(study, list(self.optimized), self.space, adopt=adopt)
         check_study(study, self.optimized, self.trials.facts)

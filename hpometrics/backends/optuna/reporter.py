@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import optuna
 from optuna.pruners import NopPruner
-from optuna.trial import BaseTrial, FrozenTrial, TrialState
+from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState
 
 from ...direction import Direction
 from ...records.trial_record import Reading
+from ...selection.rules import judged_text
 from ._internals import local_copy_of
+from .samplers import Judge, judged_values, write_judged
 from .storage import storage_error, storage_failures, storing
 from .study import PANEL, PRUNED, RESULT, check_direction, check_study, write_panel
 
@@ -41,6 +43,7 @@ class OptunaReporter:
         self._prunes = type(pruner) is not NopPruner  # which would read the trial and never stop it
         self._silent = False
         self._optimized: dict[str, Direction] = {}
+        self._judge: Judge | None = None
 
     @property
     def params(self) -> Mapping[str, Any] | None:
@@ -63,32 +66,58 @@ class OptunaReporter:
         elif study is not None:
             check_direction(study, optimized)
 
+    def judge_by(self, judged: Mapping[str, Direction]) -> None:
+        """Prune by these values; a trial without a study is never stopped.
+
+        Raises:
+            ConfigError: the study has no pruner that judges by them.
+        """
+        if getattr(self.trial, "study", None) is None:
+            return
+        self._judge = Judge(cast(Trial, self.trial), judged)
+        if self._silent:
+            self._reported = set(judged_values(local_copy_of(self.trial)))
+            self._newest = max(self._reported, default=-1)
+
     def report(
         self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool
     ) -> None:
         """Report the current value of an epoch and ask the pruner whether the trial stops.
 
-        Nothing is reported for several objectives, nor for an epoch in which the metric was not measured: a
-        pruner would take nan for the worst value.
+        Optuna gets no report of several objectives, nor of an epoch in which the metric was not measured: a
+        pruner would take nan for the worst value. With `prune_by` the judged values are written beside it.
 
         Raises:
             optuna.TrialPruned: the pruner stops the trial; never at the final epoch, whose run is complete.
             DiskError: the study cannot be written.
         """
         unmeasured = math.isnan(value) and next(iter(self._optimized), "") not in values
-        if self._silent or unmeasured or (epoch in self._reported and epoch < self._newest):
+        judge = self._judge
+        judged = None if judge is None else judge.values_in(values)
+        ignored = judged is None if self._silent else unmeasured
+        if ignored or (epoch in self._reported and epoch < self._newest):
             return
         try:
             if epoch not in self._reported:
-                self.trial.report(value, epoch)
+                if judged is not None:  # first: an epoch that was reported is not written again
+                    write_judged(self.trial, epoch, judged)
+                if not self._silent:
+                    self.trial.report(value, epoch)
                 self._reported.add(epoch)
                 self._newest = max(self._newest, epoch)
-            if final or not (self._pruned == epoch or (self._prunes and self.trial.should_prune())):
+            if final or not (self._pruned == epoch or self._is_stopped(judged)):
                 return
             self.trial.set_user_attr(PRUNED, epoch)  # asha stops a trial only once
         except storage_failures() as err:
             raise storage_error(err) from err
-        raise optuna.TrialPruned(f"the pruner stopped trial {self.number} after epoch {epoch} at {value:g}")
+        why = f"at {value:g}" if judged is None else judged_text(judged)
+        raise optuna.TrialPruned(f"the pruner stopped trial {self.number} after epoch {epoch} {why}")
+
+    def _is_stopped(self, judged: Mapping[str, float] | None) -> bool:
+        """Return whether the pruner stops the trial after an epoch with these judged values."""
+        if self._judge is not None:
+            return judged is not None and self._judge.stops()
+        return self._prunes and self.trial.should_prune()
 
     def keep_picked(self, epoch: int, values: Mapping[str, Reading]) -> None:
         """Write the values of the picked epoch to the trial when its run ends.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set as AbstractSet
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from ...space.dimensions import Choice, Dimension, Float, Int
 from ...space.draws import drawn
 from ...space.space import Space
 from ._internals import has_value
+from .samplers import write_judged
 from .storage import JOURNAL, foreign_part, is_damage
 from .study import RESULT, STATES, metrics_of, study_records, tell
 from .trial_queue import FIXED, claim
@@ -171,6 +172,7 @@ def restore(
     records: Sequence[TrialRecord],
     space: Space,
     points: Sequence[Mapping[str, Any]] = (),
+    judged: AbstractSet[str] = frozenset(),
 ) -> None:
     """Add the trials of records to a study, each under its number and in its final state.
 
@@ -181,6 +183,7 @@ def restore(
         records: the records of trials, in any order.
         space: the space of their params.
         points: see `reserve`.
+        judged: the values by which a pruner judges, see `RunSpec.judged`.
     """
     by_number = {record.number: record for record in records}
     for number in range(len(study.get_trials(deepcopy=False)), max(by_number, default=-1) + 1):
@@ -196,8 +199,11 @@ def restore(
         if point is not None:
             space.suggest(trial)
         metric, *others = metrics_of(study)
-        for epoch in () if others else record.epochs:
-            trial.report(epoch.number(metric), epoch.epoch)
+        for epoch in record.epochs:
+            if not others:
+                trial.report(epoch.number(metric), epoch.epoch)
+            if judged and judged <= epoch.values.keys():
+                write_judged(trial, epoch.epoch, {name: epoch.number(name) for name in judged})
         tell(study, trial, record)
 
 
