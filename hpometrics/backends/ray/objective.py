@@ -16,6 +16,7 @@ import ray
 from optuna.trial import TrialState as OptunaState
 from ray import tune
 from ray.tune.logger import JsonLoggerCallback
+from ray.tune.schedulers import TrialScheduler
 
 from ...exceptions import DirectionError, RunError
 from ...records.recovery import MOST_DEATHS, Losses
@@ -29,17 +30,19 @@ from ..objective import BaseObjective, check_stale
 from ..optuna.samplers import make_sampler, own_pruner
 from ..optuna.study import check_origin, check_study, study_records, without_notices
 from ..optuna.trial_queue import reserve
-from ..registry import check_several
+from ..registry import check_prune_by, check_several, dominance_rule
 from .pbt import MemberLog, Population, TrialLog
 from .reporter import checkpoint_in
-from .schedulers import Settled, make_scheduler
+from .schedulers import DominanceScheduler, Settled, make_scheduler
 from .searcher import StudySearcher
 from .session import (
     CHECKPOINT_SCORE,
     EPOCH,
+    JUDGED,
     NUMBER,
     PARAMS,
     PICKED,
+    VALUE,
     VALUES,
     check_resources,
     fitting,
@@ -246,7 +249,8 @@ class RayObjective(BaseObjective):
 
         Args:
             num_samples: the total of trials, those that `study` already has included.
-            scheduler: see `make_scheduler`.
+            scheduler: see `make_scheduler`; with `prune_by` it judges that metric, and by dominance it is
+                `median` or `percentile`, see `DominanceRule`.
             sampler: see `make_sampler`.
             study: the study of the trials; default: a new one in memory.
             points: params to try first.
@@ -269,19 +273,19 @@ class RayObjective(BaseObjective):
 
         Raises:
             DirectionError: a scheduler, a study or `mode` has another direction.
-            ConfigError: a scheduler, sampler or resource does not exist, or there are several objectives and
-                a scheduler or sampler supports one alone.
+            ConfigError: a scheduler, sampler or resource does not exist, there are several objectives and
+                a scheduler or sampler supports one alone, or `prune_by` needs another scheduler.
             RunError: the study has all its trials already, or `most_deaths` or `stale` is below 1.
         """
         _check_unsteered(self.trials.spec, tune_config)
-        check_several(self.optimized, sampler, scheduler, "scheduler")
+        prune_by = self.trials.spec.prune_by
+        check_prune_by(prune_by, scheduler, "scheduler")
+        check_several(self.optimized, sampler, None if prune_by else scheduler, "scheduler")
         start_ray()
         per_trial = dict(resources or {"cpu": 1})
         check_resources(per_trial)
         study = self._prepared(study, sampler, num_samples, points)
-        scheduling = make_scheduler(
-            scheduler, self.directions[0], self.trials.spec.epochs, self.space, self.trials.seed
-        )
+        scheduling = self._scheduler(scheduler)
         interval = self._interval(scheduling, max_concurrent)
         if reuse_actors is None:
             reuse_actors = interval is not None or not per_trial.get("gpu")
@@ -351,6 +355,17 @@ class RayObjective(BaseObjective):
         trainable = self._trainable(None, name or _name_of(self.trials.train))
         trainable = tune.with_resources(trainable, dict(resources or {"cpu": 1}))
         return ObjectiveTuner.adopt(tune.Tuner.restore(str(path), trainable, **options))
+
+    def _scheduler(self, spec: object) -> TrialScheduler:
+        """Return the scheduler of a tuner; by dominance one that has the epochs of earlier fits on disk."""
+        judged = self.trials.spec.judged
+        if len(judged) > 1:
+            on_disk = self.records() if self.trials.directory is not None else []
+            earlier = [one for one in on_disk if one.state.finished and one.state is not TrialState.FAILED]
+            return DominanceScheduler(dominance_rule(spec), judged, earlier)
+        direction, *_ = (*judged.values(), *self.directions)
+        key = JUDGED if judged else VALUE
+        return make_scheduler(spec, direction, self.trials.spec.epochs, self.space, self.trials.seed, key)
 
     def _prepared(
         self, study: optuna.Study | None, sampler: object, total: int, points: Iterable[Mapping[str, Any]]

@@ -21,8 +21,21 @@ from ...exceptions import DirectionError, RunError
 from ...records.epoch_log import EPOCHS_FILE, read_epochs
 from ...records.trial_record import EpochRecord
 from ...run.reporter import Pause
+from ...selection.rules import judged_text
 from ._internals import in_train_worker, judges
-from .session import CHECKPOINT_SCORE, EPOCH, FINAL, FULL, PICKED, TAKEN, VALUE, VALUES, VOID
+from .session import (
+    CHECKPOINT_SCORE,
+    EPOCH,
+    FINAL,
+    FULL,
+    JUDGED,
+    PICKED,
+    TAKEN,
+    UNJUDGED,
+    VALUE,
+    VALUES,
+    VOID,
+)
 
 _WORST = 1e300  # far from the largest float, so that means of it stay finite
 _TASK = re.compile(r"^(\w+:)?[^/()]+/")  # of the name of a value, behind its split
@@ -221,6 +234,7 @@ class TuneReporter:
         self._newest = -1 if handed_on is None else handed_on.reported - 1  # the last epoch that was reported
         self._metric = VALUE
         self._others: list[str] = []
+        self._judged: Mapping[str, Direction] = {}
         self._worst = -_WORST
 
     def check(self, optimized: Mapping[str, Direction]) -> None:
@@ -235,11 +249,15 @@ class TuneReporter:
                 raise RunError(f"Ray Tune keeps the name {name!r} for itself; log the value under another")
         self._metric, *self._others = optimized
         direction = optimized[self._metric]
-        self._worst = _WORST if direction is MINIMIZE else -_WORST
+        self._worst = _worst(direction)
         if self.number is None:
             first = self._metric
             keys = {**{name: name for name in optimized}, VALUE: first, PICKED: first}
             _check_modes(lambda key: keys.get(key), optimized)
+
+    def judge_by(self, judged: Mapping[str, Direction]) -> None:
+        """Report the value by which a scheduler judges; by dominance it reads the objectives themselves."""
+        self._judged = judged
 
     def check_tracked(self, directions: Mapping[str, Direction]) -> None:
         """Compare the directions of values that are not optimized with those of a Tuner of your own.
@@ -277,6 +295,7 @@ class TuneReporter:
         optimized = {self._metric, *self._others}
         beside = {name: value for name, value in values.items() if name not in optimized}
         report |= {key: fact for key, fact in ((FINAL, final), (VOID, void), (VALUES, beside)) if fact}
+        report |= self._judgement(values)
         if self.carried is not None and self.carried.score is not None:
             report[CHECKPOINT_SCORE] = self.carried.score
         if self.joint is not None:
@@ -287,7 +306,18 @@ class TuneReporter:
                 tune.report(report, checkpoint=state)
         except SystemExit as stop:
             self.stopped = True
-            raise self._stop(f"after epoch {epoch} at {value:g}") from stop
+            judged = {name: values[name] for name in self._judged if name in values}
+            why = judged_text(judged) if judged else f"at {value:g}"
+            raise self._stop(f"after epoch {epoch} {why}") from stop
+
+    def _judgement(self, values: Mapping[str, float]) -> dict[str, Any]:
+        """Return the keys of a report by which a scheduler judges."""
+        report: dict[str, Any] = {} if self._judged.keys() <= values.keys() else {UNJUDGED: True}
+        if len(self._judged) == 1:
+            [(name, direction)] = self._judged.items()
+            value = values.get(name, math.nan)
+            report[JUDGED] = value if math.isfinite(value) else _worst(direction)
+        return report
 
     def _state_after(self, epoch: int, final: bool) -> AbstractContextManager[tune.Checkpoint | None]:
         """Return the checkpoint that Tune gets with the report of an epoch."""
@@ -307,13 +337,17 @@ class TuneReporter:
         """
         if self.stopped:
             return
-        judged: dict[str, Any] = dict.fromkeys(self._others, math.nan)
+        judged: dict[str, Any] = dict.fromkeys(self._others, math.nan) | self._judgement({})
         judged |= {PICKED: self._worst, EPOCH: self._newest + 1, VOID: True}
         with suppress(SystemExit):  # a scheduler may stop the trial
             tune.report({self._metric: self._worst, VALUE: self._worst, **judged, FULL: reason})
 
 
 RayReporter = TuneReporter
+
+
+def _worst(direction: Direction) -> float:
+    return _WORST if direction is MINIMIZE else -_WORST
 
 
 def _tracked_name(key: str, directions: Mapping[str, Direction]) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -23,11 +23,13 @@ from ..._imports import foreign
 from ...direction import Direction
 from ...exceptions import ConfigError, DirectionError
 from ...records.recovery import Losses
+from ...records.trial_record import TrialRecord
+from ...selection.rules import DominanceRule
 from ...space.space import Space
 from ..registry import RAY_SCHEDULERS, find_class, read_spec
 from ._internals import endure, epochs_of, goes_on, metric_and_mode, stops_for_good
 from .pbt import Population
-from .session import EPOCH, VALUE
+from .session import EPOCH, NUMBER, UNJUDGED, VALUE
 
 
 class _Search(NamedTuple):
@@ -133,14 +135,49 @@ class Settled(Delegated):
             super().on_trial_error(tune_controller, trial)
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        """Decide after an epoch that the trial has not had before."""
-        if 0 < result.get(EPOCH, 0) <= epochs_of(trial):
+        """Decide after an epoch that the trial has not had before, and that can be judged."""
+        if 0 < result.get(EPOCH, 0) <= epochs_of(trial) or result.get(UNJUDGED):
             return self.CONTINUE
         return str(super().on_trial_result(tune_controller, trial, result))
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
         """Leave the scheduler as it is; the searcher and the results use the metric and the mode."""
         return True
+
+
+class DominanceScheduler(FIFOScheduler):
+    """Stops trials by a `DominanceRule`.
+
+    Args:
+        rule: the rule.
+        judged: the direction of each objective, by name.
+        earlier: the trials that have ended before this fit.
+    """
+
+    def __init__(
+        self, rule: DominanceRule, judged: Mapping[str, Direction], earlier: Iterable[TrialRecord] = ()
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._rule, self._judged = rule, judged
+        self._values: dict[int, dict[int, tuple[float, ...]]] = {}  # by epoch and number of the trial
+        for record in earlier:
+            for one in record.epochs:
+                if judged.keys() <= one.values.keys():
+                    self._values.setdefault(one.epoch, {})[record.number] = tuple(map(one.number, judged))
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        """Decide whether a trial is stopped after an epoch."""
+        number, epoch = trial.config[NUMBER], result[EPOCH] - 1
+        at_epoch = self._values.setdefault(epoch, {})
+        values = at_epoch[number] = tuple(result[name] for name in self._judged)
+        others = [one for other, one in at_epoch.items() if other != number]
+        stops = self._rule.stops(epoch, values, others, self._judged.values())
+        return str(self.STOP if stops else self.CONTINUE)
+
+    def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
+        """Forget a trial that failed."""
+        for values in self._values.values():
+            values.pop(trial.config[NUMBER], None)
 
 
 def _without_pauses(scheduler: TrialScheduler) -> TrialScheduler:
@@ -174,6 +211,7 @@ def make_scheduler(
     epochs: int | None = None,
     space: Space | None = None,
     seed: int | None = None,
+    key: str = VALUE,
 ) -> TrialScheduler:
     """Create a scheduler that judges the current value in the metric's direction; a new one for every fit.
 
@@ -184,6 +222,7 @@ def make_scheduler(
         epochs: the most epochs a run can have; halving needs them.
         space: the space of the trials' params; `pbt` needs it.
         seed: seeds the changes of `pbt`.
+        key: the key of the reports that has the value.
 
     Raises:
         DirectionError: an object has another metric or mode.
@@ -196,14 +235,14 @@ def make_scheduler(
             f"a {kind} of your own would change params that are recorded; give {{'pbt': {{'mutate': [...]}}}}"
         )
     if isinstance(spec, TrialScheduler):
-        return _without_pauses(_adopted(deepcopy(spec), direction))
+        return _without_pauses(_adopted(deepcopy(spec), direction, key))
     name, _ = read_spec("scheduler", "none" if spec is None else spec)
     scheduler_class, arguments = find_class("scheduler", "none" if spec is None else spec, RAY_SCHEDULERS)
     if name in _COMPLETED:
         arguments = _COMPLETED[name](arguments, _Search(name, epochs, space, seed))
     with foreign(f"scheduler {name!r} cannot be made"):
         try:
-            return _without_pauses(_adopted(scheduler_class(**arguments), direction))
+            return _without_pauses(_adopted(scheduler_class(**arguments), direction, key))
         except ConfigError:
             raise
         except (AssertionError, TypeError, ValueError) as err:
@@ -221,7 +260,7 @@ def check_scheduler(spec: object, epochs: int | None) -> None:
         make_scheduler(spec, Direction.MINIMIZE, epochs)
 
 
-def _adopted(scheduler: TrialScheduler, direction: Direction) -> TrialScheduler:
+def _adopted(scheduler: TrialScheduler, direction: Direction, key: str) -> TrialScheduler:
     """Return a scheduler that judges the current value of the metric in its direction.
 
     Raises:
@@ -233,10 +272,10 @@ def _adopted(scheduler: TrialScheduler, direction: Direction) -> TrialScheduler:
         raise DirectionError(
             f"the metric must be {direction.value}d, but the {kind} has mode={mode!r}; leave it out"
         )
-    if metric not in (None, VALUE):
+    if metric not in (None, key):
         raise DirectionError(
             f"the {kind} has metric={metric!r}; leave it out, it is given the metric's current value"
         )
     if metric is None:
-        scheduler.set_search_properties(VALUE, None if mode else direction.mode)
+        scheduler.set_search_properties(key, None if mode else direction.mode)
     return scheduler

@@ -26,12 +26,16 @@ FINAL = "final"
 VALUES = "values"
 VOID = "void"
 FULL = "full"
+JUDGED = "judged"
+"""The value of the metric that `prune_by` names, which a scheduler judges."""
+UNJUDGED = "unjudged"
+"""True if a judged value was not measured in this epoch, which no scheduler judges then."""
 CHECKPOINT_SCORE = "checkpoint_score"
 """Beside a checkpoint: its epoch, from 1, if that is the picked one, else 0. So the picked epoch has the
 greatest."""
 TAKEN = frozenset(
     {
-        *(VALUE, PICKED, EPOCH, FINAL, VALUES, VOID, FULL, CHECKPOINT_SCORE),
+        *(VALUE, PICKED, EPOCH, FINAL, VALUES, VOID, FULL, JUDGED, UNJUDGED, CHECKPOINT_SCORE),
         *("done", "config", "trial_id", "training_iteration"),
     }
 )
