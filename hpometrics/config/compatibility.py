@@ -16,9 +16,12 @@ from .._imports import load_path, missing_report
 from .._text import did_you_mean, one_line
 from ..backends.registry import (
     BACKENDS,
+    DOMINANCE_PRUNERS,
     SAMPLERS,
     Table,
     backends_of,
+    check_prune_by,
+    dominance_rule,
     find_class,
     pruner_names,
     searches_for_one,
@@ -27,6 +30,7 @@ from ..backends.registry import (
 from ..exceptions import ConfigError, HpometricsError, missing_extra
 from ..loggers.registry import LOGGERS, check_options, missing_package
 from ..selection.confirmation import LUCK
+from ..selection.rules import DOMINANCE
 from ..space.space import Space, mutable
 from .document import Document, Path
 from .fields import Plugin
@@ -59,6 +63,7 @@ def check_support(sweep: Draft, document: Document, settle: bool = False) -> Non
     notes = (
         _check_sampler(sweep),
         _check_pruner(sweep),
+        _check_prune_by(sweep),
         _check_pick(sweep),
         _check_objectives(sweep),
         _check_confirm(sweep),
@@ -119,7 +124,10 @@ def _check_options(sweep: Draft, settle: bool) -> Notes:
     except (HpometricsError, TypeError, ValueError) as err:
         yield ("search", "sampler"), one_line(err)
     try:
-        if pruner is not None and pruner.options and (settle or not backend.schedules):
+        if pruner is not None and sweep.search.prune_by == DOMINANCE:
+            _check_types("pruner", pruner, DOMINANCE_PRUNERS)
+            dominance_rule(pruner.spec)
+        elif pruner is not None and pruner.options and (settle or not backend.schedules):
             _check_types("pruner", pruner, backend.pruners)
             load_path(backend.make_pruner)(pruner.spec, epochs)
     except (HpometricsError, TypeError, ValueError) as err:
@@ -179,12 +187,33 @@ def _check_pruner(sweep: Draft) -> Notes:
         return
     if pruner.name not in PRUNERS:
         yield path, _format_unknown(pruner, "pruner", PRUNERS)
+    elif sweep.search.prune_by == DOMINANCE:
+        return
     elif backend not in PRUNERS[pruner.name] and sweep.backend.points is None:
         fitting = [name for name, backends in PRUNERS.items() if backend in backends]
         where = " and ".join(PRUNERS[pruner.name])
         yield path, f"{pruner.name} runs on {where} only; on {backend} choose {', '.join(fitting)}"
-    elif _has_several_objectives(sweep) and pruner.name != "none":
-        yield path, f"{pruner.name} judges one value; with several objectives leave it out"
+    elif _has_several_objectives(sweep) and pruner.name != "none" and sweep.search.prune_by is None:
+        yield (
+            path,
+            f"{pruner.name} judges one value; with several objectives leave it out, or give search.prune_by: "
+            f"a metric, or {DOMINANCE}",
+        )
+
+
+def _check_prune_by(sweep: Draft) -> Notes:
+    path, by, pruner = ("search", "prune_by"), sweep.search.prune_by, sweep.search.pruner
+    if by is None or (pruner is not None and pruner.name not in PRUNERS):
+        return
+    if sweep.backend.points is not None:
+        yield path, f"the {sweep.backend.name} backend runs its list as it is; leave prune_by out"
+    elif by == DOMINANCE and sweep.metrics is not None and len(sweep.metrics.optimize) == 1:
+        yield path, f"{DOMINANCE} compares several objectives, and there is one; name the metric to judge by"
+    else:
+        try:
+            check_prune_by(by, "none" if pruner is None else pruner.name)
+        except ConfigError as err:
+            yield path, str(err)
 
 
 def _check_pruner_epochs(sweep: Draft, document: Document) -> Notes:

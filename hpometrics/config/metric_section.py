@@ -39,7 +39,7 @@ from ..metrics.registry.scope import (
     steering_problem,
 )
 from ..metrics.registry.suggestions import suggestion
-from ..selection.rules import Constraint
+from ..selection.rules import DOMINANCE, Constraint, unjudged
 from .document import Document, Path
 
 if TYPE_CHECKING:
@@ -203,6 +203,36 @@ def read_measures(
     if types is None:
         return [Measure(str(group), None, "run", group=True)]
     return [read_measure(str(name), types, False, settle=settle) for name in _list_members(group, types)]
+
+
+def judging_problem(
+    prune_by: str, measures: Iterable[Measure], types: Types | None, settle: bool, registers: Registers
+) -> str | None:
+    """Return why a pruner cannot judge by a metric of a file; None if it can, or only `run` knows."""
+    known = {measure.name: measure for measure in measures}
+    if prune_by == DOMINANCE:
+        return None
+    name = prune_by
+    if name not in known:
+        try:
+            name = read_measure(prune_by, types, False, None, settle, registers).name
+        except UnknownMetricError:
+            name = str(MetricName.parse(prune_by))
+        except HpometricsError as err:
+            return one_line(err)
+    measure = known.get(name)
+    if measure is None:
+        is_open = OWN.name in known or any(one.group for one in known.values())
+        return None if is_open else unjudged(prune_by, known)
+    if measure.combined or parse_import_path(name):
+        return None
+    if measure.direction is None and (measure.reported or measure.origin == "stated"):
+        return (
+            f"{name} has no direction of its own; state which way is better, as in "
+            f"{{metric: {name}, direction: minimize}}"
+        )
+    scoped = MetricName.parse(name)
+    return steering_problem(scoped, scoped.split, is_per_class(scoped))
 
 
 def outputs_of(measure: Measure) -> set[str]:

@@ -130,6 +130,10 @@ class Search(Strict):
     the budget may cut. gp, cmaes and qmc draw a param with `when` at random, cmaes each choice too."""
     pruner: PluginForm | None = None
     """A name, or a name with options; none unless given."""
+    prune_by: Annotated[str, Field(min_length=1)] | None = None
+    """By what the pruner judges a trial: an optimized or tracked metric, in its own direction, or
+    `dominance`: by all objectives, median or percentile. Unless given, by the optimized metric; with
+    several, no trial is pruned."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     """Seed of the sampler and, unless `engine.seed` is given, of the trials."""
     start: list[Params] = Field(default_factory=nothing_listed)

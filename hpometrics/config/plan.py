@@ -25,6 +25,7 @@ from .metric_section import (
     Outputs,
     Registers,
     anything,
+    judging_problem,
     nothing,
     outputs_of,
     read_bound,
@@ -176,6 +177,11 @@ def make_plan(
     output = resolve_output(None if config.engine is None else config.engine.output, engine_output, document)
     clear = settle and not _runs_command(config)  # only the direction of a program's values is needed
     measures = list(measures) or _resolve_metrics(config, output, clear, document, registers)
+    if config.search.prune_by is not None and measures and not document.problems:
+        types = types_of(output, clear)
+        problem = judging_problem(config.search.prune_by, measures, types, clear, registers)
+        if problem is not None:
+            document.add(("search", "prune_by"), problem)
     bounds = _resolve_bounds(config, output, clear, document)
     space = read_space(config, document)
     points = () if space is None else first_points(config, space, document)

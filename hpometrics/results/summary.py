@@ -117,7 +117,7 @@ def overview(plan: Plan, finished: int = 0) -> Iterator[tuple[str, str]]:
             yield f"  {printable(name)}", _dimension(dimension)
     yield (
         "search",
-        f"{_plugin_text('sampler', plan)}   {_plugin_text('pruner', plan)}   seed {config.search.seed}",
+        f"{_plugin_text('sampler', plan)}   {_pruner_text(plan)}   seed {config.search.seed}",
     )
     yield "backend", _backend(plan)
     yield "budget", ", ".join(_budget(plan, finished))
@@ -207,6 +207,11 @@ def _plugin_text(kind: str, plan: Plan) -> str:
     plugin = getattr(plan.config.search, kind)
     options = "" if plugin is None else ", ".join(f"{k}={format_exact(v)}" for k, v in plugin.options.items())
     return f"{kind} {getattr(plan, kind)}{f'({options})' if options else ''}"
+
+
+def _pruner_text(plan: Plan) -> str:
+    by = plan.config.search.prune_by
+    return _plugin_text("pruner", plan) + ("" if by is None else f" by {by}")
 
 
 def _backend(plan: Plan) -> str:

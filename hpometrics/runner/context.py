@@ -32,7 +32,7 @@ from .imported_engine import ImportedEngine, LocalEngine, Train, check_space, im
 if TYPE_CHECKING:
     from .imported_engine import SweepEngine
 
-_OURS = ("metric", "direction", "track", "constraints", "at")
+_OURS = ("metric", "direction", "track", "constraints", "at", "prune_by")
 _BUDGET = ("epochs", "patience", "target", "trial_time")
 _MAX_BYTES = 1 << 20
 _INSTALLED = {"site-packages", "dist-packages"}
@@ -181,10 +181,12 @@ def spec_facts(plan: Plan, engine: SweepEngine) -> dict[str, Any]:
     An engine of stages and a program report values as numbers, so their runs measure nothing themselves.
     """
     facts, results = engine_facts(engine.train), plan.config.results
+    judges = plan.config.search.prune_by is not None  # perhaps by a value that the engine reports
     examples = plan.config.metrics.track_examples
     optional = {
         **{name: getattr(plan.config.budget, name) for name in _BUDGET},
         "output": plan.output,
+        "prune_by": plan.config.search.prune_by,
         "defaults": plan.config.metrics.defaults,
         "checkpoints": results.checkpoints if "checkpoints" in results.model_fields_set else None,
         "track_examples": None if examples is None else examples.model_dump(exclude_none=True),
@@ -195,7 +197,7 @@ def spec_facts(plan: Plan, engine: SweepEngine) -> dict[str, Any]:
         "threads": plan.config.engine.threads or facts.get("threads", 1),
         "statistics": "rows" if plan.config.confirm and results.statistics == "small" else results.statistics,
         "metric": [_optimized_metric(measure) for measure in plan.objectives],
-        "track": tuple(_metric_of(measure) for measure in plan.track if not measure.reported),
+        "track": tuple(_metric_of(measure) for measure in plan.track if judges or not measure.reported),
         "constraints": tuple(str(bound.constraint) for bound in plan.bounds),
         "at": plan.at,
     }

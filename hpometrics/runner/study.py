@@ -175,7 +175,8 @@ def restore_study(
     exists = path is not None and path.exists()
     aside = f"; the old one is kept as {quarantine_study(path).name}" if path is not None and exists else ""
     with _opened(context) as study:
-        restore(study, records, context.plan.space, context.plan.points)
+        judged = context.trials.spec.judged.keys()
+        restore(study, records, context.plan.space, context.plan.points, judged)
     name = f"the study {context.plan.name}" if path is None else context.directory.display_path(path)
     return (
         f"{name} was {'damaged' if trials is None else 'not that of the trials'}, made again from them{aside}"
@@ -264,7 +265,7 @@ def _open_study(context: SweepContext, storage: optuna.storages.BaseStorage) -> 
         plan.name,
         optimized,
         make_sampler(plan.sampler_spec, search.seed, bool(context.resolved.constraints)),
-        make_pruner(pruner, plan.config.budget.epochs),
+        make_pruner(pruner, plan.config.budget.epochs, None if is_scheduled else search.prune_by),
     )
     check_study(study, optimized)
     check_origin(study, list(optimized), plan.space, extend=context.extend)

@@ -58,7 +58,7 @@ def swapped(path: Path, backend: str) -> list[str]:
     """The settings that take a sweep to a backend: it and, where something prunes, the pruner's name."""
     asked = yaml.safe_load(path.read_text(encoding="utf8"))
     settings = [f"backend={backend}"]
-    if asked["search"].get("pruner") is not None:
+    if asked["search"].get("pruner") is not None and "prune_by" not in asked["search"]:  # median on both
         settings.append(f"search.pruner={PRUNERS[backend]}")
     return settings
 

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 from forked import Forked, hpometrics
 from matrix import EXHAUSTIVE
-from sample_sweeps import SWEEP, WORKERS, changed, problems_of
+from sample_sweeps import DOMINATED, PRUNED, SWEEP, WORKERS, changed, problems_of
 from servers import SERVERS
 
 from hpometrics.backends.optuna.storage import close_storage, open_storage
@@ -120,6 +120,20 @@ def points(home: str) -> list[object]:
         (one.number, one.params, one.state, one.value, one.seed, [epoch.values for epoch in one.epochs])
         for one in RunDirectory(Path(home)).records()
     ]
+
+
+@EXHAUSTIVE
+@pytest.mark.parametrize(("prune_by", "text"), [("roc_auc", PRUNED), ("dominance", DOMINATED)])
+def test_directories_on_a_shared_storage_are_pruned_by_each_others_trials(folder, url, prune_by, text):
+    """With several objectives: each record tells by what."""
+    text = text.replace("trials: 9", "trials: 16").replace("min_trials", "warmup: 1, min_trials")
+    (folder / "sweep.yaml").write_text(shared(url, "", text))
+    runs = [hpometrics("run", "sweep.yaml", "--set", f"results.dir=runs/{home}") for home in "ab"]
+    assert [run.result().returncode for run in runs] == [0, 0]
+    records = RunDirectory(folder / "runs/a").records()
+    pruned = [one for one in records if one.state is TrialState.PRUNED]
+    assert len(records) == 16 and 0 < len(pruned) < 16
+    assert all(f"by {prune_by} at" in str(one.reason) and len(one.epochs) > 1 for one in pruned)
 
 
 @EXHAUSTIVE

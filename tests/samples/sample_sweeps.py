@@ -25,6 +25,21 @@ metrics: {{{OBJECTIVES}, track: [accuracy]}}
 search: {{sampler: nsga2, seed: 3}}
 budget: {{trials: 9, epochs: 2}}
 """
+PRUNED = """\
+engine: {target: toy_engine:trade, output: binary}
+space: {size: {int: [1, 9]}}
+metrics: {optimize: [roc_auc, {metric: cost, direction: minimize}], track: [accuracy]}
+search:
+  sampler: random
+  seed: 3
+  pruner: {median: {min_trials: 2}}
+  prune_by: roc_auc
+budget: {trials: 9, epochs: 3}
+"""
+DOMINATED = PRUNED.replace("median: {", "percentile: {percentile: 10, ").replace(
+    "by: roc_auc", "by: dominance"
+)
+"""The dearer the better, so no trial dominates another: pruned is who is neither best nor cheapest."""
 WORKERS = [2, pytest.param(3, marks=EXHAUSTIVE)]
 """How many processes share a sweep; each that is hired loads torch anew."""
 
