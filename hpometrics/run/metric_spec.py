@@ -185,20 +185,13 @@ def resolve_judged(
             raise RunError(f"{DOMINANCE} compares several objectives, and {one} is one; leave prune_by out")
         return {one.name: one.direction for one in objectives if one.direction is not None}
     specs = {one.name: one for one in (*objectives, *tracked)}
-    spec = specs.get(prune_by) or specs.get(_canonical(prune_by, features))
+    spec = specs.get(prune_by) or specs.get(_resolve(prune_by, features, MINIMIZE).name)
     if spec is None:
         raise RunError(unjudged(prune_by, specs))
     if problem := steering_problem(spec.name, spec.split, _has_many_values(spec)):
         raise RunError(f"prune_by={prune_by!r}: {problem}")
     direction = _direction(spec.name, spec.direction, None)
     return {} if [spec.name] == [one.name for one in objectives] else {spec.name: direction}
-
-
-def _canonical(name: str, features: Features) -> str:
-    try:
-        return _resolve(name, features, None).name
-    except UnknownMetricError:
-        return str(MetricName.parse(name))
 
 
 def types_of(features: Features) -> Types:

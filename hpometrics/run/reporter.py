@@ -104,17 +104,6 @@ class DirectedReporter(Protocol):
         """
 
 
-class JudgingReporter(Protocol):
-    """A host that may stop a run by other values than the first optimized one."""
-
-    def judge_by(self, judged: Mapping[str, Direction]) -> None:
-        """Judge by these values alone, given with their directions; several are compared by dominance.
-
-        Raises:
-            ConfigError: the host has no pruner that judges by them.
-        """
-
-
 class Joint(Protocol):
     """The attribute `joint` of a host that takes a report only from all ranks at once, as Ray Train does."""
 
@@ -176,7 +165,7 @@ class HoldsLast:
         self._host.check(optimized)
 
     def judge_by(self, judged: Mapping[str, Direction]) -> None:
-        """Pass the values on to a host that judges; see `JudgingReporter`."""
+        """Pass on, to a host that judges, the directions of the values to judge by."""
         if hasattr(self._host, "judge_by"):
             self._host.judge_by(judged)
 

@@ -22,7 +22,7 @@ from ..records.trial_record import EpochRecord, Reading, number_in, numbers_of
 from .checkpoint import Stateful
 from .epoch_closer import End, EpochCloser, RunState
 from .example_selection import Line
-from .reporter import DirectedReporter, JudgingReporter, as_reporter
+from .reporter import DirectedReporter, as_reporter
 from .spec import RunSpec
 
 
@@ -51,8 +51,8 @@ class Run:
 
     Raises:
         DirectionError: the host searches in another direction than the metric's.
-        ConfigError, MissingExtraError: a logger does not exist, or its package is not installed; or
-            `prune_by` is given and the study has no pruner for it.
+        ConfigError, MissingExtraError: a logger does not exist or its package is not installed, or the study
+            has no pruner for `prune_by`.
 
     >>> from hpometrics import Reported
     >>> run = Run(metric=Reported("loss", "minimize"))
@@ -82,7 +82,7 @@ class Run:
         if hasattr(reporter, "check_tracked"):  # an instance check of a protocol takes as long as ten reports
             cast(DirectedReporter, reporter).check_tracked(self.spec.directions)
         if self.spec.judged and hasattr(reporter, "judge_by"):
-            cast(JudgingReporter, reporter).judge_by(self.spec.judged)
+            cast(Any, reporter).judge_by(self.spec.judged)
         home = None if directory is None else Path(directory)
         self._closer = EpochCloser(self.spec, reporter, params, home, fsync, loggers)
         self._meter, self._logged = self._closer.meter, self._closer.meter.logged

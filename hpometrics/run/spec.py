@@ -109,7 +109,7 @@ class RunSpec(ReadableObjective):
         DirectionError: no direction is known, or two that differ.
         UnknownMetricError, MetricNameError: a metric does not exist or does not fit the output.
         RunError: a number is out of range, the metric has one value per class, or none per example while
-            examples are ranked by it; or `prune_by` names what is neither optimized nor tracked.
+            examples are ranked by it.
     """
 
     metric: Any

@@ -58,8 +58,7 @@ class OptunaObjective(BaseObjective):
 
         Raises:
             DirectionError: `direction` or `directions` differs from the metrics' own.
-            ConfigError: there are several objectives, and a sampler or pruner supports one alone, or the
-                pruner does not judge by what `prune_by` says.
+            ConfigError: there are several objectives, and a sampler or pruner supports one alone.
         """
         self._check_directions(arguments)
         sampler, pruner = arguments.pop("sampler", None), arguments.pop("pruner", None)

@@ -363,8 +363,6 @@ def _view_of(study: optuna.Study, name: str, direction: Direction) -> optuna.Stu
 class _MetricView:
     """A storage whose trials have one judged metric as their reports; what a pruner writes, it passes on."""
 
-    get_best_trial = BaseStorage.get_best_trial
-
     def __init__(self, storage: BaseStorage, name: str, direction: StudyDirection) -> None:
         self._inner, self._name, self._direction = storage, name, direction
         self._ended: dict[int, FrozenTrial] = {}

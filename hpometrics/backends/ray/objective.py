@@ -249,8 +249,7 @@ class RayObjective(BaseObjective):
 
         Args:
             num_samples: the total of trials, those that `study` already has included.
-            scheduler: see `make_scheduler`; with `prune_by` it judges that metric, and by dominance it is
-                `median` or `percentile`, see `DominanceRule`.
+            scheduler: see `make_scheduler`; by dominance `median` or `percentile`, see `DominanceRule`.
             sampler: see `make_sampler`.
             study: the study of the trials; default: a new one in memory.
             points: params to try first.
@@ -273,8 +272,8 @@ class RayObjective(BaseObjective):
 
         Raises:
             DirectionError: a scheduler, a study or `mode` has another direction.
-            ConfigError: a scheduler, sampler or resource does not exist, there are several objectives and
-                a scheduler or sampler supports one alone, or `prune_by` needs another scheduler.
+            ConfigError: a scheduler, sampler or resource does not exist, or there are several objectives and
+                a scheduler or sampler supports one alone.
             RunError: the study has all its trials already, or `most_deaths` or `stale` is below 1.
         """
         _check_unsteered(self.trials.spec, tune_config)
@@ -357,7 +356,7 @@ class RayObjective(BaseObjective):
         return ObjectiveTuner.adopt(tune.Tuner.restore(str(path), trainable, **options))
 
     def _scheduler(self, spec: object) -> TrialScheduler:
-        """Return the scheduler of a tuner; by dominance one that has the epochs of earlier fits on disk."""
+        """Return the scheduler of a tuner; by dominance it has the trials on disk."""
         judged = self.trials.spec.judged
         if len(judged) > 1:
             on_disk = self.records() if self.trials.directory is not None else []

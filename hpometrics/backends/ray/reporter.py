@@ -256,7 +256,7 @@ class TuneReporter:
             _check_modes(lambda key: keys.get(key), optimized)
 
     def judge_by(self, judged: Mapping[str, Direction]) -> None:
-        """Report the value by which a scheduler judges; by dominance it reads the objectives themselves."""
+        """Report the value by which a scheduler judges."""
         self._judged = judged
 
     def check_tracked(self, directions: Mapping[str, Direction]) -> None:
