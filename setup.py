@@ -28,7 +28,7 @@ CHECKOUT_ONLY = {
 """Modules that print the scorecard of this repository; no command needs them."""
 
 
-PAGE_TEXTS = {"docs", "raises", "deviates", "source", "shape", "formula"}
+PAGE_TEXTS = {"docs", "raises", "deviates", "source", "shape", "formula", "value"}
 """Facts of a metric that its page shows alone; see `MetricEntry.documented`."""
 
 

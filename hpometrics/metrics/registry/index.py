@@ -84,6 +84,7 @@ class MetricEntry(Facts):
             source=texts["Source"],
             shape=texts["Shape"],
             formula=texts["Formula"],
+            value=texts["Value"],
         )
 
     def load(self) -> type[Any]:
