@@ -89,7 +89,7 @@ WITHOUT_TORCH := tests/selection tests/space $(addprefix tests/records/test_, re
 	open_trials.py optuna_reporter.py samplers.py study_attributes.py trial_queue.py) \
 	$(addprefix tests/cli/test_, completion.py dashboard.py help_sections.py trial_listing.py) \
 	$(addprefix tests/config/test_, document.py field_descriptions.py fuzzed_files.py json_schema.py models.py \
-	overrides.py) $(addprefix tests/engines/test_, engine.py engine_params.py evaluation.py \
+	other_spellings.py overrides.py) $(addprefix tests/engines/test_, engine.py engine_params.py evaluation.py \
 	result.py shelf.py) $(addprefix tests/interop/test_audit_, files.py studies.py) \
 	$(addprefix tests/results/test_, leaderboard.py manifest.py run_directory.py status.py) \
 	$(addprefix tests/runner/test_, leases.py live.py)

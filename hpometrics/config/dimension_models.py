@@ -6,7 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
+from .._redaction import excerpt
 from .fields import Condition, Option, ParamName, Params, PlainScalar, Strict, one_key, wrong
+from .other_spellings import line_of_mapping, line_of_text
 
 KINDS = ("float", "int", "normal", "choice", "value")
 
@@ -104,8 +106,13 @@ def _dimension_shape(value: Any) -> Any:
         raise wrong("a list may mean much; write {choice: [...]}, {float: [low, high]} or {int: [low, high]}")
     if value is None:
         raise wrong(f"a search dimension needs one of {', '.join(KINDS)}")
+    if isinstance(value, str) and (line := line_of_text(value)) is not None:
+        text = f"{excerpt(value, 60)} is a dimension of another tool; write {line}"
+        raise wrong(f"{text}, or {{value: ...}} if the text itself is meant")
     if not isinstance(value, dict):
         return {"value": value}
+    if not any(kind in value for kind in KINDS) and (line := line_of_mapping(value)) is not None:
+        raise wrong(f"a dimension of another tool; write {line}")
     one_key(value, KINDS, "a search dimension")
     return value
 

@@ -191,14 +191,33 @@ def _number_hint(value: Any, kind: str) -> str:
     return f"; write {how}"
 
 
+_ELSEWHERE = {
+    **dict.fromkeys(("method", "parameters", "early_terminate", "run_cap", "program"), "a sweep of W&B"),
+    **dict.fromkeys(("hyperopt", "input_features", "output_features"), "a config of Ludwig"),
+}
+"""Keys of other tools' files at the top of the file."""
+
+
 def _unknown_key(path: Path, data: Any) -> str:
     key = str(path[-1])
+    if len(path) == 1 and key in _ELSEWHERE:
+        return (
+            f"unknown key {key!r}, as in {_ELSEWHERE[key]}; hpometrics init DIRECTORY --from FILE converts it"
+        )
+    for section, names in (("space", data.get("space")), ("engine.params", _params_of(data))):
+        if len(path) == 1 and isinstance(names, dict) and key in names:
+            return f"unknown key {key!r}; did you mean '{section}.{key}'?"
     keys = _known_keys(path[:-1], data)
     text = f"unknown key {key!r}{did_you_mean(key, keys)}"
     home = next((name for name, model in _MODELS.items() if name and key in _keys(model)), None)
     if home and "did you mean" not in text:
         return f"{text}; {key!r} belongs to {home}"
     return text if "did you mean" in text else f"{text}; it knows {', '.join(keys)}"
+
+
+def _params_of(data: Any) -> Any:
+    engine = data.get("engine")
+    return engine.get("params") if isinstance(engine, dict) else None
 
 
 def _known_keys(path: Path, data: Any) -> list[str]:

@@ -1,0 +1,169 @@
+"""The dimensions of other tools, in their own spelling, as the line to write here.
+
+W&B, Ludwig and KerasTuner write mappings; Hydra, Ray Tune and Optuna write calls in a text. Nothing is
+converted silently: a sweep file with such a dimension is refused, and the error has its line.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .._redaction import excerpt
+
+_LOW = ("min", "lower", "low", "min_value")
+_HIGH = ("max", "upper", "high", "max_value")
+_OPTIONS = ("values", "categories", "choices", "options")
+_KIND = ("distribution", "space", "sampling", "type")
+_STEP = ("q", "step", "quantization")
+_LONGEST = 1000  # of a text that is read as a call
+
+
+def line_of_mapping(value: Mapping[str, Any]) -> str | None:
+    """Return the dimension that another tool's mapping means.
+
+    >>> line_of_mapping({"values": [4, 8, 16]})
+    '{choice: [4, 8, 16]}'
+    >>> line_of_mapping({"distribution": "log_uniform_values", "min": 1e-4, "max": 0.1})
+    '{float: [0.0001, 0.1], log: true}'
+    """
+    options, low, high, step = (_first(value, names) for names in (_OPTIONS, _LOW, _HIGH, _STEP))
+    kind = str(_first(value, _KIND) or "").lower()
+    if isinstance(options, list):
+        return _line("choice", options, weights=value.get("probabilities"))
+    if "mu" in value and "sigma" in value:
+        return _line("normal", [value["mu"], value["sigma"]], log="log" in kind, step=step)
+    if not (_is_number(low) and _is_number(high)):
+        return None
+    if kind.removeprefix("q_") == "log_uniform":  # W&B's, whose bounds are exponents
+        low, high = math.exp(min(low, 700)), math.exp(min(high, 700))
+    log = "log" in kind or value.get("log") is True
+    return _range(low, high, "float" if "float" in kind else "", log=log, step=step)
+
+
+def line_of_text(text: str) -> str | None:
+    """Return the dimension that a call of another tool means; None if the text is none.
+
+    >>> line_of_text("tag(log, interval(1e-4, 1e-1))"), line_of_text("choice(sgd, adam)")
+    ('{float: [0.0001, 0.1], log: true}', '{choice: [sgd, adam]}')
+    >>> line_of_text("tune.randint(4, 33)"), line_of_text("sgd")
+    ('{int: [4, 32]}', None)
+    """
+    if "(" not in text or len(text) > _LONGEST:
+        return None
+    try:
+        call = ast.parse(text.strip(), mode="eval").body
+        return _line_of_call(call) if isinstance(call, ast.Call) else None
+    except (SyntaxError, ValueError, TypeError, IndexError, RecursionError, MemoryError, OverflowError):
+        return None
+
+
+def _line_of_call(call: ast.Call, **facts: Any) -> str | None:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    facts |= {word.arg: _literal(word.value) for word in call.keywords if word.arg in ("log", "step")}
+    if name in ("tag", "int", "float", "sort", "shuffle"):  # Hydra's, around another
+        inner = next((part for part in call.args if isinstance(part, ast.Call)), None)
+        tags = {_literal(part) for part in call.args if isinstance(part, ast.Name)}
+        if name in ("int", "float"):
+            facts["kind"] = name
+        return (
+            None
+            if inner is None
+            else _line_of_call(inner, **facts, **({"log": True} if "log" in tags else {}))
+        )
+    arguments = [_literal(part) for part in call.args]
+    if name.startswith("suggest_"):  # Optuna's, whose first argument is the name
+        arguments = arguments[1:]
+    return _CALLS[name](arguments, facts) if name in _CALLS else None
+
+
+def _literal(node: ast.expr) -> Any:
+    """Return the value of a literal, and the name of a name, as Hydra writes texts."""
+    return node.id if isinstance(node, ast.Name) else ast.literal_eval(node)
+
+
+def _options(arguments: Sequence[Any], facts: Mapping[str, Any]) -> str | None:
+    options = arguments[0] if len(arguments) == 1 and isinstance(arguments[0], list) else arguments
+    return _line("choice", list(options)) if options else None
+
+
+def _ranged(
+    kind: str = "float", *, log: bool = False, below: bool = False, steps: bool = False
+) -> Callable[..., str | None]:
+    """Create the reader of a call (low, high).
+
+    Args:
+        kind: that of the dimension.
+        log: whether it is drawn evenly in the exponent.
+        below: whether the upper end is left out.
+        steps: whether a third argument is the step.
+    """
+
+    def read(arguments: Sequence[Any], facts: Mapping[str, Any]) -> str | None:
+        low, high, *rest = arguments
+        step = facts.get("step", rest[0] if steps and rest else None)
+        is_log = log or facts.get("log") is True
+        return _range(low, high - 1 if below else high, facts.get("kind", kind), log=is_log, step=step)
+
+    return read
+
+
+def _normal(arguments: Sequence[Any], facts: Mapping[str, Any]) -> str:
+    step = arguments[2] if len(arguments) > 2 else None
+    return _line("normal", list(arguments[:2]), step=step)
+
+
+_CALLS: Mapping[str, Callable[..., str | None]] = {
+    "interval": _ranged(),
+    "range": _ranged("int", below=True, steps=True),
+    "choice": _options,
+    "grid_search": _options,
+    "suggest_categorical": _options,
+    "uniform": _ranged(),
+    "quniform": _ranged(steps=True),
+    "loguniform": _ranged(log=True),
+    "qloguniform": _ranged(log=True, steps=True),
+    "randint": _ranged("int", below=True),
+    "qrandint": _ranged("int", steps=True),
+    "lograndint": _ranged("int", log=True, below=True),
+    "qlograndint": _ranged("int", log=True, steps=True),
+    "randn": _normal,
+    "qrandn": _normal,
+    "suggest_float": _ranged(),
+    "suggest_int": _ranged("int"),
+    "suggest_uniform": _ranged(),
+    "suggest_loguniform": _ranged(log=True),
+}
+"""Calls of Hydra's Optuna sweeper, `ray.tune` and Optuna."""
+
+
+def _range(low: Any, high: Any, kind: str, *, log: bool, step: Any) -> str | None:
+    if not (_is_number(low) and _is_number(high)):
+        return None
+    whole = all(isinstance(fact, int) for fact in (low, high, step) if fact is not None)
+    return _line(kind or ("int" if whole else "float"), [low, high], log=log, step=step)
+
+
+def _line(kind: str, value: Any, *, log: bool = False, step: Any = None, weights: Any = None) -> str:
+    more = {"log": log or None, "step": step, "weights": weights}
+    parts = {kind: value, **{name: fact for name, fact in more.items() if fact is not None}}
+    return excerpt("{" + ", ".join(f"{name}: {_text(fact)}" for name, fact in parts.items()) + "}", 200)
+
+
+def _text(value: Any) -> str:
+    """Return a value in YAML, on one line."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_text, value))}]"
+    plain = isinstance(value, str) and value.replace("_", "a").isalnum() and not value[0].isdigit()
+    return value if plain else json.dumps(value, default=str)
+
+
+def _first(value: Mapping[str, Any], names: Sequence[str]) -> Any:
+    return next((value[name] for name in names if name in value), None)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

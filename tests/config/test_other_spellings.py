@@ -1,0 +1,94 @@
+"""Dimensions and keys in the spelling of other tools are answered with the line to write."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpometrics.config.document import SweepFileError, parse_document
+from hpometrics.config.other_spellings import line_of_mapping, line_of_text
+from hpometrics.config.overrides import override
+from hpometrics.config.plan import make_plan
+
+BASE = """\
+engine: {target: "engine:train", output: binary}
+space: {lr: %s}
+metrics: {optimize: roc_auc}
+budget: {trials: 2, epochs: 2}
+"""
+
+MAPPINGS = {
+    "{values: [4, 8, 16]}": "{choice: [4, 8, 16]}",
+    "{values: [sgd, adam], probabilities: [0.9, 0.1]}": "{choice: [sgd, adam], weights: [0.9, 0.1]}",
+    "{min: 1, max: 8}": "{int: [1, 8]}",
+    "{min: 0.1, max: 1}": "{float: [0.1, 1]}",
+    "{distribution: log_uniform_values, min: 0.0001, max: 0.1}": "{float: [0.0001, 0.1], log: true}",
+    "{distribution: q_uniform, min: 0, max: 1, q: 0.25}": "{float: [0, 1], step: 0.25}",
+    "{distribution: log_normal, mu: 0, sigma: 2}": "{normal: [0, 2], log: true}",
+    "{space: loguniform, lower: 0.001, upper: 1}": "{float: [0.001, 1], log: true}",
+    "{space: choice, categories: [8, 16]}": "{choice: [8, 16]}",
+    "{min_value: 1, max_value: 9, step: 2}": "{int: [1, 9], step: 2}",
+}
+TEXTS = {
+    "interval(1e-4, 1e-1)": "{float: [0.0001, 0.1]}",
+    "tag(log, interval(1e-4, 1e-1))": "{float: [0.0001, 0.1], log: true}",
+    "int(interval(1, 8))": "{int: [1, 8]}",
+    "range(1, 10, 2)": "{int: [1, 9], step: 2}",
+    "choice(sgd, adam)": "{choice: [sgd, adam]}",
+    "tune.loguniform(1e-4, 1e-1)": "{float: [0.0001, 0.1], log: true}",
+    "tune.qrandint(4, 16, 4)": "{int: [4, 16], step: 4}",
+    "tune.randint(4, 33)": "{int: [4, 32]}",
+    "tune.grid_search([1, 2])": "{choice: [1, 2]}",
+    "trial.suggest_int('depth', 1, 8, log=True)": "{int: [1, 8], log: true}",
+    "suggest_categorical('optimizer', ['sgd', 'adam'])": "{choice: [sgd, adam]}",
+}
+
+
+def problems(dimension: str, *assignments: str) -> str:
+    """What is wrong with a sweep file whose `lr` is this."""
+    document = parse_document(BASE % dimension, "sweep.yaml")
+    override(document, assignments)
+    with pytest.raises(SweepFileError) as caught:
+        make_plan(document)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [*MAPPINGS.items(), *TEXTS.items()])
+def test_a_dimension_of_another_tool_is_answered_with_ours(theirs, ours):
+    """Its line is a dimension that a file may have."""
+    written = theirs if theirs in MAPPINGS else f'"{theirs}"'
+    assert "space.lr: " in (text := problems(written)) and f"write {ours}" in text
+    make_plan(parse_document(BASE % ours, "sweep.yaml"))
+
+
+@pytest.mark.parametrize(
+    "text", ["sgd", "f(x)", "choice(", "choice()", "uniform(1)", "((" * 600, "x(" + "1," * 900]
+)
+def test_other_texts_are_constants(text):
+    """A call that no tool has, or that is none, is the text itself."""
+    assert line_of_text(text) is None
+    plan = make_plan(parse_document(BASE % f'"{text}"', "sweep.yaml"))
+    assert plan.config.space["lr"].value == text
+
+
+@pytest.mark.parametrize(
+    "value", [{}, {"distribution": "constant"}, {"min": "a", "max": 2}, {"min": True, "max": 2}]
+)
+def test_other_mappings_have_no_line(value):
+    """Nothing is guessed."""
+    assert line_of_mapping(value) is None
+
+
+@pytest.mark.parametrize(
+    ("assignment", "answer"),
+    [
+        ("method=bayes", "unknown key 'method', as in a sweep of W&B; hpometrics init DIRECTORY --from FILE"),
+        (
+            "hyperopt=1",
+            "unknown key 'hyperopt', as in a config of Ludwig; hpometrics init DIRECTORY --from FILE",
+        ),
+        ("lr=3", "unknown key 'lr'; did you mean 'space.lr'?"),
+    ],
+)
+def test_a_key_of_another_place_is_answered(assignment, answer):
+    """That of another tool by the command that converts its file, a short one by the whole."""
+    assert answer in problems("3", assignment)
