@@ -67,7 +67,7 @@ class RayOwnership(LocalOwnership):
 
 @environment(_ENVIRONMENT, LEFT_BY_RAY)
 def run_on_ray(context: SweepContext, verbose: bool = False) -> None:
-    """Run trials until the budget is used up.
+    """Run trials until the budget is used up; a session of Ray that the caller has started stays.
 
     Args:
         context: the context of the sweep.
@@ -84,16 +84,19 @@ def run_on_ray(context: SweepContext, verbose: bool = False) -> None:
         if context.over or not has_open_trials(study, context):
             return
         level = logging.INFO if verbose else logging.CRITICAL  # a failed trial has its own line
+        shutdown = (lambda: None) if ray.is_initialized() else ray.shutdown
         _start(context, verbose, level)
-        logging.getLogger("ray").setLevel(level)
+        log, before = logging.getLogger("ray"), logging.getLogger("ray").level
+        log.setLevel(level)
         try:
             _fit_all(context, study, ownership)
         except KeyboardInterrupt as interrupt:
-            ray.shutdown()  # first, so that no worker writes after us
+            shutdown()  # first, so that no worker writes after us
             _mark_interrupted(context, ownership, interrupt)
             raise
         finally:
-            ray.shutdown()
+            shutdown()
+            log.setLevel(before)
 
 
 def _start(context: SweepContext, verbose: bool, level: int) -> None:

@@ -219,10 +219,13 @@ def test_a_closure_trains_in_several_processes(folder):
 
 @pytest.mark.ray
 def test_a_closure_trains_on_ray(folder, ray_cluster):
-    """Ray sends it to its workers by itself."""
+    """Ray sends it to its workers by itself; the session of the caller stays."""
+    import ray
+
     backend = {"ray": {"address": ray_cluster, "workers": 1}}
     settings = {"metric": "roc_auc", "trials": 2, "epochs": 1, "backend": backend}
     assert len(Sweep(closure(1), {"lr": Float(0, 1)}, **settings).run(progress=False).records) == 2
+    assert ray.get_runtime_context().gcs_address == ray_cluster
 
 
 def test_what_cannot_be_sent_to_a_worker_is_said(folder):
