@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Callable, Container, Mapping, Sequence
 from copy import copy
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from threading import get_ident
 from typing import Any, TypeVar
@@ -42,6 +42,9 @@ T = TypeVar("T")
 _JUDGED = "hpometrics:judged:"
 _views: WeakKeyDictionary[optuna.Study, dict[str, optuna.Study]] = WeakKeyDictionary()
 """The views of each study, by metric; all trials share what was read of the finished ones."""
+_Ended = dict[int, dict[int, dict[str, float]]]
+_ended: WeakKeyDictionary[optuna.Study, _Ended] = WeakKeyDictionary()
+"""The judged values of the finished trials of each study, by the trial's id and the epoch."""
 
 _LOGS_DRAWS = "warn_independent_sampling"
 """The argument by which Optuna logs a line for each param of each trial that is not drawn with the others."""
@@ -296,28 +299,26 @@ def judged_values(trial: FrozenTrial) -> dict[int, dict[str, float]]:
 class DominancePruner(DominanceRule, BasePruner):
     """The pruner of a `Run` with `prune_by="dominance"`; see `DominanceRule` for its arguments."""
 
-    _ended: dict[int, dict[int, dict[str, float]]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
-
     def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
         """Return whether a trial is stopped after its newest epoch."""
-        own = judged_values(trial)
+        own, ended = judged_values(trial), _ended.setdefault(study, {})
         epoch = max(own, default=-1)
         others = [
             tuple(values[epoch].values())
             for one in study.get_trials(deepcopy=False)
             if one.number != trial.number and one.state is not TrialState.FAIL
-            if epoch in (values := self._values_of(one))
+            if epoch in (values := _values_of(one, ended))
         ]
         directions = [Direction.parse(one.name) for one in study.directions]
         return epoch >= 0 and self.stops(epoch, tuple(own[epoch].values()), others, directions)
 
-    def _values_of(self, trial: FrozenTrial) -> dict[int, dict[str, float]]:
-        values = self._ended.get(trial_id_of(trial)) or judged_values(trial)
-        if trial.state.is_finished():
-            self._ended[trial_id_of(trial)] = values
-        return values
+
+def _values_of(trial: FrozenTrial, ended: _Ended) -> dict[int, dict[str, float]]:
+    """Return the judged values of a trial of a study; those of a finished one are read once."""
+    values = ended.get(trial_id_of(trial)) or judged_values(trial)
+    if trial.state.is_finished():
+        ended[trial_id_of(trial)] = values
+    return values
 
 
 class Judge:

@@ -103,6 +103,15 @@ def test_dominance_stops_who_is_worse_in_all_objectives():
     assert Counter(one.state.name for one in study.trials)["PRUNED"] > 3
 
 
+def test_a_pruner_of_two_studies_mixes_none_of_their_trials():
+    """Trials of both have the same numbers and ids."""
+    shared = DominancePruner(min_trials=8)
+    study_of(shared, prune_by="dominance")
+    _, second = study_of(shared, prune_by="dominance", seed=8)
+    _, alone = study_of(DominancePruner(min_trials=8), prune_by="dominance", seed=8)
+    assert ends(second) == ends(alone) and ("PRUNED", 1) in ends(alone)
+
+
 @pytest.mark.parametrize("sampler", ["tpe", "nsga2"])
 @pytest.mark.parametrize(("prune_by", "pruner"), [("dominance", QUARTER), ("loss", "hyperband")])
 def test_samplers_go_on_with_pruned_trials(sampler, prune_by, pruner):
