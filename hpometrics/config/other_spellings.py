@@ -7,12 +7,11 @@ converted silently: a sweep file with such a dimension is refused, and the error
 from __future__ import annotations
 
 import ast
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .._redaction import excerpt
+from .yaml_writer import flow_yaml
 
 _LOW = ("min", "lower", "low", "min_value")
 _HIGH = ("max", "upper", "high", "max_value")
@@ -62,18 +61,16 @@ def line_of_text(text: str) -> str | None:
 
 
 def _line_of_call(call: ast.Call, **facts: Any) -> str | None:
+    """Return the dimension of a call; `facts` are those of the calls around it: `kind`, `log`, `step`."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     facts |= {word.arg: _literal(word.value) for word in call.keywords if word.arg in ("log", "step")}
     if name in ("tag", "int", "float", "sort", "shuffle"):  # Hydra's, around another
         inner = next((part for part in call.args if isinstance(part, ast.Call)), None)
-        tags = {_literal(part) for part in call.args if isinstance(part, ast.Name)}
+        if any(isinstance(part, ast.Name) and part.id == "log" for part in call.args):
+            facts["log"] = True
         if name in ("int", "float"):
             facts["kind"] = name
-        return (
-            None
-            if inner is None
-            else _line_of_call(inner, **facts, **({"log": True} if "log" in tags else {}))
-        )
+        return None if inner is None else _line_of_call(inner, **facts)
     arguments = [_literal(part) for part in call.args]
     if name.startswith("suggest_"):  # Optuna's, whose first argument is the name
         arguments = arguments[1:]
@@ -150,15 +147,7 @@ def _range(low: Any, high: Any, kind: str, *, log: bool, step: Any) -> str | Non
 def _line(kind: str, value: Any, *, log: bool = False, step: Any = None, weights: Any = None) -> str:
     more = {"log": log or None, "step": step, "weights": weights}
     parts = {kind: value, **{name: fact for name, fact in more.items() if fact is not None}}
-    return excerpt("{" + ", ".join(f"{name}: {_text(fact)}" for name, fact in parts.items()) + "}", 200)
-
-
-def _text(value: Any) -> str:
-    """Return a value in YAML, on one line."""
-    if isinstance(value, list):
-        return f"[{', '.join(map(_text, value))}]"
-    plain = isinstance(value, str) and value.replace("_", "a").isalnum() and not value[0].isdigit()
-    return value if plain else json.dumps(value, default=str)
+    return flow_yaml(parts)
 
 
 def _first(value: Mapping[str, Any], names: Sequence[str]) -> Any:

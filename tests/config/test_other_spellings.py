@@ -19,6 +19,7 @@ budget: {trials: 2, epochs: 2}
 MAPPINGS = {
     "{values: [4, 8, 16]}": "{choice: [4, 8, 16]}",
     "{values: [sgd, adam], probabilities: [0.9, 0.1]}": "{choice: [sgd, adam], weights: [0.9, 0.1]}",
+    '{values: [true, "true", "1e-3"]}': '{choice: [true, "true", "1e-3"]}',
     "{min: 1, max: 8}": "{int: [1, 8]}",
     "{min: 0.1, max: 1}": "{float: [0.1, 1]}",
     "{distribution: log_uniform_values, min: 0.0001, max: 0.1}": "{float: [0.0001, 0.1], log: true}",
