@@ -122,8 +122,6 @@ class Progress:
 
     def _print_row(self, console: Console, record: TrialRecord, better: bool) -> None:
         """Print a row of the table of a terminal, cut to its width; a failure says why below its row."""
-        from rich.text import Text
-
         values = {self._resolved.metric: self._resolved.direction, **self._resolved.beside}
         heads = [f"{printable(name)}{ARROWS[direction]}" for name, direction in values.items()]
         cells = [
@@ -138,14 +136,18 @@ class Progress:
             str(len(record.epochs)),
             duration(record.seconds),
         )
-        params = f"{params_line(record.params, self._resolved)}{self._retries(record)}"
-        widths = [5, 10, *(max(len(name), _WIDTH) for name in heads), 6, 6]
+        ended = f"({record.ended_by})  " if record.ended_by else ""
+        params = f"{ended}{params_line(record.params, self._resolved)}{self._retries(record)}"
+        widths = [5, 11, *(max(len(name), _WIDTH) for name in heads), 6, 6]
         lines = [] if self._has_head else [(head, "params", "bold")]
         self._has_head = True
         lines.append((row, params, "bold green" if better else _STYLES.get(record.state, "")))
         for texts, last, style in lines:
             text = "  ".join(f"{cell:>{width}}" for cell, width in zip(texts, widths, strict=True))
-            console.print(Text(f"{text}  {last}", style), no_wrap=True, overflow="ellipsis")
+            whole = f"{text}  {last}"
+            console.print(
+                whole, style=style, markup=False, highlight=False, no_wrap=True, overflow="ellipsis"
+            )
         if record.state is TrialState.FAILED:
             for text in (self._reason(record), *self._traceback(record)):
                 self.say("\n".join(_wrapped(f"    {text}", console.width)))
