@@ -24,6 +24,7 @@ from ..run.spec import RunSpec
 from ..run.statistics_store import read_statistics
 from ..run.trials import Trials
 from ..selection.confirmation import (
+    CONFIRM,
     CONFIRM_FILE,
     Confirmation,
     ConfirmationPlan,
@@ -39,9 +40,7 @@ from ..selection.front_confirmation import AnyConfirmation, FrontConfirmation
 from ..selection.front_plan import front_contenders, plan_front
 from ..selection.honest_value import Redraws
 from ..selection.rules import At
-from ..selection.selection import Best
-
-CONFIRM = "confirm"
+from ..selection.selection import Best, median_record
 
 
 class FreshTrials(Trials):
@@ -180,12 +179,19 @@ class FreshRuns:
                 self.train(trial, number)
 
     def best(self, confirmation: Confirmation) -> Best:
-        """Return the winner with the mean of its fresh runs as its value, unless it is unconfirmed."""
+        """Return the winner; if confirmed, with the mean of its fresh runs and the median's checkpoint."""
         best = Best.of(self._records[confirmation.winner], self._trials.spec.optimized)
         standing = confirmation.standing
         if standing.mean is None or confirmation.honest is None:
             return best
-        return replace(best, value=standing.mean, deviation=standing.deviation, repeats=standing.seeds)
+        fresh = [self.ended[confirmation.winner, number] for number in range(1, standing.seeds + 1)]
+        return replace(
+            best,
+            value=standing.mean,
+            deviation=standing.deviation,
+            repeats=standing.seeds,
+            checkpoint=median_record(fresh, confirmation.direction).checkpoint,
+        )
 
     def _fresh_run(self, key: tuple[int, int]) -> FreshRun:
         """Return a run that ended as the confirmation reads it; its rows are read once."""

@@ -21,7 +21,7 @@ from ..selection.intervals import Significance
 from ..selection.rules import At, Pick, violation_of
 from ..selection.selection import Best, Picker, best_by, least_violating, pareto_front, picked_trial
 from ..selection.trial_attempts import apply_constraints
-from .confirmation import confirmed_facts, knee_of_front, stored_confirmation, sweep_best
+from .confirmation import confirmed_facts, front_end_facts, knee_of_front, stored_confirmation, sweep_best
 from .export import best_facts, best_yaml, least_facts
 from .leaderboard import arguments, format_evaluated, leaders, optimal, params_line, ranked_rows, where
 from .manifest import Resolved
@@ -83,7 +83,7 @@ def best_text(
     best = _best(records, resolved, "knee" if resolved.others else resolved.pick)
     end = stored_confirmation(home, records, resolved) if pick is None else None
     if end is not None:
-        best = sweep_best(end, records, resolved)
+        best = sweep_best(home, end, records, resolved)
     if metric is None and at is None:
         verdict = _verdict(home, records, resolved, level, None)
         chosen = Chosen(best, records, resolved, verdict, confirmation=end)
@@ -244,7 +244,7 @@ def front_facts(
             }
             for record in pareto_front(records, resolved.optimized)
         ],
-        **({} if end is None else {"confirmed": confirmed_facts(end)}),
+        **({"confirmed": front_end_facts(end)} if isinstance(end, FrontConfirmation) else {}),
     }
 
 
@@ -432,7 +432,7 @@ def _optimum_lines(chosen: Chosen, resolved: Resolved) -> Iterator[str]:
 
 def _facts(chosen: Chosen, resolved: Resolved, home: Path) -> dict[str, Any]:
     best, optimum = chosen.best, chosen.optimum
-    confirmed = confirmed_facts(chosen.confirmation)
+    confirmed = confirmed_facts(RunDirectory(home), chosen.confirmation)
     record = record_of(best, chosen.records)
     facts = best_facts(best, record, chosen.resolved, home, chosen.verdict, confirmed)
     if optimum is None or resolved.others:

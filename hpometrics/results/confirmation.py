@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..exceptions import NewerFormatError, RecordError
 from ..records._files import read_whole
 from ..records._json import read_sealed
+from ..records.epoch_log import read_trial
 from ..records.trial_record import TrialRecord
-from ..selection.confirmation import Confirmation
+from ..selection.confirmation import CONFIRM, Confirmation
 from ..selection.front_confirmation import AnyConfirmation, FrontConfirmation
 from ..selection.rules import Pick
-from ..selection.selection import Best, best_by
+from ..selection.selection import Best, best_by, median_record
 from .manifest import Resolved
 from .run_directory import RunDirectory
 
@@ -60,10 +62,15 @@ def read_confirmation(home: RunDirectory) -> AnyConfirmation | None:
         raise RecordError(f"{place}: is damaged; {_MOVE_AWAY}") from err
 
 
-def sweep_best(end: AnyConfirmation | None, records: Sequence[TrialRecord], resolved: Resolved) -> Best:
+def sweep_best(
+    home: RunDirectory, end: AnyConfirmation | None, records: Sequence[TrialRecord], resolved: Resolved
+) -> Best:
     """Return the winner of a sweep: the confirmed one, or else the one that the rule of the sweep picks.
 
+    The checkpoint of a confirmed winner is that of the fresh run whose value is the median, not the luckiest.
+
     Args:
+        home: its run directory.
         end: how its winner was confirmed, if it was.
         records: its trials.
         resolved: the sweep.
@@ -76,7 +83,15 @@ def sweep_best(end: AnyConfirmation | None, records: Sequence[TrialRecord], reso
     if end is None:
         return best_by(records, resolved.optimized, resolved.pick)
     record = next(record for record in records if record.number == end.winner)
-    return Best.of(record, resolved.optimized)
+    best, fresh = Best.of(record, resolved.optimized), _fresh_runs(home, end)
+    return replace(best, checkpoint=median_record(fresh, end.direction).checkpoint) if fresh else best
+
+
+def _fresh_runs(home: RunDirectory, end: Confirmation) -> list[TrialRecord]:
+    """Read the fresh runs of the winner; none if it is unconfirmed, or if one has lost its record."""
+    places = (home.trial(end.winner) / CONFIRM / str(number) for number in range(1, end.standing.seeds + 1))
+    runs = [record for place in places if (record := read_trial(place)) is not None]
+    return runs if end.honest is not None and len(runs) == end.standing.seeds else []
 
 
 def knee_of_front(end: AnyConfirmation | None, pick: Pick | str) -> Pick | str:
@@ -86,12 +101,12 @@ def knee_of_front(end: AnyConfirmation | None, pick: Pick | str) -> Pick | str:
     return end.knee
 
 
-def confirmed_facts(end: AnyConfirmation | None) -> dict[str, Any] | None:
-    """Return a confirmation as `best.yaml` has it."""
+def confirmed_facts(home: RunDirectory, end: AnyConfirmation | None) -> dict[str, Any] | None:
+    """Return a confirmation as `best.yaml` has it, with the checkpoints of the winner's fresh runs."""
     if end is None:
         return None
     if isinstance(end, FrontConfirmation):
-        return _front_facts(end)
+        return front_end_facts(end)
     winner, interval = end.standing, None if end.honest is None else end.honest.interval
     return {
         "state": end.state.value,
@@ -103,10 +118,16 @@ def confirmed_facts(end: AnyConfirmation | None) -> dict[str, Any] | None:
         "honest": None if interval is None else [interval.value, interval.low, interval.high],
         "search_value": winner.search_value,
         "trainings": end.trainings,
+        "checkpoints": [
+            {"value": run.value, "checkpoint": os.path.relpath(run.checkpoint, home.path)}
+            for run in _fresh_runs(home, end)
+            if run.checkpoint is not None
+        ],
     }
 
 
-def _front_facts(end: FrontConfirmation) -> dict[str, Any]:
+def front_end_facts(end: FrontConfirmation) -> dict[str, Any]:
+    """Return the members of a front that was confirmed, as `best.yaml` has them."""
     members = [
         {
             "trial": member.trial,

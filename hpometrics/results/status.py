@@ -71,7 +71,7 @@ class Outcome:
         """
         try:
             end = stored_confirmation(home, records, resolved)
-            best = sweep_best(end, records, resolved)
+            best = sweep_best(home, end, records, resolved)
         except (NoFiniteValueError, ConfigError) as err:
             return cls(home.label, resolved, records, None, str(err))
         verdict = None if end is not None else stored_verdict(home, records, resolved)
@@ -119,7 +119,7 @@ class Outcome:
         if self.best is None:
             return {**facts, "best": None, "reason": self.reason}
         record = record_of(self.best, self.records)
-        confirmed = confirmed_facts(self.confirmation)
+        confirmed = confirmed_facts(RunDirectory(self.directory), self.confirmation)
         best = best_facts(self.best, record, self.resolved, self.directory, self.verdict, confirmed)
         return {**facts, "best": best}
 
@@ -232,7 +232,7 @@ def _since_best(records: Sequence[TrialRecord], resolved: Resolved) -> Iterator[
 def _best(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved) -> str:
     try:
         end = stored_confirmation(home, records, resolved)
-        best = record_of(sweep_best(end, records, resolved), records)
+        best = record_of(sweep_best(home, end, records, resolved), records)
     except (NoFiniteValueError, ConfigError) as err:
         return str(err)
     if resolved.others:

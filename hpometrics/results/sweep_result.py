@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Literal
 
 from .._formatting import html_table
 from .._imports import missing_report
-from ..exceptions import ConfigError
+from ..exceptions import ConfigError, NoFiniteValueError, NotKeptError
 from ..records.trial_record import TrialRecord
 from ..selection.confirmation import Confirmation
+from ..selection.selection import Best
 from .export import trial_table
 from .leaderboard import optimal
 from .report.content import Report, write_report
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
+    from ..run.checkpoint import Stateful
     from .report.figures import Figure
 
 _ROWS = 10
@@ -54,6 +56,14 @@ class SweepResult(Report):
         head, *rows = trial_table(self.records, self.resolved, self.confirmation)
         return pd.DataFrame(rows, columns=head).set_index("trial")
 
+    def load_best(self, **objects: Stateful) -> Best:
+        """Load the checkpoint of the best trial; see `load_best`."""
+        if self.best is None:
+            raise NoFiniteValueError(self.reason)
+        if objects:
+            _load(self.best, objects)
+        return self.best
+
     def report(self, kind: Literal["html", "md"] = "html", to: Path | None = None) -> Path:
         """Write the report and return its path; see `write_report`."""
         return write_report(self.directory, kind, to)
@@ -73,6 +83,47 @@ class SweepResult(Report):
         if find_spec("plotly") is not None and any(record.epochs for record in self.records):
             parts.append(self.plot.curves().to_html(full_html=False, include_plotlyjs="cdn"))
         return "\n".join(parts)
+
+
+def load_best(directory: str | Path, /, **objects: Stateful) -> Best:
+    """Load the checkpoint of the best trial of a run directory, at its picked epoch, and return that trial.
+
+    Only tensors and plain data are read: no code of the directory runs. Build the objects from the params of
+    the trial first::
+
+        best = load_best("runs/digits")
+        model = build(best.params)
+        load_best("runs/digits", model=model)
+
+    Args:
+        directory: the run directory.
+        **objects: what the state is loaded into, by the names that `run.checkpoint` was given: `model=model`,
+            `optimizer=optimizer`. A model keeps its device.
+
+    Returns:
+        The best trial, with `params`, `value`, `values`, `epoch` and `checkpoint`; of a confirmed sweep the
+        winner, with the checkpoint of its training whose value is the median.
+
+    Raises:
+        ConfigError: the directory is not a run directory.
+        NoFiniteValueError: no trial is complete.
+        NotKeptError: the trial has no checkpoint.
+        RunError: the checkpoint holds no state of that name.
+        RecordError: the checkpoint is damaged, or is not one.
+    """
+    return SweepResult.read(Path(directory)).load_best(**objects)
+
+
+def _load(best: Best, objects: Mapping[str, Stateful]) -> None:
+    from ..run.checkpoint import load_checkpoint, put_states  # with torch, which a table does not need
+
+    if best.checkpoint is None or not best.checkpoint.exists():
+        lack = "has no checkpoint" if best.checkpoint is None else f"has lost {best.checkpoint}"
+        raise NotKeptError(
+            f"trial {best.trial} {lack}; run.checkpoint(model=model) in each epoch keeps that of the picked "
+            "one, unless results.checkpoints is last or none"
+        )
+    put_states(objects, load_checkpoint(best.checkpoint)["states"])
 
 
 class Plots:

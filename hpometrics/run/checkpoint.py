@@ -250,7 +250,7 @@ def put_states(objects: Mapping[str, Stateful], states: Mapping[str, Any], adopt
     """
     for name, thing in objects.items():
         if name not in states:
-            raise RunError(f"restore({name}=...): the checkpoint holds {', '.join(states) or 'no state'}")
+            raise RunError(f"{name}=...: the checkpoint holds {', '.join(states) or 'no state'}")
         groups = [dict(group) for group in getattr(thing, "param_groups", ())] if adopted else []
         thing.load_state_dict(states[name])
         for group, own in zip(getattr(thing, "param_groups", ()), groups, strict=False):

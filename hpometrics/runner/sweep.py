@@ -191,7 +191,7 @@ def _conclude(
     end = stored_confirmation(home, records, resolved)
     write_text(home.table, trials_csv(records, resolved, end))
     try:
-        best = sweep_best(end, records, resolved)
+        best = sweep_best(home, end, records, resolved)
     except (NoFiniteValueError, ConfigError) as err:  # the latter: metrics.pick is not on the front
         home.best.unlink(missing_ok=True)
         home.engine_params.unlink(missing_ok=True)
@@ -204,7 +204,8 @@ def _conclude(
         return NOTHING_COMPLETE if isinstance(err, NoFiniteValueError) else NOT_ON_FRONT
     judge = stored_verdict if options is None else conclude
     verdict = None if end is not None else judge(home, records, resolved)
-    facts = best_facts(best, record_of(best, records), resolved, home.path, verdict, confirmed_facts(end))
+    confirmed = confirmed_facts(home, end)
+    facts = best_facts(best, record_of(best, records), resolved, home.path, verdict, confirmed)
     write_text(home.best, best_yaml(facts))
     engine = context.engine
     if not isinstance(engine, PlainEngine):

@@ -9,7 +9,6 @@ from typing import Any
 
 from .._formatting import first_of
 from .._text import printable
-from ..backends.fresh_runs import CONFIRM
 from ..config.document import read_document
 from ..exceptions import ConfigError, RecordError
 from ..records._json import check_format
@@ -24,6 +23,7 @@ from ..run.epoch_closer import End
 from ..run.reporter import ListReporter, derive_seed
 from ..run.spec import RunSpec
 from ..run.trial import attempt
+from ..selection.confirmation import CONFIRM
 from ..selection.trial_attempts import TrialAttempts
 from .context import spec_facts
 from .imported_engine import import_engine, settle
@@ -207,7 +207,7 @@ def _spread_facts(metric: str, records: Sequence[TrialRecord]) -> dict[str, Any]
 def _record(home: RunDirectory, resolved: Resolved, number: int | None) -> TrialRecord:
     if number is None:
         records = home.records()
-        number = sweep_best(stored_confirmation(home, records, resolved), records, resolved).trial
+        number = sweep_best(home, stored_confirmation(home, records, resolved), records, resolved).trial
     record = home.trial_record(number)
     if record.exploits:
         last = record.exploits[-1]

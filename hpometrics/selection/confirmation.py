@@ -29,6 +29,9 @@ RowTables: TypeAlias = Mapping[int, Rows]
 """The row values of the epochs of each trial of a search, of shape (epochs, rows)."""
 
 CONFIRM_FILE = "confirm.json"
+CONFIRM = "confirm"
+"""The folder of a trial's fresh runs, each in a folder with the number of its seed."""
+
 LEAST_SEEDS = 3
 _MOST_NEAR = 5
 _CHEAPER = 0.9

@@ -153,6 +153,12 @@ def ranked(records: Iterable[TrialRecord], direction: Direction) -> list[TrialRe
     return sorted(records, key=key)
 
 
+def median_record(records: Sequence[TrialRecord], direction: Direction) -> TrialRecord:
+    """Return the complete trial whose value is the median; of two in the middle the worse."""
+    order = ranked(records, direction)
+    return order[len(order) // 2]
+
+
 def pick_trial(records: Sequence[TrialRecord], direction: Direction) -> TrialRecord:
     """Return the complete trial with the best value; of equal ones the earliest.
 

@@ -15,12 +15,13 @@ import torch
 from forked import Forked
 
 from hpometrics import MAXIMIZE, MINIMIZE, Binary, ListObjective, OptunaObjective
-from hpometrics.backends.fresh_runs import CONFIRM, read_plans
+from hpometrics.backends.fresh_runs import read_plans
 from hpometrics.exceptions import ConfigError, NoFiniteValueError, RecordError
 from hpometrics.records.epoch_log import read_trial
 from hpometrics.run import Reported
 from hpometrics.run.reporter import derive_seed
 from hpometrics.selection.confirmation import (
+    CONFIRM,
     CONFIRM_FILE,
     ConfirmationPlan,
     ConfirmationRecord,

@@ -7,10 +7,18 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 import pytest
+import torch
 from sample_records import FOUR, many, written
 from sample_sweeps import changed
 
-from hpometrics import ConfigError, MissingExtraError, SweepResult
+from hpometrics import (
+    ConfigError,
+    MissingExtraError,
+    NoFiniteValueError,
+    NotKeptError,
+    SweepResult,
+    load_best,
+)
 
 
 @pytest.fixture
@@ -34,6 +42,21 @@ def test_without_a_complete_trial_there_is_a_reason(tmp_path):
     assert result.reason in repr(result) and "<table>" in result._repr_html_()
     with pytest.raises(ConfigError, match="there is no figure curves: No trial has ended an epoch"):
         result.plot.curves()
+
+
+def test_what_cannot_be_loaded_is_said(result, tmp_path):
+    """No checkpoint, no complete trial, no run directory; without an object the best alone is returned."""
+    model = torch.nn.Linear(1, 1)
+    assert load_best(result.directory) == result.best
+    with pytest.raises(
+        NotKeptError, match=r"trial 1 has no checkpoint; run\.checkpoint"
+    ):
+        load_best(result.directory, model=model)
+    nothing = SweepResult.read(written(tmp_path / "other", FOUR[3:]))
+    with pytest.raises(NoFiniteValueError, match="no trial is complete"):
+        nothing.load_best(model=model)
+    with pytest.raises(ConfigError, match="not a run directory"):
+        load_best(tmp_path / "nowhere", model=model)
 
 
 def test_its_table(result):

@@ -319,7 +319,7 @@ def test_restore_says_what_is_missing(tmp_path):
     """An object that was never stored, and a restore in the middle of a run."""
     losses(tmp_path, [0.4])
     run = Run(spec=RunSpec(LOSS), directory=tmp_path)
-    with pytest.raises(RunError, match=r"restore\(optimizer=\.\.\.\): the checkpoint holds model"):
+    with pytest.raises(RunError, match=r"optimizer=\.\.\.: the checkpoint holds model"):
         run.restore(optimizer=torch.optim.SGD(torch.nn.Linear(1, 1).parameters(), lr=0.1))
     run.log(loss=1.0)
     with pytest.raises(RunError, match="restore comes before the first epoch"):

@@ -12,11 +12,13 @@ from textwrap import indent
 from types import SimpleNamespace
 
 import pytest
+import torch
 import yaml
 from click.testing import CliRunner
 from forked import hpometrics
 from sample_sweeps import SEVERAL, SWEEP, WORKERS, changed, problems_of
 
+from hpometrics import Binary, RunError, SweepResult, get_metric, load_best
 from hpometrics.cli.main import main
 from hpometrics.results.run_directory import RunDirectory
 
@@ -90,6 +92,25 @@ def test_each_training_is_a_line(sweep, folder):
     )
     again = sweep(CONFIRMED)
     assert " seed " not in again.stderr and again.stdout == result.stdout
+
+
+def test_the_median_training_of_the_winner_is_loaded(sweep, folder):
+    """The checkpoint of best.yaml is not the luckiest; the model that holds it has the value of its run."""
+    assert sweep(LEARNED).exit_code == 0
+    best = yaml.safe_load((HOME / "best.yaml").read_text())
+    kept = {one["checkpoint"]: one["value"] for one in best["confirmed"]["checkpoints"]}
+    values = sorted(kept.values(), reverse=True)
+    assert len(kept) == best["confirmed"]["seeds"]
+    assert kept[best["checkpoint"]] == values[len(values) // 2]
+    model = torch.nn.Linear(4, 1)
+    loaded = load_best(HOME, model=model)
+    assert loaded.checkpoint == HOME / best["checkpoint"] and loaded.params == best["params"]
+    rows = torch.linspace(-1, 1, 256).reshape(64, 4)
+    roc_auc = get_metric("roc_auc", output=Binary())
+    roc_auc.update(logits=model(rows)[:, 0].detach(), target=(rows.sum(1) > 0).long())
+    assert float(roc_auc.compute()) == kept[best["checkpoint"]]
+    with pytest.raises(RunError, match=r"scheduler=\.\.\.: the checkpoint holds model, optimizer"):
+        SweepResult.read(HOME).load_best(scheduler=model)
 
 
 @pytest.mark.parametrize("workers", WORKERS)
