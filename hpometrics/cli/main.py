@@ -65,8 +65,10 @@ class GroupedCommands(click.Group):
 
 
 _SECTIONS: dict[str, tuple[click.Command, ...]] = {
-    "Sweeps": (sweep.init, sweep.check, sweep.run, sweep.confirm, sweep.worker, sweep.evaluate),
+    "Sweeps": (sweep.init, sweep.check, sweep.run, sweep.confirm, sweep.evaluate),
+    "At work": (sweep.worker, sweep.add, sweep.pause, sweep.resume, sweep.stop),
     "Results": (
+        results.ls,
         results.status,
         results.best,
         results.trials,

@@ -218,6 +218,21 @@ def status(directory: Path, as_json: bool) -> None:
 
 
 @click.command()
+@click.argument("folder", type=RUN_DIRECTORY, default=Path())
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def ls(folder: Path, as_json: bool) -> None:
+    """List the runs below a folder: how each stands, its best, and how long ago it changed.
+
+    A run that is open has trials left, and no process is at work on them.
+    """
+    with report_errors():
+        from ..results.run_list import list_runs, runs_json, runs_text
+
+        lines = list_runs(folder)
+        show(runs_json(lines) if as_json else runs_text(lines, folder))
+
+
+@click.command()
 @click.argument("directory", type=RUN_DIRECTORY)
 @click.option("--sort", default="trial", show_default=True, metavar="COLUMN", help="A metric: best first.")
 @click.option("--state", "states", multiple=True, type=click.Choice(STATES), help="Only these.")

@@ -227,9 +227,72 @@ def _number(text: str) -> float:
 
 
 @click.command()
+@click.argument("directory", type=RUN_DIRECTORY)
+def pause(directory: Path) -> None:
+    """Hold back further trials of a sweep; those at work go on.
+
+    It holds for each process that works in the directory, also for those that start later.
+    """
+    _ask("pause", directory)
+
+
+@click.command()
+@click.argument("directory", type=RUN_DIRECTORY)
+def resume(directory: Path) -> None:
+    """Release the trials of a paused sweep."""
+    _ask("resume", directory)
+
+
+@click.command()
+@click.argument("directory", type=RUN_DIRECTORY)
+def stop(directory: Path) -> None:
+    """Stop the run and the workers of a directory, as Ctrl-C does.
+
+    They record where their trials are; hpometrics run goes on with them. It works on each machine that sees
+    the directory. Exit code of what is stopped: 143.
+    """
+    _ask("stop", directory)
+
+
+def _ask(name: str, directory: Path) -> None:
+    with report_errors():
+        from ..results import control
+        from ..results.run_directory import RunDirectory
+
+        show(getattr(control, name)(RunDirectory(directory)))
+
+
+@click.command()
+@click.argument("directory", type=RUN_DIRECTORY)
+@click.argument("params", nargs=-1, required=True, metavar="NAME=VALUE...")
+def add(directory: Path, params: tuple[str, ...]) -> None:
+    """Train params of your own next, as in add runs/x lr=0.01 width=64.
+
+    The sampler draws those that are left out. They take a trial of the budget. Values are read as YAML.
+    """
+    with report_errors():
+        check_posix("hpometrics add")
+        from ..config.document import parse_value
+        from ..results.run_directory import RunDirectory
+        from ..runner.study import add_trial
+        from ..runner.worker import planned_again
+
+        home = RunDirectory(directory)
+        values = {}
+        for text in params:
+            name, equals, value = text.partition("=")
+            if not equals or not name:
+                raise click.UsageError(f"params are NAME=VALUE, as in lr=0.01, got {text!r}")
+            values[name] = parse_value(value, text)
+        number = add_trial(planned_again(home), home, values)
+        show(f"{directory}: trial {number} has these params")
+
+
+@click.command()
 @click.argument("place", type=RUN_DIRECTORY_OR_URL, metavar="DIRECTORY|URL")
 @click.option("--study", metavar="NAME", help="Of several sweeps in the storage at a URL, this one.")
 @click.option("--dir", "directory", type=FILE, help="Where a worker at a URL writes.  [runs/NAME]")
+@click.option("--trials", type=click.IntRange(min=1), metavar="N", help="End after so many trials.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the host's own log, and tracebacks.")
 @click.option("--hired", is_flag=True, hidden=True)
@@ -239,6 +302,7 @@ def worker(
     place: str,
     study: str | None,
     directory: Path | None,
+    trials: int | None,
     quiet: bool,
     verbose: bool,
     hired: bool,
@@ -257,6 +321,5 @@ def worker(
         check_posix("hpometrics worker")
         from ..runner.worker import WorkerOptions, worker_command
 
-        sys.exit(
-            worker_command(place, WorkerOptions(quiet, verbose, hired, since, study, directory, confirms))
-        )
+        options = WorkerOptions(quiet, verbose, hired, since, study, directory, confirms, trials)
+        sys.exit(worker_command(place, options))

@@ -69,6 +69,7 @@ class RunDirectory:
         self.best = path / "best.yaml"
         self.verdict = path / "verdict.json"
         self.confirmation = path / CONFIRM_FILE
+        self.control = path / "control.json"
         self.engine_params = path / "best.json"
         self.stamp = path / ".finished"
         self.remarks: list[str] = []
@@ -241,6 +242,15 @@ class RunDirectory:
                 return False
         except TimeoutError:
             return True
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a run or a worker is at work in it."""
+        try:
+            self.check_no_worker()
+        except ConfigError:
+            return True
+        return self.is_led
 
     @contextmanager
     def _lock(self) -> Iterator[None]:

@@ -22,6 +22,7 @@ from ..selection.intervals import Interval, Significance
 from ..selection.selection import Best, front_trials
 from .best import front_facts, front_line, front_text, record_of
 from .confirmation import confirmed_facts, stored_confirmation, sweep_best
+from .control import Control
 from .export import best_facts
 from .leaderboard import optimal, params_line, result_table, word
 from .manifest import Resolved
@@ -129,6 +130,7 @@ def status_text(home: RunDirectory, resolved: Resolved, records: Sequence[TrialR
     lines = [
         ("sweep", f"{resolved.name}   in {home.label}"),
         ("trials", counts(records, resolved)),
+        *([("paused", f"hpometrics resume {home.label} goes on")] if Control.read(home).paused else []),
         *_since_best(records, resolved),
         *_front(records, resolved),
         ("best", _best(home, records, resolved)),

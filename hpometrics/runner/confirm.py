@@ -93,6 +93,7 @@ def _work(context: SweepContext, runs: FreshRuns, leads: bool = True) -> AnyConf
             reported |= runs.ended.keys()
         if following.end is not None:
             return following.end
+        context.wait_while_paused()
         if not any(_train_if_free(context, runs, *run) for run in following.missing):
             time.sleep(_POLL)
 

@@ -20,6 +20,7 @@ from ..exceptions import SpaceError
 from ..metrics.combined import Combined
 from ..records.epoch_log import read_trial
 from ..records.trial_record import TrialRecord, TrialState
+from ..results.control import ControlListener
 from ..results.manifest import Resolved, resolve
 from ..results.run_directory import RunDirectory
 from ..run.metric_spec import Reported
@@ -59,6 +60,7 @@ class SweepContext:
         failed: the number of failed trials, those of earlier invocations included.
         finished: the number of finished trials, those of earlier invocations included.
         faults: of the first two trials.
+        control: what other processes ask of this one.
         ended: the trials of the study that have ended, as they were read; see `study_records`.
     """
 
@@ -80,6 +82,7 @@ class SweepContext:
     finished: int = 0
     faults: Faults = field(default_factory=Faults)
     ended: dict[int, TrialRecord] = field(default_factory=dict, repr=False)
+    control: ControlListener | None = field(init=False, default=None, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     @property
@@ -102,6 +105,26 @@ class SweepContext:
         """The rest of `budget.time`; None if it has no limit."""
         limit = self.plan.config.budget.time
         return None if limit is None else max(0.0, limit - self.spent)
+
+    def listen(self) -> Callable[[], bool]:
+        """Begin to heed other processes; return a function that says whether one asks to stop."""
+        self.control = ControlListener(self.directory)
+        return lambda: self.stopped
+
+    @property
+    def stopped(self) -> bool:
+        """Whether another process has asked this one to stop."""
+        return self.control is not None and self.control.stopped
+
+    @property
+    def paused(self) -> bool:
+        """Whether no further trial may begin for now."""
+        return self.control is not None and self.control.paused
+
+    def wait_while_paused(self) -> None:
+        """Return once the sweep is not paused; the time until then does not count."""
+        if self.control is not None:
+            self.began += self.control.wait(self.say)
 
     def note(self, record: TrialRecord) -> None:
         """Count and report a trial that ended, here or in another process; safe to call from any thread."""

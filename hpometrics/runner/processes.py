@@ -25,12 +25,13 @@ from .reclaim import RecordCollector, claim_stale_or_next
 from .study import has_open_trials, is_over, is_stale, opened_study, reserve_slots
 
 
-def run_in_process(context: SweepContext, verbose: bool = False) -> None:
+def run_in_process(context: SweepContext, verbose: bool = False, most: int | None = None) -> None:
     """Run trials in this process until the budget is used up.
 
     Args:
         context: the context of the sweep.
         verbose: whether to show Optuna's own log.
+        most: the number of trials after which this process ends.
 
     Raises:
         BaseException: the error that stopped a trial, once it is recorded as interrupted.
@@ -39,7 +40,8 @@ def run_in_process(context: SweepContext, verbose: bool = False) -> None:
     ownership = _make_ownership(context)
     with opened_study(context, ownership, verbose) as study:
         collector = RecordCollector(context) if context.gathers else None
-        while not is_over(study, context):
+        while context.finished != most and not is_over(study, context):
+            context.wait_while_paused()
             trial = _claim_next(study, context, ownership)
             if collector is not None:
                 collector.collect(study)

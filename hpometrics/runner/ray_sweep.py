@@ -44,8 +44,8 @@ _ENVIRONMENT = {
 class RayOwnership(LocalOwnership):
     """The trials that this process claims, by the locks of the directory, for Ray's workers.
 
-    It takes no further trials when the sweep is over, or once a worker could not record more: `full` is then
-    the text of its error.
+    It takes no further trials when the sweep is over or paused, or once a worker could not record more:
+    `full` is then the text of its error.
 
     Args:
         context: the context of the sweep.
@@ -57,7 +57,8 @@ class RayOwnership(LocalOwnership):
 
     def take(self, number: int) -> bool:
         """Lock a trial that a worker is to train; return False if another process has locked it."""
-        return not self._context.over and not self.full and super().take(number)
+        context = self._context
+        return not (context.over or self.full or context.paused) and super().take(number)
 
     def find_record(self, trial: optuna.Trial, space: Space) -> TrialRecord:
         """Return the record of a trial whose worker died before it wrote one."""
@@ -137,6 +138,7 @@ def _stay_in(folder: str) -> Callable[[], None]:
 def _fit_all(context: SweepContext, study: optuna.Study, ownership: RayOwnership) -> None:
     """Call `fit` until the trials of the budget have ended, because Tune may end before that."""
     while not context.over and has_open_trials(study, context):
+        context.wait_while_paused()
         before = _finished_numbers(study)
         objective, callback = _make_objective(context), RecordCallback(context, ownership)
         try:
@@ -150,7 +152,7 @@ def _fit_all(context: SweepContext, study: optuna.Study, ownership: RayOwnership
             _write_end(context.directory.trial(record.number), record)
             if record.number not in before | callback.numbers:
                 context.note(record)
-        if _finished_numbers(study) == before and not again and not context.over:
+        if _finished_numbers(study) == before and not (again or context.over or context.paused):
             raise RunError(
                 f"{context.directory.label}: Ray ended before the trials of the budget did, "
                 f"{len(before)} of {context.plan.trials} are done; -v shows its log"

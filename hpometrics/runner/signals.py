@@ -6,13 +6,15 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 
-from ..exceptions import ConfigError
+from ..exceptions import ConfigError, HpometricsError
 
 CTRL_C = 130
+_SECONDS = 0.5
+"""The time between two looks for a stop that another process asks for."""
 _signals: list[int] = []
 """The signals that were raised: compiled code such as Ray's replaces an `Interrupt` by KeyboardInterrupt."""
 
@@ -62,6 +64,34 @@ def raising_interrupts() -> Iterator[None]:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 before.callback(signal.signal, number, signal.signal(number, _raise))
         yield
+
+
+@contextmanager
+def terminated_when(asked: Callable[[], bool]) -> Iterator[None]:
+    """Send this process a SIGTERM once another one asks for it, if `raising_interrupts` catches that.
+
+    Args:
+        asked: called twice a second in a thread.
+    """
+    if signal.getsignal(signal.SIGTERM) is not _raise:
+        yield
+        return
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(_SECONDS):
+            with suppress(HpometricsError, OSError):  # of a file that cannot be read now
+                if asked():
+                    os.kill(os.getpid(), signal.SIGTERM)
+                    return
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def _raise(number: int, frame: FrameType | None) -> None:

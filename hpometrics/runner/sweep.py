@@ -30,7 +30,7 @@ from .context import SweepContext, make_context, module_file
 from .imported_engine import PlainEngine, Train
 from .live import Progress, place_of
 from .reclaim import recover
-from .signals import exit_code, raising_interrupts
+from .signals import exit_code, raising_interrupts, terminated_when
 from .stamp import Stamp, question_of
 from .study import check_published, study_file
 
@@ -81,6 +81,7 @@ def run_command(plan: Plan, options: Options, train: Train | None = None) -> int
             extend=options.extend,
             restarts=context.judges_faults and not is_shared(storage),
         ),
+        terminated_when(context.listen()),
     ):
         repairs, earlier = recover(context)
         progress = Progress(
@@ -162,7 +163,11 @@ def confirm_command(plan: Plan, options: Options) -> int:
             f"{home.path}: trial {is_open[0]} is not over; hpometrics run ends the search first"
         )
     text = read_whole(home.sweep_file).decode()
-    with raising_interrupts(), home.opened(text, context.resolved, fresh=False, extend=True):
+    with (
+        raising_interrupts(),
+        home.opened(text, context.resolved, fresh=False, extend=True),
+        terminated_when(context.listen()),
+    ):
         repairs, records = recover(context)
         progress = Progress(context.resolved, records, options.quiet, home)
         context.say = progress.say
@@ -274,4 +279,5 @@ def _again(context: SweepContext, options: Options) -> str:
 def _format_interrupted(context: SweepContext, records: Sequence[TrialRecord], options: Options) -> str:
     count, total = sum(record.state.finished for record in records), context.plan.trials
     done = f"{count}{f' of {total}' if total else ''}"
-    return f"interrupted: {done} trials are done. Go on with:\n  {_again(context, options)}"
+    how = "stopped" if context.stopped else "interrupted"
+    return f"{how}: {done} trials are done. Go on with:\n  {_again(context, options)}"

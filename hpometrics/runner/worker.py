@@ -7,11 +7,13 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import optuna
 
+from .._formatting import plural
 from .._imports import is_local
 from ..backends.optuna.storage import close_storage, open_storage, storing
 from ..backends.storage_url import is_url, redact_storage, url_of
@@ -30,7 +32,7 @@ from .context import make_context
 from .imported_engine import load_local
 from .live import Progress
 from .processes import run_in_process
-from .signals import exit_code, raising_interrupts
+from .signals import exit_code, raising_interrupts, terminated_when
 from .study import SWEEP, published
 from .sweep import OK
 
@@ -125,7 +127,7 @@ class WorkerOptions:
     `managed` is set by the run that started the worker: the worker prints the number of each finished trial
     to stdout and nothing else, and ends when the run is gone. `since` is the clock time in seconds from which
     `budget.time` counts; unless given, the time at which the worker joins. `confirms` has it train contenders
-    after the search.
+    after the search. `trials` is the number after which it ends.
     """
 
     quiet: bool = False
@@ -135,6 +137,7 @@ class WorkerOptions:
     study: str | None = None
     directory: Path | None = None
     confirms: bool = False
+    trials: int | None = None
 
 
 def worker_command(place: str, options: WorkerOptions) -> int:
@@ -166,19 +169,22 @@ def worker_command(place: str, options: WorkerOptions) -> int:
     progress = Progress(context.resolved, [], options.quiet or options.managed, context.directory)
     context.tell, context.say = tell_number or progress.tell, progress.say
     progress.say(f"{context.plan.name}  {context.directory.label}  joined")
-    with raising_interrupts():
+    asked = context.listen()
+    with raising_interrupts(), nullcontext() if options.managed else terminated_when(asked):
         try:
             if options.confirms:
                 join_confirmation(context)
             else:
-                run_in_process(context, options.verbose)
-                if context.plan.config.confirm is not None and not (options.managed or is_url(place)):
+                run_in_process(context, options.verbose, most=options.trials)
+                joins = not (options.managed or options.trials or is_url(place))
+                if joins and context.plan.config.confirm is not None:
                     await_confirmation(context)
         except KeyboardInterrupt as interrupt:
             return exit_code(interrupt)
         except BrokenPipeError:  # the run that started it is gone; the last trial is recorded
             return OK
-    progress.say(f"ended {context.finished} trials; none remains. See: hpometrics best {path}")
+    remains = "" if options.trials == context.finished else "; none remains"
+    progress.say(f"ended {plural(context.finished, 'trial')}{remains}. See: hpometrics best {path}")
     return OK
 
 

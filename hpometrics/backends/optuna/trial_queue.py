@@ -125,6 +125,36 @@ def reclaim_or_claim(
         return _claim_next(study, count, trials, take, total, points, draw, release), False
 
 
+@repeats_turn
+def add_point(
+    study: optuna.Study, point: Mapping[str, Any], total: int | None, points: Sequence[Mapping[str, Any]]
+) -> int | None:
+    """Enqueue a stored point before what the sampler draws, and return the number of its trial.
+
+    None if the trials of the budget have all begun, or have points of their own.
+
+    Args:
+        study: other processes may be at work on it.
+        point: see `Space.encode`; the sampler draws what it leaves open.
+        total: the budget; None without a limit.
+        points: those of the first trials, see `reserve`.
+    """
+    storage = storage_of(study)
+    with exclusive_study(study):
+        count, trials = open_trials(study)
+        for waiting in trials:
+            drawn = waiting.state is TrialState.WAITING and waiting.number >= len(points)
+            if drawn and not storage.get_trial(waiting.trial_id).system_attrs.get(FIXED):
+                storage.set_trial_system_attr(waiting.trial_id, FIXED, dict(point))
+                return waiting.number
+        if total is not None and max(count, len(points)) >= total:
+            return None
+        for number in range(count, len(points)):
+            study.enqueue_trial(dict(points[number]))
+        study.enqueue_trial(dict(point))
+        return max(count, len(points))
+
+
 def with_point(study: optuna.Study, trial: Trial, point: Mapping[str, Any]) -> Trial:
     """Return a claimed trial with the point of its number: processes without a lock add trials at once."""
     storage, trial_id = storage_of(study), trial_id_of(trial)

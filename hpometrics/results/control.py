@@ -1,0 +1,141 @@
+"""The control of a sweep by other processes: pause it, resume it, stop it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..exceptions import ConfigError, NewerFormatError, RecordError
+from ..records._files import read_whole, write_text
+from ..records._json import FORMAT, FORMAT_KEY, read_sealed, sealed
+from ..records.recovery import quarantine
+from .run_directory import RunDirectory
+
+_SECONDS = 0.5
+"""The time between two looks at what is asked."""
+
+
+@dataclass(frozen=True)
+class Control:
+    """The requests of other processes to those that run a sweep, in `control.json` of its directory.
+
+    Args:
+        paused: whether no further trial may begin.
+        stops: how often a stop was asked for; a process obeys those after its own start.
+    """
+
+    paused: bool = False
+    stops: int = 0
+
+    @classmethod
+    def read(cls, home: RunDirectory) -> Control:
+        """Read what is asked; nothing if there is no file.
+
+        Raises:
+            RecordError: the file is damaged.
+            NewerFormatError: a newer version wrote it.
+        """
+        if not os.path.lexists(home.control):
+            return cls()
+        place = home.display_path(home.control)
+        try:
+            content: dict[str, Any] = read_sealed(read_whole(home.control).decode(), place)
+            return cls(bool(content["paused"]), int(content["stops"]))
+        except NewerFormatError:
+            raise
+        except (ValueError, KeyError, TypeError) as err:
+            raise RecordError(f"{place}: is damaged") from err
+
+    def write(self, home: RunDirectory) -> None:
+        """Write what is asked."""
+        content = {FORMAT_KEY: FORMAT, "paused": self.paused, "stops": self.stops}
+        write_text(home.control, sealed(json.dumps(content)) + "\n")
+
+
+class ControlListener:
+    """The requests to this process: read between trials and, for a stop, all the time.
+
+    Args:
+        home: the run directory.
+    """
+
+    def __init__(self, home: RunDirectory) -> None:
+        self._home, self._stops = home, 0
+        self._stops = self._asked().stops
+
+    @property
+    def paused(self) -> bool:
+        """Whether no further trial may begin."""
+        return self._asked().paused
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop was asked for since this process began."""
+        return self._asked().stops != self._stops
+
+    def _asked(self) -> Control:
+        """Read what is asked; a damaged file asks nothing, and is moved aside."""
+        try:
+            return Control.read(self._home)
+        except NewerFormatError:
+            raise
+        except RecordError as err:
+            aside = quarantine(self._home.control)
+            self._home.remarks.append(f"{err}; kept as {aside.name}")
+            return Control(stops=self._stops)
+
+    def wait(self, say: Callable[[str], object]) -> float:
+        """Wait while the sweep is paused, and return the seconds that it took."""
+        if not self.paused:
+            return 0.0
+        began, place = time.monotonic(), shlex.quote(str(self._home.label))
+        say(f"paused; hpometrics resume {place} goes on")
+        while self.paused:
+            time.sleep(_SECONDS)
+        say("resumed")
+        return time.monotonic() - began
+
+
+def pause(home: RunDirectory) -> str:
+    """Hold back further trials, and return a line that says so."""
+    Control.write(replace(Control.read(_known(home)), paused=True), home)
+    return f"{home.label}: no further trial begins; those at work go on{_workers(home)}"
+
+
+def resume(home: RunDirectory) -> str:
+    """Release further trials, and return a line that says so.
+
+    Raises:
+        ConfigError: the sweep is not paused.
+    """
+    control = Control.read(_known(home))
+    if not control.paused:
+        raise ConfigError(
+            f"{home.label}: is not paused; hpometrics run goes on with a sweep that was stopped"
+        )
+    Control.write(replace(control, paused=False), home)
+    return f"{home.label}: trials begin again{_workers(home)}"
+
+
+def stop(home: RunDirectory) -> str:
+    """Interrupt the processes at work as Ctrl-C does, and return a line that says so."""
+    control = Control.read(_known(home))
+    Control.write(replace(control, stops=control.stops + 1), home)
+    if not home.is_at_work:
+        return f"{home.label}: no process is at work in it"
+    return f"{home.label}: its processes record where their trials are and end; hpometrics run goes on"
+
+
+def _known(home: RunDirectory) -> RunDirectory:
+    home.read()
+    home.check_private()
+    return home
+
+
+def _workers(home: RunDirectory) -> str:
+    return "" if home.is_at_work else "; no process is at work in it"
