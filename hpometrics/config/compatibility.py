@@ -40,6 +40,8 @@ Notes = Iterator[tuple[Path, str]]
 """Problems, each with the path in the file that it is about."""
 
 PBT = "pbt"
+_LENGTHS = {("budget", name) for name in ("epochs", "steps", "every")}
+"""The keys that limit the length of a trial."""
 PRUNERS: Mapping[str, tuple[str, ...]] = {name: backends_of(name) for name in pruner_names()}
 """The backends of each pruner."""
 _TYPES = {
@@ -74,6 +76,7 @@ def check_support(sweep: Draft, document: Document, settle: bool = False) -> Non
         _check_section(sweep),
         _check_trials(sweep),
         _check_pruner_epochs(sweep, document),
+        _check_steps(sweep, document),
     )
     for path, text in chain(*notes):
         document.add(path, text)
@@ -116,7 +119,7 @@ def _check_exploits(config: Draft) -> Notes:
 
 def _check_options(sweep: Draft, settle: bool) -> Notes:
     """Build the plug-ins that have options, because only their backend knows its options."""
-    backend, epochs = BACKENDS[sweep.backend.name], None if sweep.budget is None else sweep.budget.epochs
+    backend, epochs = BACKENDS[sweep.backend.name], None if sweep.budget is None else sweep.budget.reports
     sampler, pruner = sweep.search.sampler, sweep.search.pruner
     try:
         if sampler is not None and sampler.options:
@@ -218,10 +221,29 @@ def _check_prune_by(sweep: Draft) -> Notes:
 
 def _check_pruner_epochs(sweep: Draft, document: Document) -> Notes:
     pruner, budget = sweep.search.pruner, sweep.budget
-    if pruner is None or budget is None or ("budget", "epochs") in document.broken:
+    if pruner is None or budget is None or _LENGTHS & document.broken:
         return
-    if pruner.name in BACKENDS[sweep.backend.name].needs_epochs and budget.epochs is None:
-        yield ("search", "pruner"), f"{pruner.name} divides a number of epochs; give budget.epochs"
+    if pruner.name in BACKENDS[sweep.backend.name].needs_epochs and budget.reports is None:
+        yield (
+            ("search", "pruner"),
+            f"{pruner.name} divides a number of epochs; give budget.epochs, or budget.steps with every",
+        )
+
+
+def _check_steps(sweep: Draft, document: Document) -> Notes:
+    budget = sweep.budget
+    if budget is None or _LENGTHS & document.broken or budget.steps is budget.every is None:
+        return
+    if budget.steps is None:
+        yield ("budget", "every"), f"a report after each {budget.every} of how many steps? give steps"
+    elif budget.every is None:
+        yield ("budget", "steps"), f"{budget.steps}, with a report after how many of them? give every"
+    elif budget.every > budget.steps:
+        yield ("budget", "every"), f"must be at most steps, {budget.steps}, got {budget.every}"
+    if budget.epochs is not None:
+        yield ("budget", "epochs"), "a trial counts epochs or steps; leave out epochs, or steps and every"
+    if sweep.engine is not None and sweep.engine.command is not None:
+        yield ("budget", "steps"), "a program makes a report when it likes; give epochs, the most of them"
 
 
 def _check_pick(sweep: Draft) -> Notes:

@@ -248,6 +248,11 @@ class Budget(Strict):
     retry has this time."""
     epochs: Annotated[int, Field(ge=1)] | None = None
     """Maximum number of epochs of one trial."""
+    steps: Annotated[int, Field(ge=1)] | None = None
+    """Maximum number of steps of one trial, for an engine that loops over `run.steps`; in place of `epochs`.
+    What counts epochs elsewhere, as `patience` and pruners do, then counts reports."""
+    every: Annotated[int, Field(ge=1)] | None = None
+    """Number of steps from one report to the next; it comes with `steps`."""
     retries: Annotated[int, Field(ge=0)] = 0
     """Number of times a failed trial is tried again, with its seed; retries do not count as `trials`."""
     failures: Annotated[int, Field(ge=1)] | None = None
@@ -261,6 +266,11 @@ class Budget(Strict):
     """End a trial after this many epochs without improvement."""
     repeats: Annotated[int, Field(ge=1)] = 1
     """Number of seeds per params: the value of a trial is the mean over its runs. Pruners judge the first."""
+
+    @property
+    def reports(self) -> int | None:
+        """The most reports of one trial, one per epoch or per `every` steps; None if it is not known."""
+        return self.epochs if self.steps is None or self.every is None else -(-self.steps // self.every)
 
 
 def _check_level(value: float) -> float:

@@ -17,7 +17,6 @@ from .registry import Standing
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 CSV_FILE = "epochs.csv"
-_FACTS = ("epoch", "seconds")
 
 
 def cell(value: Any) -> Any:
@@ -69,11 +68,15 @@ class CsvLogger:
 
     def _write_anew(self, history: Sequence[EpochRecord]) -> None:
         with atomic_write(self.path, sync=False) as file:
-            file.write(csv_text([[*_FACTS, *self._names], *map(self._row, history)]).encode())
+            step = ["step"] if history and history[-1].step is not None else []
+            heads = ["epoch", *step, "seconds", *self._names]
+            file.write(csv_text([heads, *map(self._row, history)]).encode())
 
     def _row(self, record: EpochRecord) -> list[object]:
         numbers = numbers_of(record.values)
-        return [record.epoch, round(record.seconds, 6), *(numbers.get(name) for name in self._names)]
+        step = [] if record.step is None else [record.step]
+        values = [numbers.get(name) for name in self._names]
+        return [record.epoch, *step, round(record.seconds, 6), *values]
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:

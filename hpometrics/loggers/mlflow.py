@@ -80,7 +80,7 @@ class MlflowLogger:
 
         now = int(time.time() * 1000)
         metrics = [
-            Metric(name, value, now, run.history[place].epoch)
+            Metric(name, value, now, run.history[place].place)
             for place in places
             for name, value in self._values(run, place, run.history[place]).items()
         ]

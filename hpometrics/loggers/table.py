@@ -12,7 +12,7 @@ from .._formatting import Readable, shape_of
 from .._text import printable
 from ..metrics.registry.names import SPLITS
 from ..records._files import atomic_write, writing
-from ..records.trial_record import EpochRecord, Reading
+from ..records.trial_record import EpochRecord, Reading, place_text
 from .registry import Standing
 
 ALL = "all"
@@ -163,7 +163,8 @@ def epoch_text(record: EpochRecord, seconds: float, width: int | None = None) ->
         loss
        .2500
     """
-    return f"epoch:{record.epoch} time:{seconds:.1f}s\n{nice_report(record.values, width)}"
+    place = place_text(record.epoch, record.step).replace(" ", ":")
+    return f"{place} time:{seconds:.1f}s\n{nice_report(record.values, width)}"
 
 
 class TableLogger:

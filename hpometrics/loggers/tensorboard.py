@@ -115,7 +115,7 @@ class TensorBoardLogger:
         if picked is not None:
             tag = f"{_UNSAFE.sub('_', run.metric)}/{PICKED}"
             scalars.append(_scalar(tag, f"{run.metric}/{PICKED}", picked))
-        self._write(wall_time, record.epoch, summary={"value": scalars})
+        self._write(wall_time, record.place, summary={"value": scalars})
 
     def _write(self, wall_time: float, step: int, **what: Any) -> None:
         from tensorboardX.proto.event_pb2 import Event

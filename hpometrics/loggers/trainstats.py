@@ -22,8 +22,8 @@ _json = json.JSONEncoder(allow_nan=False).encode
 class Totals(NamedTuple):
     """The totals of a run; None where the record does not have them.
 
-    `total_exs` adds up `train:exs`, `train_steps` is `total_train_updates`, and `train_time` are the seconds
-    of the epochs, their validation included.
+    `total_exs` adds up `train:exs`, `train_steps` is the step of the report, or `total_train_updates` if no
+    steps are counted, and `train_time` are the seconds of the epochs, their validation included.
     """
 
     parleys: None = None
@@ -36,11 +36,11 @@ class Totals(NamedTuple):
         """Add an epoch."""
         numbers = numbers_of(record.values)
         examples = _whole(numbers.get("train:exs"))
-        steps = numbers.get("train:total_train_updates", numbers.get("total_train_updates"))
+        updates = numbers.get("train:total_train_updates", numbers.get("total_train_updates"))
         return Totals(
             total_epochs=record.epoch + 1,
             total_exs=None if examples is None or self.total_exs is None else self.total_exs + examples,
-            train_steps=_whole(steps),
+            train_steps=_whole(updates) if record.step is None else record.step,
             train_time=round(self.train_time + record.seconds, 6),
         )
 

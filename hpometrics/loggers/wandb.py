@@ -70,4 +70,4 @@ class WandbLogger:
             **numbers_of(record.values),
             f"{run.metric}/{PICKED}": math.nan if picked is None else picked,
         }
-        self._run.log({name: v for name, v in values.items() if math.isfinite(v)}, step=record.epoch)
+        self._run.log({name: v for name, v in values.items() if math.isfinite(v)}, step=record.place)

@@ -308,7 +308,7 @@ def _picked_epoch(final: TrialRecord, metric: str) -> tuple[EpochRecord, ...]:
     if final.epoch is None or final.value is None:
         return ()
     value = final.repeats[0].value if final.repeats else final.value
-    return (EpochRecord(final.epoch, {metric: value}),)
+    return (EpochRecord(final.epoch, {metric: value}, step=final.step),)
 
 
 def _agrees(picked: EpochRecord, records: Iterable[EpochRecord], metric: str) -> bool:

@@ -201,12 +201,22 @@ class TrialState(StrEnum):
         return self in (TrialState.COMPLETE, TrialState.INFEASIBLE)
 
 
+def place_text(epoch: int | None, step: int | None) -> str:
+    """Return how an epoch is called: by its number, or in a run that counts steps by those done at its end.
+
+    >>> place_text(2, None), place_text(2, 1500)
+    ('epoch 2', 'step 1500')
+    """
+    return f"epoch {epoch}" if step is None else f"step {step}"
+
+
 @dataclass(frozen=True)
 class EpochRecord:
     """One epoch: all its values by name, and for each value that is nan the reason.
 
     A value is a number, or for a curve or a matrix lists of them.
-    `epoch` counts from 0, `attempt` from 1; `seconds` is the epoch's wall time.
+    `epoch` counts from 0, `attempt` from 1; `seconds` is the epoch's wall time. In a run that counts steps an
+    epoch is what lies between two reports, and `step` is how many steps are done at its end.
 
     >>> EpochRecord(0, {"f1": math.nan}, {"f1": "void"}, 2).to_line().partition("format")[0]
     '{"attempt": 1, "epoch": 0, "'
@@ -217,6 +227,12 @@ class EpochRecord:
     reasons: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     attempt: int = 1
+    step: int | None = None
+
+    @property
+    def place(self) -> int:
+        """The place on the axis of a course: the step, or the epoch where no steps are counted."""
+        return self.epoch if self.step is None else self.step
 
     def to_line(self) -> str:
         """Write the epoch as one line of JSON; a value that is not finite is null and has its reason."""
@@ -229,6 +245,7 @@ class EpochRecord:
             "seconds": self.seconds,
             "values": values,
             "reasons": {**odd, **self.reasons},
+            **({} if self.step is None else {"step": self.step}),
         }
         return sealed(_encode(content))
 
@@ -256,9 +273,9 @@ class EpochRecord:
             content = read_sealed(line, place)
             values = {str(name): from_json(value) for name, value in content["values"].items()}
             reasons = {str(name): str(reason) for name, reason in content["reasons"].items()}
-            return cls(
-                whole(content["epoch"]), values, reasons, real(content["seconds"]), whole(content["attempt"])
-            )
+            epoch, attempt, step = whole(content["epoch"]), whole(content["attempt"]), content.get("step")
+            seconds = real(content["seconds"])
+            return cls(epoch, values, reasons, seconds, attempt, None if step is None else whole(step))
         except NewerFormatError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError) as err:
@@ -316,6 +333,26 @@ class TrialRecord:
         """Return the params in force at an epoch; of None, the current ones."""
         changed = [one.params for one in self.exploits if epoch is None or one.epoch <= epoch]
         return changed[-1] if changed else self.given
+
+    @property
+    def step(self) -> int | None:
+        """The steps done at the end of the picked epoch, where the run counts them."""
+        return next((e.step for e in reversed(self.epochs) if e.epoch == self.epoch), None)
+
+    @property
+    def place(self) -> int | None:
+        """That of the picked epoch, see `EpochRecord.place`; None before there is one."""
+        return self.epoch if self.step is None else self.step
+
+    @property
+    def unit(self) -> str:
+        """The word for what it counts: `epoch` or `step`."""
+        return "step" if self.epochs and self.epochs[-1].step is not None else "epoch"
+
+    @property
+    def extent(self) -> int:
+        """The number of steps that it was trained, or of epochs where no steps are counted."""
+        return self.epochs[-1].place if self.unit == "step" else len(self.epochs)
 
     @property
     def picked_values(self) -> Mapping[str, Reading]:

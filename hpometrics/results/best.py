@@ -15,14 +15,14 @@ from ..direction import ARROWS, Direction
 from ..exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
 from ..metrics.registry.names import MetricName
 from ..metrics.registry.scope import VALIDATION
-from ..records.trial_record import TrialRecord, TrialState, number_in
+from ..records.trial_record import TrialRecord, TrialState, number_in, place_text
 from ..selection.front_confirmation import AnyConfirmation, FrontConfirmation
 from ..selection.intervals import Significance
 from ..selection.rules import At, Pick, violation_of
 from ..selection.selection import Best, Picker, best_by, least_violating, pareto_front, picked_trial
 from ..selection.trial_attempts import apply_constraints
 from .confirmation import confirmed_facts, front_end_facts, knee_of_front, stored_confirmation, sweep_best
-from .export import best_facts, best_yaml, least_facts
+from .export import best_facts, best_yaml, least_facts, step_fact
 from .leaderboard import arguments, format_evaluated, leaders, optimal, params_line, ranked_rows, where
 from .manifest import Resolved
 from .rescoring import MetricRequest, rescore
@@ -221,7 +221,7 @@ def front_line(record: TrialRecord, resolved: Resolved) -> str:
     scores_text = "  ".join(
         f"{name} {number(value)}{ARROWS[direction]}" for (name, direction), value in scores
     )
-    return f"trial {record.number}, epoch {record.epoch}: {scores_text}"
+    return f"trial {record.number}, {place_text(record.epoch, record.step)}: {scores_text}"
 
 
 def front_facts(
@@ -239,6 +239,7 @@ def front_facts(
             {
                 "trial": record.number,
                 "epoch": record.epoch,
+                **step_fact(record),
                 "values": dict(zip(resolved.optimized, record.scores(resolved.optimized), strict=True)),
                 "params": resolved.ordered(record.params),
             }
@@ -420,7 +421,7 @@ def _optimum_lines(chosen: Chosen, resolved: Resolved) -> Iterator[str]:
         return
     value, loss = optimized_at(best, resolved, optimum)
     yield "Optimized was:"
-    best_then = f"{number(optimum.value)} (trial {optimum.trial}, epoch {optimum.epoch})"
+    best_then = f"{number(optimum.value)} (trial {optimum.trial}, {optimum.place})"
     same = (best.trial, best.epoch) == (optimum.trial, optimum.epoch)
     given_up = "the same pick" if same else f"here {number(value)}, which gives up {number(loss)}"
     yield f"  {resolved.metric} at {resolved.at}: {best_then}; {given_up}"
@@ -439,7 +440,7 @@ def _facts(chosen: Chosen, resolved: Resolved, home: Path) -> dict[str, Any]:
         return facts
     value, loss = (None if x != x else x for x in optimized_at(best, resolved, optimum))
     optimized = {"metric": resolved.metric, "objective": resolved.direction.value, "at": resolved.at}
-    pick = {"trial": optimum.trial, "epoch": optimum.epoch, "value": optimum.value}
+    pick = {"trial": optimum.trial, "epoch": optimum.epoch, **step_fact(optimum), "value": optimum.value}
     return {
         **facts,
         "optimized": {**optimized, **pick, "value_here": value, "loss": loss},

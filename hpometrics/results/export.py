@@ -94,7 +94,8 @@ def trial_table(
     """
     params = list(resolved.ordered({name: None for record in records for name in record.params}))
     values = list(values_shown(records, resolved))
-    facts = "trial state value deviation repeats epoch epochs seconds seed reason".split()
+    steps = any(record.step is not None for record in records)
+    facts = f"trial state value deviation repeats epoch{' step' * steps} epochs seconds seed reason".split()
     standings = {} if confirmation is None else {one.trial: _standing(one) for one in confirmation.standings}
     if isinstance(confirmation, FrontConfirmation):
         facts += [f"confirmed_mean.{name}" for name in confirmation.objectives]
@@ -111,6 +112,7 @@ def trial_table(
             record.deviation,
             max(1, len(record.repeats)),
             record.epoch,
+            *([record.step] if steps else []),
             len(record.epochs),
             round(record.seconds, 3),
             record.seed,
@@ -158,6 +160,7 @@ def best_facts(
         "test": None if tested is None else tested.to_json(),
         "at": resolved.at,
         "epoch": best.epoch,
+        **step_fact(best),
         "trial": best.trial,
         "values": {name: None if value != value else _scalar(value) for name, value in best.values.items()},
         "verdict": None if verdict is None else verdict.to_json(),
@@ -172,6 +175,11 @@ def best_facts(
     }
 
 
+def step_fact(picked: Best | TrialRecord) -> dict[str, int]:
+    """Return the steps done at the end of the picked epoch, as a fact; none where no steps are counted."""
+    return {} if picked.step is None else {"step": picked.step}
+
+
 def least_facts(record: TrialRecord, resolved: Resolved, reason: str) -> dict[str, Any]:
     """Return the trial that breaks the constraints least, and by how much, if none is feasible."""
     values = values_shown([record], resolved)
@@ -180,6 +188,7 @@ def least_facts(record: TrialRecord, resolved: Resolved, reason: str) -> dict[st
         "reason": reason,
         "trial": record.number,
         "epoch": record.epoch,
+        **step_fact(record),
         "params": resolved.ordered(record.params),
         "metric": resolved.metric,
         "objective": resolved.direction.value,

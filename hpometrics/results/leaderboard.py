@@ -68,7 +68,8 @@ def trial_rows(records: Sequence[TrialRecord], resolved: Resolved) -> list[list[
         " ".join([f"{name}{ARROWS[direction]}", *(bound.limit for bound in resolved.bounds_of(name))])
         for name, direction in directions.items()
     ]
-    head = ["trial", *values, "epochs", *map(printable, params), "state"]
+    unit = next((record.unit for record in records if record.epochs), "epoch")
+    head = ["trial", *values, f"{unit}s", *map(printable, params), "state"]
     return [head, *(_row(record, list(directions)[1:], params) for record in records)]
 
 
@@ -77,7 +78,7 @@ def _row(record: TrialRecord, beside: Sequence[str], params: Sequence[str]) -> l
         str(record.number),
         spread_of(record),
         *(column(record.picked_values.get(name)) for name in beside),
-        str(len(record.epochs)),
+        str(record.extent),
         *(format_short(record.params[name]) if name in record.params else "-" for name in params),
         word(record.state),
     ]
@@ -102,7 +103,7 @@ def where(best: Best, resolved: Resolved) -> str:
     rule = "" if resolved.pick == "best" else f", by {resolved.pick}"
     if resolved.others:
         rule = ", the knee of the Pareto front" if resolved.pick == "knee" else ", on the Pareto front"
-    return f"trial {best.trial}, epoch {best.epoch}{run}{rule}"
+    return f"trial {best.trial}, {best.place}{run}{rule}"
 
 
 def optimal_params(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]:

@@ -37,6 +37,8 @@ _COMPARED = (
     "space.",
     *(f"backend.{name}" for name, entry in BACKENDS.items() if entry.has_points),
     "budget.epochs",
+    "budget.steps",
+    "budget.every",
     "budget.patience",
     "budget.trial_time",
     "budget.repeats",

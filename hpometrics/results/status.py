@@ -16,7 +16,7 @@ from .._text import printable
 from ..exceptions import ConfigError, NoFiniteValueError
 from ..loggers.table import epoch_text, split_name
 from ..records.epoch_log import EPOCHS_FILE
-from ..records.trial_record import TRIAL_FILE, EpochRecord, TrialRecord, TrialState
+from ..records.trial_record import TRIAL_FILE, EpochRecord, TrialRecord, TrialState, place_text
 from ..selection.front_confirmation import AnyConfirmation
 from ..selection.intervals import Interval, Significance
 from ..selection.selection import Best, front_trials
@@ -240,7 +240,7 @@ def _best(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved
     if resolved.others:
         rule = ", the knee" if resolved.pick == "knee" else ""
         return f"{front_line(best, resolved)}{rule}   {params_line(best.params, resolved)}"
-    where = f"trial {best.number}, epoch {best.epoch}"
+    where = f"trial {best.number}, {place_text(best.epoch, best.step)}"
     value = spread(number(best.value), best.deviation, len(best.repeats))
     value = f"{resolved.metric} {value}   ({resolved.direction})"
     return f"{value}   {where}   {params_line(best.params, resolved)}"
@@ -259,7 +259,7 @@ def _open_trials(
     """Return a line for each trial that has not ended; a long silence means that its process died."""
     for record in records:
         if not record.state.finished:
-            epochs = plural(len(record.epochs), "epoch")
+            epochs = plural(record.extent, record.unit)
             if record.repeats:
                 epochs = f"{len(record.repeats)} of {resolved.config['budget']['repeats']} repeats"
             heard = f"last heard of {duration(_silence(home.trial(record.number)))} ago"
@@ -288,7 +288,8 @@ def epochs_text(
     Args:
         directory: the run directory.
         trial: the number of the trial.
-        epoch: the epoch, counted from 0; by default, the picked one, or the last while none is picked.
+        epoch: the epoch, counted from 0, or the step of a report; by default, the picked one, or the last
+            while none is picked.
         every: whether to show all epochs.
         split: the only split to show.
         width: see `nice_report`.
@@ -305,19 +306,19 @@ def epochs_text(
     seconds = accumulate(one.seconds for one in record.epochs)
     for one, so_far in zip(record.epochs, seconds, strict=True):
         epoch_record = _of_split(one, split)
-        if epoch_record.values and chosen in (None, one.epoch):
+        if epoch_record.values and chosen in (None, one.place):
             lines += [epoch_text(epoch_record, so_far, width), *_reasons(epoch_record)]
     if len(lines) == 1:
-        raise ConfigError(f"{where} has no {split} values{'' if every else f' in epoch {chosen}'}")
+        raise ConfigError(f"{where} has no {split} values{'' if every else f' in {record.unit} {chosen}'}")
     return "\n".join(lines)
 
 
 def _chosen(record: TrialRecord, epoch: int | None, where: str) -> int:
-    last = record.epochs[-1].epoch
+    first, last = record.epochs[0].place, record.epochs[-1].place
     if epoch is None:
-        return last if record.epoch is None else record.epoch
-    if epoch not in [one.epoch for one in record.epochs]:
-        raise ConfigError(f"{where} has no epoch {epoch}; there are 0 to {last}")
+        return last if record.place is None else record.place
+    if epoch not in [one.place for one in record.epochs]:
+        raise ConfigError(f"{where} has no {record.unit} {epoch}; there are {first} to {last}")
     return epoch
 
 
@@ -327,8 +328,10 @@ def _of_split(record: EpochRecord, split: str | None) -> EpochRecord:
 
 
 def _picked(record: TrialRecord) -> str:
-    picked = "none picked yet" if record.epoch is None else f"picked is epoch {record.epoch}"
-    return f"{plural(len(record.epochs), 'epoch')}, {picked}"
+    picked = (
+        "none picked yet" if record.epoch is None else f"picked is {place_text(record.epoch, record.step)}"
+    )
+    return f"{plural(record.extent, record.unit)}, {picked}"
 
 
 def _reasons(record: EpochRecord) -> Iterator[str]:

@@ -228,7 +228,10 @@ def _budget(plan: Plan, finished: int) -> Iterator[str]:
         yield f"at most {duration(budget.time)}"
     if budget.trial_time is not None:
         yield f"at most {duration(budget.trial_time)} per trial"
-    yield f"at most {budget.epochs} epochs" if budget.epochs else "epochs as the engine says"
+    if budget.steps:
+        yield f"at most {budget.steps} steps, a report every {budget.every}"
+    else:
+        yield f"at most {budget.epochs} epochs" if budget.epochs else "epochs as the engine says"
     if budget.repeats > 1:
         yield f"{budget.repeats} seeds per trial"
     if budget.retries:
@@ -240,7 +243,7 @@ def _budget(plan: Plan, finished: int) -> Iterator[str]:
     if budget.stale is not None:
         yield f"until {plural(budget.stale, 'trial')} in a row bring no new best"
     if budget.patience is not None:
-        yield f"patience {plural(budget.patience, 'epoch')}"
+        yield f"patience {plural(budget.patience, 'report' if budget.steps else 'epoch')}"
 
 
 def _confirm_text(plan: Plan) -> str:

@@ -6,6 +6,7 @@ import math
 import pickle
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from copy import deepcopy
 from dataclasses import replace
 from enum import Enum, StrEnum, auto
@@ -26,11 +27,8 @@ from .artifacts import Artifacts, HostCheckpoints, Stored
 from .checkpoint import Keep, Stateful, put_states, set_random_states
 from .distributed import Ranks
 from .epoch import EpochMeter
-from .reporter import Joint, PickedReporter, Reporter
+from .reporter import Joint, PickedReporter, Reporter, SteppedReporter
 from .spec import RunSpec
-from .split import is_idle
-
-_MOST_NAMES = 8  # of values that a message lists
 
 
 class End(StrEnum):
@@ -95,34 +93,6 @@ class Progress:
             late = spec.trial_time is not None and seconds >= spec.trial_time
             self.ended_by = End.TRIAL_TIME if late else None
 
-    def why_no_value(self) -> str:
-        """Return why the picked epoch has no finite value."""
-        count, names = len(self.history), list(self._spec.optimized)
-        name = next((one for one in names if not self._has_value(one)), None)
-        if name is None:
-            return f"none of {count} epochs has a finite value of each of {', '.join(names)}"
-        which = "not the last" if self._picker.at is At.LAST and count else "none"
-        reasons = [record.reasons[name] for record in self.history if name in record.reasons]
-        reason = f": {reasons[-1]}" if reasons and reasons[-1] else ""
-        return f"{name}: {which} of {count} epochs has a finite value{reason}{self._missing_call(name)}"
-
-    def _missing_call(self, name: str) -> str:
-        """Return the call that the engine lacks, if it has measured or reported nothing of a metric."""
-        if not is_idle(self.history, [name]):
-            return ""
-        is_reported = any(one.reported for one in self._spec.objectives if one.name == name)
-        call = f"run.log({name}=...)" if is_reported and name.isidentifier() else "run.update(...)"
-        if is_reported and not name.isidentifier():
-            call = f"run.log(**{{{name!r}: ...}})"
-        where = "each epoch" if self.history else "each epoch, the body of: for epoch in run.epochs(n)"
-        others = [other for record in self.history[-1:] for other in record.values if self._has_value(other)]
-        there = f"; it reported {', '.join(others[:_MOST_NAMES])}" if others else ""
-        return f"; the engine must call {call} in {where}{there}"
-
-    def _has_value(self, name: str) -> bool:
-        epochs = self.history[-1:] if self._picker.at is At.LAST else self.history
-        return any(math.isfinite(record.number(name)) for record in epochs)
-
 
 class RunState(Enum):
     """Where a run stands between its first epoch and its last."""
@@ -173,8 +143,9 @@ class EpochCloser:
         state: where the run stands.
         stopped: the host's stop, had there been epochs left.
         stops: the exceptions that mean the host has stopped this run; on every rank those of the first.
-        total: the epochs of the loop; None before the loop begins.
+        total: the epochs of the loop, or its steps; None before the loop begins.
         in_loop: whether the user's code is in the body of the loop.
+        due: whether the open epoch ends with this pass of the body.
         ranks: the processes of the run.
         meter: measures the open epoch.
         progress: follows the optimized values.
@@ -187,7 +158,7 @@ class EpochCloser:
         spec: RunSpec,
         reporter: Reporter,
         params: Mapping[str, Any] | None,
-        directory: Path | None,
+        directory: Path | str | None,
         fsync: Fsync,
         loggers: Sequence[LoggerLike],
     ) -> None:
@@ -195,9 +166,10 @@ class EpochCloser:
         self.stopped: BaseException | None = None
         self.stops = reporter.stops
         self.total: int | None = None
-        self.in_loop = False
+        self._step: int | None = None  # how many are done at the end of the open epoch
+        self.in_loop = self.due = False
         self.ranks = ranks = Ranks()
-        home = directory.absolute() if directory is not None and ranks.leads else None
+        home = Path(directory).absolute() if directory is not None and ranks.leads else None
         self.meter = EpochMeter(spec, ranks, keeps=home is not None)
         self.progress = Progress(spec)
         host: HostCheckpoints | None = getattr(reporter, "carried", None)
@@ -221,6 +193,18 @@ class EpochCloser:
     def params(self) -> Mapping[str, Any]:
         """The params that the run was given, or that its host has drawn so far."""
         return self._params or self._reporter.params or {}
+
+    @property
+    def complete(self) -> bool:
+        """Whether no epoch is left of the loop."""
+        history = self.progress.history
+        return bool(history) and self._is_last(len(history), history[-1].step)
+
+    def _is_last(self, count: int, step: int | None) -> bool:
+        """Return whether so many epochs, with so many steps where they are counted, are all."""
+        spec, done = self._spec, count if step is None else step
+        total = self.total or (spec.epochs if step is None else spec.steps)
+        return (total is not None and done >= total) or count == spec.reports
 
     @property
     def finished(self) -> bool:
@@ -264,17 +248,40 @@ class EpochCloser:
             raise self.stopped
         if self.meter.watches is not None:
             self.meter.watches.restart()
-        over = len(self.progress.history) >= total or self.finished
+        over = self.complete or self.finished
         while not over:
-            self.in_loop = True
+            self.in_loop = self.due = True
             try:
                 yield len(self.progress.history)
             except GeneratorExit:  # an error in the loop, or a break
                 self._send_picked()
                 raise
             finally:  # a break ends the loop too; what it leaves open, `value` or `close` will close
-                self.in_loop = False
-            over = self.close_epoch(final=len(self.progress.history) + 1 >= total)
+                self.in_loop = self.due = False
+            over = self.close_epoch(final=self._is_last(len(self.progress.history) + 1, self._step))
+
+    def steps(self, total: int, every: int) -> Generator[int, int | None]:
+        """Yield the number of each step that is left of `total`; every so many of them are an epoch.
+
+        A number of steps that is sent ends the epoch there.
+
+        Raises:
+            RunError: the epochs before a restart have no steps.
+        """
+        history = self.progress.history
+        done = history[-1].step if history else 0
+        if done is None:
+            raise RunError("this run resumes after epochs; loop over run.epochs(), or use another directory")
+        with closing(self.loop(total)) as epochs:
+            for _ in epochs:
+                end = min(total, (done // every + 1) * every)
+                while done < end:
+                    self._step = done + 1
+                    self.due = self._step == end
+                    sent = yield done
+                    if sent is not None:
+                        end = self._step = sent
+                    done = self._step
 
     def copy_states(self, objects: dict[str, Stateful]) -> None:
         """Copy the states for the checkpoint of the open epoch.
@@ -384,7 +391,8 @@ class EpochCloser:
             self._checked_names |= new
         for name, reason in epoch.reasons.items():
             epoch.reasons[name] = redacted(reason)
-        return EpochRecord(len(self.progress.history), epoch.values, epoch.reasons, seconds), random
+        number = len(self.progress.history)
+        return EpochRecord(number, epoch.values, epoch.reasons, seconds, step=self._step), random
 
     def _lead(self, record: EpochRecord, random: list[Any], final: bool) -> Decision:
         """Write the record, the values by user and the checkpoint, then call the loggers and the host.
@@ -408,13 +416,15 @@ class EpochCloser:
         progress, alone = self.progress, self.ranks.alone
         record = progress.history[-1]
         over = final or progress.ended_by is not None
-        is_final = over or len(progress.history) == self._spec.epochs
+        is_final = over or self._is_last(len(progress.history), record.step)
         numbers = numbers_of(record.values)
         if record.reasons:
             for name in (*self._spec.optimized, *self._spec.judged):
                 if record.reasons.get(name) == NOTHING_MEASURED:  # no host may judge an epoch without a batch
                     numbers.pop(name, None)
         stop = None
+        if record.step is not None and hasattr(self._reporter, "at_step"):
+            cast(SteppedReporter, self._reporter).at_step(record.epoch, record.step)
         try:
             self._reporter.report(record.epoch, progress.current, progress.value, numbers, is_final)
         except self._reporter.stops as err:

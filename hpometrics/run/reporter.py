@@ -16,6 +16,8 @@ from ..records.trial_record import Reading, TrialRecord, numbers_of
 if TYPE_CHECKING:
     import optuna
 
+    from .spec import RunSpec
+
 
 def derive_seed(seed: int, number: int, repeat: int = 0, name: str | None = None) -> int:
     """Return the 32-bit seed of one repeat of one trial, the same on every machine and in every version.
@@ -87,6 +89,18 @@ class PickedReporter(Protocol):
         Args:
             epoch: counted from 0.
             values: all values of that epoch, by name.
+        """
+
+
+class SteppedReporter(Protocol):
+    """A host that is also interested in the steps of a run."""
+
+    def at_step(self, epoch: int, step: int) -> None:
+        """Store how many steps are done at the end of an epoch, whose report follows.
+
+        Args:
+            epoch: counted from 0.
+            step: the number of steps, which no epoch has in a run that counts epochs alone.
         """
 
 
@@ -169,6 +183,11 @@ class HoldsLast:
         if hasattr(self._host, "judge_by"):
             self._host.judge_by(judged)
 
+    def at_step(self, epoch: int, step: int) -> None:
+        """Pass on the steps, to a host that is interested in them."""
+        if hasattr(self._host, "at_step"):
+            self._host.at_step(epoch, step)
+
     def report(
         self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool
     ) -> None:
@@ -181,6 +200,23 @@ class HoldsLast:
         last, picked = record.epochs[-1], math.nan if record.value is None else record.value
         with suppress(*self.stops):
             self._host.report(last.epoch, last.number(metric), picked, numbers_of(last.values), final=True)
+
+
+def checked_reporter(host: object, spec: RunSpec) -> Reporter:
+    """Return a reporter for what a user has in hand that takes the values of runs of this spec.
+
+    Raises:
+        RunError: see `as_reporter`.
+        DirectionError: the host searches in another direction than the metric's.
+        ConfigError: the host has no pruner for `prune_by`.
+    """
+    reporter = as_reporter(host)
+    reporter.check(spec.optimized)
+    if hasattr(reporter, "check_tracked"):  # an instance check of a protocol takes as long as ten reports
+        cast(DirectedReporter, reporter).check_tracked(spec.directions)
+    if spec.judged and hasattr(reporter, "judge_by"):
+        cast(Any, reporter).judge_by(spec.judged)
+    return reporter
 
 
 def as_reporter(host: object) -> Reporter:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import torch
 
@@ -22,8 +21,9 @@ from ..records.trial_record import EpochRecord, Reading, number_in, numbers_of
 from .checkpoint import Stateful
 from .epoch_closer import End, EpochCloser, RunState
 from .example_selection import Line
-from .reporter import DirectedReporter, as_reporter
+from .reporter import checked_reporter
 from .spec import RunSpec
+from .split import why_no_value
 
 
 class Run:
@@ -77,14 +77,8 @@ class Run:
         if (spec is None) == (not facts):
             raise RunError("a run takes spec=, or the facts of one: metric=, output=, ...; one of the two")
         self.spec, self.seed = spec or RunSpec(**facts), seed
-        reporter = as_reporter(host)
-        reporter.check(self.spec.optimized)
-        if hasattr(reporter, "check_tracked"):  # an instance check of a protocol takes as long as ten reports
-            cast(DirectedReporter, reporter).check_tracked(self.spec.directions)
-        if self.spec.judged and hasattr(reporter, "judge_by"):
-            cast(Any, reporter).judge_by(self.spec.judged)
-        home = None if directory is None else Path(directory)
-        self._closer = EpochCloser(self.spec, reporter, params, home, fsync, loggers)
+        reporter = checked_reporter(host, self.spec)
+        self._closer = EpochCloser(self.spec, reporter, params, directory, fsync, loggers)
         self._meter, self._logged = self._closer.meter, self._closer.meter.logged
         self._progress, self._artifacts = self._closer.progress, self._closer.artifacts
 
@@ -139,9 +133,7 @@ class Run:
     @property
     def ended_by(self) -> End | None:
         """The setting that has ended the run before its last epoch; None while none has."""
-        total = self._closer.total
-        complete = total is not None and len(self._progress.history) >= total
-        return None if complete else self._progress.ended_by
+        return None if self._closer.complete else self._progress.ended_by
 
     @property
     def seconds_left(self) -> float | None:
@@ -170,7 +162,7 @@ class Run:
         if self._closer.state is RunState.OPEN and not self._closer.in_loop:
             self._closer.close_epoch(final=True)
         if not math.isfinite(self._progress.value):
-            raise NoFiniteValueError(self._progress.why_no_value())
+            raise NoFiniteValueError(why_no_value(self.spec, self._progress.history))
         return self._progress.value
 
     @property
@@ -217,15 +209,37 @@ class Run:
             n: epochs in all; the spec's `epochs` caps it, and replaces a missing `n`.
 
         Raises:
-            RunError: there is neither, or it is not a whole number of at least 1.
+            RunError: there is neither, it is not a whole number of at least 1, or the spec counts steps.
             BaseException: the host's stop, raised from the loop.
         """
-        if n is not None and (isinstance(n, bool) or not hasattr(n, "__index__") or n < 1):
-            raise RunError(f"run.epochs(n) takes a whole number of at least 1, got {n!r}")
-        limits = [limit for limit in (n, self.spec.epochs) if limit is not None]
-        if not limits:
-            raise RunError("how many epochs? run.epochs(n), or epochs= with the metric")
-        return self._closer.loop(min(limits))
+        return self._closer.loop(self.spec.most_epochs(n))
+
+    def steps(self, n: int | None = None, *, every: int | None = None) -> Generator[int, int | None]:
+        """Count steps from 0, or from where a restored run resumes; measure and report after `every` of them.
+
+        A step may be a batch, an update of the model or a step of an environment. Whatever else counts
+        epochs, as patience and pruners do, counts these reports; each has its number of steps.
+
+        Args:
+            n: steps in all; the spec's `steps` caps it, and replaces a missing `n`.
+            every: steps between reports, the last of which follows the last step; the spec's has precedence.
+
+        Raises:
+            RunError: a number is missing or out of range, or the spec counts epochs. See also `epochs`.
+
+        >>> run = Run(metric="score", direction="maximize")
+        >>> for step in run.steps(250, every=100):
+        ...     if run.due:
+        ...         run.log(score=step / 250)
+        >>> [report.step for report in run.history]
+        [100, 200, 250]
+        """
+        return self._closer.steps(*self.spec.most_steps(n, every))
+
+    @property
+    def due(self) -> bool:
+        """Whether a report follows this step of `steps`, or this epoch: then it is time to validate."""
+        return self._closer.due
 
     def update(
         self,
@@ -304,11 +318,10 @@ class Run:
             RunError: a value is not a number, its name was logged in this epoch already or is one the run
                 measures itself, or the last epoch is over.
         """
-        closer = self._closer
-        closer.check_not_over("log")
+        self._closer.check_not_over("log")
         self._meter.check_names(*values)
         self._logged.log(values)
-        closer.state = RunState.OPEN
+        self._closer.state = RunState.OPEN
 
     def undefined(self, **reasons: str) -> None:
         """Record that values of this epoch are undefined and why: each is nan with its reason.
@@ -319,18 +332,14 @@ class Run:
             RunError: a reason is not a text, the name was logged in this epoch already or is one the run
                 measures itself, or the last epoch is over.
         """
-        closer = self._closer
-        closer.check_not_over("undefined")
+        self._closer.check_not_over("undefined")
         self._meter.check_names(*reasons)
         self._logged.undefined(reasons)
-        closer.state = RunState.OPEN
+        self._closer.state = RunState.OPEN
 
     @property
     def global_metrics(self) -> Metrics:
-        """Takes additive values of the run that belong to no task, from anywhere in the engine.
-
-        `run.global_metrics.add("my_metric", AverageMetric(1, 2))`
-        """
+        """Takes additive values of the run that belong to no task: `.add("mine", AverageMetric(1, 2))`."""
         return self._logged.recorded(VALIDATION).global_metrics
 
     def record_local(
@@ -426,9 +435,8 @@ class Run:
             max_norm: clip the gradients to this norm before each step, as `torch.nn.utils.clip_grad_norm_`
                 does (do not call it too), and record `clip`; `gnorm` is the norm before clipping.
             name: the name of this watch, if it is not the only one: its values are `name.gnorm` ...
-            every: measure gradients at one of so many steps; 1 measures each, and so sees each that is not
-                finite. Reading them at each step takes several per cent of the shortest steps; if they are
-                clipped, each step reads them anyway.
+            every: measure gradients at one of so many steps; 1 sees each that is not finite, but takes
+                several per cent of the shortest steps. If they are clipped, each step reads them anyway.
 
         Raises:
             RunError: a watch of that name exists already, or `max_norm` or `every` is out of range.
@@ -446,13 +454,8 @@ class Run:
         Raises:
             RunError: an object has no `state_dict`, or one that cannot be stored safely.
         """
-        if not self.keeps_checkpoints and self._closer.ranks.leads and self.spec.warns_of_unkept():
-            warnings.warn(
-                "run.checkpoint keeps nothing: the run has no directory; give directory= to the run or its "
-                'objective, or checkpoints="none" if nothing must be kept',
-                RuntimeWarning,
-                stacklevel=2,
-            )
+        if not self.keeps_checkpoints and self._closer.ranks.leads:
+            self.spec.warn_of_unkept(stacklevel=3)
         self._closer.copy_states(objects)
 
     def restore(self, **objects: Stateful) -> int:

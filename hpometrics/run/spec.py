@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -88,6 +89,9 @@ class RunSpec(ReadableObjective):
         at: whose value counts for the run, that of its `best` epoch or its `last`. Of several metrics all
             values are those of one epoch, and `best` is by the first metric, then by the next ones.
         epochs: the most epochs a run can have.
+        steps: the most steps, for an engine that loops over `run.steps` in place of `run.epochs`.
+        every: the steps from one report to the next; it comes with `steps`.
+        reports: the most reports a run can make, whether of epochs or of steps.
         patience: epochs without an improvement by more than `tol` after which a run ends; of several metrics
             any may improve, and `tol` and `target` are not allowed.
         target: a value (in the metric's own unit) at which a run ends.
@@ -121,6 +125,9 @@ class RunSpec(ReadableObjective):
     prune_by: str | None = None
     at: At | str = At.BEST
     epochs: int | None = None
+    steps: int | None = None
+    every: int | None = None
+    reports: int | None = None
     patience: int | None = None
     target: float | None = None
     tol: float = 0.0
@@ -180,12 +187,55 @@ class RunSpec(ReadableObjective):
         collection = None if measured is None else measured.prototype
         self._set(track_examples=resolve_examples(self.track_examples, first.key, directions[0], collection))
 
-    def warns_of_unkept(self) -> bool:
-        """Check whether to warn that a checkpoint is not kept: it is wanted, and this is the first."""
-        if self.checkpoints is Keep.NONE or "checkpoint" in self.warned:
-            return False
-        self.warned.add("checkpoint")
-        return True
+    def warn_of_unkept(self, stacklevel: int) -> None:
+        """Warn that a checkpoint is not kept, if it is wanted and this is the first."""
+        if self.checkpoints is not Keep.NONE and "checkpoint" not in self.warned:
+            self.warned.add("checkpoint")
+            warnings.warn(
+                "run.checkpoint keeps nothing: the run has no directory; give directory= to the run or its "
+                'objective, or checkpoints="none" if nothing must be kept',
+                RuntimeWarning,
+                stacklevel=stacklevel,
+            )
+
+    @property
+    def most_reports(self) -> int | None:
+        """The most reports a run can make, one per epoch or per `every` steps; None if it is not known."""
+        by_steps = None if self.steps is None or self.every is None else -(-self.steps // self.every)
+        return min((most for most in (self.epochs, by_steps, self.reports) if most is not None), default=None)
+
+    def most_epochs(self, n: int | None) -> int:
+        """Return the epochs of a run whose engine calls `run.epochs(n)`.
+
+        Raises:
+            RunError: there is no number of them, or it is not one, or steps are counted.
+        """
+        if self.steps is not None:
+            raise RunError(
+                f"the budget counts steps (steps {self.steps}, every {self.every}), and the engine calls "
+                "run.epochs(); loop over run.steps() there, or give epochs in place of steps and every"
+            )
+        return _most(
+            "run.epochs(n)", "how many epochs? run.epochs(n), or epochs= with the metric", n, self.epochs
+        )
+
+    def most_steps(self, n: int | None, every: int | None) -> tuple[int, int]:
+        """Return the steps of a run whose engine calls `run.steps(n, every=...)`, and those of a report.
+
+        Raises:
+            RunError: a number is missing, or is not one, or epochs are counted.
+        """
+        if self.epochs is not None:
+            raise RunError(
+                f"the budget counts epochs (epochs {self.epochs}), and the engine calls run.steps(); "
+                "loop over run.epochs() there, or give steps and every in place of epochs"
+            )
+        call = "run.steps(n, every=...)"
+        most = _most(call, f"how many steps? {call}, or steps= and every= with the metric", n, self.steps)
+        missing = f"after how many steps is a report due? {call}, or steps= and every= with the metric"
+        every = _most("every= of run.steps", missing, self.every or every)
+        _check_every(every, most)
+        return most, every
 
     def without_checkpoints(self) -> RunSpec:
         """Return the spec of a run that keeps no checkpoint."""
@@ -269,10 +319,19 @@ class RunSpec(ReadableObjective):
             object.__setattr__(self, name, value)
 
     def _check_numbers(self) -> None:
-        for name in ("epochs", "patience", "threads"):
+        for name in ("epochs", "steps", "every", "reports", "patience", "threads"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
                 raise RunError(f"{name} must be a whole number of at least 1, got {value!r}")
+        if (self.steps is None) != (self.every is None):
+            given, other = ("every", "steps") if self.steps is None else ("steps", "every")
+            raise RunError(
+                f"steps and every come together: {given} is {getattr(self, given)}; give {other} too"
+            )
+        if self.steps is not None and self.every is not None:
+            _check_every(self.every, self.steps)
+        if self.epochs is not None and self.steps is not None:
+            raise RunError(f"a run counts epochs or steps, got epochs={self.epochs} and steps={self.steps}")
         if self.target is not None and not math.isfinite(self.target):
             raise RunError(f"target must be a finite number, got {self.target!r}")
         if self.trial_time is not None and not (math.isfinite(self.trial_time) and self.trial_time > 0):
@@ -325,6 +384,29 @@ def engine_facts(train: Train) -> Mapping[str, Any]:
     """Return the facts that `engine` put on a function, an output as it was given; none if it did not."""
     facts: Mapping[str, Any] = getattr(train, _FACTS, {})
     return {name: fact for name, fact in facts.items() if fact is not None}
+
+
+def _most(call: str, missing: str, *limits: int | None) -> int:
+    """Return the least of the limits that there are.
+
+    Raises:
+        RunError: there are none, or one is not a whole number of at least 1.
+    """
+    stated = [limit for limit in limits if limit is not None]
+    for limit in stated:
+        if isinstance(limit, bool) or not hasattr(limit, "__index__") or limit < 1:
+            raise RunError(f"{call} takes a whole number of at least 1, got {limit!r}")
+    if not stated:
+        raise RunError(missing)
+    return min(stated)
+
+
+def _check_every(every: int, steps: int) -> None:
+    """Check that a run makes a report before its last step."""
+    if every > steps:
+        raise RunError(
+            f"every={every} is more than the {steps} steps of the run, which has no report; lower it"
+        )
 
 
 def _features(output: Outputs | None) -> Features:

@@ -63,7 +63,7 @@ def probe(plan: Plan) -> Probe:
     (params,) = sample(plan, 1).params
     engine = import_engine(plan)
     plan = settle(plan, engine)
-    spec = RunSpec(**{**spec_facts(plan, engine), "epochs": 1, "checkpoints": Keep.NONE})
+    spec = RunSpec(**{**spec_facts(plan, engine), "reports": 1, "checkpoints": Keep.NONE})
     check_space(plan, engine, spec)
     seed = derive_seed(plan.engine_seed, 0)
     record, error = attempt(engine, params, spec, ListReporter(0, params), seed=seed)

@@ -128,12 +128,12 @@ class Progress:
             spread_of(record),
             *(column(record.picked_values.get(name)) for name in self._resolved.beside),
         ]
-        head = ("trial", "state", *heads, "epochs", "time")
+        head = ("trial", "state", *heads, f"{record.unit}s", "time")
         row = (
             str(record.number),
             word(record.state),
             *cells,
-            str(len(record.epochs)),
+            str(record.extent),
             duration(record.seconds),
         )
         ended = f"({record.ended_by})  " if record.ended_by else ""
@@ -158,7 +158,8 @@ class Progress:
         values += [f"{k} {column(record.picked_values.get(k)):>{_WIDTH}}" for k in self._resolved.beside]
         if record.state is TrialState.FAILED:
             values = [self._reason(record), *self._traceback(record)]
-        epochs = f"{len(record.epochs)} ep{f' ({record.ended_by})' if record.ended_by else ''}"
+        epochs = f"{record.extent} {'ep' if record.unit == 'epoch' else 'steps'}"
+        epochs += f" ({record.ended_by})" if record.ended_by else ""
         mark = "*" if better else " "
         head = f" #{record.number:<4} {word(record.state):<11} {mark} {'  '.join(values)}"
         params = params_line(record.params, self._resolved)

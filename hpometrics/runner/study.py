@@ -268,7 +268,7 @@ def _open_study(context: SweepContext, storage: optuna.storages.BaseStorage) -> 
         plan.name,
         optimized,
         make_sampler(plan.sampler_spec, search.seed, bool(context.resolved.constraints)),
-        make_pruner(pruner, plan.config.budget.epochs, None if is_scheduled else search.prune_by),
+        make_pruner(pruner, plan.config.budget.reports, None if is_scheduled else search.prune_by),
     )
     check_study(study, optimized)
     check_origin(study, list(optimized), plan.space, extend=context.extend)

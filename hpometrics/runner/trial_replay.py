@@ -109,7 +109,7 @@ class TrialReplay:
             earlier = self.record.repeats[repeat]
             epochs = earlier.epochs
         late = earlier.ended_by == End.TRIAL_TIME
-        changed = {"trial_time": None, "checkpoints": Keep.NONE} | ({"epochs": epochs} if late else {})
+        changed = {"trial_time": None, "checkpoints": Keep.NONE} | ({"reports": epochs} if late else {})
         return RunSpec(**self._measured | changed)
 
     def compare(self, again: TrialRecord) -> Replayed:

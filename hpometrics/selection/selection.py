@@ -17,7 +17,7 @@ from .._ludwig import ReadableObjective
 from .._redaction import mask_secrets
 from ..direction import ARROWS, MINIMIZE, Direction, nowhere_worse
 from ..exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
-from ..records.trial_record import Reading, TrialRecord, TrialState, mean, number_in
+from ..records.trial_record import Reading, TrialRecord, TrialState, mean, number_in, place_text
 from .rules import At, Pick, violation
 
 Objectives = Sequence[Direction]
@@ -32,7 +32,7 @@ class Best(ReadableObjective):
     """The best trial: its params, its values and where its state is stored.
 
     `value` and `values` are those of `epoch`, counted from 0, or None if the trial does not have it;
-    `checkpoint` is the state at its end, if kept.
+    `checkpoint` is the state at its end, if kept, and `step` the steps done by then, if they are counted.
     Of a trial with several repeats they are means, `deviation` is that of the value, and epoch and checkpoint
     are those of the first. Of several objectives `metric`, `direction` and `value` are those of the first;
     `optimized` has the direction of each, `scores` the values in the same order.
@@ -49,6 +49,7 @@ class Best(ReadableObjective):
     deviation: float | None = None
     repeats: int = 1
     optimized: Mapping[str, Direction] = field(default_factory=dict)
+    step: int | None = None
 
     @classmethod
     def of(cls, record: TrialRecord, optimized: Mapping[str, Direction]) -> Self:
@@ -67,13 +68,19 @@ class Best(ReadableObjective):
             deviation=record.deviation,
             repeats=max(1, len(record.repeats)),
             optimized=dict(optimized),
+            step=record.step,
         )
 
     def _repr_html_(self) -> str:
         ways = {name: ARROWS[self.optimized.get(name)] for name in self.values}
         rows = [(f"{name}{ways[name]}", number(value)) for name, value in self.values.items()]
         params = html_table([["param", "value"], *mask_secrets(self.params).items()])
-        return html_table([["metric", "value"], *rows], f"trial {self.trial}, epoch {self.epoch}") + params
+        return html_table([["metric", "value"], *rows], f"trial {self.trial}, {self.place}") + params
+
+    @property
+    def place(self) -> str:
+        """Its epoch in words, or its step: `epoch 3`."""
+        return place_text(self.epoch, self.step)
 
     @property
     def scores(self) -> tuple[float, ...]:

@@ -23,7 +23,7 @@ engine: {{target: ledger_engine:train, output: binary}}
 space: {{lr: {{float: [0.0, 1.0]}}, pause: 0.01}}
 metrics: {{optimize: {{metric: cost, direction: minimize}}}}
 search: {{sampler: random, seed: 3, pruner: {pruner}}}
-budget: {{trials: {trials}, epochs: {epochs}, retries: {retries}}}
+budget: {{trials: {trials}, {length}, retries: {retries}}}
 backend: {backend}
 results: {{dir: runs/sweep, checkpoints: {checkpoints}}}
 """
@@ -42,12 +42,13 @@ class Injured(Studied):
         retries: int = 0,
         pruner: str = "none",
         checkpoints: str = "best",
+        length: str = f"epochs: {EPOCHS}",
     ) -> None:
         super().__init__(folder, trials)
         self.home = RunDirectory(folder / "runs/sweep")
         self.study = self.home.study
         facts = {"backend": backend, "retries": retries, "pruner": pruner, "checkpoints": checkpoints}
-        text = SWEEP.format(trials=trials, epochs=EPOCHS, **facts)
+        text = SWEEP.format(trials=trials, length=length, **facts)
         (folder / "sweep.yaml").write_text(text)
         shutil.copy(Path(__file__).with_name("ledger_engine.py"), folder)
 

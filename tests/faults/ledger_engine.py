@@ -32,12 +32,17 @@ class Steps:
 
 
 def train(params, run):
-    """A cost that falls from epoch to epoch; `pause` seconds each."""
+    """A cost that falls from epoch to epoch, or from report to report; `pause` seconds each."""
     number, steps, closed = int(run.directory.name), Steps(), None
     run.restore(steps=steps)
-    for epoch in run.epochs():
+    every = run.spec.every
+    for count in run.epochs() if every is None else run.steps():
         if closed is not None:
             note("reported", number, closed)
+            closed = None
+        if not run.due:
+            continue
+        epoch = count // (every or 1)
         note("began", number, epoch)
         time.sleep(params["pause"])
         steps.done += 1

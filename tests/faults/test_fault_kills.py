@@ -8,6 +8,7 @@ import pytest
 from bare_optuna import BareOptuna
 from injured import Injured, InjuredInJournal
 from matrix import EXHAUSTIVE
+from patient import EPOCHS
 
 from hpometrics.config.compatibility import PRUNERS
 from hpometrics.records.trial_record import TrialState
@@ -24,12 +25,15 @@ OPTIONS = {
     "threshold": "{threshold: {upper: 1.9}}",
     "pbt": "{pbt: {mutate: [lr], perturbation_interval: 2}}",
 }
+STEPS = f"steps: {2 * EPOCHS}, every: 2"
 SHORT = {("optuna", "median", "none"), ("ray", "median", "none")}
 SEARCHES = [
     pytest.param(
         backend,
         pruner,
         kept,
+        length,
+        id=f"{backend}-{pruner}-{kept}-{length.partition(':')[0]}",
         marks=[
             *([] if (backend, pruner, kept) in SHORT else [EXHAUSTIVE]),
             *([pytest.mark.ray] if backend == "ray" else []),
@@ -38,15 +42,18 @@ SEARCHES = [
     for pruner, backends in PRUNERS.items()
     for backend in backends
     for kept in ("best", "none")
+    for length in (f"epochs: {EPOCHS}", STEPS)
     if backend != "list" and (pruner, kept) != ("pbt", "none")  # pbt hands on checkpoints
 ]
-"""Every scheduler of a backend, with and without checkpoints."""
+"""Every scheduler of a backend, with and without checkpoints, by epochs and by steps."""
 
 
-@pytest.mark.parametrize(("backend", "pruner", "kept"), SEARCHES)
-def test_each_epoch_that_counts_is_trained_once(tmp_path, backend, pruner, kept):
+@pytest.mark.parametrize(("backend", "pruner", "kept", "length"), SEARCHES)
+def test_each_epoch_that_counts_is_trained_once(tmp_path, backend, pruner, kept, length):
     """A trial that the search gives way to others, or whose last epoch is over, is not trained again."""
-    injured = Injured(tmp_path, backend=backend, pruner=OPTIONS.get(pruner, pruner), checkpoints=kept)
+    injured = Injured(
+        tmp_path, backend=backend, pruner=OPTIONS.get(pruner, pruner), checkpoints=kept, length=length
+    )
     assert injured.run() == 0, injured.err()
     records = injured.records()
     assert injured.trained() == Counter(
@@ -55,10 +62,12 @@ def test_each_epoch_that_counts_is_trained_once(tmp_path, backend, pruner, kept)
     assert pruner == "pbt" or {epoch.attempt for record in records for epoch in record.epochs} == {1}
 
 
-@pytest.mark.parametrize(("backend", "pruner", "kept"), SEARCHES)
-def test_a_kill_repeats_only_what_no_checkpoint_holds(tmp_path, backend, pruner, kept):
+@pytest.mark.parametrize(("backend", "pruner", "kept", "length"), SEARCHES)
+def test_a_kill_repeats_only_what_no_checkpoint_holds(tmp_path, backend, pruner, kept, length):
     """Of each trial that was open; without checkpoints that is all that its killed attempt had trained."""
-    injured = Injured(tmp_path, backend=backend, pruner=OPTIONS.get(pruner, pruner), checkpoints=kept)
+    injured = Injured(
+        tmp_path, backend=backend, pruner=OPTIONS.get(pruner, pruner), checkpoints=kept, length=length
+    )
     injured.interrupted(signal.SIGKILL, trial=BEST, epoch=1)
     finished, before, reported = injured.finished(), injured.trained(), injured.trained("reported")
     assert injured.run() == 0, injured.err()

@@ -499,7 +499,7 @@ def test_newer_attributes_of_a_study_are_refused(written):
     write_result(first, record)
     first.set_user_attr(OWNER, ["worker", "home"])
     first.set_user_attr("hpometrics:epoch:worker:0", newer(record.epochs[0].to_line()))
-    write_panel(second, ["loss"], 0, {"loss": 0.5})
+    write_panel(second, ["loss"], EpochRecord(0, {"loss": 0.5}))
     panel = second.user_attrs[PANEL]
     assert panel["format"] == FORMAT
     second.set_user_attr(PANEL, {**panel, "format": FORMAT + 1})

@@ -37,7 +37,6 @@ FACTS: dict[str, Any] = {
     "metric": "f1(average=macro)",
     "output": Category(3),
     "track": ["log_loss"],
-    "epochs": 5,
     "threads": 1,
     "seed": 13,
 }
@@ -59,31 +58,33 @@ def make_train() -> Any:
             optimizer = torch.optim.SGD(model.parameters(), lr=params["lr"], momentum=params["momentum"])
         else:
             optimizer = torch.optim.Adam(model.parameters(), lr=params["lr"])
-        for _ in run.epochs():
-            for i in torch.randperm(rows).split(20):
+        counts_steps = run.spec.steps is not None
+        for _ in run.steps() if counts_steps else run.epochs():
+            for i in torch.randperm(rows)[: 20 if counts_steps else rows].split(20):
                 loss = torch.nn.functional.cross_entropy(
                     model(x[i] + params["noise"] * torch.randn(len(i), 4)), y[i]
                 )
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
-            with torch.no_grad():
-                run.update(logits=model(x[rows:]), target=y[rows:])
-            run.log(loss=loss)
+            if run.due:
+                with torch.no_grad():
+                    run.update(logits=model(x[rows:]), target=y[rows:])
+                run.log(loss=loss)
 
     return train
 
 
-def by_list() -> tuple[list[TrialRecord], Any]:
+def by_list(**facts: Any) -> tuple[list[TrialRecord], Any]:
     """Train the list."""
-    objective = ListObjective(make_train(), POINTS, space=SPACE, **FACTS)
+    objective = ListObjective(make_train(), POINTS, space=SPACE, **FACTS, **facts)
     records = objective.run()
     return records, objective.best(records)
 
 
-def by_optuna() -> tuple[list[TrialRecord], Any]:
+def by_optuna(**facts: Any) -> tuple[list[TrialRecord], Any]:
     """Enqueue the list in a study."""
-    objective = OptunaObjective(make_train(), SPACE, **FACTS)
+    objective = OptunaObjective(make_train(), SPACE, **FACTS, **facts)
     study = objective.create_study()
     for point in POINTS:
         study.enqueue_trial(SPACE.encode(point))
@@ -91,22 +92,24 @@ def by_optuna() -> tuple[list[TrialRecord], Any]:
     return objective.records(study), objective.best(study)
 
 
-def by_ray(directory: Path) -> tuple[list[TrialRecord], Any]:
+def by_ray(directory: Path, **facts: Any) -> tuple[list[TrialRecord], Any]:
     """Give the list to a tuner as its first points."""
-    objective = RayObjective(make_train(), SPACE, **FACTS)
+    objective = RayObjective(make_train(), SPACE, **FACTS, **facts)
     config = tune.RunConfig(storage_path=str(directory), verbose=0)
     results = objective.tuner(len(POINTS), points=POINTS, run_config=config).fit()
     return objective.records(results), objective.best(results)
 
 
 @pytest.mark.ray
-def test_the_same_params_give_the_same_values_and_the_same_best(ray_cluster, tmp_path):
+@pytest.mark.parametrize("facts", [{"epochs": 5}, {"steps": 15, "every": 4}], ids=["epochs", "steps"])
+def test_the_same_params_give_the_same_values_and_the_same_best(ray_cluster, tmp_path, facts):
     """To the last digit: params, every epoch of the metric, the picked epoch, the best and its values."""
-    listed, best = by_list()
+    listed, best = by_list(**facts)
+    assert best.step == (None if "epochs" in facts else min(4 * (best.epoch + 1), 15))
     assert all(record.state is TrialState.COMPLETE for record in listed)
     assert len({record.value for record in listed}) == len(POINTS)
     assert [dict(record.params) for record in listed] == [{**point, "rows": 60} for point in POINTS]
-    for records, other in (by_optuna(), by_ray(tmp_path)):
+    for records, other in (by_optuna(**facts), by_ray(tmp_path, **facts)):
         for want, got in zip(listed, records, strict=True):
             assert got.params == want.params
             assert (got.state, got.value, got.epoch) == (want.state, want.value, want.epoch)

@@ -35,7 +35,7 @@ from hpometrics.run.trial import run_trial
 LOSS = Reported("loss", MINIMIZE)
 
 
-def engine(directory: Path, kill_in: int) -> None:
+def engine(directory: Path, kill_in: int, counts_steps: bool = False) -> None:
     """Train a trial; the process dies at the end of the body of epoch `kill_in`."""
 
     def train(params, run):
@@ -46,17 +46,19 @@ def engine(directory: Path, kill_in: int) -> None:
         (directory / "started").write_text(
             str(run.restore(model=model, optimizer=optimizer, schedule=schedule))
         )
-        for epoch in run.epochs(6):
-            for _ in range(3):
+        for _ in run.steps(18, every=3) if counts_steps else run.epochs(6):
+            for _ in range(1 if counts_steps else 3):
                 x = torch.randn(8, 4) + torch.from_numpy(np.random.rand(8, 4)).float()
                 loss = (model(x) - x.sum(1, keepdim=True)).square().mean() * random.random()
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
+            if not run.due:
+                continue
             schedule.step()
             run.log(loss=loss)
             run.checkpoint(model=model, optimizer=optimizer, schedule=schedule)
-            if epoch == kill_in:
+            if len(run.history) == kill_in:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     spec = RunSpec(LOSS, threads=1)
@@ -64,19 +66,25 @@ def engine(directory: Path, kill_in: int) -> None:
     (directory / "ended").write_text(f"{record.state} {record.value}")
 
 
-def test_a_killed_trial_goes_on_to_the_very_values_of_an_uninterrupted_one(tmp_path):
-    """Killed in epoch 3 (of 0 to 5) before it closed: goes on at 3, the same to the last digit."""
+@pytest.mark.parametrize("counts_steps", [False, True])
+def test_a_killed_trial_goes_on_to_the_very_values_of_an_uninterrupted_one(tmp_path, counts_steps):
+    """Killed in epoch 3 (of 0 to 5) before it closed: goes on at 3, the same to the last digit.
+
+    The other trial, which is not killed, counts epochs of three steps.
+    """
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    undisturbed, first = Forked(tmp_path, engine, whole, -1), Forked(tmp_path, engine, killed, 3)
+    undisturbed = Forked(tmp_path, engine, whole, -1)
+    first = Forked(tmp_path, engine, killed, 3, counts_steps)
     assert (undisturbed.ended(), first.ended()) == (0, -signal.SIGKILL)
     assert len(read_epochs(killed)) == 3
     assert read_trial(killed).state is TrialState.RUNNING
-    assert Forked(tmp_path, engine, killed, -1).ended() == 0
+    assert Forked(tmp_path, engine, killed, -1, counts_steps).ended() == 0
     assert [(home / "started").read_text() for home in (whole, killed)] == ["0", "3"]
     assert (killed / "ended").read_text() == (whole / "ended").read_text()
     want, got = read_epochs(whole), read_epochs(killed)
     assert [e.values for e in got] == [e.values for e in want]
     assert [e.attempt for e in got] == [1, 1, 1, 2, 2, 2]
+    assert [e.step for e in got] == ([3, 6, 9, 12, 15, 18] if counts_steps else [None] * 6)
 
 
 def losses(directory: Path, values: list[float], **facts) -> tuple[Run, ListReporter, int]:

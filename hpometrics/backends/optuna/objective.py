@@ -14,7 +14,7 @@ from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState as OptunaStat
 
 from ...direction import Direction
 from ...exceptions import DirectionError, HpometricsError, NoFiniteValueError, RecordError, RunError
-from ...records.trial_record import TrialRecord, TrialState
+from ...records.trial_record import EpochRecord, TrialRecord, TrialState
 from ...run.distributed import Ranks
 from ...run.reporter import ListReporter
 from ...run.spec import Train
@@ -71,7 +71,7 @@ class OptunaObjective(BaseObjective):
         if pruner is None and len(self.optimized) > 1:
             pruner = "none"
         if pruner is not None:
-            pruner = make_pruner(pruner, self.trials.spec.epochs, prune_by)
+            pruner = make_pruner(pruner, self.trials.spec.most_reports, prune_by)
         others = {name: value for name, value in arguments.items() if name not in ("direction", "directions")}
         directions: Any = [direction.value for direction in self.directions]
         study = optuna.create_study(**others, directions=directions, sampler=sampler, pruner=pruner)
@@ -128,7 +128,8 @@ class OptunaObjective(BaseObjective):
                 self._locks.rest(trial.number)
         write_result(trial, record)
         if record.epoch is not None:
-            write_panel(trial, list(self.optimized), record.epoch, record.picked_values)
+            picked = EpochRecord(record.epoch, record.picked_values, step=record.step)
+            write_panel(trial, list(self.optimized), picked)
         if error is not None and not isinstance(error, NoFiniteValueError):
             raise error
         scores = record.scores(self.optimized)

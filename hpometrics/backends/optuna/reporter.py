@@ -12,7 +12,7 @@ from optuna.pruners import NopPruner
 from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState
 
 from ...direction import Direction
-from ...records.trial_record import Reading
+from ...records.trial_record import EpochRecord, Reading, place_text
 from ...selection.rules import judged_text
 from ._internals import local_copy_of
 from .samplers import Judge, judged_values, write_judged
@@ -22,6 +22,8 @@ from .study import PANEL, PRUNED, RESULT, check_direction, check_study, write_pa
 
 class OptunaReporter:
     """Reports a run to an Optuna trial, one step per epoch counted from 0, and raises `TrialPruned`.
+
+    In a run that counts steps an epoch is what lies between two reports, and Optuna counts these.
 
     Epochs that the trial already has (it was killed and is resumed, or it is retried) are not reported again;
     after the newest of them the pruner is asked again, and a trial that it had stopped stays stopped.
@@ -41,6 +43,7 @@ class OptunaReporter:
         self._pruned: int | None = local.user_attrs.get(PRUNED)
         pruner = getattr(getattr(trial, "study", None), "pruner", None)
         self._prunes = type(pruner) is not NopPruner  # which would read the trial and never stop it
+        self._steps: dict[int, int] = {}  # done at the end of each epoch, where they are counted
         self._silent = False
         self._optimized: dict[str, Direction] = {}
         self._judge: Judge | None = None
@@ -79,6 +82,10 @@ class OptunaReporter:
             self._reported = set(judged_values(local_copy_of(self.trial)))
             self._newest = max(self._reported, default=-1)
 
+    def at_step(self, epoch: int, step: int) -> None:
+        """Store the steps done at the end of an epoch, which messages and the panel name."""
+        self._steps[epoch] = step
+
     def report(
         self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool
     ) -> None:
@@ -111,7 +118,8 @@ class OptunaReporter:
         except storage_failures() as err:
             raise storage_error(err) from err
         why = f"at {value:g}" if judged is None else judged_text(judged)
-        raise optuna.TrialPruned(f"the pruner stopped trial {self.number} after epoch {epoch} {why}")
+        place = place_text(epoch, self._steps.get(epoch))
+        raise optuna.TrialPruned(f"the pruner stopped trial {self.number} after {place} {why}")
 
     def _is_stopped(self, judged: Mapping[str, float] | None) -> bool:
         """Return whether the pruner stops the trial after an epoch with these judged values."""
@@ -127,7 +135,8 @@ class OptunaReporter:
         """
         if self._keeps_panel:
             with storing():
-                write_panel(self.trial, list(self._optimized), epoch, values)
+                picked = EpochRecord(epoch, values, step=self._steps.get(epoch))
+                write_panel(self.trial, list(self._optimized), picked)
             if epoch < self._newest and (study := getattr(self.trial, "study", None)) is not None:
                 warn_of_last_epochs(study, self._optimized)
 

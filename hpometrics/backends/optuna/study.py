@@ -22,7 +22,7 @@ from ...exceptions import DirectionError, RecordError, SpaceError
 from ...records._files import EPOCHS_LIMIT, atomic_write, make_private, open_regular
 from ...records._json import FORMAT, FORMAT_KEY, check_format
 from ...records.epoch_log import EPOCHS_FILE, current_epochs
-from ...records.trial_record import EpochRecord, Reading, TrialRecord, TrialState, numbers_of, write_trial
+from ...records.trial_record import EpochRecord, TrialRecord, TrialState, numbers_of, write_trial
 from ...space.space import Space
 from ._internals import forget_trials, local_copy_of, storage_of, trial_id_of
 from .database import repeats_turn
@@ -38,6 +38,7 @@ REASON = f"{PREFIX}reason"
 PRUNED = f"{PREFIX}pruned"  # the epoch after which the pruner stopped it
 PANEL = f"{PREFIX}panel"  # the names of the attributes of a trial that hold one value each
 PICKED_EPOCH = "picked_epoch"
+PICKED_STEP = "picked_step"
 OWNER = f"{PREFIX}owner"
 """The process that works on a trial, and the id of its run directory."""
 BEAT = f"{PREFIX}beat"
@@ -262,20 +263,20 @@ def is_result_of(attributes: Mapping[str, Any], record: TrialRecord) -> bool:
 
 def _result_of(record: TrialRecord) -> dict[str, Any]:
     picked = {name: v if math.isfinite(v) else None for name, v in numbers_of(record.picked_values).items()}
-    return {**record.to_json(), "picked": picked}
+    return {**record.to_json(), "picked": picked, **({} if record.step is None else {"step": record.step})}
 
 
-def write_panel(trial: BaseTrial, metrics: Sequence[str], epoch: int, values: Mapping[str, Reading]) -> None:
+def write_panel(trial: BaseTrial, metrics: Sequence[str], picked: EpochRecord) -> None:
     """Write the values of the picked epoch to attributes of the trial, one each, for tables and dashboards.
 
     Args:
         trial: a running trial.
         metrics: the names of the optimized metrics.
-        epoch: the picked one, counted from 0.
-        values: by name; None replaces one that is not finite, and those of many numbers are left out.
+        picked: None replaces a value that is not finite, and those of many numbers are left out.
     """
-    numbers = {name: v if math.isfinite(v) else None for name, v in numbers_of(values).items()}
-    for name, value in {**numbers, PICKED_EPOCH: epoch}.items():
+    numbers = {name: v if math.isfinite(v) else None for name, v in numbers_of(picked.values).items()}
+    step = {} if picked.step is None else {PICKED_STEP: picked.step}
+    for name, value in {**numbers, PICKED_EPOCH: picked.epoch, **step}.items():
         trial.set_user_attr(name, value)
     put_attribute(
         trial.set_user_attr, PANEL, {FORMAT_KEY: FORMAT, "metrics": list(metrics), "values": list(numbers)}
@@ -396,7 +397,8 @@ def _record(trial: FrozenTrial, metrics: Sequence[str]) -> TrialRecord:
         picked = {name: math.nan if v is None else v for name, v in result["picked"].items()}
         if len(metrics) > 1 and result["epoch"] is not None:  # no epoch of it was reported to Optuna
             epochs = (EpochRecord(result["epoch"], picked),)
-        epochs = tuple(replace(e, values=picked) if e.epoch == result["epoch"] else e for e in epochs)
+        at_picked = {"values": picked, "step": result.get("step")}
+        epochs = tuple(replace(e, **at_picked) if e.epoch == result["epoch"] else e for e in epochs)
         return TrialRecord.from_json({**result, "number": trial.number}, epochs)
     panel = panel_of(trial)
     if panel is None:
@@ -420,10 +422,11 @@ def _panel_values(
     stored = {name: trial.user_attrs.get(name) for name in panel["values"]}
     values = {name: math.nan if value is None else value for name, value in stored.items()}
     others = [one for one in epochs if one.epoch != epoch]
+    picked = EpochRecord(epoch, values, step=trial.user_attrs.get(PICKED_STEP))
     return {
         "value": values.get(metrics[0], trial.value if trial.values and len(trial.values) == 1 else None),
         "epoch": epoch,
-        "epochs": tuple(sorted([*others, EpochRecord(epoch, values)], key=lambda one: one.epoch)),
+        "epochs": tuple(sorted([*others, picked], key=lambda one: one.epoch)),
     }
 
 

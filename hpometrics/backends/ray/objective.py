@@ -42,6 +42,7 @@ from .session import (
     NUMBER,
     PARAMS,
     PICKED,
+    STEP,
     VALUE,
     VALUES,
     check_resources,
@@ -147,10 +148,7 @@ def best_result(results: tune.ResultGrid, metric: Any, *, at: str = "best", outp
         RunError: the results hold no reports, since Tune's loggers are off.
     """
     spec = RunSpec(metric=metric, output=output, at=at)
-    records = [
-        _record(number, result, spec)
-        for number, result in enumerate(map(results.__getitem__, range(len(results))))
-    ]
+    records = [_record(number, results[number], spec) for number in range(len(results))]
     return best_by(records, spec.optimized)
 
 
@@ -195,13 +193,13 @@ def _params_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _epochs(reports: Iterable[Mapping[str, Any]], names: Iterable[str]) -> Iterable[EpochRecord]:
     """Return the epochs of a trial in order; one that was reported again, after a restart, counts once."""
-    front = f"{VALUES}/"
-    by_epoch = {}
+    front, by_epoch = f"{VALUES}/", {}
     for report in reports:
         values = {name: float(report[name]) for name in names}
-        beside = {key.removeprefix(front): value for key, value in report.items() if key.startswith(front)}
-        by_epoch[int(report[EPOCH]) - 1] = {**values, **beside}
-    return (EpochRecord(epoch, by_epoch[epoch]) for epoch in sorted(by_epoch))
+        values |= {key.removeprefix(front): value for key, value in report.items() if key.startswith(front)}
+        epoch, step = int(report[EPOCH]) - 1, report.get(STEP)
+        by_epoch[epoch] = EpochRecord(epoch, values, step=step and int(step))
+    return (by_epoch[epoch] for epoch in sorted(by_epoch))
 
 
 class RayObjective(BaseObjective):
@@ -364,7 +362,9 @@ class RayObjective(BaseObjective):
             return DominanceScheduler(dominance_rule(spec), judged, earlier)
         direction, *_ = (*judged.values(), *self.directions)
         key = JUDGED if judged else VALUE
-        return make_scheduler(spec, direction, self.trials.spec.epochs, self.space, self.trials.seed, key)
+        return make_scheduler(
+            spec, direction, self.trials.spec.most_reports, self.space, self.trials.seed, key
+        )
 
     def _prepared(
         self, study: optuna.Study | None, sampler: object, total: int, points: Iterable[Mapping[str, Any]]

@@ -19,7 +19,7 @@ from ray import tune
 from ...direction import MINIMIZE, Direction
 from ...exceptions import DirectionError, RunError
 from ...records.epoch_log import EPOCHS_FILE, read_epochs
-from ...records.trial_record import EpochRecord
+from ...records.trial_record import EpochRecord, place_text
 from ...run.reporter import Pause
 from ...selection.rules import judged_text
 from ._internals import in_train_worker, judges
@@ -30,6 +30,7 @@ from .session import (
     FULL,
     JUDGED,
     PICKED,
+    STEP,
     TAKEN,
     UNJUDGED,
     VALUE,
@@ -190,8 +191,9 @@ class TuneReporter:
     """Reports a run to the Ray Tune session it runs in, one report per epoch.
 
     `value` is the current value, for the scheduler; `picked` is the picked one so far, for the searcher;
-    `epoch` counts from 1; each metric that is optimized has its own name, for a Tuner of your own, and
-    `values` has all that was measured beside them, by name. Schedulers cannot compare a nan: in a `void`
+    `epoch` counts from 1, and `step` is how many steps are done, in a run that counts them; each metric that
+    is optimized has its own name, for a Tuner of your own, and `values` has all that was measured beside
+    them, by name. Schedulers cannot compare a nan: in a `void`
     epoch, which has no finite value, `value` is worse than all that can be measured. Tune works on each key
     of each report, so a key that would be false or empty is left out: `final`, true if no epoch follows,
     `void`, and `values`.
@@ -236,6 +238,7 @@ class TuneReporter:
         self._others: list[str] = []
         self._judged: Mapping[str, Direction] = {}
         self._worst = -_WORST
+        self._step: int | None = None  # at the end of the epoch that is reported
 
     def check(self, optimized: Mapping[str, Direction]) -> None:
         """Store the names of the metrics, and compare their directions with those of a Tuner of your own.
@@ -258,6 +261,10 @@ class TuneReporter:
     def judge_by(self, judged: Mapping[str, Direction]) -> None:
         """Report the value by which a scheduler judges."""
         self._judged = judged
+
+    def at_step(self, epoch: int, step: int) -> None:
+        """Store the steps done at the end of the epoch whose report follows."""
+        self._step = step
 
     def check_tracked(self, directions: Mapping[str, Direction]) -> None:
         """Compare the directions of values that are not optimized with those of a Tuner of your own.
@@ -282,14 +289,14 @@ class TuneReporter:
             RunError: such a member has no state to hand on.
         """
         if self.stopped:  # Tune no longer reads reports: another one would wait for ever
-            raise self._stop(f"before epoch {epoch}")
+            raise self._stop(f"before {place_text(epoch, self._step)}")
         unmeasured = math.isnan(value) and self._metric not in values
         repeated = epoch <= self._newest or (self.carried is not None and epoch < self.carried.done)
         if repeated or (unmeasured and not final and self._handed_on is None):
             return
         self._newest = epoch
         void = not math.isfinite(value)
-        report: dict[str, Any] = {PICKED: picked, EPOCH: epoch + 1}
+        report: dict[str, Any] = {PICKED: picked, **self._place(epoch)}
         report |= {name: values.get(name, math.nan) for name in self._others}
         report |= {self._metric: value, VALUE: self._worst if void else value}
         optimized = {self._metric, *self._others}
@@ -308,7 +315,11 @@ class TuneReporter:
             self.stopped = True
             judged = {name: values[name] for name in self._judged if name in values}
             why = judged_text(judged) if judged else f"at {value:g}"
-            raise self._stop(f"after epoch {epoch} {why}") from stop
+            raise self._stop(f"after {place_text(epoch, self._step)} {why}") from stop
+
+    def _place(self, epoch: int) -> dict[str, int]:
+        """Return the keys of a report that schedulers may take for its time."""
+        return {EPOCH: epoch + 1, **({} if self._step is None else {STEP: self._step})}
 
     def _judgement(self, values: Mapping[str, float]) -> dict[str, Any]:
         """Return the keys of a report by which a scheduler judges."""
@@ -338,7 +349,7 @@ class TuneReporter:
         if self.stopped:
             return
         judged: dict[str, Any] = dict.fromkeys(self._others, math.nan) | self._judgement({})
-        judged |= {PICKED: self._worst, EPOCH: self._newest + 1, VOID: True}
+        judged |= {PICKED: self._worst, **self._place(self._newest), VOID: True}
         with suppress(SystemExit):  # a scheduler may stop the trial
             tune.report({self._metric: self._worst, VALUE: self._worst, **judged, FULL: reason})
 

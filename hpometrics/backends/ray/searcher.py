@@ -17,7 +17,7 @@ from ray.tune.search import Searcher
 from ...direction import Direction
 from ...records.epoch_log import read_trial
 from ...records.recovery import Losses
-from ...records.trial_record import EpochRecord, TrialRecord, TrialState, number_in, write_trial
+from ...records.trial_record import EpochRecord, TrialRecord, TrialState, number_in, place_text, write_trial
 from ...selection.rules import At, Constraint, violation_of
 from ...selection.selection import Picker, trials_since_best
 from ...selection.trial_attempts import apply_constraints
@@ -26,7 +26,7 @@ from ..optuna._internals import local_copy_of
 from ..optuna.study import study_records, tell
 from ..optuna.trial_queue import claim, reclaim_or_claim
 from .reporter import checkpoint_of
-from .session import EPOCH, FINAL, FULL, GIVEN, NUMBER, PARAMS, PICKED, VALUE, VALUES, VOID
+from .session import EPOCH, FINAL, FULL, GIVEN, NUMBER, PARAMS, PICKED, STEP, VALUE, VALUES, VOID
 
 
 class StudySearcher(Searcher):
@@ -183,7 +183,8 @@ class StudySearcher(Searcher):
             reason = record.reason or live.full or self._reasons.get(record.number, died)
             record = replace(record, state=TrialState.FAILED, reason=reason)
         elif not complete and live.epochs:
-            reason = f"Tune stopped trial {record.number} after epoch {len(live.epochs) - 1}"
+            last = live.epochs[-1]
+            reason = f"Tune stopped trial {record.number} after {place_text(last.epoch, last.step)}"
             record = replace(record, state=TrialState.PRUNED, reason=record.reason or reason)
         elif record.value is None or not math.isfinite(record.value):
             reason = f"none of {live.picker.count} epochs has a finite value to {self.direction.value}"
@@ -221,7 +222,7 @@ class _Live:
         values = {name: result[name] for name in self._optimized if name in result}
         front = f"{VALUES}/"
         values |= {key.removeprefix(front): value for key, value in result.items() if key.startswith(front)}
-        self.epochs.append(EpochRecord(epoch, values))
+        self.epochs.append(EpochRecord(epoch, values, step=result.get(STEP)))
         value = math.nan if result.get(VOID) else result[VALUE]
         rest = [number_in(values, name) for name in self._optimized[1:]]
         self.picker.add(value, violation_of(self._constraints, values), rest)

@@ -22,6 +22,7 @@ from ...records._files import make_private
 VALUE = "value"
 PICKED = "picked"
 EPOCH = "epoch"
+STEP = "step"
 FINAL = "final"
 VALUES = "values"
 VOID = "void"
@@ -35,7 +36,7 @@ CHECKPOINT_SCORE = "checkpoint_score"
 greatest."""
 TAKEN = frozenset(
     {
-        *(VALUE, PICKED, EPOCH, FINAL, VALUES, VOID, FULL, JUDGED, UNJUDGED, CHECKPOINT_SCORE),
+        *(VALUE, PICKED, EPOCH, STEP, FINAL, VALUES, VOID, FULL, JUDGED, UNJUDGED, CHECKPOINT_SCORE),
         *("done", "config", "trial_id", "training_iteration"),
     }
 )

@@ -69,19 +69,26 @@ class Report(Outcome):
     @property
     def direction(self) -> str:
         """The direction of the metric, its source, and the epoch whose value counts."""
-        sweep = self.resolved
+        sweep, unit = self.resolved, self.unit
         formula = f" = {sweep.formula}" if sweep.formula else ""
-        epoch = f"The value of a trial is that of its {sweep.at} epoch; epochs count from 0."
+        count = "epochs count from 0" if unit == "epoch" else "its step is the number of steps done by then"
+        which = f"{sweep.at} {'epoch' if unit == 'epoch' else 'report'}"
+        epoch = f"The value of a trial is that of its {which}; {count}."
         seeds = sweep.config["budget"].get("repeats", 1)
         mean = f" It is the mean over {seeds} seeds, +- their deviation." if seeds > 1 else ""
         if sweep.others:
             objectives = "; ".join(f"to {way}: {name}" for name, way in sweep.optimized.items())
             by = f" by {sweep.metric}" if sweep.at == "best" else ""
-            epoch = f"The values of a trial are those of its {sweep.at} epoch{by}; epochs count from 0."
+            epoch = f"The values of a trial are those of its {which}{by}; {count}."
             return f"Several objectives, {objectives}. {epoch}{mean}"
         return (
             f"To {sweep.direction}: {sweep.metric}{formula}. {_ORIGINS[sweep.direction_from]} {epoch}{mean}"
         )
+
+    @property
+    def unit(self) -> str:
+        """The word for what the trials count: `epoch` or `step`."""
+        return next((record.unit for record in self.records if record.epochs), "epoch")
 
     @property
     def params(self) -> list[tuple[str, str, str]]:
@@ -101,7 +108,7 @@ class Report(Outcome):
         model, seed = self.best.checkpoint, record_of(self.best, self.records).seed
         model_text = "" if model is None else f"; its model is {os.path.relpath(model, self.directory)}"
         rule = ", the knee of the Pareto front" if self.resolved.pick == "knee" else ""
-        return f"trial {self.best.trial}, epoch {self.best.epoch}, seed {seed}{rule}{model_text}"
+        return f"trial {self.best.trial}, {self.best.place}, seed {seed}{rule}{model_text}"
 
     @property
     def table(self) -> list[list[str]]:
@@ -114,7 +121,7 @@ class Report(Outcome):
         if self.best is None:
             return []
         picks = picks_by_metric(self.records, self.resolved, self.best)
-        head = ["picked by", "trial", "epoch", "its value", self.resolved.metric, "gives up"]
+        head = ["picked by", "trial", self.unit, "its value", self.resolved.metric, "gives up"]
         return [head, *map(_pick_row, picks)] if len(picks) > 1 else []
 
     @property
@@ -160,7 +167,7 @@ def _pick_row(pick: MetricPick) -> list[str]:
     return [
         f"{pick.metric}{ARROWS[pick.direction]}",
         str(best.trial),
-        str(best.epoch),
+        best.place.partition(" ")[2],
         column(best.value),
         column(pick.optimized),
         number(pick.loss),

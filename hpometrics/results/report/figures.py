@@ -136,7 +136,7 @@ def curves_figure(records: Sequence[TrialRecord], resolved: Resolved, best: int 
     stride = -(-sum(len(record.epochs) for record in chosen) // _MOST_POINTS)
     curves = [_curve(record, resolved.metric, stride) for record in chosen]
     figure = go.Figure(list(_traces(curves, best)))
-    figure.update_layout(xaxis_title="epoch", yaxis_title=resolved.metric, hovermode="closest")
+    figure.update_layout(xaxis_title=started[0].unit, yaxis_title=resolved.metric, hovermode="closest")
     count_whole(figure, max(curve.epochs[-1] for curve in curves) + 1)
     remark = f" Of {len(started)} trials {len(chosen)} are drawn." if len(chosen) < len(started) else ""
     caption = f"A line is a trial, x marks the last epoch of one that did not go to its end.{remark}"
@@ -157,7 +157,7 @@ def _curve(record: TrialRecord, metric: str, stride: int) -> Curve:
     last = len(record.epochs) - 1
     points = [e for place, e in enumerate(record.epochs) if place % stride == 0 or place == last]
     values = [epoch.number(metric) if metric in epoch.values else math.nan for epoch in points]
-    return Curve(record, [epoch.epoch for epoch in points], values)
+    return Curve(record, [epoch.place for epoch in points], values)
 
 
 def _traces(curves: Sequence[Curve], best: int | None) -> Iterator[go.Scatter]:
@@ -185,7 +185,7 @@ def _lines(curves: Sequence[Curve], name: str, line: dict[str, str | int], opaci
         legendgroup=name,
         line=line,
         opacity=opacity,
-        hovertemplate="trial %{customdata}, epoch %{x}: %{y:.6g}<extra></extra>",
+        hovertemplate=f"trial %{{customdata}}, {curves[0].record.unit} %{{x}}: %{{y:.6g}}<extra></extra>",
     )
 
 
@@ -198,7 +198,7 @@ def _ends(curves: Sequence[Curve], color: str) -> go.Scatter:
         mode="markers",
         marker={"symbol": "x", "size": 6, "color": color},
         showlegend=False,
-        hovertemplate="%{text} after epoch %{x}: %{y:.6g}<extra></extra>",
+        hovertemplate=f"%{{text}} after {curves[0].record.unit} %{{x}}: %{{y:.6g}}<extra></extra>",
     )
 
 
