@@ -1,7 +1,8 @@
-"""Lightning callback that reports the epochs of `fit` to a run, as a loop over `run.epochs()` does."""
+"""Lightning callback that reports each validation of `fit` to a run, as a loop over its epochs does."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,7 +22,7 @@ __all__ = ["RunCallback"]
 
 
 class RunCallback(Callback):
-    """Measures the validation of each epoch: `Trainer(callbacks=[RunCallback(run)], ...)`.
+    """Measures each validation: `Trainer(callbacks=[RunCallback(run)], ...)`.
 
     `validation_step` must return the keywords of `run.update`, as in `{"logits": logits, "target": y}`. The
     values are in `trainer.callback_metrics` under the names of the record, where other callbacks find them:
@@ -30,6 +31,9 @@ class RunCallback(Callback):
     `Run(trial, metric=Reported("val_loss", "minimize"))`. An epoch closes at its end, after its validation
     and before the module's own `on_train_epoch_end`. The backend's stop leaves `fit` as an exception;
     patience, the target and the spec's `epochs` end it.
+
+    With a `val_check_interval` or `check_val_every_n_epoch` other than one epoch the run counts steps, as by
+    `Run.steps`: a step is a training batch, a report is due at each validation, and closes after it.
 
     Where the run has a directory, every epoch writes a checkpoint of the module, the optimizers and the
     schedulers, and a killed run continues after its latest one: `fit` starts with the next epoch. Other state
@@ -46,11 +50,13 @@ class RunCallback(Callback):
         self.run = run
         self._read = read
         self._loop = TrainerLoop(run, f"{'validation_step' if read is None else 'read'} returned None")
+        self._counts_steps = False
+        self._done = 0  # epochs or steps before this fit
         self._earlier_metrics: dict[str, Any] = {}
         self._values: dict[str, torch.Tensor] = {}
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Check that the fit validates once per epoch.
+        """Check that the fit validates, and see whether it does so once per epoch.
 
         Raises:
             RunError: it does not.
@@ -61,16 +67,18 @@ class RunCallback(Callback):
                 "and val_dataloaders"
             )
         epochs, interval = trainer.check_val_every_n_epoch, trainer.val_check_interval
-        if epochs != 1 or interval != 1.0 or isinstance(interval, int):  # 1 is one batch, 1.0 one epoch
-            raise RunError(
-                f"a run measures one validation per epoch; check_val_every_n_epoch={epochs} and "
-                f"val_check_interval={interval} must be 1 and 1.0"
-            )
+        is_by_epoch = epochs == 1 and interval == 1.0 and isinstance(interval, float)  # 1 is one batch
+        self._counts_steps = not is_by_epoch
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Start the run, after the latest checkpoint if there is one."""
+        objects = _objects(trainer, pl_module)
+        if self._counts_steps:
+            self._done = self._loop.begin(_most_batches(trainer), objects, counts_steps=True)
+            self._stop_after_the_last(trainer)
+            return
         limit = trainer.max_epochs
-        epoch = self._loop.begin(None if limit in (None, -1) else limit, _objects(trainer, pl_module))
+        epoch = self._loop.begin(None if limit in (None, -1) else limit, objects)
         if epoch:
             _step_on_plateau(trainer, pl_module, epoch, self.run.history[-1].values)
             counts = dict.fromkeys(("ready", "started", "processed", "completed"), epoch)
@@ -79,6 +87,17 @@ class RunCallback(Callback):
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Start an epoch; the sanity check before it does not count."""
+        if not self._counts_steps:
+            self._start_report(trainer)
+
+    def on_train_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        """Start what a report at a step covers, unless it has begun."""
+        if self._counts_steps and not self._loop.open:
+            self._start_report(trainer)
+
+    def _start_report(self, trainer: Trainer) -> None:
         self._loop.start_epoch()
         self._earlier_metrics = dict(trainer.callback_metrics)
 
@@ -100,16 +119,29 @@ class RunCallback(Callback):
         self._values = {name: torch.tensor(value, dtype=torch.float64) for name, value in values.items()}
         trainer.callback_metrics.update(self._values)
 
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Close what a report at a step covers.
+
+        Raises:
+            BaseException: the backend's stop.
+        """
+        if self._counts_steps and not trainer.sanity_checking:
+            self._close_report(trainer, pl_module, self._done + trainer.fit_loop.total_batch_idx + 1)
+
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Close the epoch.
 
         Raises:
             BaseException: the backend's stop.
         """
+        if not self._counts_steps:
+            self._close_report(trainer, pl_module, trainer.current_epoch + 1)
+
+    def _close_report(self, trainer: Trainer, pl_module: LightningModule, count: int) -> None:
         earlier = (self._earlier_metrics, self._values)
         metrics = trainer.callback_metrics.items()  # of all epochs
         self._loop.log({n: value for n, value in metrics if all(value is not one.get(n) for one in earlier)})
-        self._loop.end_epoch(trainer.current_epoch + 1, _objects(trainer, pl_module))
+        self._loop.end_epoch(count, _objects(trainer, pl_module))
         self._stop_after_the_last(trainer)
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -119,6 +151,17 @@ class RunCallback(Callback):
     def _stop_after_the_last(self, trainer: Trainer) -> None:
         if self._loop.over:
             trainer.should_stop = True
+
+
+def _most_batches(trainer: Trainer) -> int | None:
+    """Return the most batches that a fit trains on; None if it has no end."""
+    limits: list[float] = []
+    if trainer.max_epochs not in (None, -1):
+        limits.append(trainer.max_epochs * trainer.num_training_batches)
+    if trainer.max_steps != -1:
+        limits.append(trainer.max_steps * trainer.accumulate_grad_batches)
+    most = min(limits, default=math.inf)
+    return int(most) if math.isfinite(most) else None
 
 
 def _objects(trainer: Trainer, pl_module: LightningModule) -> dict[str, Stateful]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from ..exceptions import RunError
@@ -18,11 +19,15 @@ class TrainerLoop:
 
     The callbacks of Lightning, Transformers and Ignite are built on it, and a callback for another trainer
     needs nothing else. Measurements outside of an epoch, a sanity check before the first or a test after the
-    last, do not count for the run.
+    last, do not count for the run. A trainer that evaluates after a number of steps counts steps in place of
+    epochs: what is an epoch here is then what lies between two of its evaluations.
 
     Args:
         run: the run to update and report.
         absent: the likely reason of a validation without outputs, for the error message.
+
+    Attributes:
+        open: whether updates and values count at present.
 
     >>> from hpometrics import Reported
     >>> run = Run(metric=Reported("loss", "minimize"), epochs=2)
@@ -43,10 +48,12 @@ class TrainerLoop:
         self._run, self._absent = run, absent
         self._skipped_batches = 0  # batches of this epoch without outputs
         self._outside_run: Run | None = None  # measures a pass outside of an epoch
-        self._epochs: Generator[int] | None = None
-        self._first_epoch = 0
+        self._epochs: Generator[int, Any] | None = None
+        self._counts_steps = False
+        self._most: int | None = None
+        self._first = 0  # epochs, or steps, that were done before
         self._epoch: int | None = None
-        self._open = False
+        self.open = False
         self._logged_values: dict[str, Any] = {}  # of this epoch
 
     @property
@@ -54,27 +61,32 @@ class TrainerLoop:
         """Whether all epochs are done."""
         return self._epoch is None
 
-    def begin(self, n: int | None, objects: Objects) -> int:
+    def begin(self, n: int | None, objects: Objects, counts_steps: bool = False) -> int:
         """Restore the objects if the run was killed before, and start its epochs.
 
         Args:
-            n: the number of epochs that the trainer will train; None if it does not know.
+            n: the number of epochs, or of steps, that the trainer will train; None if it does not know.
             objects: the objects whose states a checkpoint holds.
+            counts_steps: whether the trainer evaluates after a number of steps.
 
         Returns:
-            The number of epochs already done.
+            The number of epochs, or of steps, already done.
 
         Raises:
-            RunError: neither the trainer nor the spec has a number of epochs, or the run has begun.
+            RunError: neither the trainer nor the spec has such a number, the spec counts the other, or the
+                run has begun.
         """
-        self._first_epoch = self._run.restore(**objects)
-        self._epochs = self._run.epochs(n)
+        self._most, self._counts_steps = n, counts_steps
+        self._first = self._run.restore(**objects)
+        if counts_steps and self._first:
+            self._first = self._run.history[-1].step or 0
+        self._epochs = self._run.steps(n, every=n) if counts_steps else self._run.epochs(n)
         self._epoch = next(self._epochs, None)
-        return self._first_epoch
+        return self._first
 
     def start_epoch(self) -> None:
         """Start an epoch: updates and values count from now on."""
-        self._open, self._skipped_batches, self._logged_values = not self.over, 0, {}
+        self.open, self._skipped_batches, self._logged_values = not self.over, 0, {}
 
     def update(self, outputs: Any) -> None:
         """Update the run with a batch, a mapping with the keywords of `run.update`.
@@ -110,7 +122,7 @@ class TrainerLoop:
     @property
     def _current_run(self) -> Run:
         """The run within an epoch, else a run that is never reported."""
-        if self._open:
+        if self.open:
             return self._run
         if self._outside_run is None:
             self._outside_run = Run(spec=self._run.spec)
@@ -118,48 +130,66 @@ class TrainerLoop:
 
     def log(self, values: Mapping[str, Any]) -> None:
         """Record values with this epoch; a later value of a name replaces an earlier one."""
-        if self._open:
+        if self.open:
             self._logged_values |= values
 
     def end_epoch(self, count: int, objects: Objects) -> None:
         """Checkpoint the objects, measure and report the epoch.
 
         Args:
-            count: the trainer's count of epochs, from 1, including those already done.
+            count: the trainer's count of epochs, from 1, or of steps, including those already done.
             objects: as in `begin`.
 
         Raises:
-            RunError: the trainer is at another epoch than the run, its validation had no outputs, or a
-                value that it logged is not a number or has the name of one that the run measures.
+            RunError: the trainer is at another epoch or step than the run, its validation had no outputs, or
+                a value that it logged is not a number or has the name of one that the run measures.
             BaseException: the backend's stop.
         """
         # after the last epoch, or before the first
-        if self._epochs is None or self._epoch is None or count == self._first_epoch:
+        if self._epochs is None or self._epoch is None or count == self._first:
             return
-        if count != self._epoch + 1:
-            raise RunError(
-                f"a run measures one validation per epoch; here one ends in epoch {count} of the trainer, "
-                f"and the run is at epoch {self._epoch + 1}"
-            )
+        self._check_count(count, self._epoch)
         self._check_measured()
         self._run.log(**self._logged_values)
         if self._run.keeps_checkpoints:
             self._run.checkpoint(**objects)
-        self._open, self._epoch = False, None  # stays so where the backend stops the run
-        self._epoch = next(self._epochs, None)
+        self.open, self._epoch = False, None  # stays so where the backend stops the run
+        with suppress(StopIteration):
+            self._epoch = self._epochs.send(count if self._counts_steps else None)
+
+    def _check_count(self, count: int, epoch: int) -> None:
+        """Check that the trainer evaluates where the run reports."""
+        spec, history = self._run.spec, self._run.history
+        if self._counts_steps and history and count <= history[-1].place:
+            raise RunError(f"a run measures one validation per report; here another ends after step {count}")
+        if not self._counts_steps and count != epoch + 1:
+            raise RunError(
+                f"a run measures one validation per epoch; here one ends in epoch {count} of the trainer, "
+                f"and the run is at epoch {epoch + 1}"
+            )
+        if (
+            spec.every is not None
+            and count % spec.every
+            and count < min(spec.steps, self._most or spec.steps)
+        ):
+            raise RunError(
+                f"a report is due after every {spec.every} steps, and the trainer evaluates after {count}; "
+                f"let it evaluate after every {spec.every}"
+            )
 
     def _check_measured(self) -> None:
         """Check that the validation gave the run something to measure, before a pruner sees the epoch."""
         batches, self._skipped_batches = self._skipped_batches, 0
         names = [spec.name for spec in self._run.spec.objectives if not spec.reported]
         if names and batches and not self._run.updated:
+            unit = "step" if self._counts_steps else "epoch"
             raise RunError(
-                f"{names[0]} cannot be measured in epoch {self._epoch}: {self._absent}; a validation gives "
+                f"{names[0]} cannot be measured in {unit} {self._epoch}: {self._absent}; a validation gives "
                 "the keywords of run.update, as in {'logits': logits, 'target': target}"
             )
 
     def leave(self) -> None:
         """End the loop when the trainer ends, for whatever reason."""
-        self._open, self._epoch = False, None
+        self.open, self._epoch = False, None
         if self._epochs is not None:
             self._epochs.close()

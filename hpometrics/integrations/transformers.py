@@ -1,4 +1,4 @@
-"""Transformers callback that reports the epochs of `train` to a run, as a loop over `run.epochs()` does."""
+"""Transformers callback that reports each evaluation of `train` to a run, as a loop over its epochs does."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ _ABSENT = "the trainer lacks compute_metrics=callback.compute_metrics or labels,
 
 
 class RunCallback(TrainerCallback):
-    """Measures the evaluation of each epoch through its own `compute_metrics`.
+    """Measures each evaluation through its own `compute_metrics`.
 
     Use it as `Trainer(callbacks=[callback], compute_metrics=callback.compute_metrics, ...)`, with
-    `eval_strategy="epoch"` in the arguments. All predictions of a pass update the run at once, or batch by
-    batch with `batch_eval_metrics=True`: the values are the same. Values that the trainer logs (`loss`,
-    `eval_loss`) are recorded with the epoch and can be optimized:
+    `eval_strategy="epoch"` in the arguments, or `"steps"`: then the run counts the trainer's steps, as by
+    `Run.steps`, and a report is due at each evaluation. All predictions of a pass update the run at once, or
+    batch by batch with `batch_eval_metrics=True`: the values are the same. Values that the trainer logs
+    (`loss`, `eval_loss`) are recorded with the epoch and can be optimized:
     `Run(trial, metric=Reported("eval_loss", "minimize"))`. The trainer receives the values of the pass, so
     that `metric_for_best_model="accuracy"`, `EarlyStoppingCallback` and `hyperparameter_search` find them.
-    The backend's stop leaves `train` as an exception; patience, the target and the spec's `epochs` end it. An
-    evaluation before or after training does not count for the run.
+    The backend's stop leaves `train` as an exception; patience, the target and the spec's `epochs` or `steps`
+    end it. An evaluation before or after training does not count for the run.
 
     Where the run has a directory, every epoch writes a checkpoint of the model, the optimizer and the
     schedule, and a killed run continues after its latest one: `train` trains the remaining epochs. Other
@@ -58,8 +59,8 @@ class RunCallback(TrainerCallback):
     def _start_run(self, run: Run) -> None:
         self.run = run
         self._loop = TrainerLoop(run, _ABSENT)
-        self._is_started = False
-        self._first_epoch = 0
+        self._is_started = self._counts_steps = False
+        self._done = 0  # epochs or steps before this training
         self._updating = process() == 0
         self._passes = 0
         self._values: dict[str, float] = {}
@@ -86,21 +87,21 @@ class RunCallback(TrainerCallback):
         """Start the run, after the latest checkpoint if there is one.
 
         Raises:
-            RunError: the trainer does not evaluate once per epoch, or has restored a checkpoint of its own.
+            RunError: the trainer evaluates neither by epochs nor by steps, or has restored a checkpoint of
+                its own.
         """
-        if args.eval_strategy != IntervalStrategy.EPOCH:
-            raise RunError(
-                "a run measures one evaluation per epoch; give eval_strategy='epoch', not "
-                f"{IntervalStrategy(args.eval_strategy).value!r}"
-            )
+        if args.eval_strategy == IntervalStrategy.NO:
+            raise RunError("a run measures each evaluation; give eval_strategy='epoch' or 'steps', not 'no'")
         if state.global_step:
             raise RunError("a run continues from its own checkpoint; leave resume_from_checkpoint= out")
         if self._is_started and self._make_run is not None:
             self._start_run(self._make_run())
         self._is_started = True
-        epochs = state.num_train_epochs
+        self._counts_steps = args.eval_strategy == IntervalStrategy.STEPS
+        most = state.max_steps if self._counts_steps else state.num_train_epochs
         self._updating = state.is_world_process_zero
-        self._first_epoch = self._loop.begin(None if epochs == sys.maxsize else epochs, _objects(kwargs))
+        limit = None if most == sys.maxsize else most
+        self._done = self._loop.begin(limit, _objects(kwargs), self._counts_steps)
         self._states = copy_states(_objects(kwargs)) if self._loop.over else None
         self._stop_after_the_last(control)
 
@@ -108,6 +109,17 @@ class RunCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Start an epoch; `eval_on_start` before it does not count."""
+        if not self._counts_steps:
+            self._start_report()
+
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Start what a report at a step covers, unless it has begun."""
+        if self._counts_steps and not self._loop.open:
+            self._start_report()
+
+    def _start_report(self) -> None:
         self._loop.start_epoch()
         self._passes = 0
 
@@ -133,7 +145,7 @@ class RunCallback(TrainerCallback):
     def on_evaluate(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Close the epoch.
+        """Close the epoch, or what a report at a step covers.
 
         Raises:
             RunError: the trainer passed nothing to measure.
@@ -141,7 +153,8 @@ class RunCallback(TrainerCallback):
         """
         if self._updating and not self._passes:
             self._loop.update(None)
-        self._loop.end_epoch(self._first_epoch + math.ceil(state.epoch or 0), _objects(kwargs))
+        count = state.global_step if self._counts_steps else math.ceil(state.epoch or 0)
+        self._loop.end_epoch(self._done + count, _objects(kwargs))
         self._stop_after_the_last(control)
 
     def on_train_end(

@@ -70,6 +70,24 @@ def plain(run: Run, epochs: int) -> nn.Module:
     return model
 
 
+def plain_steps(run: Run, epochs: int, every: int) -> nn.Module:
+    """The same by steps, with a report after so many batches."""
+    model = network()
+    optimizer = optimizer_of(model)
+    run.restore(model=model, optimizer=optimizer)
+    batches = list(loader(TRAIN))
+    for step in run.steps(epochs * len(batches), every=every):
+        x, y = batches[step % len(batches)]
+        optimizer.zero_grad()
+        LOSS(model(x), y).backward()
+        optimizer.step()
+        if run.due:
+            with torch.no_grad():
+                for x, y in loader(VALID):
+                    run.update(logits=model(x), target=y)
+    return model
+
+
 class Module(pl.LightningModule):
     """The network as Lightning wants it."""
 
