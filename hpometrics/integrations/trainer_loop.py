@@ -167,14 +167,13 @@ class TrainerLoop:
                 f"a run measures one validation per epoch; here one ends in epoch {count} of the trainer, "
                 f"and the run is at epoch {epoch + 1}"
             )
-        if (
-            spec.every is not None
-            and count % spec.every
-            and count < min(spec.steps, self._most or spec.steps)
-        ):
+        steps, every = spec.steps, spec.every
+        if steps is None or every is None or count % every == 0:
+            return
+        if count < min(steps, self._most or steps):
             raise RunError(
-                f"a report is due after every {spec.every} steps, and the trainer evaluates after {count}; "
-                f"let it evaluate after every {spec.every}"
+                f"a report is due after every {every} steps, and the trainer evaluates after {count}; let it "
+                f"evaluate after every {every}"
             )
 
     def _check_measured(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from forked import hpometrics
 from matrix import EXHAUSTIVE
-from shipped import CONFIGS, ROOT, changed, check_best, run_here
+from shipped import CONFIGS, ROOT, changed, check_best, length, run_here
 
 from hpometrics.config.document import SweepFileError
 from hpometrics.config.plan import read_plan
@@ -99,7 +99,7 @@ def _swappable() -> list[Any]:
 @pytest.mark.parametrize("path", _swappable())
 def test_a_shipped_sweep_finds_the_same_on_either_backend(path, ray_cluster, tmp_path, monkeypatch):
     """The same trials, their values to the last digit in every epoch, the same best and its verdict."""
-    small = [f"budget.epochs={EPOCHS}", "budget.trials=2", *SETTINGS.get(path.stem, [])]
+    small = [length(path, EPOCHS), "budget.trials=2", *SETTINGS.get(path.stem, [])]
     homes = {backend: RunDirectory(tmp_path / backend) for backend in BACKENDS}
     at_once = 1 if path.stem in ONE_AT_A_TIME else 2
     place = {"ray": [f"backend={{ray: {{address: '{ray_cluster}', workers: {at_once}}}}}"], "optuna": []}

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from forked import hpometrics
 from matrix import EXHAUSTIVE
-from shipped import CONFIGS, ROOT, changed, check_best, output_of, run_here
+from shipped import CONFIGS, ROOT, changed, check_best, length, output_of, run_here
 
 ELSEWHERE = ("engine_params", "multitask", "small_digits", "quickstart")
 """Files that the short suite runs in `test_backend_swap`, on both backends, and in `test_readme`."""
@@ -29,7 +29,7 @@ def check_run(path, home, trials, printed):
 def test_a_shipped_sweep_runs(path, tmp_path, monkeypatch):
     """It ends well, prints the optimal engine params and leaves them in `best.yaml`."""
     monkeypatch.chdir(ROOT)
-    ran = run_here(path, "budget.trials=2", "budget.epochs=1", f"results.dir={tmp_path}")
+    ran = run_here(path, "budget.trials=2", length(path, 1), f"results.dir={tmp_path}")
     assert ran.exit_code == 0, ran.stderr
     check_run(path, tmp_path, 2, ran.stdout)
 
@@ -42,8 +42,8 @@ def _needs(path: Path) -> list[pytest.MarkDecorator]:
 @pytest.mark.parametrize("path", [pytest.param(p, marks=_needs(p), id=p.stem) for p in CONFIGS])
 def test_a_shipped_sweep_runs_in_a_process_of_its_own(path, request, tmp_path):
     """The same for more epochs, also of what starts a Ray cluster of its own."""
-    trials, epochs = (4, 3) if path.stem == "quickstart_pbt" else (2, 2)  # it copies after three epochs
-    fewer = changed(f"budget.trials={trials}", f"budget.epochs={epochs}", f"results.dir={tmp_path / 'run'}")
+    trials, reports = (4, 3) if path.stem == "quickstart_pbt" else (2, 2)  # it copies after three epochs
+    fewer = changed(f"budget.trials={trials}", length(path, reports), f"results.dir={tmp_path / 'run'}")
     python = request.getfixturevalue("ray_launcher") if path.stem == "quickstart_ray" else None
     ran = hpometrics("run", path, *fewer, folder=ROOT, python=python).result()
     assert ran.returncode == 0, ran.stderr

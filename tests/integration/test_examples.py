@@ -37,8 +37,8 @@ FRESH = ("optuna_study.py", "with_ignite.py", "with_lightning.py", "with_sklearn
 
 A_WORKING_SEARCH = 0.85  # what each of them passes by far; a broken one stays near 0.5 or 0.1
 ENGINES = {
-    "breast_cancer.py", "diabetes.py", "digit_halves.py", "digit_traits.py", "digits.py", "forecast.py",
-    "multitask.py", "recommender.py", "small_digits.py", "vowels.py",
+    "breast_cancer.py", "diabetes.py", "digit_halves.py", "digit_stream.py", "digit_traits.py", "digits.py",
+    "forecast.py", "multitask.py", "recommender.py", "small_digits.py", "vowels.py",
 }  # fmt: skip
 """Run by the sweeps of `configs/`."""
 EVALUATED = {"engine_params.py"}

@@ -7,6 +7,7 @@ import json
 import sys
 
 import pytest
+import yaml
 from click.testing import CliRunner
 from matrix import EXHAUSTIVE
 from sample_sweeps import SWEEP, changed, problems_of
@@ -342,3 +343,87 @@ def test_an_engine_of_stages_has_no_repeats(sweep, folder):
     assert result.exit_code == 2
     assert "budget.repeats: stages draw from engine.seed alone, so that all repeats" in result.stderr
     assert not (folder / "runs").exists()
+
+
+STEPS = changed("toy_engine:train", "toy_engine:learn").replace("epochs: 3", "steps: 5, every: 2")
+
+
+def test_a_trial_may_count_steps(sweep, folder):
+    """Lines, tables, files and readers have the steps of the reports; what counts reports stays as it is."""
+    assert "at most 5 steps, a report every 2" in sweep(STEPS, command="check").stdout
+    result = sweep(f"{STEPS}results: {{report: md, loggers: [csv, table]}}\n")
+    assert result.exit_code == 0, result.output
+    assert result.stderr.count("  5 steps  ") == 4
+    home = folder / "runs/sweep"
+    best = yaml.safe_load((home / "best.yaml").read_text())
+    assert best["step"] == min(2 * (best["epoch"] + 1), 5)
+    assert f"(trial {best['trial']}, step {best['step']})" in result.stdout
+    assert [[epoch.step for epoch in record.epochs] for record in records(folder)] == [[2, 4, 5]] * 4
+    rows = list(csv.DictReader((home / "trials.csv").read_text().splitlines()))
+    assert {(row["step"], row["epochs"]) for row in rows} <= {("2", "3"), ("4", "3"), ("5", "3")}
+    logged = list(csv.DictReader((home / "trials/0000/epochs.csv").read_text().splitlines()))
+    assert [(row["epoch"], row["step"]) for row in logged] == [("0", "2"), ("1", "4"), ("2", "5")]
+    assert (home / "trials/0000/report.txt").read_text().startswith("step:2 time:")
+    assert json.loads((home / "trials/0000/.trainstats").read_text())["train_steps"] == 5
+    assert f"trial {best['trial']}, step {best['step']}" in (home / "report.md").read_text()
+
+    def call(*arguments):
+        return CliRunner().invoke(main, [*arguments])
+
+    assert f"step {best['step']}" in call("status", "runs/sweep").stdout
+    assert "\nstep:4 time:" in call("epochs", "runs/sweep", "0", "--epoch", "4").stdout
+    assert "has no step 3; there are 2 to 5" in call("epochs", "runs/sweep", "0", "--epoch", "3").stderr
+    assert f"(trial {best['trial']}, step" in call("best", "runs/sweep", "--metric", "mcc").stdout
+
+
+def test_other_steps_make_other_trials(sweep):
+    """As another number of epochs does."""
+    assert sweep(STEPS.replace("trials: 4", "trials: 1")).exit_code == 0
+    refused = sweep(STEPS.replace("every: 2", "every: 1"))
+    assert refused.exit_code == 2 and "budget.every: 2 -> 1" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("budget", "problem"),
+    [
+        ("steps: 5", "budget.steps: 5, with a report after how many of them? give every"),
+        ("every: 5", "budget.every: a report after each 5 of how many steps? give steps"),
+        ("steps: 5, every: 6", "budget.every: must be at most steps, 5, got 6"),
+        ("steps: 5, every: 0", "budget.every: must be at least 1, got 0"),
+        ("steps: 5, every: 30s", "budget.every: expected a whole number, got '30s'"),
+        ("epochs: 2, steps: 5, every: 2", "budget.epochs: a trial counts epochs or steps; leave out"),
+    ],
+)
+def test_a_budget_counts_epochs_or_steps(budget, problem):
+    """One problem each, at the key that is to change."""
+    [found] = problems_of(changed("epochs: 3", budget))
+    assert problem in found
+
+
+def test_hyperband_divides_the_reports_of_a_trial():
+    """It needs their number, and steps give it."""
+    text = STEPS.replace("seed: 3", "seed: 3, pruner: hyperband")
+    assert problems_of(text) == []
+    [problem] = problems_of(text.replace(", steps: 5, every: 2", ""))
+    assert "give budget.epochs, or budget.steps with every" in problem
+
+
+def test_a_program_has_no_steps():
+    """It makes a report when it likes."""
+    text = STEPS.replace("target: toy_engine:learn, output: binary", "command: [python3, program.py]")
+    text = text.replace("optimize: roc_auc, track: [accuracy]", "optimize: roc_auc")
+    [problem] = problems_of(text)
+    assert "budget.steps: a program makes a report when it likes; give epochs" in problem
+
+
+@pytest.mark.parametrize(
+    ("engine", "length", "reason"),
+    [
+        ("train", "steps: 5, every: 2", "the budget counts steps (steps 5, every 2), and the engine calls"),
+        ("stride", "epochs: 5", "the budget counts epochs (epochs 5), and the engine calls run.steps()"),
+    ],
+)
+def test_an_engine_with_the_other_loop_fails_by_name(sweep, engine, length, reason):
+    """Each trial would fail alike, so two end the sweep."""
+    result = sweep(changed("toy_engine:train", f"toy_engine:{engine}").replace("epochs: 3", length))
+    assert result.exit_code != 0 and reason in result.output

@@ -73,6 +73,14 @@ def test_a_second_run_trains_nothing(toy, sweep, capsys):
     assert (len(more.records), more.records[:2]) == (3, first.records)
 
 
+def test_its_trials_may_count_steps(toy):
+    """By the keys of the budget; its best knows the step, and an engine alone may count them too."""
+    best = python_sweep(toy.learn, epochs=None, steps=5, every=2).run(progress=False).best
+    assert best.step == min(2 * (best.epoch + 1), 5)
+    own = python_sweep(toy.stride, epochs=None, trials=2, name="own").run(progress=False)
+    assert [[epoch.step for epoch in record.epochs] for record in own.records] == [[4, 8]] * 2
+
+
 @pytest.mark.parametrize("command", ["best", "status", "report", "trials", "replay"])
 def test_the_commands_read_its_directory(command, toy):
     """They find the engine in the folder of its module, and no sweep file is needed."""

@@ -60,13 +60,24 @@ def test_a_sweep_says_that_its_engine_has_changed(folder, engine, file):
     assert values == [0.5, 0.5, 0.25, 0.25]
 
 
-def test_a_killed_sweep_goes_on_and_ends_as_if_nothing_had_happened(folder, monkeypatch):
+STEPS = LEARN.replace("epochs: 6", "steps: 11, every: 2")
+LISTED = "".join(line for line in STEPS.splitlines(keepends=True) if "size" not in line)
+LISTED = LISTED.replace("sampler: random, ", "")
+LISTED += "backend: {list: [{lr: 0.01}, {lr: 0.02}, {lr: 0.03}, {lr: 0.04}]}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [(LEARN, [None] * 6), (STEPS, [2, 4, 6, 8, 10, 11]), (LISTED, [2, 4, 6, 8, 10, 11])],
+    ids=["epochs", "steps", "list of steps"],
+)
+def test_a_killed_sweep_goes_on_and_ends_as_if_nothing_had_happened(folder, monkeypatch, text, steps):
     """Killed in epoch 3 of the second trial, it goes on there with weights, optimizer and random states.
 
     Earlier trials are not run again, none stays running, and every value is that of an undisturbed sweep.
     """
-    (folder / "sweep.yaml").write_text(LEARN)
-    (folder / "whole.yaml").write_text(LEARN)
+    (folder / "sweep.yaml").write_text(text)
+    (folder / "whole.yaml").write_text(text)
     monkeypatch.setenv("KILL_AT", "3")
     code, _, _ = finished("run", "sweep.yaml")
     assert code == -signal.SIGKILL
@@ -81,6 +92,7 @@ def test_a_killed_sweep_goes_on_and_ends_as_if_nothing_had_happened(folder, monk
     killed, whole = home.records(), RunDirectory(folder / "runs" / "whole").records()
     assert [r.state for r in killed] == [TrialState.COMPLETE] * 4
     assert [e.attempt for e in killed[1].epochs] == [1, 1, 1, 2, 2, 2]
+    assert [e.step for e in killed[1].epochs] == steps
     assert [[e.values for e in r.epochs] for r in killed] == [[e.values for e in r.epochs] for r in whole]
     assert [r.params for r in killed] == [r.params for r in whole]
     assert [r.value for r in killed] == [r.value for r in whole]

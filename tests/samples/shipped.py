@@ -34,6 +34,12 @@ def run_here(path: Path, *settings: str) -> Result:
     return call("run", path, *changed(*settings))
 
 
+def length(path: Path, reports: int) -> str:
+    """Return the setting by which each trial of a sweep makes so many reports."""
+    budget = yaml.safe_load(path.read_text(encoding="utf8"))["budget"]
+    return f"budget.steps={reports * budget['every']}" if "every" in budget else f"budget.epochs={reports}"
+
+
 def output_of(engine: str | dict[str, str]) -> OutputFeature:
     """What the engine `module:function` of a sweep predicts; of an engine of stages the file says it."""
     told = {"target": engine} if isinstance(engine, str) else engine

@@ -24,22 +24,32 @@ def train(params, run):
 
 @engine(output=Binary())
 def learn(params, run):
-    """A model with an optimizer; kills its own process where the file `kill` says: trial and epoch."""
+    """A model with an optimizer, by epochs or by steps; kills its own process where the environment says."""
     model = nn.Linear(4, 1)
     optimizer = torch.optim.Adam(model.parameters(), lr=params["lr"])
     run.restore(model=model, optimizer=optimizer)
     rows = torch.linspace(-1, 1, 256).reshape(64, 4)
     target = (rows.sum(1) > 0).long()
-    for epoch in run.epochs():
-        _die_if_told(params, epoch)
+    every = run.spec.every
+    for count in run.epochs() if every is None else run.steps():
         noisy = rows + 0.1 * torch.randn_like(rows)
         loss = nn.functional.binary_cross_entropy_with_logits(model(noisy)[:, 0], target.float())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        run.update(logits=model(rows)[:, 0].detach(), target=target)
-        run.log(loss=loss.item())
-        run.checkpoint(model=model, optimizer=optimizer)
+        if run.due:
+            _die_if_told(params, count // (every or 1))
+            run.update(logits=model(rows)[:, 0].detach(), target=target)
+            run.log(loss=loss.item())
+            run.checkpoint(model=model, optimizer=optimizer)
+
+
+@engine(output=Binary())
+def stride(params, run):
+    """Steps, however long the sweep wants them."""
+    for _ in run.steps(8, every=4):
+        if run.due:
+            run.update(logits=torch.ones(2), target=torch.tensor([0, 1]))
 
 
 @engine(output=Binary())
