@@ -56,7 +56,7 @@ class RunCallback(Callback):
         self._values: dict[str, torch.Tensor] = {}
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Check that the fit validates, and see whether it does so once per epoch.
+        """Check that the fit validates, and count steps unless it does so once per epoch.
 
         Raises:
             RunError: it does not.

@@ -56,7 +56,7 @@ class CsvLogger:
     def epoch(self, run: Standing) -> None:
         """Append an epoch."""
         new = numbers_of(run.history[-1].values).keys() - self._names.keys()
-        if new:
+        if new or len(run.history) == 1:  # which says whether steps are counted
             self._names |= dict.fromkeys(name for name in run.history[-1].values if name in new)
             self._write_anew(run.history)
             return

@@ -421,7 +421,7 @@ def _optimum_lines(chosen: Chosen, resolved: Resolved) -> Iterator[str]:
         return
     value, loss = optimized_at(best, resolved, optimum)
     yield "Optimized was:"
-    best_then = f"{number(optimum.value)} (trial {optimum.trial}, {optimum.place})"
+    best_then = f"{number(optimum.value)} (trial {optimum.trial}, {place_text(optimum.epoch, optimum.step)})"
     same = (best.trial, best.epoch) == (optimum.trial, optimum.epoch)
     given_up = "the same pick" if same else f"here {number(value)}, which gives up {number(loss)}"
     yield f"  {resolved.metric} at {resolved.at}: {best_then}; {given_up}"

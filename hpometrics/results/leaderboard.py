@@ -16,7 +16,7 @@ from .._text import did_you_mean, printable
 from ..config.yaml_writer import format_exact, format_short
 from ..direction import ARROWS, Direction
 from ..exceptions import ConfigError
-from ..records.trial_record import TrialRecord, TrialState, to_json
+from ..records.trial_record import TrialRecord, TrialState, place_text, to_json
 from ..selection.selection import Best, front_trials, ranked_by
 from .confirmation import stored_confirmation
 from .export import held_out, trials_csv, values_shown
@@ -103,7 +103,7 @@ def where(best: Best, resolved: Resolved) -> str:
     rule = "" if resolved.pick == "best" else f", by {resolved.pick}"
     if resolved.others:
         rule = ", the knee of the Pareto front" if resolved.pick == "knee" else ", on the Pareto front"
-    return f"trial {best.trial}, {best.place}{run}{rule}"
+    return f"trial {best.trial}, {place_text(best.epoch, best.step)}{run}{rule}"
 
 
 def optimal_params(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]:

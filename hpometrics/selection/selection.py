@@ -75,12 +75,12 @@ class Best(ReadableObjective):
         ways = {name: ARROWS[self.optimized.get(name)] for name in self.values}
         rows = [(f"{name}{ways[name]}", number(value)) for name, value in self.values.items()]
         params = html_table([["param", "value"], *mask_secrets(self.params).items()])
-        return html_table([["metric", "value"], *rows], f"trial {self.trial}, {self.place}") + params
-
-    @property
-    def place(self) -> str:
-        """Its epoch in words, or its step: `epoch 3`."""
-        return place_text(self.epoch, self.step)
+        return (
+            html_table(
+                [["metric", "value"], *rows], f"trial {self.trial}, {place_text(self.epoch, self.step)}"
+            )
+            + params
+        )
 
     @property
     def scores(self) -> tuple[float, ...]:

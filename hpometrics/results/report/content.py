@@ -15,7 +15,7 @@ from ...config.yaml_writer import dump_yaml
 from ...direction import ARROWS
 from ...exceptions import ConfigError
 from ...records._files import write_text
-from ...records.trial_record import TrialRecord, TrialState
+from ...records.trial_record import TrialRecord, TrialState, place_text
 from ...selection.confirmation import Confirmation
 from ...selection.selection import ranked_by
 from ..best import MetricPick, picks_by_metric, record_of
@@ -108,7 +108,8 @@ class Report(Outcome):
         model, seed = self.best.checkpoint, record_of(self.best, self.records).seed
         model_text = "" if model is None else f"; its model is {os.path.relpath(model, self.directory)}"
         rule = ", the knee of the Pareto front" if self.resolved.pick == "knee" else ""
-        return f"trial {self.best.trial}, {self.best.place}, seed {seed}{rule}{model_text}"
+        place = place_text(self.best.epoch, self.best.step)
+        return f"trial {self.best.trial}, {place}, seed {seed}{rule}{model_text}"
 
     @property
     def table(self) -> list[list[str]]:
@@ -167,7 +168,7 @@ def _pick_row(pick: MetricPick) -> list[str]:
     return [
         f"{pick.metric}{ARROWS[pick.direction]}",
         str(best.trial),
-        best.place.partition(" ")[2],
+        str(best.epoch if best.step is None else best.step),
         column(best.value),
         column(pick.optimized),
         number(pick.loss),

@@ -303,6 +303,35 @@ def test_the_best_of_your_own_tuner_is_its_best_epoch(ray_cluster, tmp_path, mon
     assert best_result(results, loss, at="last").value == LOSSES[-1]
 
 
+def make_striding() -> Any:
+    """A trainable that counts steps."""
+
+    def trainable(config: dict[str, Any]) -> None:
+        """Make a report after every second of nine steps, and after the last."""
+        run = Run(TuneReporter(), metric=Reported("loss", MINIMIZE), steps=9, every=2)
+        for step in run.steps():
+            if run.due:
+                run.log(loss=config["level"] + abs(step - 5))
+
+    return trainable
+
+
+@pytest.mark.ray
+def test_a_scheduler_of_your_own_may_count_steps(ray_cluster, tmp_path, monkeypatch):
+    """The worse trial is stopped at the rung of step 4, the better one goes to its end."""
+    monkeypatch.delenv("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", raising=False)  # as in a process of its own
+    halving = AsyncHyperBandScheduler(time_attr="step", max_t=9, grace_period=4, reduction_factor=2)
+    results = tune.Tuner(
+        make_striding(),
+        param_space={"level": tune.grid_search([0, 1])},
+        tune_config=tune_config(LOSS, scheduler=halving, max_concurrent_trials=1),
+        run_config=tune.RunConfig(name="own", storage_path=str(tmp_path), verbose=0),
+    ).fit()
+    assert [result.metrics["step"] for result in results] == [9, 4]
+    best = best_result(results, LOSS)
+    assert (best.value, best.epoch, best.step) == (0, 2, 6)
+
+
 def test_settings_that_contradict_the_metric_are_refused():
     """A mode beside the metric's, and several metrics, which a Tuner cannot have."""
     loss = Reported("loss", MINIMIZE)
