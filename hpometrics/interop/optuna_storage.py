@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from urllib.parse import quote
 
 import optuna
-from optuna.storages import BaseStorage, RDBStorage
-from optuna.storages.journal import JournalFileBackend, JournalStorage
+from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState as OptunaState
 
-from .._text import printable
 from ..backends.optuna.samplers import is_infeasible
-from ..backends.optuna.storage import close_storage, foreign_part
+from ..backends.optuna.storage import SQLITE, files_of, opened_copy
 from ..backends.optuna.study import PREFIX, STATES, check_study_format
 from ..direction import Direction
-from ..exceptions import ConfigError, NewerFormatError, RecordError
-from ..records._files import STORAGE_LIMIT, check_regular, open_regular, read_lines
-from ..records._json import read_json
+from ..exceptions import ConfigError
+from ..records._files import STORAGE_LIMIT, open_regular
 from .search import Finding, ForeignTrial, Search
 from .terms import known_direction
 
-SQLITE = b"SQLite format 3\0"
-_WAL = b"\x02\x02"  # bytes 18 and 19 of a file with a write-ahead log
-_BESIDE = ("-wal", "-shm", "-journal")
 _METRIC_ATTRS = (f"{PREFIX}metric", "metric", "metric_name")
 
 
@@ -48,8 +36,8 @@ def read_storage(path: Path, study: str | None = None, metric: str | None = None
         RecordError: the storage cannot be read.
         ConfigError: the storage has no study of that name.
     """
-    silence = time.time() - max(file.lstat().st_mtime for file in _files(path))
-    with _open_copy(path) as storage:
+    silence = time.time() - max(file.lstat().st_mtime for file in files_of(path))
+    with opened_copy(path) as storage:
         names = [summary.study_name for summary in optuna.get_all_study_summaries(storage)]
         if study is not None and study not in names:
             raise ConfigError(f"{path}: has no study {study!r}; there are {', '.join(names) or 'none'}")
@@ -83,71 +71,6 @@ def find_torn_journal(path: Path, follow: bool) -> Finding | None:
         "its last line is cut off; the next append joins it, and no process can read the journal after that"
     )
     return Finding("torn", text, "stop all workers, keep a copy, and cut the file after its last newline")
-
-
-def _files(path: Path) -> list[Path]:
-    return [path, *(beside for end in _BESIDE if os.path.lexists(beside := Path(f"{path}{end}")))]
-
-
-@contextmanager
-def _open_copy(path: Path) -> Iterator[BaseStorage]:
-    verbosity = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    with TemporaryDirectory(prefix="hpometrics-") as folder:
-        copy = Path(folder) / "copy"
-        try:
-            for file in _files(path):
-                check_regular(file, STORAGE_LIMIT, follow=file == path)
-            with path.open("rb") as opened:
-                head = opened.read(20)
-            if head.startswith(SQLITE):
-                _copy_database(path, copy, head[18:20] == _WAL)
-                storage: BaseStorage = RDBStorage(f"sqlite:///{copy}")
-            else:
-                _check_journal(path)
-                shutil.copyfile(path, copy)
-                storage = JournalStorage(JournalFileBackend(str(copy)))
-            try:
-                yield storage
-            finally:
-                close_storage(storage)
-        except (
-            sqlite3.Error,
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-            AssertionError,
-            RuntimeError,
-        ) as err:
-            if isinstance(err, ConfigError | NewerFormatError | RecordError):
-                raise
-            raise RecordError(
-                f"{path}: cannot be read as an Optuna storage: {type(err).__name__}: {err}"
-            ) from err
-        finally:
-            optuna.logging.set_verbosity(verbosity)
-
-
-def _check_journal(path: Path) -> None:
-    """Raise if a file is not a journal: Optuna reads a file whose only line is damaged as an empty one."""
-    for number, line in enumerate(read_lines(path, STORAGE_LIMIT, follow=True)):
-        if number == 0 and "op_code" not in read_json(line):
-            raise ValueError("its first line is not an operation of a journal")
-
-
-def _copy_database(path: Path, copy: Path, logs_ahead: bool) -> None:
-    """Copy a database as it is now, even while others write to it; create no file beside it."""
-    idle = logs_ahead and _files(path) == [path]
-    how = "immutable=1" if idle else "mode=ro"
-    with (
-        closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?{how}", uri=True)) as source,
-        closing(sqlite3.connect(copy)) as target,
-    ):
-        source.backup(target)
-        foreign = foreign_part(target)
-    if foreign is not None:
-        raise ValueError(f"it has the {printable(foreign)}, and Optuna makes none; copy the tables alone")
 
 
 def _searches(

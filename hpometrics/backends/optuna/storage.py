@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import sqlite3
 import sys
 import time
@@ -10,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote, unquote
 from warnings import catch_warnings
@@ -22,7 +25,9 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, Jou
 from sqlalchemy.exc import SQLAlchemyError
 
 from ..._text import printable
-from ...exceptions import DiskError, RecordError
+from ...exceptions import ConfigError, DiskError, NewerFormatError, RecordError
+from ...records._files import STORAGE_LIMIT, check_regular, read_lines
+from ...records._json import read_json
 from ...records.epoch_log import cut_torn_line
 from ..storage_url import check_driver, grpc_address
 from ._internals import backend_of, journal_path, storage_of
@@ -31,7 +36,12 @@ from .database import ReconnectingStorage, cause_of, is_lost, locked
 JOURNAL = ".journal"
 """The suffix of a journal file."""
 
+SQLITE = b"SQLite format 3\0"
+"""The first bytes of an SQLite file."""
+
 _SQLITE = "sqlite:///"
+_WAL = b"\x02\x02"  # bytes 18 and 19 of a file with a write-ahead log
+_BESIDE = ("-wal", "-shm", "-journal")
 _SAME = {"pool_use_lifo": True}  # the connection that wrote last has its pages at hand; another reads them
 _TRIES, _PAUSE = 8, 0.25  # to open a database whose tables another process is creating
 _RACES = ("already exists", "duplicate", "unique constraint")  # of the tables, or the row of their version
@@ -183,6 +193,77 @@ def foreign_part(connection: sqlite3.Connection) -> str | None:
             if hidden:
                 return f"computed column {name}.{column}"
     return None
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return the file of a storage, and those that SQLite has beside it."""
+    return [path, *(beside for end in _BESIDE if os.path.lexists(beside := Path(f"{path}{end}")))]
+
+
+@contextmanager
+def opened_copy(path: Path) -> Iterator[BaseStorage]:
+    """Open a copy of an SQLite file or a journal, as it is now; the file itself is opened read-only.
+
+    Raises:
+        RecordError: it cannot be read as a storage.
+    """
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    with TemporaryDirectory(prefix="hpometrics-") as folder:
+        copy = Path(folder) / "copy"
+        try:
+            for file in files_of(path):
+                check_regular(file, STORAGE_LIMIT, follow=file == path)
+            with path.open("rb") as opened:
+                head = opened.read(20)
+            if head.startswith(SQLITE):
+                _copy_database(path, copy, head[18:20] == _WAL)
+                storage: BaseStorage = RDBStorage(f"{_SQLITE}{copy}")
+            else:
+                _check_journal(path)
+                shutil.copyfile(path, copy)
+                storage = JournalStorage(JournalFileBackend(str(copy)))
+            try:
+                yield storage
+            finally:
+                close_storage(storage)
+        except (
+            sqlite3.Error,
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            AssertionError,
+            RuntimeError,
+        ) as err:
+            if isinstance(err, ConfigError | NewerFormatError | RecordError):
+                raise
+            raise RecordError(
+                f"{path}: cannot be read as an Optuna storage: {type(err).__name__}: {err}"
+            ) from err
+        finally:
+            optuna.logging.set_verbosity(verbosity)
+
+
+def _check_journal(path: Path) -> None:
+    """Raise if a file is not a journal: Optuna reads a file whose only line is damaged as an empty one."""
+    for number, line in enumerate(read_lines(path, STORAGE_LIMIT, follow=True)):
+        if number == 0 and "op_code" not in read_json(line):
+            raise ValueError("its first line is not an operation of a journal")
+
+
+def _copy_database(path: Path, copy: Path, logs_ahead: bool) -> None:
+    """Copy a database as it is now, even while others write to it; create no file beside it."""
+    idle = logs_ahead and files_of(path) == [path]
+    how = "immutable=1" if idle else "mode=ro"
+    with (
+        closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?{how}", uri=True)) as source,
+        closing(sqlite3.connect(copy)) as target,
+    ):
+        source.backup(target)
+        foreign = foreign_part(target)
+    if foreign is not None:
+        raise ValueError(f"it has the {printable(foreign)}, and Optuna makes none; copy the tables alone")
 
 
 def _prepare(path: Path) -> None:
