@@ -18,9 +18,9 @@ from ..metrics.registry.scope import VALIDATION
 from ..records.trial_record import TrialRecord, TrialState, number_in, place_text
 from ..selection.front_confirmation import AnyConfirmation, FrontConfirmation
 from ..selection.intervals import Significance
-from ..selection.rules import At, Pick, violation_of
-from ..selection.selection import Best, Picker, best_by, least_violating, pareto_front, picked_trial
-from ..selection.trial_attempts import apply_constraints
+from ..selection.rules import At, Pick
+from ..selection.selection import Best, best_by, least_violating, pareto_front, picked_trial
+from ..selection.trial_attempts import repicked
 from .confirmation import confirmed_facts, front_end_facts, knee_of_front, stored_confirmation, sweep_best
 from .export import best_facts, best_yaml, least_facts, step_fact
 from .leaderboard import arguments, format_evaluated, leaders, optimal, params_line, ranked_rows, where
@@ -293,7 +293,8 @@ def repick_epochs(records: Sequence[TrialRecord], resolved: Resolved) -> list[Tr
     A checkpoint belongs to one epoch, so it is left out if another one is picked. A trial with several
     repeats is represented by its first.
     """
-    return [_repick_epoch(record, resolved) for record in records]
+    bounds, at = resolved.bounds, At(resolved.at)
+    return [repicked(record, resolved.optimized, at, bounds) for record in records]
 
 
 def picks_by_metric(records: Sequence[TrialRecord], resolved: Resolved, best: Best) -> list[MetricPick]:
@@ -313,21 +314,6 @@ def optimized_at(best: Best, resolved: Resolved, optimum: Best) -> tuple[float, 
     """Return the optimized metric's value at another metric's pick, and by how much it is worse there."""
     value = number_in(best.values, resolved.metric)
     return value, resolved.direction.worse_by(value, optimum.value)
-
-
-def _repick_epoch(record: TrialRecord, resolved: Resolved) -> TrialRecord:
-    record, bounds = replace(record, repeats=()), resolved.bounds
-    picker = Picker(resolved.direction, At(resolved.at), others=list(resolved.others.values()))
-    for epoch in record.epochs:
-        value, *rest = (number_in(epoch.values, name) for name in resolved.optimized)
-        picker.add(value, violation_of(bounds, epoch.values), rest)
-    if record.state.trained:
-        record = replace(record, state=TrialState.COMPLETE, reason=None, constraints={})
-    if picker.index is None or not math.isfinite(picker.value):
-        return replace(record, value=None, epoch=None, checkpoint=None)
-    picked = record.epochs[picker.index].epoch
-    checkpoint = record.checkpoint if picked == record.epoch else None
-    return apply_constraints(replace(record, value=picker.value, epoch=picked, checkpoint=checkpoint), bounds)
 
 
 def _pickers(resolved: Resolved) -> Iterator[tuple[str, Direction]]:

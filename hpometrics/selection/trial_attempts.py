@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ..direction import Direction
 from ..exceptions import RunError
-from ..records.trial_record import Repeat, TrialRecord, TrialState, mean, numbers_of
-from .rules import Constraint
+from ..records.trial_record import Repeat, TrialRecord, TrialState, mean, number_in, numbers_of
+from .rules import At, Constraint, violation_of
+from .selection import Picker
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,28 @@ def apply_constraints(record: TrialRecord, constraints: Sequence[Constraint]) ->
     if record.state is TrialState.COMPLETE and broken:
         return replace(record, state=TrialState.INFEASIBLE, reason="; ".join(broken))
     return record
+
+
+def repicked(
+    record: TrialRecord, optimized: Mapping[str, Direction], at: At, bounds: Sequence[Constraint]
+) -> TrialRecord:
+    """Pick the epoch of a trial again, by other metrics, bounds or another rule; its repeats are left out.
+
+    A checkpoint belongs to one epoch, so it is left out if another one is picked.
+    """
+    direction, *others = optimized.values()
+    picker = Picker(direction, at, others=others)
+    for epoch in record.epochs:
+        value, *rest = (number_in(epoch.values, name) for name in optimized)
+        picker.add(value, violation_of(bounds, epoch.values), rest)
+    record = replace(record, repeats=())
+    if record.state.trained:
+        record = replace(record, state=TrialState.COMPLETE, reason=None, constraints={})
+    if picker.index is None or not math.isfinite(picker.value):
+        return replace(record, value=None, epoch=None, checkpoint=None)
+    picked = record.epochs[picker.index].epoch
+    checkpoint = record.checkpoint if picked == record.epoch else None
+    return apply_constraints(replace(record, value=picker.value, epoch=picked, checkpoint=checkpoint), bounds)
 
 
 @dataclass
