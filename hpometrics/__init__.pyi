@@ -5,11 +5,8 @@ from .backends.objective import ListObjective as ListObjective
 from .backends.optuna.objective import OptunaObjective as OptunaObjective
 from .backends.optuna.reporter import OptunaReporter as OptunaReporter
 from .backends.optuna.samplers import DominancePruner as DominancePruner
-from .backends.ray.objective import (
-    RayObjective as RayObjective,
-    best_result as best_result,
-    tune_config as tune_config,
-)
+from .backends.ray.objective import RayObjective as RayObjective
+from .backends.ray.own_tuner import best_result as best_result, tune_config as tune_config
 from .backends.ray.reporter import RayReporter as RayReporter, TuneReporter as TuneReporter
 from .direction import MAXIMIZE as MAXIMIZE, MINIMIZE as MINIMIZE, Direction as Direction
 from .engines.engine import Engine as Engine

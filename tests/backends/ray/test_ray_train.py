@@ -13,7 +13,7 @@ from ray import tune
 from ray.train.v2._internal.constants import is_v2_enabled
 
 from hpometrics.backends.ray._internals import in_train_worker
-from hpometrics.backends.ray.objective import best_result, tune_config
+from hpometrics.backends.ray.own_tuner import best_result, tune_config
 from hpometrics.backends.ray.reporter import TuneReporter
 from hpometrics.direction import MINIMIZE
 from hpometrics.run import Reported, Run

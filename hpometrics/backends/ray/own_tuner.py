@@ -1,0 +1,129 @@
+"""A Tuner of your own: its settings in the direction of the metric, and the best trial of its results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ray import tune
+
+from ...exceptions import DirectionError, RunError
+from ...records.trial_record import EpochRecord, TrialRecord, TrialState, number_in
+from ...run.spec import RunSpec
+from ...selection.rules import At
+from ...selection.selection import Best, Picker, best_by
+from .reporter import checkpoint_in
+from .schedulers import Settled, make_scheduler
+from .session import EPOCH, NUMBER, PARAMS, PICKED, STEP, VALUES
+
+
+def tune_config(
+    metric: Any, *, scheduler: object = None, epochs: int | None = None, output: Any = None, **settings: Any
+) -> tune.TuneConfig:
+    """Return the settings of a Tuner whose trainable reports by `Run(TuneReporter(), metric=metric, ...)`.
+
+    The scheduler judges the current value, the searcher learns the picked one, each in the direction of the
+    metric, and `get_best_result()` compares the picked values.
+
+    Args:
+        metric: see `RunSpec`; one metric alone.
+        scheduler: see `make_scheduler`.
+        epochs: the most epochs a run can have; halving needs them.
+        output: the output feature, where the metric depends on it.
+        settings: further arguments of `tune.TuneConfig`, as `num_samples` and `search_alg`.
+
+    Raises:
+        DirectionError: the settings have a metric or a mode, a scheduler has another one, or there are
+            several metrics.
+        ConfigError: there is no such scheduler or argument.
+    """
+    spec = RunSpec(metric=metric, output=output)
+    direction, *others = spec.optimized.values()
+    check_unsteered(spec, settings)
+    if others:
+        raise DirectionError(f"a Tuner has one metric, got {', '.join(spec.optimized)}; name one of them")
+    judge = Settled(make_scheduler(scheduler, direction, epochs))
+    return tune.TuneConfig(metric=PICKED, mode=direction.mode, scheduler=judge, **settings)
+
+
+def check_unsteered(spec: RunSpec, settings: Mapping[str, Any]) -> None:
+    """Refuse a metric or a mode: the scheduler gets another value than the searcher."""
+    if names := sorted({"metric", "mode"} & settings.keys()):
+        direction = spec.optimized[spec.name]
+        arguments = ", ".join(f"{name}={settings[name]!r}" for name in names)
+        raise DirectionError(
+            f"{spec.name} must be {direction.value}d; leave {arguments} out: the scheduler judges the "
+            "current value and the searcher the picked one"
+        )
+
+
+def best_result(results: tune.ResultGrid, metric: Any, *, at: str = "best", output: Any = None) -> Best:
+    """Return the best trial of a Tuner of your own, with the values and the checkpoint of its picked epoch.
+
+    Every trial without an error counts, also one that a scheduler stopped; `trial` is its index in them.
+
+    Args:
+        results: what `fit()` returned.
+        metric: the metric that the trainable reported; see `RunSpec`.
+        at: the epoch whose value counts: `best` or `last`.
+        output: the output feature, where the metric depends on it.
+
+    Raises:
+        NoFiniteValueError: no trial has a finite value.
+        RunError: the results hold no reports, since Tune's loggers are off.
+    """
+    spec = RunSpec(metric=metric, output=output, at=at)
+    records = [_record(number, results[number], spec) for number in range(len(results))]
+    return best_by(records, spec.optimized)
+
+
+def checkpoint_of(result: tune.Result, epoch: int | None) -> Path | None:
+    """Return the path of the state at the end of an epoch, if Tune kept it where this process can read it."""
+    folders = [Path(checkpoint.path) for checkpoint, _ in result.best_checkpoints or ()]
+    paths = [path for folder in folders if (path := checkpoint_in(folder, epoch)) is not None]
+    return paths[-1] if paths else None
+
+
+def _record(number: int, result: tune.Result, spec: RunSpec) -> TrialRecord:
+    """Return the record of a trial from its reports."""
+    table = result.metrics_dataframe
+    if result.error is None and (table is None or table.empty):
+        raise RunError(
+            f"the results have no reports of trial {number}, only its last; keep Tune's JSON or CSV logger: "
+            "give RunConfig(callbacks=[JsonLoggerCallback()]), or unset TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"
+        )
+    epochs = () if table is None else tuple(_epochs(table.to_dict("records"), spec.optimized))
+    names, (direction, *others) = list(spec.optimized), spec.optimized.values()
+    picker = Picker(direction, At(spec.at), others=others)
+    for record in epochs:
+        picker.add(record.number(names[0]), rest=[number_in(record.values, name) for name in names[1:]])
+    finite = picker.index is not None and math.isfinite(picker.value)
+    complete = result.error is None and finite
+    return TrialRecord(
+        number=number,
+        params=_params_of(result.config or {}),
+        state=TrialState.COMPLETE if complete else TrialState.FAILED,
+        value=picker.value if finite else None,
+        epoch=picker.index,
+        epochs=epochs,
+        reason=None if result.error is None else f"{type(result.error).__name__}: {result.error}",
+        checkpoint=checkpoint_of(result, picker.index),
+    )
+
+
+def _params_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the params of a trial; those of a `RayObjective` are beside its number."""
+    return dict(config[PARAMS] if {NUMBER, PARAMS} <= config.keys() else config)
+
+
+def _epochs(reports: Iterable[Mapping[str, Any]], names: Iterable[str]) -> Iterable[EpochRecord]:
+    """Return the epochs of a trial in order; one that was reported again, after a restart, counts once."""
+    front, by_epoch = f"{VALUES}/", {}
+    for report in reports:
+        values = {name: float(report[name]) for name in names}
+        values |= {key.removeprefix(front): value for key, value in report.items() if key.startswith(front)}
+        epoch, step = int(report[EPOCH]) - 1, report.get(STEP)
+        by_epoch[epoch] = EpochRecord(epoch, values, step=step and int(step))
+    return (by_epoch[epoch] for epoch in sorted(by_epoch))
