@@ -19,6 +19,10 @@ from ..selection.rules import DOMINANCE, DominanceRule
 
 _PBT = ("pbt", "Population", "PopulationBasedTraining")
 _ONE_OBJECTIVE = ("cmaes", "CmaEsSampler")
+_NOT_LEARNING = (
+    *("random", "RandomSampler", "grid", "GridSampler", "BruteForceSampler", "qmc", "QMCSampler"),
+    *("cmaes", "CmaEsSampler", "nsga2", "NSGAIISampler", "NSGAIIISampler"),
+)
 _NO_PRUNING = ("none", "NopPruner", "FIFOScheduler")
 _SEEDED = ("seed",)
 _OPTUNA_PERCENTILE = {
@@ -370,6 +374,17 @@ def check_prune_by(prune_by: str | None, pruner: object, what: str = "pruner") -
 def searches_for_one(sampler: object) -> bool:
     """Return whether a sampler supports one objective only."""
     return sampler is not None and _name_of(sampler) in _ONE_OBJECTIVE
+
+
+def learns(sampler: object) -> bool:
+    """Return whether a sampler learns from trials of earlier searches; a class of the user's own may.
+
+    Random, grid and qmc learn from none; cmaes and nsga2 only from those that they drew themselves.
+
+    >>> learns("tpe"), learns({"random": {}}), learns("my.samplers:Own")
+    (True, False, True)
+    """
+    return _name_of(sampler) not in _NOT_LEARNING
 
 
 def _name_of(spec: object) -> str:

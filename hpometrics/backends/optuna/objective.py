@@ -22,6 +22,7 @@ from ...selection.rules import At
 from ...space.space import Space
 from ..objective import BaseObjective, check_stale
 from ..registry import check_prune_by, check_several
+from .prior import Source, warm_start as learn_from
 from .reporter import OptunaReporter, warn_of_last_epochs
 from .samplers import make_pruner, make_sampler, own_pruner
 from .study import check_origin, check_study, study_records, write_panel, write_result
@@ -49,10 +50,14 @@ class OptunaObjective(BaseObjective):
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_locks": None, "_at_work": {}}  # a copy works on no trial
 
-    def create_study(self, **arguments: Any) -> optuna.Study:
+    def create_study(
+        self, *, warm_start: Sequence[Source] = (), enqueue: int = 1, **arguments: Any
+    ) -> optuna.Study:
         """Create a study in the direction of each metric.
 
         Args:
+            warm_start: earlier searches, see `attach`.
+            enqueue: the number of the best trials of each whose params are tried first.
             arguments: those of `optuna.create_study`; `sampler` and `pruner` may be names (see
                 `make_sampler` and `make_pruner`). A sampler that is created here has this objective's seed.
 
@@ -76,9 +81,17 @@ class OptunaObjective(BaseObjective):
         directions: Any = [direction.value for direction in self.directions]
         study = optuna.create_study(**others, directions=directions, sampler=sampler, pruner=pruner)
         self._check(study)
+        self._learn(study, warm_start, enqueue)
         return study
 
-    def attach(self, study: optuna.Study, adopt: bool = False) -> Self:
+    def attach(
+        self,
+        study: optuna.Study,
+        adopt: bool = False,
+        *,
+        warm_start: Sequence[Source] = (),
+        enqueue: int = 1,
+    ) -> Self:
         """Check a study against this objective before a trial is drawn, and write its metric and space to it.
 
         In `study.optimize(objective)` alone the first trial would find out, and fail.
@@ -88,15 +101,21 @@ class OptunaObjective(BaseObjective):
         Args:
             study: new or stored.
             adopt: accept finished trials that do not say which metric their values are of.
+            warm_start: earlier searches, each a study or the directory of an objective or of a sweep. The
+                sampler learns from their trials, which are not added to the study: no pruner compares with
+                them, and none is the best. A stored study keeps what was taken, so later calls agree.
+            enqueue: the number of the best trials of each whose params a new study tries first.
 
         Returns:
             The objective.
 
         Raises:
-            DirectionError: the study has another direction.
+            DirectionError: the study, or an earlier one, has another direction.
             RecordError: it has trials of another metric or space, or of an unknown metric without `adopt`.
+            ConfigError: an earlier search has no values of the metric.
         """
         self._check(study, adopt)
+        self._learn(study, warm_start, enqueue)
         if adopt and self.trials.spec.at is At.BEST:
             warn_of_last_epochs(study, self.optimized)
         return self
@@ -293,6 +312,13 @@ class OptunaObjective(BaseObjective):
             goals = ", ".join(f"{name} must be {one.value}d" for name, one in self.optimized.items())
             word = "direction" if several is None else "directions"
             raise DirectionError(f"{goals}, but {word}= says {', '.join(map(str, requested))}")
+
+    def _learn(self, study: optuna.Study, sources: Sequence[Source], enqueue: int) -> None:
+        """Show earlier searches to the sampler of a study, and enqueue their best points if it is new."""
+        if sources:
+            points = learn_from(study, sources, self.space, self.trials.spec, enqueue)
+            for point in points if not study.get_trials(deepcopy=False) else ():
+                study.enqueue_trial(dict(point))
 
     def _check(self, study: optuna.Study, adopt: bool = False) -> None:
         prune_by = self.trials.spec.prune_by

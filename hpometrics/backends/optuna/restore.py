@@ -75,7 +75,7 @@ def _is_current(trial: FrozenTrial, record: TrialRecord, space: Space, is_shared
     """Return whether the params of a trial let the study stay as it is."""
     if not trial.state.is_finished():  # what it has drawn so far must be of the space
         return all(
-            name in space.dimensions and _distribution(space.dimensions[name]) == distribution
+            name in space.dimensions and distribution_of(space.dimensions[name]) == distribution
             for name, distribution in trial.distributions.items()
         )
     return is_shared or RESULT not in trial.user_attrs or _has_params_of(trial, record, space)
@@ -138,7 +138,7 @@ def _contains(distribution: BaseDistribution, value: Any) -> bool:
         return False
 
 
-def _distribution(dimension: Dimension) -> BaseDistribution | None:
+def distribution_of(dimension: Dimension) -> BaseDistribution | None:
     """Return the distribution of a dimension that `Space.suggest` draws from; None for a constant."""
     plain = drawn(dimension)
     if isinstance(plain, Float):

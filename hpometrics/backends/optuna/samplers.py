@@ -192,8 +192,10 @@ class SeededSampler(BaseSampler):
 
 
 def _class_of(sampler: BaseSampler) -> type[BaseSampler]:
-    """Return the class that draws."""
-    return type(sampler.example if isinstance(sampler, SeededSampler) else sampler)
+    """Return the class that draws, within samplers that pass on to an example."""
+    while isinstance(example := getattr(sampler, "example", None), BaseSampler):
+        sampler = example
+    return type(sampler)
 
 
 def is_plain(sampler: BaseSampler) -> bool:
@@ -230,6 +232,17 @@ def set_excesses(trial: BaseTrial, excesses: Mapping[str, float]) -> None:
         return
     for text, excess in excesses.items():
         trial.set_constraint(text, excess)
+
+
+def excess_arguments(excesses: Mapping[str, float]) -> dict[str, Any]:
+    """Return the arguments of `create_trial` that stand for what `set_excesses` stores."""
+    if not excesses:
+        return {}
+    return (
+        {"constraints": dict(excesses)}
+        if HAS_NAMES
+        else {"system_attrs": {_CONSTRAINTS: [*excesses.values()]}}
+    )
 
 
 def is_infeasible(trial: FrozenTrial) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -25,6 +25,7 @@ from ...run.spec import Train
 from ...selection.rules import At
 from ...space.space import Space
 from ..objective import BaseObjective, check_stale
+from ..optuna.prior import Source, warm_start as learn_from
 from ..optuna.samplers import make_sampler, own_pruner
 from ..optuna.study import check_origin, check_study, study_records, without_notices
 from ..optuna.trial_queue import reserve
@@ -110,6 +111,8 @@ class RayObjective(BaseObjective):
         sampler: object = "tpe",
         study: optuna.Study | None = None,
         points: Iterable[Mapping[str, Any]] = (),
+        warm_start: Sequence[Source] = (),
+        enqueue: int = 1,
         resources: Mapping[str, float] | None = None,
         max_concurrent: int | None = None,
         reuse_actors: bool | None = None,
@@ -135,6 +138,8 @@ class RayObjective(BaseObjective):
             sampler: see `make_sampler`.
             study: the study of the trials; default: a new one in memory.
             points: params to try first.
+            warm_start: earlier searches, see `OptunaObjective.attach`.
+            enqueue: the number of the best trials of each whose params are tried after `points`.
             resources: the resources of one trial; default: `{"cpu": 1}`.
             max_concurrent: trials at a time; default: as many as fit.
             reuse_actors: whether a worker trains one trial after another, until one fails in it; default:
@@ -165,7 +170,7 @@ class RayObjective(BaseObjective):
         start_ray()
         per_trial = dict(resources or {"cpu": 1})
         check_resources(per_trial)
-        study = self._prepared(study, sampler, num_samples, points)
+        study = self._prepared(study, sampler, num_samples, points, warm_start, enqueue)
         scheduling = self._scheduler(scheduler)
         interval = self._interval(scheduling, max_concurrent)
         if reuse_actors is None:
@@ -251,7 +256,13 @@ class RayObjective(BaseObjective):
         )
 
     def _prepared(
-        self, study: optuna.Study | None, sampler: object, total: int, points: Iterable[Mapping[str, Any]]
+        self,
+        study: optuna.Study | None,
+        sampler: object,
+        total: int,
+        points: Iterable[Mapping[str, Any]],
+        sources: Sequence[Source],
+        enqueue: int,
     ) -> optuna.Study:
         if study is None:
             with without_notices():
@@ -263,7 +274,11 @@ class RayObjective(BaseObjective):
         check_study(study, self.optimized, self.trials.facts, write=False)
         check_origin(study, list(self.optimized), self.space)
         check_study(study, self.optimized, self.trials.facts)
-        reserve(study, total, [self.space.encode(point) for point in points])
+        first = [self.space.encode(point) for point in points]
+        if sources:
+            learned = learn_from(study, sources, self.space, self.trials.spec, enqueue)
+            first += [dict(point) for point in learned if point not in first]
+        reserve(study, total, first)
         self.study = study
         return study
 
