@@ -23,10 +23,12 @@ from ..backends.registry import (
     check_prune_by,
     dominance_rule,
     find_class,
+    learns,
     pruner_names,
     searches_for_one,
     suggest_plug_in,
 )
+from ..backends.storage_url import redact_storage
 from ..exceptions import ConfigError, HpometricsError, missing_extra
 from ..loggers.registry import LOGGERS, check_options, missing_package
 from ..selection.confirmation import LUCK
@@ -73,6 +75,7 @@ def check_support(sweep: Draft, document: Document, settle: bool = False) -> Non
         _check_report(sweep),
         _check_command(sweep),
         _check_points(sweep),
+        _check_warm_start(sweep),
         _check_section(sweep),
         _check_trials(sweep),
         _check_pruner_epochs(sweep, document),
@@ -326,9 +329,30 @@ def _check_points(sweep: Draft) -> Notes:
         ("sampler", sweep.search.sampler),
         ("pruner", sweep.search.pruner),
         ("start", sweep.search.start),
+        ("from", sweep.search.warm_start),
     ):
         if setting and getattr(setting, "name", "") != "none":
             yield ("search", key), f"the {sweep.backend.name} backend runs its list as it is; leave {key} out"
+
+
+def _check_warm_start(sweep: Draft) -> Notes:
+    """Yield why earlier sweeps cannot be read, as far as the file shows."""
+    warm, sampler = sweep.search.warm_start, sweep.search.sampler
+    if warm is None:
+        return
+    if sampler is not None and sampler.name == "grid":
+        yield ("search", "from"), "a grid visits each of its points, whatever came before; leave from out"
+    for index, source in enumerate(warm.sweeps):
+        if "://" in source:
+            yield (
+                ("search", "from", index),
+                f"{redact_storage(source)} is a URL; name a run directory, or a file as in study.db#name",
+            )
+    if warm.values and not learns("tpe" if sampler is None else sampler.spec):
+        yield (
+            ("search", "from"),
+            f"{sampler and sampler.name} learns from its own trials alone; choose tpe or gp",
+        )
 
 
 def _check_section(sweep: Draft) -> Notes:

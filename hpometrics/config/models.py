@@ -122,6 +122,29 @@ class Metrics(Strict):
     """Keep the worst and best examples of each trial's picked epoch: true, a number, or a mapping."""
 
 
+class WarmStart(Strict):
+    """Earlier sweeps whose trials are prior knowledge; none of them counts as a trial of this one."""
+
+    sweeps: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1, max_length=100)]
+    """Run directories, and studies in files, `study.db#name`, relative to the current directory. Each is read
+    once, before the first trial."""
+    enqueue: Annotated[int, Field(ge=0, le=10_000)] = 1
+    """Number of the best trials of each whose params are tried first."""
+    values: bool | None = None
+    """Whether the sampler learns from their values; unless given, if the engine, its fixed params and its
+    output are the same."""
+
+
+def _parse_warm_start(value: Any) -> Any:
+    return {"sweeps": _as_list(value)} if isinstance(value, (str, list)) else value
+
+
+_WarmStartShape = str | list[str] | WarmStart
+WarmStartForm = Annotated[
+    WarmStart, BeforeValidator(_parse_warm_start, json_schema_input_type=_WarmStartShape)
+]
+
+
 class Search(Strict):
     """The search strategy."""
 
@@ -138,6 +161,8 @@ class Search(Strict):
     """Seed of the sampler and, unless `engine.seed` is given, of the trials."""
     start: list[Params] = Field(default_factory=nothing_listed)
     """Points to try first; params that a point does not have are sampled."""
+    warm_start: Annotated[WarmStartForm | None, Field(alias="from")] = None
+    """Earlier sweeps to learn from: run directories, and studies as in `study.db#name`."""
 
 
 class OneBackend(Strict):

@@ -46,7 +46,7 @@ _COMPARED = (
 _FATAL = ("name", "metric", "direction", "others", "formula", "constraints", "at")
 _KINDS = {
     **dict.fromkeys(("name", "metric", "space", "at"), str),
-    **dict.fromkeys(("track", "seeds", "versions", "config", "formulas", "others", "sources"), dict),
+    **dict.fromkeys(("track", "seeds", "versions", "config", "formulas", "others", "sources", "prior"), dict),
 }
 """The types of values on which readers rely."""
 _KEYS = {"direction": "objective", "direction_from": "objective_from"}
@@ -63,7 +63,7 @@ class Resolved:
     `formulas` are the formulas of combined values; `constraints` are bounds under the names of `track`;
     `file` is the sweep file, beside which the engine is; `sources` are the files of the engine by digest, see
     `sources_of`; `home` is the earlier path of the run directory; `tol` is the largest change of the metric
-    that is not an improvement.
+    that is not an improvement; `prior` is what was taken from each earlier sweep, in JSON.
     """
 
     name: str
@@ -86,6 +86,7 @@ class Resolved:
     sources: Mapping[str, str] = field(default_factory=dict)
     home: str | None = None
     tol: float = 0.0
+    prior: Mapping[str, str] = field(default_factory=dict)
 
     def to_yaml(self) -> str:
         """Return the text of `sweep.resolved.yaml`."""
@@ -94,6 +95,8 @@ class Resolved:
         content["constraints"] = list(self.constraints)
         content["track"] = {name: direction and direction.value for name, direction in self.track.items()}
         content["others"] = {name: direction.value for name, direction in self.others.items()}
+        if not self.prior:
+            del content["prior"]
         text = dump_yaml({FORMAT_KEY: FORMAT, **content})
         return f"{_HEADER}{_DIGEST}{digest_of(text)}\n{text}"
 

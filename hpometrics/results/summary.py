@@ -9,6 +9,7 @@ from typing import Any
 from .._formatting import duration, plural
 from .._text import printable
 from ..config.metric_section import OWN, Measure, format_outputs, outputs_of, suggest_value
+from ..config.models import WarmStart
 from ..config.plan import Plan
 from ..config.space_section import LIST, may_cut
 from ..config.yaml_writer import format_exact
@@ -119,6 +120,8 @@ def overview(plan: Plan, finished: int = 0) -> Iterator[tuple[str, str]]:
         "search",
         f"{_plugin_text('sampler', plan)}   {_pruner_text(plan)}   seed {config.search.seed}",
     )
+    if config.search.warm_start is not None:
+        yield "from", _warm_start_text(config.search.warm_start)
     yield "backend", _backend(plan)
     yield "budget", ", ".join(_budget(plan, finished))
     if config.confirm is not None:
@@ -212,6 +215,13 @@ def _plugin_text(kind: str, plan: Plan) -> str:
 def _pruner_text(plan: Plan) -> str:
     by = plan.config.search.prune_by
     return _plugin_text("pruner", plan) + ("" if by is None else f" by {by}")
+
+
+def _warm_start_text(warm: WarmStart) -> str:
+    learned = {True: "the sampler learns from their values", False: "of their values nothing is learned"}
+    values = learned.get(bool(warm.values)) if warm.values is not None else "values if the engine is the same"
+    tried = f"the best {warm.enqueue or 'none'} of each tried first"
+    return f"{', '.join(map(printable, warm.sweeps))}   {tried}, {values}"
 
 
 def _backend(plan: Plan) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -13,10 +14,11 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
 from .._imports import code_of, split_target
+from ..backends.optuna.prior import Prior, first_points
 from ..config.metric_section import Measure
 from ..config.plan import Plan
 from ..config.space_section import arrange_points
-from ..exceptions import SpaceError
+from ..exceptions import RecordError, SpaceError
 from ..metrics.combined import Combined
 from ..records.epoch_log import read_trial
 from ..records.trial_record import TrialRecord, TrialState
@@ -62,6 +64,7 @@ class SweepContext:
         faults: of the first two trials.
         control: what other processes ask of this one.
         ended: the trials of the study that have ended, as they were read; see `study_records`.
+        priors: what earlier sweeps tell; see `learn`.
     """
 
     plan: Plan
@@ -83,6 +86,7 @@ class SweepContext:
     faults: Faults = field(default_factory=Faults)
     ended: dict[int, TrialRecord] = field(default_factory=dict, repr=False)
     control: ControlListener | None = field(init=False, default=None, repr=False)
+    priors: Sequence[Prior] = ()
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     @property
@@ -161,6 +165,20 @@ class SweepContext:
             return False
         return not self.resolved.direction.better(target, record.value)
 
+    def learn(self, prior: Mapping[str, str]) -> None:
+        """Add what earlier sweeps tell, see `Resolved.prior`: their best points come after those of the file.
+
+        Raises:
+            RecordError: it is damaged.
+        """
+        try:
+            self.priors = [Prior.from_json(json.loads(text)) for text in prior.values()]
+        except ValueError as err:
+            raise RecordError(f"the trials of earlier sweeps do not read back: {err}") from err
+        self.resolved = replace(self.resolved, prior=prior)
+        points = first_points(self.priors, self.plan.space, self.plan.points)
+        self.plan = replace(self.plan, points=(*self.plan.points, *points))
+
     def arrange_grid(self, records: Iterable[TrialRecord]) -> None:
         """Keep the grid points of existing trials, so that each point is visited once."""
         if self.plan.sampler != "grid":
@@ -172,8 +190,12 @@ class SweepContext:
         self.plan = replace(self.plan, points=arrange_points(self.plan.points, existing))
 
 
-def make_context(plan: Plan, extend: bool = False, train: Train | None = None) -> SweepContext:
+def make_context(
+    plan: Plan, extend: bool = False, train: Train | None = None, fresh: bool = False
+) -> SweepContext:
     """Import the engine of a plan and resolve the metrics of its trials; see `import_engine`.
+
+    Unless the sweep starts over, it has what its directory has recorded of earlier sweeps.
 
     Raises:
         HpometricsError: the engine cannot be imported, or does not fit the file.
@@ -195,7 +217,13 @@ def make_context(plan: Plan, extend: bool = False, train: Train | None = None) -
         plan.config.budget.retries,
     )
     resolved = replace(resolve(plan), sources=sources_of(engine), home=str(home.path), tol=spec.tol)
-    return SweepContext(plan, resolved, home, trials, measured, extend=extend)
+    context = SweepContext(plan, resolved, home, trials, measured, extend=extend)
+    warm = plan.config.search.warm_start
+    if warm is not None and home.resolved.exists() and not fresh:
+        with suppress(RecordError):  # if it is damaged, it is made again when the directory is opened
+            prior = home.read().prior
+            context.learn({source: prior[source] for source in warm.sweeps if source in prior})
+    return context
 
 
 def spec_facts(plan: Plan, engine: SweepEngine) -> dict[str, Any]:

@@ -40,7 +40,11 @@ _SECTIONS: Mapping[str, type[BaseModel]] = {
     "metrics": models.Metrics,
 }
 PLACES: Mapping[str, str] = {
-    **{key: f"{name}.{key}" for name, model in _SECTIONS.items() for key in model.model_fields},
+    **{
+        key: f"{name}.{field.alias or key}"
+        for name, model in _SECTIONS.items()
+        for key, field in model.model_fields.items()
+    },
     **{key: key for key in models.Draft.model_fields if key not in ("version", *_SECTIONS)},
     "train": "engine.target",
     "metric": "metrics.optimize",
@@ -62,6 +66,7 @@ class Sweep:
         output: what the engine predicts; several by name.
         trials, epochs: the total number of trials, and the most epochs of one.
         sampler, pruner, seed: the search, as in the section `search` of a sweep file.
+        warm_start: earlier sweeps to learn from, as `from` in that section.
         confirm: whether the best trials are trained again until the winner is decided: true, or a mapping.
         backend, workers: `optuna`, `ray` or a mapping as in a sweep file; the trials at the same time.
         name: the name of the sweep; that of the function unless given.
@@ -87,6 +92,7 @@ class Sweep:
         sampler: str | Mapping[str, Any] | None = None,
         pruner: str | Mapping[str, Any] | None = None,
         seed: int | None = None,
+        warm_start: Any = None,
         confirm: bool | Mapping[str, Any] | None = None,
         backend: str | Mapping[str, Any] | None = None,
         workers: int | None = None,
@@ -100,7 +106,7 @@ class Sweep:
         document = Document(str(home / f"{name}.yaml"), marks={(): Mark("Sweep()", 0, 0)})
         engine = {"name": name, "train": train, "output": output, "space": space}
         metrics = {"metric": metric, "track": track, "constraints": constraints}
-        search = {"sampler": sampler, "pruner": pruner, "seed": seed}
+        search = {"sampler": sampler, "pruner": pruner, "seed": seed, "warm_start": warm_start}
         budget = {"trials": trials, "epochs": epochs, "confirm": confirm}
         place = {"backend": backend, "workers": workers, "directory": directory}
         _fill(document, engine | metrics | search | budget | place | settings)

@@ -10,6 +10,7 @@ from typing import Any
 import optuna
 from optuna.trial import TrialState as OptunaState
 
+from ..backends.optuna.prior import with_prior
 from ..backends.optuna.restore import check_trials, is_sound, quarantine_study, read_trials, restore
 from ..backends.optuna.samplers import make_pruner, make_sampler
 from ..backends.optuna.storage import close_storage, is_damage, open_storage, storing
@@ -66,15 +67,15 @@ def published(study: optuna.Study) -> Resolved | None:
     return None if text is None else parse_resolved(str(text), f"the study {study.study_name}")
 
 
-def check_published(context: SweepContext, fresh: bool) -> None:
-    """Check the study in a shared storage before the run directory is created.
+def check_published(context: SweepContext, fresh: bool) -> Resolved | None:
+    """Check the study in a shared storage before the run directory is created, and return its sweep.
 
     Raises:
         ConfigError: the study is of another sweep, or exists although `fresh` starts over.
     """
     place, name = context.plan.config.backend.storage, context.plan.name
     if not is_shared(place):
-        return
+        return None
     with storing():
         storage = open_storage(url_of(place))
         try:
@@ -88,6 +89,7 @@ def check_published(context: SweepContext, fresh: bool) -> None:
             "sweep another name, or delete the study with: optuna delete-study"
         )
     _check_same(before, context)
+    return before
 
 
 def _check_same(before: Resolved | None, context: SweepContext) -> None:
@@ -267,7 +269,11 @@ def _open_study(context: SweepContext, storage: optuna.storages.BaseStorage) -> 
         storage,
         plan.name,
         optimized,
-        make_sampler(plan.sampler_spec, search.seed, bool(context.resolved.constraints)),
+        with_prior(
+            make_sampler(plan.sampler_spec, search.seed, bool(context.resolved.constraints)),
+            context.priors,
+            plan.space,
+        ),
         make_pruner(pruner, plan.config.budget.reports, None if is_scheduled else search.prune_by),
     )
     check_study(study, optimized)

@@ -33,6 +33,7 @@ from .reclaim import recover
 from .signals import exit_code, raising_interrupts, terminated_when
 from .stamp import Stamp, question_of
 from .study import check_published, study_file
+from .warm_start import warm_start
 
 OK, NOT_ON_FRONT, NOTHING_COMPLETE, TOO_MANY_FAILED = 0, 2, 3, 4
 
@@ -66,11 +67,12 @@ def run_command(plan: Plan, options: Options, train: Train | None = None) -> int
     """
     question = question_of(plan.document, "" if train is None else code_of(train))
     with aside():
-        context = make_context(plan, options.extend, train)
+        context = make_context(plan, options.extend, train, options.fresh)
     home, storage = context.directory, plan.config.backend.storage
     context.leads, context.gathers = True, is_shared(storage)
-    check_published(context, options.fresh)
+    published = check_published(context, options.fresh)
     check_confirmable(context)
+    learned = warm_start(context, published)
     text = plan.document.text.replace(storage, redact_storage(storage))
     with (
         raising_interrupts(),
@@ -97,7 +99,7 @@ def run_command(plan: Plan, options: Options, train: Train | None = None) -> int
             context.faults.add(record)
         if context.broken:  # a shared study keeps them
             context.faults.first = max(record.number for record in earlier) + 1
-        progress.say("\n".join([*repairs, opening(home, context.resolved, earlier)]))
+        progress.say("\n".join([*repairs, opening(home, context.resolved, earlier), *learned]))
         try:
             with progress.live(), aside():
                 load_path(BACKENDS[plan.config.backend.name].start)(context, options.verbose)
