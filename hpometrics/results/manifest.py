@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .._imports import installed_versions
 from .._text import flat, one_line
 from ..backends.registry import BACKENDS
+from ..backends.storage_url import is_shared
 from ..config.document import Document, parse_document, read_document
 from ..config.yaml_writer import dump_yaml
 from ..direction import Direction
@@ -115,6 +116,12 @@ class Resolved:
     def backend(self) -> str:
         """The name of the backend."""
         return str(next(iter(self.config["backend"])))
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the study is in a storage that others share, not in the run directory."""
+        section = self.config["backend"][self.backend]
+        return BACKENDS[self.backend].has_storage and is_shared(section.get("storage", "sqlite"))
 
     @property
     def optimized(self) -> dict[str, Direction]:

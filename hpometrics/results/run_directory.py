@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -28,7 +29,7 @@ from ..records._files import (
 from ..records._json import may_be_newer
 from ..records.epoch_log import EPOCHS_FILE, read_epochs, read_trial
 from ..records.recovery import quarantine
-from ..records.trial_record import TRIAL_FILE, TrialRecord
+from ..records.trial_record import TRIAL_FILE, TrialRecord, TrialState, write_trial
 from ..selection.confirmation import CONFIRM_FILE
 from ..selection.trial_attempts import Faults
 from .manifest import Change, Resolved, changes, read_resolved
@@ -365,6 +366,59 @@ class RunDirectory:
                 "new ones stand in the table with them, --fresh starts over"
             )
 
+        if before is not None and extend:
+            self._reopen_trials(before, resolved)
+
+    def _reopen_trials(self, before: Resolved, now: Resolved) -> None:
+        """Reopen the trials that have used up `budget.epochs`, if it has grown, to resume from a checkpoint.
+
+        The study cannot reopen one, so its file is put aside, and recovery makes it again from the records.
+        A confirmation compared trainings of fewer epochs, and is put aside too.
+        """
+        epochs, more = (one.config["budget"].get("epochs") for one in (before, now))
+        records: list[TrialRecord] = []
+        for number in self.numbers() if epochs is not None and (more or 0) > epochs else ():
+            with suppress(RecordError):  # recovery repairs it, and it stays as it ended
+                records += filter(None, [self.record(number)])
+        if not records:
+            return
+        self.check_no_worker()
+        if limit := _used_up(records, now):
+            raise ConfigError(
+                f"{self.label}: budget.{limit} is used up, so no trial could go on; raise it too"
+            )
+        stays = {record.number: self._why_it_stays(record, epochs, before) for record in records}
+        reopened = [record for record in records if not stays[record.number]]
+        counts = Counter(filter(None, stays.values()))
+        parts = [f"{count} not, {why}" for why, count in counts.items()]
+        goes_on = f"{len(reopened)} of {len(records)} trials go on from {epochs} to {more} epochs"
+        self.remarks.append("; ".join([goes_on, *parts]))
+        if not reopened:
+            return
+        from ..backends.optuna.restore import quarantine_study  # with Optuna, which no reader needs
+
+        for path in filter(Path.exists, (self.study, self.journal)):
+            quarantine_study(path, "extended")
+        confirmed = (*self.path.glob("trials/*/confirm"), self.confirmation)
+        for path in filter(Path.exists, confirmed):
+            quarantine(path, "extended")
+        for record in reopened:
+            state = replace(record, state=TrialState.INTERRUPTED, reason=None, ended=None)
+            write_trial(self.trial(record.number), state)
+
+    def _why_it_stays(self, record: TrialRecord, epochs: int, before: Resolved) -> str:
+        """Return why a trial does not go on to more epochs; empty if it does."""
+        if not record.state.trained:
+            return record.state.value
+        if before.is_shared:
+            return "as a shared storage keeps what has ended"
+        if record.ended_by is not None or len(record.epochs) < epochs:
+            return f"ended by {record.ended_by or 'the engine'}"
+        if record.repeats or record.exploits:
+            return "of several repeats" if record.repeats else "of a population"
+        has_checkpoint = any(self.trial(record.number).glob("checkpoints/epoch-*.pt"))
+        return "" if has_checkpoint else "without a checkpoint"
+
     def _before(self) -> Resolved | None:
         """Read the earlier resolved sweep; None if the directory is new, or the file is lost or damaged."""
         if not self.resolved.exists() and not self.numbers():
@@ -383,6 +437,19 @@ class RunDirectory:
     def _describe_changes(self, differences: list[Change], remedy: str) -> str:
         lines = "\n".join(map(str, differences))
         return f"{self.label}: its trials were made by another sweep:\n{lines}\n{remedy}"
+
+
+def _used_up(records: Sequence[TrialRecord], resolved: Resolved) -> str | None:
+    """Return the limit of the budget by which no trial may start any more; None if one may."""
+    budget = resolved.config["budget"]
+    time, target, failures = (budget.get(key) for key in ("time", "target", "failures"))
+    values = [one.value for one in records if one.state is TrialState.COMPLETE and one.value is not None]
+    if time is not None and sum(record.seconds for record in records) >= float(time.removesuffix("s")):
+        return "time"
+    if target is not None and not all(resolved.direction.better(target, value) for value in values):
+        return "target"
+    failed = sum(record.state is TrialState.FAILED for record in records)
+    return "failures" if failures is not None and failed >= failures else None
 
 
 def changed_sources(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

@@ -157,9 +157,9 @@ def _params_of(trial: FrozenTrial, space: Space) -> Mapping[str, Any] | None:
         return None
 
 
-def quarantine_study(path: Path) -> Path:
+def quarantine_study(path: Path, why: str = "damaged") -> Path:
     """Rename the file of a study and the files that SQLite has beside it; return the new name."""
-    aside = quarantine(path)
+    aside = quarantine(path, why)
     for end in ("-wal", "-shm"):
         beside = path.with_name(f"{path.name}{end}")
         if beside.exists():
