@@ -58,23 +58,37 @@ def train(seed: int) -> tuple[dict[str, Any], Curve]:
         "layers": int(random.integers(1, 4)),
         "optimizer": ("sgd", "adam")[int(random.integers(2))],
     }
-    torch.manual_seed(seed)
     x, y = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(x))
-    rows, held = order[:TRAINED], order[TRAINED:]
     features, target = torch.tensor(x / 16.0, dtype=torch.float32), torch.tensor(y)
-    sizes = [64] + [params["width"]] * params["layers"]
+    return params, fit(params, Data(features, target, order[:TRAINED], order[TRAINED:]), seed)
+
+
+class Data(NamedTuple):
+    """Rows to classify: those to train on, and those held out."""
+
+    features: torch.Tensor
+    target: torch.Tensor
+    rows: np.ndarray
+    held: np.ndarray
+
+
+def fit(params: Mapping[str, Any], data: Data, seed: int, epochs: int = EPOCHS) -> Curve:
+    """Train a network and return the values of each epoch on the held-out rows."""
+    torch.manual_seed(seed)
+    (features, target, rows, held), classes = data, int(data.target.max()) + 1
+    sizes = [features.shape[1]] + [params["width"]] * params["layers"]
     layers: list[nn.Module] = []
     for before, after in pairwise(sizes):
         layers += [nn.Linear(before, after), nn.ReLU()]
-    model = nn.Sequential(*layers, nn.Linear(sizes[-1], 10))
+    model = nn.Sequential(*layers, nn.Linear(sizes[-1], classes))
     kinds = {"sgd": partial(torch.optim.SGD, momentum=0.9), "adam": torch.optim.Adam}
     optimizer = kinds[params["optimizer"]](model.parameters(), lr=params["lr"])
-    metrics = MetricCollection(["accuracy", "log_loss"], output=Category(10))
+    metrics = MetricCollection(["accuracy", "log_loss"], output=Category(classes))
     cost = sum(one.numel() for one in model.parameters()) / 1000
     curve = []
-    for _ in range(EPOCHS):
-        for batch in torch.tensor(rows)[torch.randperm(TRAINED)].split(BATCH):
+    for _ in range(epochs):
+        for batch in torch.tensor(rows)[torch.randperm(len(rows))].split(BATCH):
             loss = nn.functional.cross_entropy(model(features[batch]), target[batch])
             optimizer.zero_grad()
             loss.backward()
@@ -84,7 +98,7 @@ def train(seed: int) -> tuple[dict[str, Any], Curve]:
             metrics.update(logits=model(features[held]), target=target[held])
         values = {name: float(value) for name, value in metrics.compute().items()}
         curve.append({"accuracy": values["accuracy"], "log_loss": values["log_loss"], "params_k": cost})
-    return params, curve
+    return curve
 
 
 def replay(table: Sequence[Curve], names: Sequence[str]) -> Callable[[Mapping[str, Any], Run], None]:
