@@ -12,7 +12,7 @@ import pytest
 import yaml
 from forked import hpometrics
 from matrix import EXHAUSTIVE
-from shipped import CONFIGS, ROOT, changed, check_best, length, run_here
+from shipped import CONFIGS, ROOT, changed, check_best, earlier, length, run_here
 
 from hpometrics.config.document import SweepFileError
 from hpometrics.config.plan import read_plan
@@ -47,7 +47,7 @@ SHORT = ("small_digits",)
 They differ by their outputs, tasks, loggers, kept statistics and stages, which `test_vary_ray` has on Ray.
 """
 
-ONE_AT_A_TIME = ("digit_halves", "engine_params", "small_digits")
+ONE_AT_A_TIME = ("breast_cancer_again", "digit_halves", "engine_params", "small_digits")
 """Sweeps whose later params follow from the trials before, or whose data take each worker long to read."""
 
 COSTS = {row.name for row in DIAGNOSTICS.values() if row.unit in ("1/s", "s", "MiB")}
@@ -99,7 +99,9 @@ def _swappable() -> list[Any]:
 @pytest.mark.parametrize("path", _swappable())
 def test_a_shipped_sweep_finds_the_same_on_either_backend(path, ray_cluster, tmp_path, monkeypatch):
     """The same trials, their values to the last digit in every epoch, the same best and its verdict."""
+    monkeypatch.chdir(ROOT)
     small = [length(path, EPOCHS), "budget.trials=2", *SETTINGS.get(path.stem, [])]
+    small += earlier(path, tmp_path)
     homes = {backend: RunDirectory(tmp_path / backend) for backend in BACKENDS}
     at_once = 1 if path.stem in ONE_AT_A_TIME else 2
     place = {"ray": [f"backend={{ray: {{address: '{ray_cluster}', workers: {at_once}}}}}"], "optuna": []}
@@ -107,7 +109,6 @@ def test_a_shipped_sweep_finds_the_same_on_either_backend(path, ray_cluster, tmp
         backend: [*swapped(path, backend), *place[backend], *small, f"results.dir={home.path}"]
         for backend, home in homes.items()
     }
-    monkeypatch.chdir(ROOT)
     on_ray = hpometrics("run", path, *changed(*settings["ray"]))
     ran = run_here(path, *settings["optuna"])
     assert ran.exit_code == 0, ran.stderr

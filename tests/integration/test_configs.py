@@ -8,7 +8,7 @@ import pytest
 import yaml
 from forked import hpometrics
 from matrix import EXHAUSTIVE
-from shipped import CONFIGS, ROOT, changed, check_best, length, output_of, run_here
+from shipped import CONFIGS, EARLIER, ROOT, changed, check_best, earlier, length, output_of, run_here
 
 ELSEWHERE = ("engine_params", "multitask", "small_digits", "quickstart")
 """Files that the short suite runs in `test_backend_swap`, on both backends, and in `test_readme`."""
@@ -29,9 +29,11 @@ def check_run(path, home, trials, printed):
 def test_a_shipped_sweep_runs(path, tmp_path, monkeypatch):
     """It ends well, prints the optimal engine params and leaves them in `best.yaml`."""
     monkeypatch.chdir(ROOT)
-    ran = run_here(path, "budget.trials=2", length(path, 1), f"results.dir={tmp_path}")
+    fewer = ("budget.trials=2", length(path, 1), f"results.dir={tmp_path / 'run'}")
+    ran = run_here(path, *fewer, *earlier(path, tmp_path))
     assert ran.exit_code == 0, ran.stderr
-    check_run(path, tmp_path, 2, ran.stdout)
+    check_run(path, tmp_path / "run", 2, ran.stdout)
+    assert ("warm start  2 of 2 trials" in ran.stderr) == (path.stem in EARLIER)
 
 
 def _needs(path: Path) -> list[pytest.MarkDecorator]:
@@ -40,10 +42,12 @@ def _needs(path: Path) -> list[pytest.MarkDecorator]:
 
 @EXHAUSTIVE
 @pytest.mark.parametrize("path", [pytest.param(p, marks=_needs(p), id=p.stem) for p in CONFIGS])
-def test_a_shipped_sweep_runs_in_a_process_of_its_own(path, request, tmp_path):
+def test_a_shipped_sweep_runs_in_a_process_of_its_own(path, request, tmp_path, monkeypatch):
     """The same for more epochs, also of what starts a Ray cluster of its own."""
+    monkeypatch.chdir(ROOT)
     trials, reports = (4, 3) if path.stem == "quickstart_pbt" else (2, 2)  # it copies after three epochs
     fewer = changed(f"budget.trials={trials}", length(path, reports), f"results.dir={tmp_path / 'run'}")
+    fewer += changed(*earlier(path, tmp_path))
     python = request.getfixturevalue("ray_launcher") if path.stem == "quickstart_ray" else None
     ran = hpometrics("run", path, *fewer, folder=ROOT, python=python).result()
     assert ran.returncode == 0, ran.stderr

@@ -17,6 +17,8 @@ from hpometrics.run.spec import engine_facts
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
+EARLIER = {"breast_cancer_again": "breast_cancer"}
+"""Files that begin with the trials of another one."""
 
 
 def changed(*settings: str) -> list[str]:
@@ -38,6 +40,18 @@ def length(path: Path, reports: int) -> str:
     """Return the setting by which each trial of a sweep makes so many reports."""
     budget = yaml.safe_load(path.read_text(encoding="utf8"))["budget"]
     return f"budget.steps={reports * budget['every']}" if "every" in budget else f"budget.epochs={reports}"
+
+
+def earlier(path: Path, folder: Path) -> list[str]:
+    """Run the sweep that a file begins with, and return the setting that names its directory."""
+    if path.stem not in EARLIER:
+        return []
+    home = folder / "earlier"
+    ran = run_here(
+        path.with_stem(EARLIER[path.stem]), "budget.trials=2", "budget.epochs=1", f"results.dir={home}"
+    )
+    assert ran.exit_code == 0, ran.stderr
+    return [f"search.from={home}"]
 
 
 def output_of(engine: str | dict[str, str]) -> OutputFeature:
