@@ -379,7 +379,7 @@ class RunDirectory:
         records: list[TrialRecord] = []
         for number in self.numbers() if epochs is not None and (more or 0) > epochs else ():
             with suppress(RecordError):  # recovery repairs it, and it stays as it ended
-                records += filter(None, [self.record(number)])
+                records += [one for one in [self.record(number)] if one is not None and one.state.finished]
         if not records:
             return
         self.check_no_worker()

@@ -110,6 +110,20 @@ def test_killed_while_it_is_extended(ended, monkeypatch, place):
     assert len(ledger(ended)) == 18
 
 
+def test_a_list_is_extended(folder, sweep):
+    """Its trials are those of the list, and go on alike."""
+    (folder / "own_engine.py").write_text(ENGINE)
+    points = "backend: {list: [{x: 1}, {x: 2}, {x: 3}, {x: 4}]}"
+    text = SWEEP.replace("search: {start: [{x: 1}, {x: 2}, {x: 3}, {x: 4}]}", points).replace(
+        "trials: 4, ", ""
+    )
+    assert sweep(text).exit_code == 0
+    result = sweep(text, *MORE)
+    assert result.exit_code == 0, result.output
+    check_extended(folder)
+    assert len(ledger(folder)) == 17
+
+
 def test_more_trials_beside_more_epochs(ended):
     """Both budgets grow in one command; the new trials have all epochs at once."""
     ran = hpometrics("run", "sweep.yaml", *MORE, "--set", "budget.trials=5").result()

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from forked import hpometrics
 from sample_sweeps import problems_of
 
+from hpometrics import Sweep
 from hpometrics.cli.main import main
 from hpometrics.records.trial_record import TrialRecord
 from hpometrics.results.run_directory import RunDirectory
@@ -116,6 +117,23 @@ def test_workers_know_the_same(earlier, sweep):
     assert ran.returncode == 0, ran.stderr
     best = sorted(records_of(earlier, "old"), key=lambda record: -record.value)[:4]
     assert drawn(records_of(earlier)) == drawn(best)
+
+
+def test_in_python(earlier):
+    """The argument is the key of the file, as a path, a list of them or a mapping."""
+    places = [earlier / "runs/old", ["runs/old"], {"sweeps": ["runs/old"], "enqueue": 1}]
+    for number, place in enumerate(places):
+        sweep = Sweep(
+            "own_engine:train",
+            {"x": {"float": [0, 10]}},
+            metric={"metric": "score", "direction": "maximize"},
+            trials=2,
+            epochs=2,
+            name=f"python-{number}",
+            warm_start=place,
+        )
+        assert "from:" in sweep.to_yaml()
+        assert sweep.run(progress=False).best.value >= best_of(earlier).value
 
 
 def test_another_metric_rescores_the_earlier_trials(earlier, sweep):

@@ -129,6 +129,7 @@ def gather(
     enqueue: int = 1,
     unlearned: str | None = None,
     fixed: Container[str] = (),
+    bounds: Container[str] = (),
 ) -> Prior:
     """Gather what an earlier search tells about this one.
 
@@ -140,34 +141,32 @@ def gather(
         enqueue: the number of the best trials whose params are tried first.
         unlearned: why the sampler does not learn from the values; None if it does.
         fixed: names of params that did not vary; those that this space does not vary either are left out.
+        bounds: the constraints of this search.
     """
     ended = [record for record in records if record.state.finished]
     lost: Counter[str] = Counter()
     points: dict[int, Mapping[str, Any]] = {}
     whole: list[TrialRecord] = []
     for record in ended:
-        reason = _uselessness(record, optimized)
-        try:
-            points[record.number], is_whole = ({}, False) if reason else _fit(record.params, space, fixed)
-        except SpaceError as err:
-            reason = str(err).removeprefix("space.").partition(", got")[0].replace(": ", " ", 1)
-        if reason:
+        if reason := _uselessness(record, optimized):
             lost[reason] += 1
-            points.pop(record.number, None)
-        elif is_whole:
-            whole.append(record)
+            continue
+        try:
+            points[record.number], is_whole = _fit(record.params, space, fixed)
+            whole += [record] if is_whole else []
+        except SpaceError as err:
+            lost[str(err).removeprefix("space.").partition(", got")[0].replace(": ", " ", 1)] += 1
     known = [record for record in ended if record.number in points]
     first = _leaders([one for one in known if one.state is TrialState.COMPLETE], optimized)[:enqueue]
     learned = [] if unlearned is not None else whole[-MOST:]
     left_out = "".join(f", {count} left out: {why}" for why, count in lost.items())
     facts = [unlearned or f"the sampler learns from {len(learned)}"]
-    facts += (
-        [f"{len(known) - len(whole)} do not have the params of this space"] if len(known) > len(whole) else []
-    )
+    partial = len(known) - len(whole)
+    facts += [f"{partial} do not have the params of this space"] if partial else []
     facts += [f"tried first: {', '.join(f'trial {one.number}' for one in first)}"] if first else []
     return Prior(
         f"{len(known)} of {len(ended)} trials of {source}{left_out}; {'; '.join(facts)}",
-        [_prior_trial(record, points[record.number], optimized) for record in learned],
+        [_prior_trial(record, points[record.number], optimized, bounds) for record in learned],
         [points[record.number] for record in first],
     )
 
@@ -213,11 +212,12 @@ def _leaders(records: Sequence[TrialRecord], optimized: Mapping[str, Direction])
 
 
 def _prior_trial(
-    record: TrialRecord, point: Mapping[str, Any], optimized: Mapping[str, Direction]
+    record: TrialRecord, point: Mapping[str, Any], optimized: Mapping[str, Direction], bounds: Container[str]
 ) -> PriorTrial:
     if record.state is TrialState.PRUNED:
         return PriorTrial(point, reports=_reports(record, optimized))
-    return PriorTrial(point, record.scores(optimized), excesses=record.constraints)
+    excesses = {bound: excess for bound, excess in record.constraints.items() if bound in bounds}
+    return PriorTrial(point, record.scores(optimized), excesses=excesses)
 
 
 class PriorSampler(BaseSampler):
@@ -344,8 +344,10 @@ def name_values(
     """
     if list(metrics) == list(names):
         return list(records)
-    if list(metrics) != [_UNNAMED] or len(names) > 1:
+    if list(metrics) != [_UNNAMED]:
         raise ConfigError(f"its values are of {', '.join(metrics)}, not of {', '.join(names)}")
+    if len(names) > 1:
+        raise ConfigError(f"its values have no names; those of {', '.join(names)} cannot be told apart")
     return [
         replace(one, epochs=tuple(EpochRecord(e.epoch, {names[0]: e.number(_UNNAMED)}) for e in one.epochs))
         for one in records
@@ -398,4 +400,5 @@ def _read(source: Source, space: Space, spec: RunSpec, enqueue: int, is_learning
             raise ConfigError(f"warm_start: {label}: has no trial with values of {names[0]}")
         records = [repicked(record, spec.optimized, At(spec.at), spec.bounds) for record in read]
     unlearned = None if is_learning else "this sampler does not learn from trials"
-    return gather(label, records, space, spec.optimized, enqueue=enqueue, unlearned=unlearned)
+    bounds = list(map(str, spec.bounds))
+    return gather(label, records, space, spec.optimized, enqueue=enqueue, unlearned=unlearned, bounds=bounds)
