@@ -27,7 +27,16 @@ from .example_selection import Line, ids_of
 from .logged_values import LastBatch, LoggedValues, reading, together
 from .monitor import RankValues, Watch, Watches, over_ranks
 from .spec import RunSpec
-from .split import EpochValues, ObjectiveRows, Reasons, SplitMetrics, Values, name_in_record, value_name
+from .split import (
+    EpochValues,
+    ObjectiveRows,
+    Reasons,
+    RowsState,
+    SplitMetrics,
+    Values,
+    name_in_record,
+    value_name,
+)
 from .statistics_store import Keeping, StatisticsSnapshot, StoredRows, snapshots_of
 from .throughput import EXAMPLES, NO_TASK, Throughput
 
@@ -50,7 +59,8 @@ class RankState(NamedTuple):
 
     `targets` are the sums of one process over the targets of its first pass; None in later epochs.
     `measured` is what one process measured; it is empty if there is no other process. `random` are the random
-    states of one process; None unless the epoch is checkpointed.
+    states of one process; None unless the epoch is checkpointed. `rows` are the rows of one process whose
+    values are kept; None if none are, or if there is no other process.
     """
 
     measured: Mapping[str, Mapping[str, Any]]
@@ -61,6 +71,7 @@ class RankState(NamedTuple):
     examples: Sequence[RankExamples]
     targets: tuple[int, int] | None = None
     random: Any = None
+    rows: RowsState | None = None
 
 
 class EpochMeter:
@@ -76,7 +87,7 @@ class EpochMeter:
     Args:
         spec: what is measured.
         ranks: the processes that measure it.
-        keeps: whether statistics are written to disk.
+        keeps: whether statistics are written to disk; other ranks than the first write nothing.
     """
 
     def __init__(self, spec: RunSpec, ranks: Ranks, keeps: bool = True) -> None:
@@ -92,7 +103,8 @@ class EpochMeter:
         self.per_user: PerUser | None = None
         self.examples: tuple[Line, ...] | None = None
         self.statistics: tuple[StatisticsSnapshot, ...] = ()
-        self._rows = ObjectiveRows.of(spec) if self._keeping in ("rows", "all") and ranks.alone else None
+        keeps_rows = (keeps or not ranks.leads) and spec.statistics in ("rows", "all")
+        self._rows = ObjectiveRows.of(spec) if keeps_rows else None
         self.row_values: StoredRows | None = None
         self._by_user = any(getattr(output, "per_user", False) for output in spec.features.values())
         self.updated = False
@@ -211,6 +223,7 @@ class EpochMeter:
             examples,
             None if self._passes else self._digest.sums(),
             random_states() if checkpointed else None,
+            None if self._rows is None or self._ranks.alone else self._rows.state(),
         )
 
     def _measured_state(self) -> dict[str, dict[str, Any]]:
@@ -244,7 +257,9 @@ class EpochMeter:
             self.statistics = snapshots_of(
                 (one for p in splits.values() for one in p.measured()), self._keeping
             )
-        if self._rows is not None:
+        if self._rows is not None and self._ranks.leads:
+            if not self._ranks.alone:
+                self._rows.merge_state(state.rows for state in states)
             self.row_values = self._rows.close(epoch.values)
         self._reset()
         return epoch

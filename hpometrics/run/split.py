@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from itertools import compress
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from .._formatting import shape_of
 from ..exceptions import NonFiniteError, RunError
@@ -20,7 +20,13 @@ from ..metrics.registry.diagnostics import diagnostic
 from ..metrics.registry.names import SPLITS
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION
 from ..metrics.retrieval.per_user import PerUser
-from ..metrics.row_values.row_meter import MetricRows, NoRowValuesError, RowMeter, mean_over_tasks
+from ..metrics.row_values.row_meter import (
+    MetricRows,
+    NoRowValuesError,
+    RowMeter,
+    RowMeterState,
+    mean_over_tasks,
+)
 from ..records.trial_record import EpochRecord, Reading
 from ..selection.rules import At
 from ..selection.two_way import by_cluster, numbered
@@ -321,6 +327,19 @@ class SplitMetrics:
         return f"{self._prefix}{name}"
 
 
+class TaskRowsState(NamedTuple):
+    """The rows of one task that one process has of an epoch, see `_TaskRows`."""
+
+    meter: RowMeterState
+    digest: str
+    clusters: list[Hashable]
+    has_unclustered: bool
+
+
+RowsState = Mapping[str | None, TaskRowsState]
+"""The rows of one process by task."""
+
+
 class ObjectiveRows:
     """The row values of the optimized metric in an epoch, by which a winner is confirmed.
 
@@ -332,6 +351,7 @@ class ObjectiveRows:
         self._spec, self._objective = spec, spec.objectives[0]
         self._output = spec.collections[VALIDATION][self._objective.feature].output
         self._tasks: dict[str | None, _TaskRows] = {}
+        self._without: int | None = None  # a rank that keeps no rows
 
     @classmethod
     def of(cls, spec: RunSpec) -> Self | None:
@@ -361,6 +381,20 @@ class ObjectiveRows:
                 own = self._tasks.get(key) or self._tasks.setdefault(key, _TaskRows(self._spec))
                 own.add(batch_of(self._output, **rows), rows, ids[task])
 
+    def state(self) -> RowsState:
+        """Return what this process has of the epoch, for the first one to merge, and begin the next."""
+        tasks, self._tasks = self._tasks, {}
+        return {task: one.state() for task, one in tasks.items()}
+
+    def merge_state(self, states: Iterable[RowsState | None]) -> None:
+        """Add what each process has of an epoch, in the order of ranks; one that kept nothing has None."""
+        for rank, state in enumerate(states):
+            if state is None:
+                self._without = rank
+            for task, part in (state or {}).items():
+                own = self._tasks.get(task) or self._tasks.setdefault(task, _TaskRows(self._spec))
+                own.merge_state(rank, part)
+
     def close(self, values: Mapping[str, Reading]) -> StoredRows | None:
         """Return the row values of the epoch, if there are any, and begin the next.
 
@@ -372,6 +406,10 @@ class ObjectiveRows:
         if not isinstance(value, float) or not math.isfinite(value):
             return None
         try:
+            if self._without is not None:
+                raise NoRowValuesError(
+                    f"rank {self._without} keeps none; give all ranks the same statistics="
+                )
             if len(tasks) < 2:
                 only = next(iter(tasks.values()), _TaskRows(self._spec))
                 return only.stored(name, only.meter.close(value), value)
@@ -418,11 +456,25 @@ class _TaskRows:
         counting = counting_rows(batch)
         self._clusters += ids if counting is None else compress(ids, counting.tolist())
 
+    def state(self) -> TaskRowsState:
+        """Return its rows and what they belong to, to be merged in another process."""
+        return TaskRowsState(self.meter.state(), self._digest.text, self._clusters, self._has_unclustered)
+
+    def merge_state(self, rank: int, state: TaskRowsState) -> None:
+        """Add the rows of another process."""
+        self.meter.merge_state(state.meter)
+        self._extend(rank, state.digest, state.clusters, state.has_unclustered)
+
     def join(self, task: str | None, other: _TaskRows) -> None:
         """Add what the rows of another task are, and belong to."""
-        self._digest.add([task, other._digest.text])
-        self._clusters += other._clusters
-        self._has_unclustered |= other._has_unclustered
+        self._extend(task, other._digest.text, other._clusters, other._has_unclustered)
+
+    def _extend(
+        self, origin: str | int | None, digest: str, clusters: list[Hashable], has_unclustered: bool
+    ) -> None:
+        self._digest.add([origin, digest])
+        self._clusters += clusters
+        self._has_unclustered |= has_unclustered
 
     def stored(self, name: str, rows: MetricRows, value: float) -> StoredRows:
         """Return the row values, summed by what rows belong to if `by=` says that.

@@ -8,6 +8,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ...exceptions import MetricInputError
 from .._state import disable_sync
@@ -122,6 +123,14 @@ class CellJackknife:
         cells = np.repeat(target << 32 | predictions, matrix[target, predictions])
         self._cells.append(np.random.default_rng(0).permutation(cells))
 
+    def state(self) -> list[NDArray[np.int64]]:
+        """Return the cells of the rows."""
+        return self._cells
+
+    def merge_state(self, state: list[NDArray[np.int64]]) -> None:
+        """Add the cells of further rows."""
+        self._cells += state
+
     def values(self, value: float) -> Values:
         """Return the row values, whose mean is `value`."""
         cells, cell = np.unique(np.concatenate(self._cells), return_inverse=True)
@@ -180,6 +189,19 @@ class GroupJackknife:
         without = np.array([some.value() for some in self._leaving_one_out(members)])
         return _of_groups(value, without, self._sizes[self._sizes > 0])
 
+    def state(self) -> tuple[NDArray[np.int64], list[Any]]:
+        """Return the number of rows of each group, and their states."""
+        return self._sizes, [None if member is None else member.state() for member in self._groups]
+
+    def merge_state(self, state: tuple[NDArray[np.int64], list[Any]]) -> None:
+        """Add further rows, each to its group."""
+        sizes, groups = state
+        for one, rows in enumerate(groups):
+            if rows is not None:
+                member = self._groups[one] = self._groups[one] or self._empty.fresh()
+                member.merge_state(rows)
+        self._sizes += sizes
+
     def _leaving_one_out(self, members: list[_SomeRows]) -> Iterator[_SomeRows]:
         """Yield all groups but the first, then all but the second, and so on."""
         after = [self._empty.fresh()]
@@ -206,6 +228,12 @@ class _SomeRows(Protocol):
     def value(self) -> float:
         """Return the value of the metric over these rows."""
 
+    def state(self) -> Any:
+        """Return the state of these rows as tensors on the CPU."""
+
+    def merge_state(self, state: Any) -> None:
+        """Add the state of further rows."""
+
 
 class _StatisticRows:
     """Rows in statistics of their own, which the metric uses in turn: to copy it takes longer than most."""
@@ -230,6 +258,13 @@ class _StatisticRows:
             for name, statistic in self._statistics.items():
                 statistic.merge(other._statistics[name])
         return self
+
+    def state(self) -> dict[str, dict[str, Tensor]]:
+        return {name: _on_cpu(statistic.state()) for name, statistic in self._statistics.items()}
+
+    def merge_state(self, state: Mapping[str, Mapping[str, Tensor]]) -> None:
+        for name, own in state.items():
+            self._statistics[name].merge_state(own)
 
     def value(self) -> float:
         self._metric.share(self._statistics)
@@ -258,6 +293,12 @@ class _OwnRows:
                 self._metric.merge(other._metric)
         return self
 
+    def state(self) -> tuple[dict[str, Any], int]:
+        return _on_cpu(self._metric.own_state()), self._metric.update_count
+
+    def merge_state(self, state: tuple[dict[str, Any], int]) -> None:
+        self._metric.merge_own(*state)
+
     def value(self) -> float:
         return _number(self._metric)
 
@@ -284,6 +325,14 @@ def _share_below(ascending: Values, scores: Values) -> Values:
 def _order(stretch: int, groups: int) -> NDArray[np.int64]:
     """Return the groups of the rows of a stretch."""
     return np.random.default_rng(stretch).permutation(groups) if stretch else np.arange(groups)
+
+
+def _on_cpu(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return tensors, and lists of them, on the CPU."""
+    return {
+        name: [one.cpu() for one in value] if isinstance(value, list) else value.cpu()
+        for name, value in state.items()
+    }
 
 
 def _number(metric: Metric) -> float:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import torch
@@ -27,6 +27,14 @@ MOST_ROWS = 1 << 18
 _GROUPS_OF_MANY = 1 << 11
 _MOST_ELEMENTS = 1 << 20  # of the batches that are copied, to be measured together
 _NEAR = 1e-5  # relative; a metric may measure in float32
+
+
+class RowMeterState(NamedTuple):
+    """What a meter holds of an epoch: `collected` by a method, or why its metric has no row values."""
+
+    method: str | None
+    collected: Any
+    why_not: str | None
 
 
 class MetricRows(NamedTuple):
@@ -79,6 +87,12 @@ class _Collector(Protocol):
 
     def values(self, value: float) -> Values:
         """Return numbers by row or group whose mean is `value`, that of the metric over all rows."""
+
+    def state(self) -> Any:
+        """Return what was collected, as plain tensors and arrays."""
+
+    def merge_state(self, state: Any) -> None:
+        """Add what another collector of the same metric has collected."""
 
 
 class RowMeter:
@@ -180,6 +194,35 @@ class RowMeter:
         finally:
             self.reset()
 
+    def state(self) -> RowMeterState:
+        """Return what the meter holds, for that of another process to merge."""
+        self._measure()
+        if self._collector is None or self._why_not is not None:
+            return RowMeterState(None, None, self._why_not)
+        try:
+            with self._on_parts():
+                return RowMeterState(self._collector.method, self._collector.state(), None)
+        except NoRowValuesError as err:
+            return RowMeterState(None, None, str(err))
+
+    def merge_state(self, state: RowMeterState) -> None:
+        """Add the rows of another meter of the same metric, behind those that were added before."""
+        self._measure()
+        self._why_not = self._why_not or state.why_not
+        if state.method is None or self._why_not is not None:
+            return
+        if self._collector is None:
+            self._collector = _METHODS[state.method](self.metric)
+        if self._collector.method != state.method:
+            methods = f"{self._collector.method} and {state.method}"
+            self._why_not = f"{self.metric.name} has row values of two methods in two processes: {methods}"
+            return
+        try:
+            with self._on_parts():
+                self._collector.merge_state(state.collected)
+        except NoRowValuesError as err:
+            self._why_not = str(err)
+
     def _measure(self) -> None:
         """Measure the batches that wait."""
         waiting, self._waiting, self._elements = self._waiting, [], 0
@@ -239,6 +282,12 @@ class _RowMeans:
         spread: Values = weights / weights.mean() * (values - mean)
         return value + spread
 
+    def state(self) -> list[tuple[Values, Values]]:
+        return self._parts
+
+    def merge_state(self, state: list[tuple[Values, Values]]) -> None:
+        self._parts += state
+
     def _columns(self) -> tuple[Values, Values]:
         values, weights = (np.concatenate(parts) for parts in zip(*self._parts, strict=True))
         return np.where(weights > 0, values, 0.0), weights
@@ -264,6 +313,17 @@ class _Pairs:
     def values(self, value: float) -> Values:
         scores, self.positive = (np.concatenate(parts) for parts in zip(*self._parts, strict=True))
         return placements(scores, self.positive)
+
+    def state(self) -> list[tuple[NDArray[np.float64], NDArray[np.bool_]]]:
+        return self._parts
+
+    def merge_state(self, state: list[tuple[NDArray[np.float64], NDArray[np.bool_]]]) -> None:
+        self._parts += state
+
+
+_METHODS: Mapping[str, Callable[[Metric], _Collector]] = {
+    each.method: each for each in (_RowMeans, _Pairs, CellJackknife, GroupJackknife)
+}
 
 
 def _collector_of(metric: Metric, batches: Sequence[Outputs], own_rows: bool) -> _Collector:
