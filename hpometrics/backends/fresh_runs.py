@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from ..direction import Direction
-from ..exceptions import ConfigError, NewerFormatError, RecordError
+from ..exceptions import ConfigError, NewerFormatError, NoFiniteValueError, RecordError, RunError
+from ..metrics._device import world_size
 from ..records._files import read_whole, write_text
 from ..records._json import FORMAT, FORMAT_KEY, read_sealed, real, sealed, whole
 from ..records.epoch_log import read_trial
 from ..records.trial_record import TrialRecord
+from ..run.distributed import Ranks
 from ..run.reporter import ListReporter, derive_seed
 from ..run.spec import RunSpec
 from ..run.statistics_store import read_statistics
@@ -42,6 +44,8 @@ from ..selection.honest_value import Redraws
 from ..selection.rules import At
 from ..selection.selection import Best, median_record
 
+T = TypeVar("T")
+
 
 class FreshTrials(Trials):
     """The fresh runs of one contender; run 3 has the third of the seeds that all contenders share.
@@ -59,6 +63,34 @@ class FreshTrials(Trials):
 
     def _compare_rows(self, trial: TrialRecord) -> None:
         """Accept other validation rows: a seed may draw them."""
+
+
+def _fresh_trials(trials: Trials, trial: int) -> FreshTrials:
+    """Return the fresh runs of one trial of a search."""
+    home, spec = trials.directory_of(trial), trials.spec.with_row_values()
+    return FreshTrials(trials.train, spec, home, trials.seed, trials.fsync, trials.loggers, 1, trials.retries)
+
+
+class _Training(NamedTuple):
+    """A contender under one of the seeds."""
+
+    trial: int
+    number: int
+    params: Mapping[str, Any]
+
+    def run(self, trials: Trials) -> TrialRecord:
+        """Train it; an interrupted run resumes.
+
+        Raises:
+            BaseException: what interrupted the run, once it is recorded; in a process group also that by
+                which it failed.
+        """
+        reporter = ListReporter(self.number, self.params)
+        record, error = _fresh_trials(trials, self.trial).run(self.params, reporter)
+        fails_together = world_size() == 1 or isinstance(error, NoFiniteValueError)
+        if error is not None and not (record.state.finished and fails_together):
+            raise error
+        return record
 
 
 class FreshRuns:
@@ -159,16 +191,12 @@ class FreshRuns:
         Raises:
             BaseException: what interrupted the run, once it is recorded.
         """
-        contender = self._records[trial]
-        reporter = ListReporter(number, contender.given)
-        record, error = self._of(trial).run(contender.given, reporter)
-        if error is not None and not record.state.finished:
-            raise error
+        record = self._training(trial, number).run(self._trials)
         self.ended[trial, number] = record
         return record
 
-    def run(self) -> AnyConfirmation:
-        """Train what is missing, one run after the other, until it ends, and write that."""
+    def course(self) -> Generator[_Training, TrialRecord, AnyConfirmation]:
+        """Yield what is missing, one training after the other, is sent its record, and write the end."""
         self.begin()
         while True:
             following = self.following()
@@ -176,7 +204,7 @@ class FreshRuns:
                 self.write(following.end)
                 return following.end
             for trial, number in following.missing:
-                self.train(trial, number)
+                self.ended[trial, number] = yield self._training(trial, number)
 
     def best(self, confirmation: Confirmation) -> Best:
         """Return the winner; if confirmed, with the mean of its fresh runs and the median's checkpoint."""
@@ -197,7 +225,7 @@ class FreshRuns:
         """Return a run that ended as the confirmation reads it; its rows are read once."""
         if key not in self._fresh:
             trial, number = key
-            home = self._of(trial).directory_of(number)
+            home = _fresh_trials(self._trials, trial).directory_of(number)
             rows = _rows_of(self.ended[key], home, self._trials.spec)
             self._fresh[key] = _fresh(self.ended[key], rows)
             self._clustered |= rows is not None and rows.clustered
@@ -217,12 +245,8 @@ class FreshRuns:
             digests.add(rows.digest)
         return (tables, digests.pop()) if len(digests) == 1 else (None, None)
 
-    def _of(self, trial: int) -> FreshTrials:
-        trials, home = self._trials, self._trials.directory_of(trial)
-        spec = trials.spec.with_row_values()
-        return FreshTrials(
-            trials.train, spec, home, trials.seed, trials.fsync, trials.loggers, 1, trials.retries
-        )
+    def _training(self, trial: int, number: int) -> _Training:
+        return _Training(trial, number, self._records[trial].given)
 
     def _read_ended(self) -> None:
         """Read the runs that ended in other processes."""
@@ -232,7 +256,8 @@ class FreshRuns:
                 self._read(trial, number)
 
     def _read(self, trial: int, number: int) -> None:
-        home = None if (trial, number) in self.ended else self._of(trial).directory_of(number)
+        ended = (trial, number) in self.ended
+        home = None if ended else _fresh_trials(self._trials, trial).directory_of(number)
         record = None if home is None else read_trial(home)
         if record is not None and record.state.finished:
             self.ended[trial, number] = record
@@ -242,6 +267,35 @@ class FreshRuns:
         plans = () if self.path is None else read_plans(self.path)
         self._is_new = plan not in plans[-1:]
         return (*plans, plan) if self._is_new else plans
+
+
+def confirm_together(trials: Trials, course: Generator[_Training, TrialRecord | None, T]) -> T:
+    """Train what a course yields, and return its end; in a process group, on every rank that of the first.
+
+    Args:
+        trials: the trials of the search.
+        course: is sent the record of each training; only the first rank asks it.
+
+    Raises:
+        RunError: the trials have retries in a process group.
+        RankError: another rank has failed.
+    """
+    ranks = Ranks()
+    if not ranks.alone and trials.retries:
+        raise RunError("leave retries= out: ranks fail together, and nobody is left to try again")
+    record: TrialRecord | None = None
+
+    def following() -> tuple[_Training | None, T | None]:
+        try:
+            return course.send(record), None
+        except StopIteration as end:
+            return None, end.value
+
+    while True:
+        training, end = ranks.from_first(following)
+        if training is None:
+            return cast(T, end)
+        record = training.run(trials)
 
 
 class _RowsOfRun(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -23,7 +23,7 @@ from ..selection.rules import Pick
 from ..selection.selection import Best, best_by, pareto_front, trials_since_best
 from ..space.dimensions import describe
 from ..space.space import Space
-from .fresh_runs import FreshRuns
+from .fresh_runs import FreshRuns, confirm_together
 
 
 @dataclass(frozen=True)
@@ -155,10 +155,11 @@ class BaseObjective:
     ) -> Confirmed:
         """Train the best trials again, under fresh seeds that they share, until one of them is decided.
 
-        With a directory, trainings that exist are used again, and an interrupted call resumes.
+        With a directory, trainings that exist are used again, and an interrupted call resumes. In a process
+        group every rank calls it, and all return what the first one has decided.
 
         Args:
-            of: see `records`.
+            of: see `records`; that of the first rank counts.
             top: the number of contenders.
             repeats: the most fresh seeds of each.
             equivalence: a difference that does not matter, in the metric's unit, or `luck`.
@@ -178,9 +179,13 @@ class BaseObjective:
                 "confirm_front trains the trials of their front again"
             )
         settings = ConfirmSettings(top, repeats, equivalence, until, level)
-        runs = FreshRuns(self.trials, self.records(of), settings)
-        end = cast(Confirmation, runs.run())
-        return Confirmed(runs.best(end), end)
+
+        def course() -> Generator[Any, Any, Confirmed]:
+            runs = FreshRuns(self.trials, self.records(of), settings)
+            end = cast(Confirmation, (yield from runs.course()))
+            return Confirmed(runs.best(end), end)
+
+        return confirm_together(self.trials, course())
 
     def confirm_front(
         self, of: Any = None, *, top: int = 5, repeats: int = 8, level: float = 0.05
@@ -207,7 +212,12 @@ class BaseObjective:
                 f"{' and '.join(self.optimized)} alone has no front; confirm decides its winner"
             )
         settings = ConfirmSettings(top, repeats, until="spent", level=level)
-        return cast(FrontConfirmation, FreshRuns(self.trials, self.records(of), settings).run())
+
+        def course() -> Generator[Any, Any, FrontConfirmation]:
+            runs = FreshRuns(self.trials, self.records(of), settings)
+            return cast(FrontConfirmation, (yield from runs.course()))
+
+        return confirm_together(self.trials, course())
 
     def front(self, of: Any = None) -> list[Best]:
         """Return the feasible trials that no other one dominates, best first by the first objective.

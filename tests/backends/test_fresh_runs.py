@@ -13,10 +13,11 @@ import optuna
 import pytest
 import torch
 from forked import Forked
+from ranks import on_ranks
 
 from hpometrics import MAXIMIZE, MINIMIZE, Binary, ListObjective, OptunaObjective
 from hpometrics.backends.fresh_runs import read_plans
-from hpometrics.exceptions import ConfigError, NoFiniteValueError, RecordError
+from hpometrics.exceptions import ConfigError, HpometricsError, NoFiniteValueError, RecordError, RunError
 from hpometrics.records.epoch_log import read_trial
 from hpometrics.run import Reported
 from hpometrics.run.reporter import derive_seed
@@ -186,7 +187,9 @@ def test_a_front_is_trained_again(tmp_path):
     front = in_list.confirm_front(in_list.run(), top=3, repeats=3)
     assert front.trainings == 9 and {member.trial for member in front.front} == {0, 1, 2}
     assert str(in_list.confirm_front(in_list.run(), top=3, repeats=3)) == str(front)
-    fewer = read_trial(tmp_path / "list" / "0002" / CONFIRM / "1")
+    place = tmp_path / "list" / "trials" / "0002" / CONFIRM / "1"
+    fewer = read_trial(place)
+    assert fewer is not None
     study = optuna.create_study(directions=["maximize", "minimize"])
     for point in POINTS:
         study.enqueue_trial(point)
@@ -194,7 +197,7 @@ def test_a_front_is_trained_again(tmp_path):
     study.optimize(objective, n_trials=4)
     assert objective.confirm_front(study, top=3, repeats=3).members[0].values == front.members[0].values
     more = in_list.confirm_front(in_list.run(), top=3, repeats=4)
-    assert more.trainings == 12 and read_trial(tmp_path / "list" / "0002" / CONFIRM / "1") == fewer
+    assert more.trainings == 12 and read_trial(place) == fewer
 
 
 def test_one_objective_has_a_winner_and_several_a_front():
@@ -271,6 +274,7 @@ def timeless(settled):
     return replace(end, standings=tuple(replace(one, seconds=0.0) for one in end.standings))
 
 
+ACCURATE = {"metric": "accuracy", "output": "binary", "statistics": "rows"}
 TARGET = torch.arange(400) % 2
 ACCURACY = {"a": 0.80, "b": 0.82, "c": 0.84, "d": 0.6}
 
@@ -285,8 +289,7 @@ def labels(params, run):
 
 def confirmed_labels(directory, train=labels, **facts):
     """The end of a search of four, and of the confirmation of its best three."""
-    facts = {"metric": "accuracy", "output": "binary", "statistics": "rows", **facts}
-    objective = objective_of(train, directory=directory, **facts)
+    objective = objective_of(train, directory=directory, **{**ACCURATE, **facts})
     return objective.confirm(objective.run(), top=3, repeats=5, equivalence=0)
 
 
@@ -413,3 +416,35 @@ def test_rows_of_one_user_count_as_one(tmp_path):
     assert naive.honest.interval.low > many.honest.interval.low
     for few, copies in zip(one.confirmation.looks, many.confirmation.looks, strict=True):
         assert [pair.half for pair in few.pairs] == pytest.approx([pair.half for pair in copies.pairs])
+
+
+def split_labels(params, run):
+    """The training of `labels`, its rows shared out to the ranks of a group; alone all of them."""
+    generator = torch.Generator().manual_seed(run.seed)
+    group = torch.distributed.is_initialized()
+    rank, count = (torch.distributed.get_rank(), torch.distributed.get_world_size()) if group else (0, 1)
+    own = slice(rank * 400 // count, (rank + 1) * 400 // count)
+    for _ in run.epochs(1):
+        right = torch.rand(400, generator=generator) < ACCURACY[params["kind"]]
+        run.update(predictions=torch.where(right, TARGET, 1 - TARGET)[own], target=TARGET[own])
+
+
+def confirmed_on_rank(rank, home):
+    """The end on a rank, whose own list of records is not asked for unless it is the first."""
+    objective = objective_of(split_labels, POINTS[:2], directory=home, **ACCURATE)
+    records = objective.run()
+    with pytest.raises(HpometricsError, match=r"at least two complete trials.*has 1"):
+        objective.confirm(records[:1] if rank == 0 else records)
+    settled = objective.confirm(records if rank == 0 else None, repeats=3)
+    with pytest.raises(RunError, match="leave retries= out"):
+        objective_of(split_labels, retries=1, **ACCURATE).confirm(records)
+    return settled
+
+
+def test_ranks_confirm_together(tmp_path):
+    """All return what one process decides of the same rows, with an honest value; and fail together."""
+    alone = objective_of(split_labels, POINTS[:2], directory=tmp_path / "alone", **ACCURATE)
+    expected = alone.confirm(alone.run(), repeats=3)
+    first, second = on_ranks(2, confirmed_on_rank, tmp_path / "group")
+    assert first == second and first.honest.bias > 0
+    assert timeless(first) == timeless(expected)
