@@ -205,6 +205,8 @@ class Pair:
     """How many seeds would separate the two; None if no number would."""
     rows_wanted: int | None = None
     """How many rows it takes before seeds can do that."""
+    paired: bool = True
+    """False if the two were measured on other rows, or in another order, so that each adds its variance."""
 
     @property
     def separated(self) -> bool:
@@ -378,7 +380,7 @@ class Confirmation:
         lines += [self._value_line(self.honest), self._reason_line()]
         trainings = f"  {plural(self.trainings, 'training')} of up to {self.planned}"
         lines.append(trainings + (f"; {self.reason}" if self.reason else "") + self._others_text())
-        lines += self._advice(more)
+        lines += self._departures() + self._advice(more)
         if self.extended == 1:
             wrong, usual = (f"{100 * share:g}%" for share in (1.5 * self.level, self.level))
             lines.append(f"  extended once: about {wrong} of such verdicts may be wrong, not {usual}")
@@ -442,6 +444,16 @@ class Confirmation:
         if not self.near:
             return f"{text}, none of which a luckier seed would make as good"
         return f"{text}, of which {first_of(self.near, _MOST_NEAR)} may be as good with a luckier seed"
+
+    def _departures(self) -> list[str]:
+        """Return which contenders left without being compared, and which were measured on other rows."""
+        failed = {trial: reason for look in self.looks for trial, reason in look.failed.items()}
+        lines = [f"  trial {trial} left: {reason.partition(chr(10))[0]}" for trial, reason in failed.items()]
+        others = [pair.trial for pair in self.looks[-1].pairs if not pair.paired] if self.looks else []
+        if others:
+            trials = f"trial{'s' * (len(others) > 1)} {listed(map(str, others))}"
+            lines.append(f"  {trials} had other validation rows, or in another order, so rows are not paired")
+        return lines
 
     def _advice(self, more: Callable[[int], str]) -> list[str]:
         """Return what to do when nothing is decided."""

@@ -298,7 +298,7 @@ class _Course:
         )
 
     def _pair(self, leader: int, trial: int, moment: _Moment, seeds_matter: bool) -> Pair:
-        table = self._difference(leader, trial, moment.seeds)
+        table, paired = self._difference(leader, trial, moment.seeds)
         if not seeds_matter:
             table = table.of_one_seed
         return Pair(
@@ -311,10 +311,14 @@ class _Course:
             may_be_better=table.half_width(moment.equivalence) - table.mean,
             seeds_wanted=table.seeds_wanted(moment.separation),
             rows_wanted=table.rows_wanted(moment.separation),
+            paired=paired,
         )
 
-    def _difference(self, leader: int, trial: int, seeds: int) -> TwoWay:
-        """Return by how much the leader is better than another contender."""
+    def _difference(self, leader: int, trial: int, seeds: int) -> tuple[TwoWay, bool]:
+        """Return by how much the leader is better than another contender, and whether their rows are paired.
+
+        Where rows are missing, seeds alone are paired.
+        """
         ours, theirs = self._runs(leader, seeds), self._runs(trial, seeds)
         worse_by = self._record.direction.worse_by
         gaps = [
@@ -324,11 +328,11 @@ class _Course:
         tables = [_table(runs) for runs in (ours, theirs)]
         left, right = tables
         if left is None or right is None:
-            return TwoWay.of_seeds(gaps)
+            return TwoWay.of_seeds(gaps), True
         student_below = FEW_CLUSTERS if self._record.clustered else 0
         if ours[0].rows_id == theirs[0].rows_id:
-            return TwoWay.of(self._record.direction.sign * (left - right), student_below)
-        return unpaired(TwoWay.of(left, student_below), TwoWay.of(right, student_below), gaps)
+            return TwoWay.of(self._record.direction.sign * (left - right), student_below), True
+        return unpaired(TwoWay.of(left, student_below), TwoWay.of(right, student_below), gaps), False
 
     def _equivalence(self, seeds: int, settings: ConfirmSettings) -> float:
         if settings.equivalence != LUCK:

@@ -160,6 +160,26 @@ def test_a_failed_run_takes_its_contender_out():
     assert (end.state, end.winner) == (ConfirmationState.DECIDED, 4)
     assert next(one.reason for one in end.standings if one.trial == 2) == "failed at seed 2: OverflowError"
     assert end.looks[0].failed == {2: "failed at seed 2: OverflowError"}
+    assert "  trial 2 left: failed at seed 2: OverflowError" in end.lines()
+
+
+def test_contenders_with_other_rows_are_not_paired():
+    """Each adds its own variance, and the last block says so."""
+    random = np.random.default_rng(0)
+    tables = {trial: random.random((3, 1, 50)) < 0.8 - 0.1 * trial for trial in (0, 1)}
+
+    def named(*names):
+        runs = {
+            trial: [FreshRun(float(rows.mean()), rows * 1.0, 0, name) for rows in tables[trial]]
+            for trial, name in zip(tables, names, strict=True)
+        }
+        return ended(runs, plans=[ConfirmSettings(2, 3, equivalence=0)])
+
+    paired, apart = named("a", "a"), named("a", "b")
+    (one,), (other,) = paired.looks[0].pairs, apart.looks[0].pairs
+    assert (one.paired, other.paired) == (True, False) and one.difference == pytest.approx(other.difference)
+    line = "  trial 1 had other validation rows, or in another order, so rows are not paired"
+    assert line in apart.lines() and line not in paired.lines()
 
 
 def test_a_value_that_is_not_finite_is_a_failure():
