@@ -289,6 +289,12 @@ def _check_confirm(sweep: Draft) -> Notes:
             yield ("confirm", "until"), why
         if sweep.confirm.equivalence != LUCK:
             yield ("confirm", "equivalence"), why
+    if sweep.metrics is not None and sweep.metrics.pick == "one_se":
+        yield (
+            ("metrics", "pick"),
+            "one_se picks by the repeats of the search, and confirm by fresh trainings; leave one of the two "
+            "out (of tied contenders the last block names the cheapest)",
+        )
     if sweep.search.pruner is not None and sweep.search.pruner.name == PBT:
         yield ("confirm",), "trains params again, and pbt changes them in training; leave one of the two out"
 
