@@ -17,6 +17,7 @@ from ..exceptions import ConfigError, NoFiniteValueError
 from ..loggers.table import epoch_text, split_name
 from ..records.epoch_log import EPOCHS_FILE
 from ..records.trial_record import TRIAL_FILE, EpochRecord, TrialRecord, TrialState, place_text
+from ..selection.confirmation import Confirmation
 from ..selection.front_confirmation import AnyConfirmation
 from ..selection.intervals import Interval, Significance
 from ..selection.selection import Best, front_trials
@@ -134,6 +135,7 @@ def status_text(home: RunDirectory, resolved: Resolved, records: Sequence[TrialR
         *_since_best(records, resolved),
         *_front(records, resolved),
         ("best", _best(home, records, resolved)),
+        *_winner(home, records, resolved),
         *_open_trials(home, records, resolved),
     ]
     width = max(len(head) for head, _ in lines)
@@ -229,6 +231,17 @@ def _since_best(records: Sequence[TrialRecord], resolved: Resolved) -> Iterator[
     elif resolved.stale is not None:
         since = resolved.since_best(records)
         yield "stale", f"{since} of {plural(resolved.stale, 'trial')} without a new best"
+
+
+def _winner(
+    home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved
+) -> Iterator[tuple[str, str]]:
+    """Return how the best trial was confirmed, and its value on new rows; nothing if it was not."""
+    end = stored_confirmation(home, records, resolved)
+    if isinstance(end, Confirmation):
+        head, value, *_ = end.lines()
+        yield "winner", head.removeprefix("Winner: ")
+        yield "", value.lstrip()
 
 
 def _best(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resolved) -> str:
