@@ -170,6 +170,12 @@ class FreshRuns:
             self._redraws = Redraws.of(record)
         return plan_for(record, self._redraws)
 
+    @property
+    def planned(self) -> int:
+        """The most trainings that there can be."""
+        trials = {one.trial for plan in self._plans for one in plan.contenders}
+        return len(trials) * max(plan.settings.repeats for plan in self._plans)
+
     def is_missing(self, trial: int, number: int) -> bool:
         """Return whether a run has not ended, here or in another process."""
         self._read(trial, number)

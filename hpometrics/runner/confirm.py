@@ -37,7 +37,9 @@ def confirm_winner(context: SweepContext, verbose: bool = False) -> AnyConfirmat
     runs.begin()
     missing = len(runs.following().missing)
     if missing:
-        context.say(f"confirm  {plural(missing, 'training')} before the next comparison")
+        context.say(
+            f"confirm  up to {plural(runs.planned, 'training')}, {missing} before the next comparison"
+        )
     with own_gpus(context) as shares, hired(context, missing, shares, verbose, task="confirm"):
         end = _work(context, runs)
     runs.write(end)

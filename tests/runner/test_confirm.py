@@ -61,7 +61,9 @@ def test_the_last_block_names_the_winner_and_what_decided_it(sweep, folder):
     assert (best["trial"], best["confirmed"]["state"]) == (end["winner"], end["state"])
     assert best["confirmed"]["mean"] == end["standings"][0]["mean"]
     assert json.loads(command("status", HOME, "--json").stdout)["best"]["confirmed"] == best["confirmed"]
-    assert f"trial {end['winner']}" in command("status", HOME).stdout
+    status = [line.removeprefix("winner").strip() for line in command("status", HOME).stdout.splitlines()]
+    assert lines[place + 1].strip() in status
+    assert any(line.startswith(f"trial {end['winner']}, ") and line in lines[place] for line in status)
     assert len(fresh_runs()) == end["trainings"]
     rows = list(csv.DictReader((HOME / "trials.csv").read_text().splitlines()))
     assert rows == list(csv.DictReader(command("trials", HOME, "-f", "csv").stdout.splitlines()))
@@ -87,6 +89,7 @@ def test_each_training_is_a_line(sweep, folder):
     """With its trial, its seed and its value; run again, nothing is trained."""
     result = sweep(CONFIRMED)
     lines = [line.split() for line in result.stderr.splitlines() if " seed " in line]
+    assert "confirm  up to 12 trainings, 9 before the next comparison" in result.stderr
     assert sorted((line[0], line[2]) for line in lines) == sorted(
         (f"#{int(run.partition('/')[0])}", run.rpartition("/")[2]) for run in fresh_runs()
     )
@@ -234,6 +237,10 @@ def test_check_says_what_it_costs(sweep, folder):
         (f"{SEVERAL}confirm: {{until: decided}}\n", "confirm.until: decides by one metric, and a front"),
         (f"{SEVERAL}confirm: {{equivalence: 0.1}}\n", "confirm.equivalence: decides by one metric"),
         (f"{SWEEP}confirm: {{top: 1}}\n", "confirm.top: "),
+        (
+            changed("track:", "pick: one_se, track:", CONFIRMED),
+            "metrics.pick: one_se picks by the repeats of",
+        ),
         (f"{SWEEP}confirm: {{repeats: 2}}\n", "confirm.repeats: "),
         (f"{SWEEP}confirm: {{level: 0.2}}\n", "confirm.level: must be one of 0.01, 0.05, 0.1, got 0.2"),
         (f"{SWEEP}confirm: {{tops: 3}}\n", "did you mean 'top'"),
