@@ -23,7 +23,7 @@ from ..records.trial_record import TrialRecord
 from ..run.distributed import Ranks
 from ..run.reporter import ListReporter, derive_seed
 from ..run.spec import RunSpec
-from ..run.statistics_store import read_statistics
+from ..run.statistics_store import StoredRows, read_statistics
 from ..run.trials import Trials
 from ..selection.confirmation import (
     CONFIRM,
@@ -311,6 +311,7 @@ class _RowsOfRun(NamedTuple):
     picked: int
     digest: str
     clustered: bool
+    held_out: StoredRows | None
 
 
 def _rows_of(record: TrialRecord, home: Path | None, spec: RunSpec) -> _RowsOfRun | None:
@@ -324,17 +325,23 @@ def _rows_of(record: TrialRecord, home: Path | None, spec: RunSpec) -> _RowsOfRu
     epochs = epochs[-1:] if spec.at is At.LAST else epochs
     if home is None or record.epoch not in [epoch.epoch for epoch in epochs]:
         return None
-    stored = {(one.attempt, one.epoch): one.rows for one in read_statistics(home)}
-    rows = [stored.get((epoch.attempt, epoch.epoch)) for epoch in epochs]
+    stored = {(one.attempt, one.epoch): one for one in read_statistics(home)}
+    kept = [stored.get((epoch.attempt, epoch.epoch)) for epoch in epochs]
+    rows = [None if one is None else one.rows for one in kept]
     own = [one for one in rows if one is not None and one.metric == spec.name]
     if len(own) < len(epochs) or len({(one.digest, one.method, len(one.values)) for one in own}) > 1:
         return None
     picked = [epoch.epoch for epoch in epochs].index(record.epoch)
-    return _RowsOfRun(np.stack([one.values for one in own]), picked, own[0].digest, own[0].clustered)
+    at_pick = kept[picked]
+    held_out = None if at_pick is None else at_pick.held_out
+    return _RowsOfRun(
+        np.stack([one.values for one in own]), picked, own[0].digest, own[0].clustered, held_out
+    )
 
 
 def _fresh(record: TrialRecord, rows: _RowsOfRun | None) -> FreshRun:
     trained = record.state.trained and record.value is not None
+    held_out = None if rows is None else rows.held_out
     return FreshRun(
         record.value if trained else None,
         rows=None if rows is None else rows.values,
@@ -343,6 +350,8 @@ def _fresh(record: TrialRecord, rows: _RowsOfRun | None) -> FreshRun:
         values=record.picked_values,
         seconds=record.seconds,
         reason=None if trained else record.reason or record.state.value,
+        held_out=None if held_out is None else held_out.values,
+        held_out_id=None if held_out is None else held_out.digest,
     )
 
 

@@ -108,6 +108,7 @@ def confirmed_facts(home: RunDirectory, end: AnyConfirmation | None) -> dict[str
     if isinstance(end, FrontConfirmation):
         return front_end_facts(end)
     winner, interval = end.standing, None if end.honest is None else end.honest.interval
+    held_out = None if end.honest is None else end.honest.held_out
     return {
         "state": end.state.value,
         "may_lose": end.may_lose,
@@ -116,6 +117,7 @@ def confirmed_facts(home: RunDirectory, end: AnyConfirmation | None) -> dict[str
         "mean": winner.mean,
         "deviation": winner.deviation,
         "honest": None if interval is None else [interval.value, interval.low, interval.high],
+        "held_out": None if held_out is None else [held_out.value, held_out.low, held_out.high],
         "search_value": winner.search_value,
         "trainings": end.trainings,
         "checkpoints": [

@@ -99,6 +99,7 @@ class Artifacts:
         record: EpochRecord,
         statistics: Sequence[StatisticsSnapshot] = (),
         rows: StoredRows | None = None,
+        held_out: StoredRows | None = None,
     ) -> EpochRecord:
         """Write what is kept of an epoch, then the epoch into the record; return it as written.
 
@@ -116,7 +117,7 @@ class Artifacts:
         first, self._begun = not self._begun, True
         if self._log is None or self._statistics is None:
             return record
-        self._statistics.append(self._log.attempt, record.epoch, statistics, rows)
+        self._statistics.append(self._log.attempt, record.epoch, statistics, rows, held_out)
         if first:
             with writing(self._log.path):
                 sync_directory(self._log.path.parent)

@@ -60,7 +60,7 @@ class RankState(NamedTuple):
     `targets` are the sums of one process over the targets of its first pass; None in later epochs.
     `measured` is what one process measured; it is empty if there is no other process. `random` are the random
     states of one process; None unless the epoch is checkpointed. `rows` are the rows of one process whose
-    values are kept; None if none are, or if there is no other process.
+    values are kept; none if there is no other process.
     """
 
     measured: Mapping[str, Mapping[str, Any]]
@@ -71,7 +71,7 @@ class RankState(NamedTuple):
     examples: Sequence[RankExamples]
     targets: tuple[int, int] | None = None
     random: Any = None
-    rows: RowsState | None = None
+    rows: Mapping[str, RowsState] = {}
 
 
 class EpochMeter:
@@ -79,10 +79,10 @@ class EpochMeter:
 
     A split that no tracked name mentions is measured like validation. `per_user` are the values by user of
     the epoch closed last; None where the output does not ask for them. `examples` are its worst and best
-    examples; None unless the spec asks for them. `statistics` are those that the spec keeps, `row_values`
-    those of the optimized metric, where it asks for them and there are some. `updated` is whether the open
-    epoch has a batch of the validation split; `targets` identifies the rows of the first epoch that had some,
-    see `TargetDigest`.
+    examples; None unless the spec asks for them. `statistics` are those that the spec keeps, `row_values` by
+    split those of the optimized metric, where it asks for them and there are some. `updated` is whether the
+    open epoch has a batch of the validation split; `targets` identifies the rows of the first epoch that had
+    some, see `TargetDigest`.
 
     Args:
         spec: what is measured.
@@ -104,8 +104,8 @@ class EpochMeter:
         self.examples: tuple[Line, ...] | None = None
         self.statistics: tuple[StatisticsSnapshot, ...] = ()
         keeps_rows = (keeps or not ranks.leads) and spec.statistics in ("rows", "all")
-        self._rows = ObjectiveRows.of(spec) if keeps_rows else None
-        self.row_values: StoredRows | None = None
+        self._rows = ObjectiveRows.by_split(spec) if keeps_rows else {}
+        self.row_values: dict[str, StoredRows] = {}
         self._by_user = any(getattr(output, "per_user", False) for output in spec.features.values())
         self.updated = False
         self._digest = TargetDigest()
@@ -143,9 +143,9 @@ class EpochMeter:
             self.updated = True
             if not self._passes:
                 self._digest.add(keywords.get("target"), feature)
-            if self._rows is not None and not metrics.void:
-                by_part = {of: own["ids"] for of, own in by_task(task, {"ids": ids})}
-                self._rows.add(key, parts, by_part)
+        if split in self._rows and not metrics.void:
+            by_part = {of: own["ids"] for of, own in by_task(task, {"ids": ids})}
+            self._rows[split].add(key, parts, by_part)
         if self._examples is not None and not metrics.void:
             for of, own in by_task(task, {_ENTRIES: examples}):
                 self._examples.add(Place(split, of, feature), live.measured[of], parts[of], own[_ENTRIES])
@@ -223,7 +223,7 @@ class EpochMeter:
             examples,
             None if self._passes else self._digest.sums(),
             random_states() if checkpointed else None,
-            None if self._rows is None or self._ranks.alone else self._rows.state(),
+            {} if self._ranks.alone else {split: rows.state() for split, rows in self._rows.items()},
         )
 
     def _measured_state(self) -> dict[str, dict[str, Any]]:
@@ -257,10 +257,12 @@ class EpochMeter:
             self.statistics = snapshots_of(
                 (one for p in splits.values() for one in p.measured()), self._keeping
             )
-        if self._rows is not None and self._ranks.leads:
+        self.row_values = {}
+        for split, rows in self._rows.items() if self._ranks.leads else ():
             if not self._ranks.alone:
-                self._rows.merge_state(state.rows for state in states)
-            self.row_values = self._rows.close(epoch.values)
+                rows.merge_state(state.rows.get(split) for state in states)
+            if (stored := rows.close(epoch.values)) is not None:
+                self.row_values[split] = stored
         self._reset()
         return epoch
 

@@ -19,6 +19,7 @@ from .._text import text_of
 from ..exceptions import RankError, RunError
 from ..loggers.registry import LoggerLike, Loggers, Standing, make_loggers
 from ..metrics.metric import NOTHING_MEASURED
+from ..metrics.registry.scope import TEST, VALIDATION
 from ..records.epoch_log import Fsync
 from ..records.trial_record import EpochRecord, number_in, numbers_of
 from ..selection.rules import At, violation_of
@@ -400,7 +401,8 @@ class EpochCloser:
         In this order a run that is killed in between can resume.
         """
         progress, meter = self.progress, self.meter
-        progress.take(self.artifacts.append(record, meter.statistics, meter.row_values), self.seconds)
+        rows = meter.row_values.get(VALIDATION), meter.row_values.get(TEST)
+        progress.take(self.artifacts.append(record, meter.statistics, *rows), self.seconds)
         self.artifacts.follow(record.epoch, progress.picked, meter, random)
         if self._loggers is not None:
             self._loggers.epoch(self._standing())

@@ -18,7 +18,7 @@ from ..metrics.metric import NOTHING_MEASURED
 from ..metrics.multitask import TaskCollection, Tensors
 from ..metrics.registry.diagnostics import diagnostic
 from ..metrics.registry.names import SPLITS
-from ..metrics.registry.scope import ALL_TASKS, VALIDATION
+from ..metrics.registry.scope import ALL_TASKS, TEST, VALIDATION
 from ..metrics.retrieval.per_user import PerUser
 from ..metrics.row_values.row_meter import (
     MetricRows,
@@ -345,20 +345,22 @@ class ObjectiveRows:
 
     Args:
         spec: optimizes one metric, which is measured on validation rows.
+        split: the rows, those of validation or of test.
     """
 
-    def __init__(self, spec: RunSpec) -> None:
-        self._spec, self._objective = spec, spec.objectives[0]
+    def __init__(self, spec: RunSpec, split: str = VALIDATION) -> None:
+        self._spec, self._objective, self._split = spec, spec.objectives[0], split
         self._output = spec.collections[VALIDATION][self._objective.feature].output
         self._tasks: dict[str | None, _TaskRows] = {}
         self._without: int | None = None  # a rank that keeps no rows
 
     @classmethod
-    def of(cls, spec: RunSpec) -> Self | None:
-        """Return those of a spec; None unless it optimizes one metric that is measured on validation rows."""
+    def by_split(cls, spec: RunSpec) -> dict[str, Self]:
+        """Return those of both splits; none unless it optimizes one metric, measured on validation rows."""
         one = spec.objectives[0]
         measured = not one.reported and one.combined is None and one.split == VALIDATION
-        return cls(spec) if len(spec.objectives) == 1 and measured else None
+        splits = (VALIDATION, TEST) if len(spec.objectives) == 1 and measured else ()
+        return {split: cls(spec, split) for split in splits}
 
     def add(
         self,
@@ -400,7 +402,8 @@ class ObjectiveRows:
 
         A run whose spec asks for them warns, once, if its metric has none.
         """
-        name, tasks = self._objective.name, dict(sorted(self._tasks.items(), key=str))
+        name = name_in_record(self._split, self._objective.name)
+        tasks = dict(sorted(self._tasks.items(), key=str))
         self._tasks = {}
         value = values.get(name)
         if not isinstance(value, float) or not math.isfinite(value):
@@ -425,7 +428,7 @@ class ObjectiveRows:
     def _value_of(self, task: str | None, values: Mapping[str, Reading]) -> float:
         """Return the value of one task."""
         feature = f"{self._objective.feature}." if self._objective.feature else ""
-        value = values.get(f"{task}/{feature}{self._objective.key}")
+        value = values.get(name_in_record(self._split, f"{task}/{feature}{self._objective.key}"))
         return value if isinstance(value, float) else math.nan
 
     def _warn(self, reason: str) -> None:

@@ -394,13 +394,16 @@ class EpochStatistics:
     epoch: int
     parts: tuple[StatisticsSnapshot, ...]
     rows: StoredRows | None = None
+    held_out: StoredRows | None = None
+    """Those of the test split."""
 
     def to_line(self) -> str:
         """Write it as one line of JSON."""
         parts = [part.to_json() for part in self.parts]
         content = {FORMAT_KEY: FORMAT, "attempt": self.attempt, "epoch": self.epoch, "parts": parts}
-        if self.rows is not None:
-            content["rows"] = self.rows.to_json()
+        for name, rows in (("rows", self.rows), ("held_out", self.held_out)):
+            if rows is not None:
+                content[name] = rows.to_json()
         return sealed(_encode(content))
 
     @classmethod
@@ -414,8 +417,11 @@ class EpochStatistics:
         try:
             content = read_sealed(line.decode(), "a kept epoch")
             parts = tuple(StatisticsSnapshot.from_json(part) for part in content["parts"])
-            rows = StoredRows.from_json(content["rows"]) if "rows" in content else None
-            return cls(whole(content["attempt"]), whole(content["epoch"]), parts, rows)
+            rows, held_out = (
+                StoredRows.from_json(content[name]) if name in content else None
+                for name in ("rows", "held_out")
+            )
+            return cls(whole(content["attempt"]), whole(content["epoch"]), parts, rows, held_out)
         except (NewerFormatError, RecordError):
             raise
         except (ValueError, KeyError, TypeError) as err:
@@ -438,12 +444,17 @@ class StatisticsLog:
         self._file: BinaryIO | None = None  # until there is something to write
 
     def append(
-        self, attempt: int, epoch: int, parts: Sequence[StatisticsSnapshot], rows: StoredRows | None = None
+        self,
+        attempt: int,
+        epoch: int,
+        parts: Sequence[StatisticsSnapshot],
+        rows: StoredRows | None = None,
+        held_out: StoredRows | None = None,
     ) -> None:
         """Append the statistics of an epoch and its row values to the file, if there are any."""
-        if not parts and rows is None:
+        if not parts and rows is None and held_out is None:
             return
-        line = f"{EpochStatistics(attempt, epoch, tuple(parts), rows).to_line()}\n".encode()
+        line = f"{EpochStatistics(attempt, epoch, tuple(parts), rows, held_out).to_line()}\n".encode()
         with writing(self.path):
             self._file = self._file or self.path.open("ab")
             self._file.write(line)

@@ -123,6 +123,8 @@ class FreshRun:
         values: all values of the picked epoch, for constraints.
         seconds: the time that it took.
         reason: why it failed.
+        held_out: the row values of its picked epoch on the test split, where kept, of shape (rows,).
+        held_out_id: identifies those rows.
     """
 
     value: float | None
@@ -132,6 +134,8 @@ class FreshRun:
     values: Mapping[str, Reading] = field(default_factory=dict)
     seconds: float = 0.0
     reason: str | None = None
+    held_out: Rows | None = None
+    held_out_id: str | None = None
 
     @property
     def picked_rows(self) -> Rows:
@@ -268,12 +272,16 @@ class HonestValue:
         mean: of the fresh runs, which picked their epochs on the rows that they are measured on.
         bias: by how much picking on these rows makes the mean look better; 0 where no rows were kept.
         limits: what the interval leaves out.
+        held_out: the mean of the fresh runs on the test split, where nothing was picked; None without one.
+        held_out_rows: the rows behind its interval; 0 if that is over seeds alone.
     """
 
     interval: Interval
     mean: float
     bias: float
     limits: tuple[str, ...] = ()
+    held_out: Interval | None = None
+    held_out_rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -337,31 +345,14 @@ class Confirmation:
             KeyError, TypeError, ValueError: it is something else.
         """
         facts = {each.name: content[each.name] for each in fields(cls) if each.name in content}
-        honest = facts["honest"]
         return cls(
             **{
                 **facts,
                 "direction": Direction(facts["direction"]),
                 "state": ConfirmationState(facts["state"]),
-                "standings": tuple(
-                    Standing(
-                        **{
-                            **one,
-                            "pair": one["pair"] and Pair(**one["pair"]),
-                            "values": tuple(one.get("values", ())),
-                        }
-                    )
-                    for one in facts["standings"]
-                ),
+                "standings": tuple(map(_standing, facts["standings"])),
                 "looks": tuple(map(_look, facts["looks"])),
-                "honest": honest
-                and HonestValue(
-                    **{
-                        **honest,
-                        "interval": Interval(**honest["interval"]),
-                        "limits": tuple(honest["limits"]),
-                    }
-                ),
+                "honest": facts["honest"] and _honest_value(facts["honest"]),
                 "near": tuple(facts["near"]),
             }
         )
@@ -377,7 +368,7 @@ class Confirmation:
         lines = [f"{head}   {params}".rstrip()]
         if self.honest is None:
             return [*lines, f"  {self.reason}; it is the best of the search alone"]
-        lines += [self._value_line(self.honest), self._reason_line()]
+        lines += [*self._held_out_lines(self.honest), self._value_line(self.honest), self._reason_line()]
         trainings = f"  {plural(self.trainings, 'training')} of up to {self.planned}"
         lines.append(trainings + (f"; {self.reason}" if self.reason else "") + self._others_text())
         lines += self._departures() + self._advice(more)
@@ -400,6 +391,16 @@ class Confirmation:
         if self.state is ConfirmationState.SPENT:
             return f"not decided after {plural(self.trainings, 'training')}"
         return self.state.value
+
+    def _held_out_lines(self, honest: HonestValue) -> list[str]:
+        """Return the value on the test split, if there is one."""
+        if honest.held_out is None:
+            return []
+        rows = f"{plural(honest.held_out_rows, 'id' if self.clustered else 'row')} that nothing was picked by"
+        rows = rows if honest.held_out_rows else "test rows, over seeds alone"
+        value = f"{honest.held_out.value:.4g} test:{self.metric}{ARROWS[self.direction]}"
+        sure = f"({100 * (1 - self.level):g}%: {honest.held_out.bounds})"
+        return [f"  {value}, the mean of {self.standing.seeds} fresh trainings on {rows} {sure}"]
 
     def _value_line(self, honest: HonestValue) -> str:
         interval = honest.interval
@@ -480,6 +481,17 @@ class Confirmation:
                 f"{pair.rows_wanted:,} {what} would"
             ]
         return [f"  {self.winner} and {pair.trial} are equal as far as these trainings can tell"]
+
+
+def _standing(content: Mapping[str, Any]) -> Standing:
+    pair, values = content["pair"], tuple(content.get("values", ()))
+    return Standing(**{**content, "pair": pair and Pair(**pair), "values": values})
+
+
+def _honest_value(content: Mapping[str, Any]) -> HonestValue:
+    interval, held_out = Interval(**content["interval"]), content.get("held_out")
+    facts = {**content, "interval": interval, "limits": tuple(content["limits"])}
+    return HonestValue(**{**facts, "held_out": held_out and Interval(**held_out)})
 
 
 def _look(content: Mapping[str, Any]) -> Look:

@@ -29,7 +29,7 @@ from .confirmation import (
     Pair,
     Standing,
 )
-from .honest_value import Redraws, honest_value
+from .honest_value import Redraws, honest_value, with_held_out
 from .intervals import Scale
 from .selection import ranked
 from .two_way import FEW_CLUSTERS, LEAST_CLUSTERS, TwoWay, unpaired
@@ -366,15 +366,12 @@ class _Course:
             limits.append(f"rows of {count} ids: intervals of fewer than {LEAST_CLUSTERS} are rough")
         elif luck is not None and record.scale is not Scale.LOGIT and _are_few(runs[0].picked_rows):
             limits.append("few rows for this metric, so that the interval may be short")
-        return honest_value(
-            record.direction,
-            runs,
-            luck,
-            scale=record.scale,
-            clustered=record.clustered,
-            level=self._level,
-            limits=limits,
+        scale, clustered, level = record.scale, record.clustered, self._level
+        honest = honest_value(
+            record.direction, runs, luck, scale=scale, clustered=clustered, level=level, limits=limits
         )
+        name = f"test:{record.metric}"
+        return with_held_out(honest, runs, name, scale=scale, clustered=clustered, level=level)
 
     def _standings(self, winner: int, seen: Mapping[int, Sequence[FreshRun]]) -> tuple[Standing, ...]:
         """Return the contenders, the winner first, then the best mean."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..direction import Direction
+from ..records.trial_record import number_in
 from .confirmation import ConfirmationRecord, FreshRun, HonestValue, RowTables
 from .intervals import Scale
 from .two_way import FEW_CLUSTERS, TwoWay, normal_quantile
@@ -254,6 +255,36 @@ def honest_value(
     half = math.sqrt(table.seed_share(level) + normal_quantile(level) ** 2 * max(0.0, variance))
     honest = mean - direction.sign * luck.bias
     return HonestValue(scale.interval(honest, half), mean, luck.bias, tuple(limits))
+
+
+def with_held_out(
+    honest: HonestValue,
+    runs: Sequence[FreshRun],
+    name: str,
+    *,
+    scale: Scale = Scale.IDENTITY,
+    clustered: bool = False,
+    level: float = 0.05,
+) -> HonestValue:
+    """Return an honest value with that on the test split, which needs no correction.
+
+    Args:
+        honest: the value on new rows.
+        runs: the winner's fresh runs.
+        name: of the value on the test split; without it in each run there is none.
+        scale: of the metric's values.
+        clustered: whether rows are sums of clusters.
+        level: how often the interval misses the true value.
+    """
+    values = [number_in(run.values, name) for run in runs]
+    if not all(map(math.isfinite, values)):
+        return honest
+    tables = [run.held_out for run in runs if run.held_out is not None]
+    paired = len(tables) == len(runs) and len({run.held_out_id for run in runs}) == 1
+    few = FEW_CLUSTERS if clustered else 0
+    table = TwoWay.of(np.stack(tables), few) if paired else TwoWay.of_seeds(values)
+    interval = scale.interval(math.fsum(values) / len(values), table.half_width(level))
+    return replace(honest, held_out=interval, held_out_rows=table.rows)
 
 
 def _winners(trials: Mapping[int, TrialDraws], contenders: Array | None) -> list[int]:

@@ -24,6 +24,7 @@ from hpometrics.run.reporter import derive_seed
 from hpometrics.selection.confirmation import (
     CONFIRM,
     CONFIRM_FILE,
+    Confirmation,
     ConfirmationPlan,
     ConfirmationRecord,
     ConfirmSettings,
@@ -301,6 +302,30 @@ def test_row_values_give_an_honest_value(tmp_path):
     assert honest.interval.low < honest.interval.value < honest.interval.high < 1
     up, down = honest.interval.high - honest.interval.value, honest.interval.value - honest.interval.low
     assert 0 < up < down  # on the scale of log-odds
+
+
+def test_the_test_split_stands_first(tmp_path):
+    """The mean of the fresh runs at the epochs that validation picked, over the rows that picked nothing."""
+
+    def tested(params, run):
+        generator = torch.Generator().manual_seed(random.getrandbits(32))
+        for _ in run.epochs(3):
+            for split in ("validation", "test"):
+                right = torch.rand(400, generator=generator) < ACCURACY[params["kind"]]
+                run.update(predictions=torch.where(right, TARGET, 1 - TARGET), target=TARGET, split=split)
+
+    settled = confirmed_labels(tmp_path, tested)
+    place = tmp_path / "trials" / f"{settled.best.trial:04d}" / CONFIRM
+    fresh = [read_trial(place / str(number + 1)) for number in range(settled.best.repeats)]
+    tests = [record.picked_values["test:accuracy"] for record in fresh]
+    assert (
+        settled.honest.held_out.value == pytest.approx(np.mean(tests)) and settled.honest.held_out_rows == 400
+    )
+    assert "test:accuracy ^, the mean of" in str(settled).splitlines()[1]
+    assert (
+        Confirmation.from_json(json.loads((tmp_path / CONFIRM_FILE).read_text())["end"])
+        == settled.confirmation
+    )
 
 
 def test_a_search_without_row_values_is_confirmed_with_those_of_the_fresh_runs(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,8 +19,10 @@ from hpometrics.selection.honest_value import (
     TrialDraws,
     _RunDraws,
     honest_value,
+    with_held_out,
 )
 from hpometrics.selection.intervals import Scale
+from hpometrics.selection.two_way import TwoWay
 
 ROWS = np.array([[1.0, 0, 1, 1], [1, 1, 0, 1]])
 WEIGHTS = np.array([[2.0, 1, 1, 0], [0, 2, 1, 1], [1, 0, 2, 1], [1, 1, 0, 2]])
@@ -49,6 +52,24 @@ def test_four_draws_by_hand():
     assert honest.interval.high - honest.interval.value == pytest.approx(0.611607957368, rel=1e-10)
     scaled = honest_value(MAXIMIZE, [run], luck, scale=Scale.LOGIT).interval
     assert (scaled.low, scaled.high) == pytest.approx((0.08347248638, 0.924148722), rel=1e-9)
+
+
+def test_the_test_split_needs_no_correction():
+    """Its interval is that of the table of seeds and test rows; over other rows, that of seeds alone."""
+    tables = np.array([[1.0, 0, 1, 1], [1, 1, 1, 0], [1, 0, 0, 1]])
+    runs = [
+        replace(fresh(ROWS), values={"test:score": table.mean()}, held_out=table, held_out_id="test")
+        for table in tables
+    ]
+    honest = with_held_out(honest_value(MAXIMIZE, runs, None), runs, "test:score")
+    half = TwoWay.of(tables).half_width(0.05)
+    assert (honest.held_out.value, honest.held_out_rows) == (pytest.approx(tables.mean()), 4)
+    assert honest.held_out.high - honest.held_out.value == pytest.approx(half)
+    others = [replace(run, held_out_id=str(place)) for place, run in enumerate(runs)]
+    apart = with_held_out(honest, others, "test:score")
+    seeds = TwoWay.of_seeds(tables.mean(axis=1).tolist()).half_width(0.05)
+    assert (apart.held_out.high - apart.held_out.value, apart.held_out_rows) == (pytest.approx(seeds), 0)
+    assert with_held_out(honest_value(MAXIMIZE, runs, None), runs, "test:other").held_out is None
 
 
 def test_scales():

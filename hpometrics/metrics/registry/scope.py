@@ -17,6 +17,7 @@ from .names import MetricName
 ALL_TASKS = "all"
 COMBINED = "combined"
 VALIDATION = "validation"
+TEST = "test"
 
 Types = Mapping[str | None, str | None]
 """The type of each output by its name. The name None is the only output; the type None is unknown."""
