@@ -274,6 +274,7 @@ def test_the_time_may_be_up():
         ({"repeats": True}, "at least 3, got True"),
         ({"equivalence": -1}, "confirm.equivalence must be luck or a number of at least 0, got -1"),
         ({"equivalence": math.nan}, "got nan"),
+        ({"equivalence": True}, "at least 0, got True"),
         ({"until": "done"}, "confirm.until must be decided or spent, got 'done'"),
         ({"level": 0.2}, "confirm.level must be one of 0.01, 0.05, 0.1, got 0.2"),
     ],
