@@ -554,3 +554,12 @@ def test_repeats_on_ray_want_a_directory():
     """Tune hears of the first repeat alone; the mean is in the record of the trial."""
     with pytest.raises(RunError, match="repeats on Ray are told by the record of a trial; give directory="):
         RayObjective(make_train(), SPACE, metric=LOSS, repeats=2)
+
+
+@pytest.mark.ray
+def test_results_of_tune_are_confirmed(swept):
+    """By trainings in this process; the best two are the same under every seed, so the better one wins."""
+    objective, results = swept
+    settled = objective.confirm(results, top=2, repeats=3)
+    assert settled.best.trial == objective.best(results).trial and settled.state == "decided"
+    assert [len(one.values) for one in settled.contenders] == [3, 3]
