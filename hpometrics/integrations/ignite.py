@@ -8,6 +8,7 @@ from typing import Any
 from ..exceptions import missing_extra
 from ..run.checkpoint import Stateful
 from ..run.run import Run
+from .directions import monitor_of
 from .trainer_loop import TrainerLoop
 
 try:
@@ -23,9 +24,10 @@ class RunHandler:
 
     The output of each iteration of the evaluator updates the run, and the end of its pass closes the epoch.
     The values of the pass are in `evaluator.state.metrics` under the names of the record, for handlers such
-    as `EarlyStopping` and `Checkpoint`. The trainer must run the evaluator once per epoch, as in
-    `@trainer.on(Events.EPOCH_COMPLETED)`; a pass before or after training does not count. The backend's stop
-    leaves `trainer.run` as an exception; patience, the target and the spec's `epochs` terminate the trainer.
+    as `EarlyStopping(3, handler.score_function(), trainer)` and `Checkpoint`. The trainer must run the
+    evaluator once per epoch, as in `@trainer.on(Events.EPOCH_COMPLETED)`; a pass before or after training
+    does not count. The backend's stop leaves `trainer.run` as an exception; patience, the target and the
+    spec's `epochs` terminate the trainer.
 
     Args:
         run: the run to update.
@@ -58,6 +60,18 @@ class RunHandler:
         evaluator.add_event_handler(Events.EPOCH_COMPLETED, self._store_values)
         evaluator.add_event_handler(Events.COMPLETED, self._end_epoch, trainer)
         trainer.add_event_handler(Events.COMPLETED | Events.TERMINATE, lambda _: self._loop.leave())
+
+    def score_function(self, name: str | None = None) -> Callable[[Engine], float]:
+        """Return the score, greater is better, that Ignite's handlers read of an evaluator.
+
+        Args:
+            name: of the value; by default that of the optimized metric.
+
+        Raises:
+            DirectionError: neither the run nor the name shows its direction.
+        """
+        name, direction = monitor_of(self.run.spec, name)
+        return lambda evaluator: direction.sign * evaluator.state.metrics[name]
 
     def _begin(self, trainer: Engine) -> None:
         epoch = self._loop.begin(trainer.state.max_epochs, self._objects)

@@ -8,9 +8,11 @@ from typing import Any
 
 import torch
 
+from ..direction import Direction
 from ..exceptions import RunError, missing_extra
 from ..run.checkpoint import Stateful
 from ..run.run import Run
+from .directions import check_monitor, monitor_of
 from .trainer_loop import TrainerLoop
 
 try:
@@ -26,9 +28,9 @@ class RunCallback(Callback):
 
     `validation_step` must return the keywords of `run.update`, as in `{"logits": logits, "target": y}`. The
     values are in `trainer.callback_metrics` under the names of the record, where other callbacks find them:
-    `EarlyStopping("accuracy", mode="max")`, `ModelCheckpoint(monitor="accuracy", mode="max")`. Values that
+    `EarlyStopping(**callback.monitor())`, `ModelCheckpoint(**callback.monitor("ece"))`. Values that
     `validation_step` or `training_step` log by `self.log` are recorded with the epoch and can be optimized:
-    `Run(trial, metric=Reported("val_loss", "minimize"))`. An epoch closes at its end, after its validation
+    `Run(trial, metric=library_metric("val_loss"))`. An epoch closes at its end, after its validation
     and before the module's own `on_train_epoch_end`. The backend's stop leaves `fit` as an exception;
     patience, the target and the spec's `epochs` end it.
 
@@ -55,6 +57,11 @@ class RunCallback(Callback):
         self._earlier_metrics: dict[str, Any] = {}
         self._values: dict[str, torch.Tensor] = {}
 
+    def monitor(self, name: str | None = None) -> dict[str, str]:
+        """Return `monitor` and `mode` of Lightning's callbacks for a value, by default the optimized one."""
+        name, direction = monitor_of(self.run.spec, name)
+        return {"monitor": name, "mode": direction.mode}
+
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Check that the fit validates, and count steps unless it does so once per epoch.
 
@@ -71,7 +78,17 @@ class RunCallback(Callback):
         self._counts_steps = not is_by_epoch
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Start the run, after the latest checkpoint if there is one."""
+        """Start the run, after the latest checkpoint if there is one.
+
+        Raises:
+            DirectionError: another callback or a scheduler watches a value in the wrong direction.
+        """
+        schedulers = [(config.monitor, config.scheduler) for config in trainer.lr_scheduler_configs]
+        callbacks = [(getattr(one, "monitor", None), one) for one in trainer.callbacks]  # type: ignore[attr-defined]
+        for name, one in (*callbacks, *schedulers):
+            if isinstance(name, str) and getattr(one, "mode", None) in ("min", "max"):
+                where = f"{type(one).__name__}(mode={one.mode!r})"
+                check_monitor(self.run.spec, name, Direction.parse(one.mode), where)
         objects = _objects(trainer, pl_module)
         if self._counts_steps:
             self._done = self._loop.begin(_most_batches(trainer), objects, counts_steps=True)

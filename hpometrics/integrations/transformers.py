@@ -7,10 +7,12 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..direction import MAXIMIZE, MINIMIZE
 from ..exceptions import RunError, missing_extra
 from ..metrics._device import process
 from ..run.checkpoint import Stateful, copy_states, put_states
 from ..run.run import Run
+from .directions import check_monitor, monitor_of
 from .trainer_loop import TrainerLoop
 
 try:
@@ -32,8 +34,9 @@ class RunCallback(TrainerCallback):
     `Run.steps`, and a report is due at each evaluation. All predictions of a pass update the run at once, or
     batch by batch with `batch_eval_metrics=True`: the values are the same. Values that the trainer logs
     (`loss`, `eval_loss`) are recorded with the epoch and can be optimized:
-    `Run(trial, metric=Reported("eval_loss", "minimize"))`. The trainer receives the values of the pass, so
-    that `metric_for_best_model="accuracy"`, `EarlyStoppingCallback` and `hyperparameter_search` find them.
+    `Run(trial, metric=library_metric("eval_loss"))`. The trainer receives the values of the pass, so that
+    `TrainingArguments(**callback.monitor())`, `EarlyStoppingCallback` and
+    `hyperparameter_search(**callback.search())` find them.
     The backend's stop leaves `train` as an exception; patience, the target and the spec's `epochs` or `steps`
     end it. An evaluation before or after training does not count for the run.
 
@@ -81,6 +84,28 @@ class RunCallback(TrainerCallback):
         self._values = self._loop.measure() if compute_result else {}
         return dict(self._values)
 
+    def monitor(self, name: str | None = None) -> dict[str, Any]:
+        """Return the training arguments that name the best model by a value, by default the optimized one."""
+        name, direction = monitor_of(self.run.spec, name)
+        return {"metric_for_best_model": name, "greater_is_better": direction is MAXIMIZE}
+
+    def search(self) -> dict[str, Any]:
+        """Return `direction` and `compute_objective` of `hyperparameter_search`.
+
+        Each evaluation reports the current value, the last epoch of the run the picked one.
+        """
+        directions = [direction.value for direction in self.run.spec.optimized.values()]
+        return {
+            "direction": directions[0] if len(directions) == 1 else directions,
+            "compute_objective": self._objective,
+        }
+
+    def _objective(self, metrics: Mapping[str, float]) -> Any:
+        names = self.run.spec.optimized
+        current = [metrics[name if name in metrics else f"eval_{name}"] for name in names]
+        scores = list(self.run.scores) if self._loop.over else current
+        return scores if len(scores) > 1 else scores[0]
+
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
@@ -89,7 +114,12 @@ class RunCallback(TrainerCallback):
         Raises:
             RunError: the trainer evaluates neither by epochs nor by steps, or has restored a checkpoint of
                 its own.
+            DirectionError: the trainer picks its best model in the wrong direction.
         """
+        if args.metric_for_best_model is not None and args.greater_is_better is not None:
+            stated = MAXIMIZE if args.greater_is_better else MINIMIZE
+            where = f"greater_is_better={args.greater_is_better}"
+            check_monitor(self.run.spec, args.metric_for_best_model.removeprefix("eval_"), stated, where)
         if args.eval_strategy == IntervalStrategy.NO:
             raise RunError("a run measures each evaluation; give eval_strategy='epoch' or 'steps', not 'no'")
         if state.global_step:

@@ -1,0 +1,94 @@
+"""The direction of a value by its name, for the callbacks of a trainer that watch values of a run."""
+
+from __future__ import annotations
+
+import re
+
+from ..direction import MINIMIZE, Direction
+from ..exceptions import DirectionError, HpometricsError
+from ..metrics.registry.aliases import meaning_elsewhere
+from ..metrics.registry.lookup import possible_meanings
+from ..metrics.registry.scope import direction_problem
+from ..run.spec import Reported, RunSpec
+
+_DATA = re.compile(r"\w+-|(?:val|valid|validation|eval|test|train)_")
+_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def library_metric(name: str) -> Reported:
+    """Return a value that a trainer's library measures itself, with the direction of its metric.
+
+    >>> library_metric("validation-auc")
+    Reported(name='validation-auc', direction=<Direction.MAXIMIZE: 'maximize'>)
+
+    Args:
+        name: as the callback records it: `validation-logloss` of a boosting library, `val_loss`, `eval_loss`.
+
+    Raises:
+        DirectionError: the name does not show the direction.
+    """
+    return Reported(name, _require(name, direction_of_name(name)))
+
+
+def direction_of_name(name: str) -> Direction | None:
+    """Return the direction of a value as libraries name it, after the name of its data; None if unknown.
+
+    >>> [str(direction_of_name(name)) for name in ("val_loss", "valid_0-l2", "validation-BalancedAccuracy")]
+    ['minimize', 'minimize', 'maximize']
+    >>> direction_of_name("val_gap")
+    """
+    word = _DATA.sub("", name, count=1).partition(":")[0]
+    if word.lower().endswith("loss"):
+        return MINIMIZE
+    for spelling in (word, _CAPITAL.sub("_", word).lower()):
+        try:
+            meanings = possible_meanings(meaning_elsewhere(spelling) or spelling)
+        except HpometricsError:
+            continue
+        directions = {entry.direction for _, entry in meanings}
+        if len(directions) == 1:
+            return directions.pop()
+    return None
+
+
+def monitor_of(spec: RunSpec, name: str | None) -> tuple[str, Direction]:
+    """Return the name of a value that a callback is to watch, and its direction.
+
+    Args:
+        spec: of the run.
+        name: of the value; by default that of the optimized metric.
+
+    Raises:
+        DirectionError: neither the run nor the name shows its direction.
+    """
+    name = name or spec.name
+    return name, _require(name, spec.directions.get(name) or direction_of_name(name))
+
+
+def check_monitor(spec: RunSpec, name: str, stated: Direction, where: str) -> None:
+    """Check that a callback watches a value in the direction of its metric.
+
+    Args:
+        spec: of the run.
+        name: of the value.
+        stated: the direction of the callback.
+        where: what states it, as in `EarlyStopping(mode='min')`.
+
+    Raises:
+        DirectionError: the two differ.
+    """
+    own = spec.directions.get(name) or direction_of_name(name)
+    if problem := direction_problem(name, own, stated, where):
+        raise DirectionError(
+            f"{problem}; `monitor({name!r})` of the run's callback has the arguments. If it means something "
+            f"else here, state track=[Reported({name!r}, {stated.value!r})]"
+        )
+
+
+def _require(name: str, direction: Direction | None) -> Direction:
+    if direction is None:
+        raise DirectionError(
+            f"the name {name!r} does not show which way is better; state Reported({name!r}, 'minimize') "
+            f"where less is better, Reported({name!r}, 'maximize') where more is, as the metric or in track="
+        )
+    return direction
