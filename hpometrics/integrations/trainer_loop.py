@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from typing import Any
 
 from ..exceptions import RunError
+from ..metrics.features import PREDICTIONS, PROBABILITIES, Binary, Category
 from ..run.checkpoint import Stateful
 from ..run.run import Run
 
 Objects = Mapping[str, Stateful]
 """The contents of a checkpoint by name: `{"model": model, "optimizer": optimizer}`."""
+Read = str | Callable[[Any, Any], Any]
+"""Which output a model gives (`logits`, `probabilities`, `predictions`), or a function of the output and the
+target that returns the keywords of `run.update`.
+"""
 
 
 class TrainerLoop:
     """Advances `run.epochs()` at the events of a trainer, as `for epoch in run.epochs(n)` does.
 
-    The callbacks of Lightning, Transformers and Ignite are built on it, and a callback for another trainer
-    needs nothing else. Measurements outside of an epoch, a sanity check before the first or a test after the
-    last, do not count for the run. A trainer that evaluates after a number of steps counts steps in place of
-    epochs: what is an epoch here is then what lies between two of its evaluations.
+    The callbacks of all trainers are built on it, and one for another trainer needs nothing else.
+    Measurements outside of an epoch, a sanity check before the first or a test after the last, do not count
+    for the run. A trainer that evaluates after a number of steps counts steps in place of epochs: what is an
+    epoch here is then what lies between two of its evaluations.
 
     Args:
         run: the run to update and report.
@@ -61,12 +66,12 @@ class TrainerLoop:
         """Whether all epochs are done."""
         return self._epoch is None
 
-    def begin(self, n: int | None, objects: Objects, counts_steps: bool = False) -> int:
+    def begin(self, n: int | None, objects: Objects | None, counts_steps: bool = False) -> int:
         """Restore the objects if the run was killed before, and start its epochs.
 
         Args:
             n: the number of epochs, or of steps, that the trainer will train; None if it does not know.
-            objects: the objects whose states a checkpoint holds.
+            objects: the objects whose states a checkpoint holds; None if the trainer keeps its state itself.
             counts_steps: whether the trainer evaluates after a number of steps.
 
         Returns:
@@ -77,7 +82,7 @@ class TrainerLoop:
                 run has begun.
         """
         self._most, self._counts_steps = n, counts_steps
-        self._first = self._run.restore(**objects)
+        self._first = self._run.resume_record() if objects is None else self._run.restore(**objects)
         if counts_steps and self._first:
             self._first = self._run.history[-1].step or 0
         self._epochs = self._run.steps(n, every=n) if counts_steps else self._run.epochs(n)
@@ -151,7 +156,7 @@ class TrainerLoop:
         self._check_count(count, self._epoch)
         self._check_measured()
         self._run.log(**self._logged_values)
-        if self._run.keeps_checkpoints:
+        if objects and self._run.keeps_checkpoints:
             self._run.checkpoint(**objects)
         self.open, self._epoch = False, None  # stays so where the backend stops the run
         with suppress(StopIteration):
@@ -192,3 +197,41 @@ class TrainerLoop:
         self.open, self._epoch = False, None
         if self._epochs is not None:
             self._epochs.close()
+
+
+def as_reader(read: Read) -> Callable[[Any, Any], Any]:
+    """Return the function that makes the keywords of `run.update` from the outputs of a model and the target.
+
+    >>> as_reader("logits")([0.5], [1])
+    {'logits': [0.5], 'target': [1]}
+    """
+    return read if callable(read) else lambda outputs, target: {read: outputs, "target": target}
+
+
+def default_reader(run: Run, read: Read | None) -> Callable[[Any, Any], Any]:
+    """Return the reader of `read`, by default of what a boosting library predicts.
+
+    That is probabilities of classes, else predictions.
+    """
+    classes = isinstance(run.spec.output, (Binary, Category))
+    return as_reader(read or (PROBABILITIES if classes else PREDICTIONS).value)
+
+
+class SavedModel:
+    """A model as an object with a state: the text or the bytes that its library saves.
+
+    Args:
+        save: returns them.
+        load: loads them.
+    """
+
+    def __init__(self, save: Callable[[], Any], load: Callable[[Any], Any]) -> None:
+        self._save, self._load = save, load
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state."""
+        return {"saved": self._save()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load a state."""
+        self._load(state["saved"])

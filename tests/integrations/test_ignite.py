@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -42,6 +43,19 @@ def test_engines_that_go_on_draw_as_if_they_had_never_stopped(tmp_path):
         assert fit(run) == iterations
     assert len({record.values["log_loss"] for record in whole.history}) == 4
     assert [record.values for record in run.history] == [record.values for record in whole.history]
+
+
+def test_engines_without_a_checkpoint_begin_again(tmp_path):
+    """There is no state to go on from: all epochs are those of the second start."""
+    for killed in (True, False):
+        trainer, evaluator = engines(model := network(), optimizer_of(model))
+        run = Run(Killed() if killed else None, directory=tmp_path, **FACTS)
+        trainer.add_event_handler(Events.EPOCH_COMPLETED, lambda _, one=evaluator: one.run(loader(VALID)))
+        handler = RunHandler(run, lambda output: {"logits": output[0], "target": output[1]})
+        handler.attach(trainer, evaluator)
+        with run, nullcontext() if not killed else pytest.raises(KeyError, match="killed"):
+            trainer.run(loader(TRAIN), max_epochs=4)
+    assert [record.attempt for record in run.history] == [2] * 4
 
 
 def test_an_output_is_read_as_the_user_says():
