@@ -114,13 +114,21 @@ def test_the_table_of_extras_has_all_of_them():
 
 
 @pytest.mark.parametrize(
-    ("integration", "library"),
-    [("lightning", "lightning.pytorch"), ("transformers", "transformers"), ("ignite", "ignite.engine")],
+    ("integration", "library", "extra"),
+    [
+        ("lightning", "lightning.pytorch", "lightning"),
+        ("transformers", "transformers", "transformers"),
+        ("ignite", "ignite.engine", "ignite"),
+        ("keras", "keras", "keras"),
+        ("lightgbm", "lightgbm", "boosting"),
+        ("skorch", "skorch.callbacks", "skorch"),
+        ("xgboost", "xgboost", "boosting"),
+    ],
 )
-def test_a_missing_trainer_is_named_with_its_extra(integration, library, monkeypatch):
+def test_a_missing_trainer_is_named_with_its_extra(integration, library, extra, monkeypatch):
     """Importing the callback says what brings the library."""
     module = f"hpometrics.integrations.{integration}"
     monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(MissingExtraError, match=f": {re.escape(pip_line(integration))}$"):
+    with pytest.raises(MissingExtraError, match=f": {re.escape(pip_line(extra))}$"):
         importlib.import_module(module)
