@@ -108,6 +108,16 @@ def _ranged(
     return read
 
 
+def _hydra_range(arguments: Sequence[Any], facts: Mapping[str, Any]) -> str | None:
+    """Read Hydra's range, whose end its Optuna sweeper includes, and whose step is 1 unless given."""
+    low, high, *rest = arguments if len(arguments) > 1 else (0, *arguments)
+    step = facts.get("step", rest[0] if rest else 1)
+    is_int = facts.get("kind") == "int" or all(isinstance(fact, int) for fact in (low, high, step))
+    return _range(
+        low, high, "int" if is_int else "float", log=False, step=None if is_int and step == 1 else step
+    )
+
+
 def _normal(arguments: Sequence[Any], facts: Mapping[str, Any]) -> str:
     step = arguments[2] if len(arguments) > 2 else None
     return _line("normal", list(arguments[:2]), step=step)
@@ -115,7 +125,7 @@ def _normal(arguments: Sequence[Any], facts: Mapping[str, Any]) -> str:
 
 _CALLS: Mapping[str, Callable[..., str | None]] = {
     "interval": _ranged(),
-    "range": _ranged("int", below=True, steps=True),
+    "range": _hydra_range,
     "choice": _options,
     "grid_search": _options,
     "suggest_categorical": _options,

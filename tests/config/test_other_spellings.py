@@ -33,7 +33,9 @@ TEXTS = {
     "interval(1e-4, 1e-1)": "{float: [0.0001, 0.1]}",
     "tag(log, interval(1e-4, 1e-1))": "{float: [0.0001, 0.1], log: true}",
     "int(interval(1, 8))": "{int: [1, 8]}",
-    "range(1, 10, 2)": "{int: [1, 9], step: 2}",
+    "range(1, 10, 2)": "{int: [1, 10], step: 2}",  # Hydra's Optuna sweeper includes the end
+    "range(-5.5, 5.5, step=0.5)": "{float: [-5.5, 5.5], step: 0.5}",
+    "range(8)": "{int: [0, 8]}",
     "choice(sgd, adam)": "{choice: [sgd, adam]}",
     "tune.loguniform(1e-4, 1e-1)": "{float: [0.0001, 0.1], log: true}",
     "tune.qrandint(4, 16, 4)": "{int: [4, 16], step: 4}",
