@@ -27,14 +27,15 @@ SET = click.option(
     "--metric", metavar="NAME", type=METRIC, help="What it optimizes, of a binary output.  [roc_auc]"
 )
 @click.option("--backend", type=click.Choice(backends_of("median")), help=f"Where it runs.  [{DEFAULT}]")
-@click.option("--from", "source", type=FILE, metavar="FILE", help="A W&B sweep, or a config of Ludwig.")
+@click.option("--from", "source", type=FILE, metavar="FILE", help="A sweep of another tool.")
 def init(directory: Path, metric: str | None, backend: str | None, source: Path | None) -> None:
     """Write a sweep file to start from, its engine and the schema for editors.
 
     --metric must be one of a binary output, which is what the starter engine predicts.
 
-    With --from, convert a W&B sweep file or the hyperopt section of a Ludwig config; settings that could
-    not be converted are listed with their lines, on stdout and at the head of the file.
+    With --from, convert the sweep of another tool: of W&B, Ludwig, Hydra with Optuna's sweeper, Ray Tune,
+    WarpRec (YAML), KerasTuner (oracle.json) or RecBole (hyper.test); settings that could not be converted are
+    listed with their lines, on stdout and at the head of the file.
     """
     with report_errors():
         from ..interop.init import write_imported, write_starter

@@ -225,6 +225,11 @@ def read_document(path: pathlib.Path, *, recorded: bool = False) -> Document:
         SweepFileError: the file cannot be read or is not YAML. Whatever else lies outside of the dialect is
             added to the problems of the document.
     """
+    return parse_document(read_text(path, recorded=recorded), str(path))
+
+
+def read_text(path: pathlib.Path, *, recorded: bool = False) -> str:
+    """Read the text of a sweep file; see `read_document`."""
     source = str(path)
     try:
         with open_regular(path) if recorded else path.open("rb") as file:
@@ -234,7 +239,7 @@ def read_document(path: pathlib.Path, *, recorded: bool = False) -> Document:
     if len(raw) > MAX_BYTES:
         raise _refusal(source, 1, 1, "is larger than 1 MiB; a sweep file is a few lines")
     try:
-        return parse_document(raw.decode("utf-8-sig"), source)
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError as err:
         line = raw.count(b"\n", 0, err.start) + 1
         raise _refusal(source, line, 1, f"byte {raw[err.start]:#04x} is not UTF-8 text") from None

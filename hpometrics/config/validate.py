@@ -194,6 +194,8 @@ def _number_hint(value: Any, kind: str) -> str:
 _ELSEWHERE = {
     **dict.fromkeys(("method", "parameters", "early_terminate", "run_cap", "program"), "a sweep of W&B"),
     **dict.fromkeys(("hyperopt", "input_features", "output_features"), "a config of Ludwig"),
+    **{"hydra": "a config of Hydra", "models": "a config of WarpRec", "run": "an experiment of Ray Tune"},
+    "hyperparameters": "an oracle.json of KerasTuner",
 }
 """Keys of other tools' files at the top of the file."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from .._text import slug_of
 from ..backends.registry import DEFAULT
-from ..config.document import parse_document, read_document
+from ..config.document import parse_document, read_text
 from ..config.json_schema import json_schema
 from ..config.metric_section import Measure, read_measure
 from ..config.plan import make_plan
@@ -19,8 +20,11 @@ from ..metrics.features import BINARY
 from ..metrics.registry.lookup import find_metric
 from ..metrics.registry.names import MetricName
 from ..records._files import write_text
+from .hydra_config import is_hydra, read_hydra
+from .keras_oracle import is_keras, read_keras
 from .ludwig_config import read_ludwig
 from .notes import ConvertedSweep, Notes
+from .ray_config import experiments_of, is_recbole, is_warprec, read_ray, read_recbole, read_warprec
 from .wandb_sweep import read_wandb
 
 _SWEEP, _ENGINE, _SCHEMA = "sweep.yaml", "training.py", "sweep.schema.json"
@@ -73,22 +77,35 @@ def _fill_line(line: str, measure: Measure, backend: str) -> str:
     return f"{f'{key}: {values[key]}':<{_WIDTH}} {comment}".rstrip()
 
 
+Reader = Callable[[Notes], ConvertedSweep]
+_READERS: tuple[tuple[str, Callable[[Mapping[str, Any]], object], Reader], ...] = (
+    ("a Ludwig config with hyperopt:", lambda data: "hyperopt" in data, read_ludwig),
+    ("a sweep of W&B, which has parameters:", lambda data: "parameters" in data, read_wandb),
+    ("a Hydra config with hydra.sweeper:", is_hydra, read_hydra),
+    ("the oracle.json of KerasTuner", is_keras, read_keras),
+    ("a config of WarpRec with models:", is_warprec, read_warprec),
+    ("an experiment of Ray Tune with run: and config:", experiments_of, read_ray),
+)
+"""The mappings that can be converted: what they are, how to recognize them, and their readers."""
+
+
 def read_foreign(file: Path) -> ConvertedSweep:
-    """Read a sweep file of W&B, or a Ludwig config with a `hyperopt:` section.
+    """Read a file of another tool: a mapping of `_READERS`, or RecBole's `hyper.test`.
 
     Raises:
         SweepFileError: the file cannot be read, or is not well formed.
-        ConfigError: the file is neither of the two.
+        ConfigError: the file is of none of these tools.
     """
-    document = read_document(file)
-    if "hyperopt" in document.data:
-        conversion = read_ludwig(Notes(document))
-    elif "parameters" in document.data:
-        conversion = read_wandb(Notes(document))
+    text = read_text(file)
+    if is_recbole(text):
+        conversion = read_recbole(text, str(file))
     else:
-        raise ConfigError(
-            f"{file}: is neither a sweep of W&B, which has parameters:, nor a Ludwig config with hyperopt:"
-        )
+        notes = Notes(parse_document(text, str(file)))
+        read = next((read for _, recognizes, read in _READERS if recognizes(notes.document.data)), None)
+        if read is None:
+            kinds = ", ".join(kind for kind, *_ in _READERS)
+            raise ConfigError(f"{file}: is none of {kinds}, lines of RecBole's hyper.test")
+        conversion = read(notes)
     make_plan(parse_document(conversion.text(), f"{file} as a sweep"))
     return conversion
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from ..exceptions import HpometricsError
@@ -13,10 +10,10 @@ from ..metrics.features import FEATURES
 from ..metrics.registry.lookup import find_metric
 from . import terms
 from .notes import ConvertedSweep, Notes, Section
-from .terms import Dimension, between, normal, read_goal, stepped, whole_between
+from .ray_config import DISTRIBUTIONS, GRID, TARGET, WRITTEN, backend_of
+from .terms import Dimension, read_goal
 
 TOOL = "Ludwig"
-GRID = "grid_search"
 _COMBINED, _LOSS = "combined", "loss"
 _WHOLE = "."
 _KEYS = tuple("goal metric output_feature split eval_split parameters search_alg executor".split())
@@ -34,7 +31,6 @@ _LEFT_OUT = {
     "storage": "the study is in the run directory",
     "study_name": "a sweep has the name of its file",
 }
-_TARGET = "training:train"
 _SAMPLES, _SECONDS, _EPOCHS = 10, 3600, 100  # Ludwig's own defaults
 _HALVING = ("async_hyperband", "asha", "asynchyperband")
 _TYPES = {"numerical": "number", "category_distribution": "category"}
@@ -88,10 +84,10 @@ def read_ludwig(notes: Notes) -> ConvertedSweep:
     outputs = read_outputs(top)
     output_keys: dict[str, Any] = {} if outputs.config_value is None else {"output": outputs.config_value}
     model = "input_features" if "input_features" in top.mapping else "hyperopt"
-    top.remark(model, f"the model is yours to write: a function train(params, run), {_TARGET} in the file")
+    top.remark(model, WRITTEN)
     budget = _budget(top, executor, grid_points(parameters))
     config: dict[str, Any] = {
-        "engine": {"target": _TARGET, **output_keys},
+        "engine": {"target": TARGET, **output_keys},
         "space": space,
         "metrics": {"optimize": read_optimized(hyperopt, outputs, top)},
         "search": _search(hyperopt, executor, parameters, space),
@@ -180,18 +176,9 @@ def _inert_pruner(executor: Section) -> dict[str, Any] | str | None:
 
 def _backend(executor: Section) -> dict[str, Any] | str:
     """Return Ray with the resources that the executor states, or Optuna for its Optuna executor."""
-    workers = executor.whole("max_concurrent_trials")
-    resources = {
-        ours: executor.number(theirs)
-        for ours, theirs in (("cpu", "cpu_resources_per_trial"), ("gpu", "gpu_resources_per_trial"))
-        if executor.mapping.get(theirs) is not None
-    }
     if executor.mapping.get("type", "ray") == "optuna":
         return "optuna"
-    settings: dict[str, Any] = {} if workers is None else {"workers": workers}
-    if resources:
-        settings["resources"] = {name: float(count) for name, count in resources.items()}
-    return {"ray": settings} if settings else "ray"
+    return backend_of(executor, cpu="cpu_resources_per_trial", gpu="gpu_resources_per_trial")
 
 
 def _budget(top: Section, executor: Section, points: int) -> dict[str, Any]:
@@ -317,9 +304,9 @@ def _dimension(path: str, section: Section) -> tuple[str, Dimension]:
     kind = section.word("space")
     if kind in ("choice", GRID):
         return _choice(path, section, kind)
-    build = _SPACES.get(kind)
+    build = DISTRIBUTIONS.get(kind)
     if build is None:
-        kinds = ", ".join(("choice", GRID, *_SPACES))
+        kinds = ", ".join(("choice", GRID, *DISTRIBUTIONS))
         section.notes.add_error(
             (*section.path, "space"), f"{kind or 'nothing'} is not one of Ludwig's spaces: {kinds}"
         )
@@ -342,50 +329,3 @@ def _choice(path: str, section: Section, kind: str) -> tuple[str, Dimension]:
         section.remark("space", f"blocks of the config are bundles of {terms.CONFIG}, by dotted names")
         return terms.mappings(options)
     return terms.choice(path, options, section, key)
-
-
-def _bounds(section: Section) -> tuple[float, float]:
-    return section.bounds("lower", "upper")
-
-
-def _positive(section: Section) -> tuple[float, float]:
-    return section.positive_bounds("lower", "upper")
-
-
-def _below(section: Section, low: float, high: float) -> tuple[int, int]:
-    """Return whole bounds, both included; Ray leaves the upper one out."""
-    last = math.ceil(high) - 1
-    if last < low:
-        section.notes.add_error(
-            (*section.path, "upper"), f"is left out by Ray, so nothing is left from {low:g} to {high:g}"
-        )
-        return math.ceil(low), math.ceil(low)
-    return math.ceil(low), last
-
-
-def _qloguniform(section: Section) -> Dimension:
-    """Return multiples of a step up to the upper bound, which Ray includes if there is a step."""
-    return stepped(*_positive(section), section.step(), log=True)
-
-
-def _quniform(section: Section) -> Dimension:
-    return stepped(*_bounds(section), section.step())
-
-
-def _normal(section: Section, has_steps: bool = False) -> Dimension:
-    mean, deviation = section.moments("mean", "sd")
-    return normal(mean, deviation, step=section.step() if has_steps else None)
-
-
-_SPACES: Mapping[str, Callable[[Section], Dimension]] = {
-    "uniform": lambda section: between(*_bounds(section)),
-    "quniform": _quniform,
-    "loguniform": lambda section: between(*_positive(section), log=True),
-    "qloguniform": _qloguniform,
-    "randn": _normal,
-    "qrandn": partial(_normal, has_steps=True),
-    "randint": lambda section: whole_between(*_below(section, *_bounds(section))),
-    "qrandint": _quniform,
-    "lograndint": lambda section: whole_between(*_below(section, *_positive(section)), log=True),
-    "qlograndint": _qloguniform,
-}

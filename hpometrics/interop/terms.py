@@ -158,6 +158,11 @@ def stepped(low: Number, high: Number, step: Number, log: bool = False) -> Dimen
     return {"float": [float(first), float(last)], **how, "step": float(step)}
 
 
+def powers_of_e(low: Number, high: Number) -> tuple[float, float]:
+    """Return the bounds of a range whose exponents of e are given; a float holds none above e ** 709."""
+    return float(f"{math.exp(min(low, 700)):.6g}"), float(f"{math.exp(min(high, 700)):.6g}")
+
+
 def _plain(bound: Number) -> float:
     """Round off the last digits, in which 0.9 - 0.06 differs from 0.84."""
     return float(f"{bound:.12g}")
@@ -172,23 +177,32 @@ def _distinct(options: Iterable[Any]) -> Iterator[Any]:
             yield option
 
 
-def read_goal(metric: Section, name: str, tool: str) -> Direction:
+def read_goal(
+    metric: Section,
+    name: str,
+    tool: str,
+    key: str = "goal",
+    words: tuple[str, str] = ("minimize", "maximize"),
+) -> Direction:
     """Resolve the direction of a metric; remark on a goal that contradicts it, or is missing.
 
     Args:
         metric: the section that holds the goal.
         name: name of the metric.
         tool: name of the tool, which minimizes by default.
+        key: the key of the goal.
+        words: the words of the tool for the two directions.
     """
     registered = known_direction(name)
-    goal_text = metric.word("goal")
-    if goal_text not in ("", "minimize", "maximize"):
-        metric.notes.add_error((*metric.path, "goal"), f"a goal is minimize or maximize, got {goal_text!r}")
+    goal_text = metric.word(key)
+    if goal_text not in ("", *words):
+        expected = " or ".join(words)
+        metric.notes.add_error((*metric.path, key), f"a {key} is {expected}, got {goal_text!r}")
         goal_text = ""
     goal = Direction.parse(goal_text) if goal_text else MINIMIZE
     if registered is None:
         if not goal_text:
-            metric.remark("goal", f"is missing, so {tool} minimizes {name}", "no-goal", "minimize is written")
+            metric.remark(key, f"is missing, so {tool} minimizes {name}", "no-goal", "minimize is written")
         return goal
     called, direction = registered
     if goal is not direction:
@@ -197,7 +211,7 @@ def read_goal(metric: Section, name: str, tool: str) -> Direction:
         )
         of = name if called == name else f"{name}: {called}"
         metric.remark(
-            "goal",
+            key,
             f"{contradiction} {of}, which must be {direction}d",
             "direction",
             f"{direction} is written",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -12,7 +11,17 @@ from typing import Any
 from ..config.placeholders import MACROS
 from ..space.values import is_number, is_whole
 from .notes import ConvertedSweep, Notes, Section
-from .terms import Dimension, as_reported, between, choice, normal, read_goal, stepped, whole_between
+from .terms import (
+    Dimension,
+    as_reported,
+    between,
+    choice,
+    normal,
+    powers_of_e,
+    read_goal,
+    stepped,
+    whole_between,
+)
 
 TOOL = "W&B"
 _KEYS = tuple(
@@ -268,7 +277,7 @@ def _inv_log_uniform(section: Section) -> Dimension:
 
 def _exponents(section: Section, low: float, high: float) -> Dimension:
     """Return the range of values for bounds that are exponents of e."""
-    first, last = _powers(low, high)
+    first, last = powers_of_e(low, high)
     section.remark(
         "min", f"bounds of log_uniform are exponents of e: written as the values, {first:g} to {last:g}"
     )
@@ -295,11 +304,6 @@ def _log_steps(section: Section, dimension: Dimension) -> Dimension:
 def _normal(section: Section, log: bool = False, has_steps: bool = False) -> Dimension:
     mean, deviation = section.moments("mu", "sigma")
     return normal(mean, deviation, log, section.step() if has_steps else None)
-
-
-def _powers(low: float, high: float) -> tuple[float, float]:
-    """Return the values for bounds that are exponents of e."""
-    return float(f"{math.exp(low):.6g}"), float(f"{math.exp(high):.6g}")
 
 
 def _beta(section: Section) -> Dimension:

@@ -271,7 +271,7 @@ def test_metrics_of_ludwig_have_their_names_here(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: 1\n", "is neither a sweep of W&B, which has parameters:, nor a Ludwig config with hyperopt:"),
+        ("a: 1\n", "is none of a Ludwig config with hyperopt:, a sweep of W&B, which has parameters:, a"),
         (
             "method: random\nparameters: {x: {min: 3, max: 1}}\n",
             "2:18: parameters.x.min: min 3 is above max 1",

@@ -1,0 +1,329 @@
+"""Convert the config of a Hydra application whose sweeper is that of Optuna."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from ..backends.storage_url import redact_storage, storage_problem
+from ..config.document import ScalarError, SweepFileError, parse_value, read_plain
+from ..direction import Direction
+from ..exceptions import DirectionError
+from ..space.values import is_number, is_whole
+from .notes import ConvertedSweep, Notes, Section
+from .terms import Dimension, between, choice, whole_between
+
+TOOL = "Hydra"
+_KEYS = tuple(
+    (
+        "_target_ defaults sampler direction storage study_name n_trials n_jobs max_failure_rate params "
+        "custom_search_space search_space"
+    ).split()
+)
+_LEFT_OUT = {
+    "custom_search_space": "nothing that a file names is called; write its params into space",
+    "search_space": "the sweeper reads params",
+}
+_SAMPLERS = {
+    **{name: name for name in ("tpe", "random", "cmaes", "grid", "gp", "qmc")},
+    **{"nsgaii": "nsga2", "motpe": "tpe"},
+}
+_CHOSEN = re.compile(r"(override )?/?(hydra/sweeper/)?sampler")
+_TRIALS = 20  # Hydra's own default
+_COMMAND = ["python", "train.py", "{args_no_hyphens}", "hydra.run.dir={dir}"]
+_CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.DOTALL)
+_WORD = re.compile(r"\s*(start|stop|end|step|sweep|value|list|reverse)\s*=(?P<value>.*)", re.DOTALL)
+_DEEPEST = 8  # calls within calls
+_MOST = 1000  # options of a shuffled range
+
+
+class _GrammarError(ValueError):
+    """A text is not an override of Hydra that can be converted."""
+
+
+def is_hydra(data: Mapping[str, Any]) -> bool:
+    """Return whether a file has a sweeper of Hydra, below `hydra.sweeper` or as the file of that group."""
+    hydra = data.get("hydra")
+    has_sweeper = isinstance(hydra, dict) and isinstance(hydra.get("sweeper"), dict)
+    return has_sweeper or str(data.get("_target_")).endswith(".OptunaSweeper")
+
+
+def read_hydra(notes: Notes) -> ConvertedSweep:
+    """Read the sweeper of a Hydra config; the application itself runs as a program.
+
+    Raises:
+        ImportRefused: nothing varies, or a part of it is not well formed.
+    """
+    top = Section(notes.document.data, (), notes)
+    sweeper = top.section("hydra").section("sweeper") if "hydra" in top.mapping else top
+    sweeper.remark_unknown(_KEYS, "Hydra's Optuna sweeper")
+    sweeper.remark_left_out(_LEFT_OUT)
+    space, fixed = _read_params(sweeper.section("params"))
+    if not (space or notes.errors):
+        notes.add_error(
+            (*sweeper.path, "params"), "names nothing that varies, as in lr: interval(0.001, 0.1)"
+        )
+    guess = " ".join(_COMMAND[:2])
+    notes.remark(
+        (), f"the application runs as a program, {guess} is a guess; its outputs are in the trial's directory"
+    )
+    engine: dict[str, Any] = {"command": list(_COMMAND)}
+    if fixed:
+        engine["params"] = fixed
+    sampler, seed = _sampler(top, sweeper, space)
+    config = {
+        "engine": engine,
+        "space": space,
+        "metrics": {"optimize": _read_direction(sweeper)},
+        "search": {"sampler": sampler, **seed},
+        "backend": _backend(sweeper),
+        "budget": _budget(sweeper),
+    }
+    notes.check()
+    return ConvertedSweep(TOOL, sweeper.mapping.get("study_name"), config, notes)
+
+
+def _read_direction(sweeper: Section) -> dict[str, str] | list[dict[str, str]]:
+    """Return a metric per direction; what a Hydra application returns has no name."""
+    stated = sweeper.mapping.get("direction", "minimize")
+    words = stated if isinstance(stated, list) else [stated]
+    try:
+        directions = [Direction.parse(word) for word in words]
+    except DirectionError as err:
+        sweeper.notes.add_error((*sweeper.path, "direction"), str(err))
+        directions = []
+    names = ["score"] if len(words) == 1 else [f"score_{number}" for number in range(1, len(words) + 1)]
+    example = ", ".join(f'"{name}": ...' for name in names)
+    sweeper.remark("direction", f"what the application returns has no name; have it print {{{example}}}")
+    metrics = [
+        {"metric": name, "direction": direction.value}
+        for name, direction in zip(names, directions, strict=False)
+    ]
+    return metrics if len(metrics) > 1 else metrics[0] if metrics else {}
+
+
+def _sampler(top: Section, sweeper: Section, space: Mapping[str, Dimension]) -> tuple[Any, dict[str, int]]:
+    """Return the sampler with its options, and the seed."""
+    section = sweeper.section("sampler")
+    target = str(section.mapping.get("_target_", "")).rpartition(".")[2].removesuffix("Sampler").lower()
+    defaults = [*_chosen(top.mapping.get("defaults")), *_chosen(sweeper.mapping.get("defaults"))]
+    name = target or (defaults or ["tpe"])[-1]
+    if name not in _SAMPLERS:
+        section.remark("_target_", f"{name} is not there; tpe is written")
+    elif name == "grid" and any("choice" not in one for one in space.values()):
+        sweeper.remark("sampler", "a grid of Hydra leaves out the last value of a range; here it counts")
+    ours = _SAMPLERS.get(name, "tpe")
+    options = {
+        key: value
+        for key, value in section.mapping.items()
+        if value is not None and key not in ("_target_", "_partial_", "seed") and name in _SAMPLERS
+    }
+    seed = section.mapping.get("seed")
+    return {ours: options} if options and ours != "grid" else ours, {"seed": seed} if is_whole(seed) else {}
+
+
+def _chosen(defaults: Any) -> Iterator[str]:
+    """Yield the samplers that a defaults list chooses."""
+    for entry in defaults if isinstance(defaults, list) else ():
+        for key, value in entry.items() if isinstance(entry, dict) else ():
+            if _CHOSEN.fullmatch(key):
+                yield str(value)
+
+
+def _backend(sweeper: Section) -> dict[str, Any] | str:
+    settings: dict[str, Any] = {}
+    workers = sweeper.whole("n_jobs")
+    if workers is not None and workers > 1:
+        settings["workers"] = workers
+    storage = sweeper.mapping.get("storage")
+    if isinstance(storage, str) and not storage_problem(storage) and redact_storage(storage) == storage:
+        settings["storage"] = storage
+    elif storage is not None:
+        text = "the study is in the run directory; a URL of a server is taken, with ${NAME} for its password"
+        sweeper.remark("storage", f"is left out: {text}")
+    return {"optuna": settings} if settings else "optuna"
+
+
+def _budget(sweeper: Section) -> dict[str, int]:
+    trials = sweeper.whole("n_trials")
+    if trials is None:
+        sweeper.remark("n_trials", f"is missing, Hydra's default is written: {_TRIALS}")
+    rate = sweeper.mapping.get("max_failure_rate")
+    if rate not in (None, 0):
+        sweeper.remark("max_failure_rate", "is left out: budget.failures is a number of trials")
+    return {"trials": trials or _TRIALS, **({"failures": 1} if rate == 0 else {})}
+
+
+def _read_params(params: Section) -> tuple[dict[str, Dimension], dict[str, Any]]:
+    """Return what varies, and the values of what does not."""
+    space: dict[str, Dimension] = {}
+    fixed: dict[str, Any] = {}
+    for name, value in params.mapping.items():
+        if name.startswith("~"):
+            params.remark(name, "is left out: delete it in the config of the application")
+            continue
+        try:
+            sweep = _read_sweep(value) if isinstance(value, str) else None
+            called, dimension = (
+                (name, {"value": _element(value) if isinstance(value, str) else value})
+                if sweep is None
+                else _dimension(name, sweep, params)
+            )
+        except (_GrammarError, ScalarError, SweepFileError) as err:
+            params.notes.add_error((*params.path, name), str(err).splitlines()[0])
+            continue
+        if "value" in dimension:
+            fixed[called] = dimension["value"]
+        else:
+            space[called] = dimension
+    return space, fixed
+
+
+@dataclass(frozen=True)
+class _Sweep:
+    """A sweep of Hydra's grammar: `kind` is choice, range or interval."""
+
+    kind: str
+    values: tuple[Any, ...]
+    tags: tuple[str, ...] = ()
+    shuffled: bool = False
+
+
+def _read_sweep(text: str, depth: int = 0) -> _Sweep | None:
+    """Return the sweep that a text means; None for a plain value.
+
+    >>> _read_sweep("tag(log, interval(1, 10))")
+    _Sweep(kind='interval', values=(1.0, 10.0), tags=('log',), shuffled=False)
+    >>> _read_sweep("a,b").values, _read_sweep("range(5)").values, _read_sweep("0.1")
+    (('a', 'b'), (0, 5, 1), None)
+    """
+    parts = _split(text)
+    if len(parts) > 1:
+        return _Sweep("choice", tuple(map(_element, parts)))
+    call = _CALL.fullmatch(text)
+    if call is None:
+        return None
+    if depth > _DEEPEST:
+        raise _GrammarError(f"calls nested deeper than {_DEEPEST} are not converted; write a dimension")
+    name, arguments = call[1], _split(call[2])
+    if name in ("tag", "int", "float", "sort", "shuffle"):
+        return _around(name, arguments, depth)
+    words = {match[1]: match["value"] for part in arguments if (match := _WORD.fullmatch(part))}
+    plain = [part for part in arguments if not _WORD.fullmatch(part)]
+    if name == "choice" and arguments and not words:
+        inner = _read_sweep(plain[0], depth + 1) if len(plain) == 1 else None
+        return inner or _Sweep("choice", tuple(map(_element, plain)))
+    if name in ("range", "interval"):
+        return _ranged(
+            name, [_number(part) for part in plain], {key: _number(one) for key, one in words.items()}
+        )
+    raise _GrammarError(f"{name}({call[2][:40]}) is not converted; write a dimension")
+
+
+def _around(name: str, arguments: list[str], depth: int) -> _Sweep:
+    """Return the sweep within `tag`, a cast, `sort` or `shuffle`, with what they change."""
+    *tags, last = arguments or [""]
+    if name != "tag":
+        last, tags = ",".join(part for part in arguments if not part.strip().startswith("reverse")), []
+    last = match["value"] if (match := _WORD.fullmatch(last)) else last
+    sweep = _read_sweep(last, depth + 1)
+    if sweep is None:
+        raise _GrammarError(f"{name}({last[:40]}) holds no choice, range or interval")
+    if name in ("int", "float"):
+        if not all(map(is_number, sweep.values)):
+            raise _GrammarError(f"{name} casts numbers, got {last[:40]}")
+        return replace(
+            sweep, values=tuple((int if name == "int" else float)(value) for value in sweep.values)
+        )
+    if name == "tag":
+        return replace(sweep, tags=tuple(part.strip() for part in tags))
+    return replace(sweep, shuffled=sweep.shuffled or name == "shuffle")
+
+
+def _ranged(name: str, plain: list[Any], words: Mapping[str, Any]) -> _Sweep:
+    if name == "interval":
+        names = ("start", "end")
+        ends = {**dict(zip(names, plain, strict=False)), **words}
+        if len(plain) > 2 or ends.keys() != set(names):
+            raise _GrammarError(f"interval takes start and end, got {len(plain) + len(words)} values")
+        return _Sweep("interval", (float(ends["start"]), float(ends["end"])))
+    ends = {"step": 1, **dict(zip(("start", "stop", "step"), plain, strict=False)), **words}
+    if "stop" not in ends and "start" in ends:
+        ends["start"], ends["stop"] = 0, ends["start"]
+    if len(plain) > 3 or ends.keys() != {"start", "stop", "step"} or ends["step"] <= 0:
+        raise _GrammarError("range takes start, stop and a step above 0")
+    return _Sweep("range", (ends["start"], ends["stop"], ends["step"]))
+
+
+def _dimension(name: str, sweep: _Sweep, params: Section) -> tuple[str, Dimension]:
+    """Return the dimension for the distribution that Hydra's sweeper passes to Optuna.
+
+    It includes the end of a range, unless it is shuffled.
+    """
+    if sweep.tags and (sweep.kind != "interval" or sweep.tags != ("log",)):
+        params.remark(
+            name, f"Hydra's sweeper reads no tag but log of an interval, not {', '.join(sweep.tags)}"
+        )
+    if sweep.kind == "choice":
+        return choice(name, sweep.values, params, name)
+    low, high, *steps = sweep.values
+    if low > high:
+        raise _GrammarError(f"{low} is above {high}")
+    is_log, is_int = "log" in sweep.tags and not steps, all(map(is_whole, sweep.values))
+    if is_log and low <= 0:
+        raise _GrammarError(f"a logarithm needs a bound above 0, got {low}")
+    if steps and sweep.shuffled:
+        return choice(name, _values(*sweep.values), params, name)
+    if is_int:
+        return name, whole_between(low, high, is_log, *steps)
+    if steps and steps[0] <= high - low:
+        return name, {"float": [float(low), float(high)], "step": float(steps[0])}
+    return name, {"value": float(low)} if steps else between(low, high, is_log)
+
+
+def _values(start: Any, stop: Any, step: Any) -> list[Any]:
+    """Return the values of a range as Hydra counts them, without its end."""
+    first, last, size = (Decimal(str(value)) for value in (start, stop, step))
+    count = -(-(last - first) // size)
+    if not 0 < count <= _MOST:
+        raise _GrammarError(f"a shuffled range of {count} values is not converted; write a dimension")
+    kind = int if all(map(is_whole, (start, stop, step))) else float
+    return [kind(first + size * index) for index in range(int(count))]
+
+
+def _split(text: str) -> list[str]:
+    """Split a text at its commas, but for those in brackets and quotes."""
+    parts, depth, quote, begin = list[str](), 0, "", 0
+    for place, char in enumerate(text):
+        if quote:
+            quote = "" if char == quote and text[place - 1] != "\\" else quote
+        elif char in "\"'":
+            quote = char
+        elif char == "," and not depth:
+            parts.append(text[begin:place])
+            begin = place + 1
+        else:
+            depth += (char in "([{") - (char in ")]}")
+    if depth or quote:
+        raise _GrammarError(f"{text[:40]}: a bracket or a quote is open")
+    return [*parts, text[begin:]] if text.strip() else []
+
+
+def _element(text: str) -> Any:
+    """Return the value of an element: a quoted text, a list or mapping, or a plain scalar."""
+    text = text.strip()
+    if text[:1] in ("[", "{"):
+        return parse_value(re.sub(r":(?=\S)", ": ", text) if text[0] == "{" else text, text[:40])
+    if len(text) > 1 and text[0] in "\"'" and text[-1] == text[0]:
+        return text[1:-1].replace(f"\\{text[0]}", text[0])
+    return read_plain(text)
+
+
+def _number(text: str) -> Any:
+    value = _element(text)
+    if not is_number(value):
+        raise _GrammarError(f"expected a number, got {text.strip()[:40]!r}")
+    return value

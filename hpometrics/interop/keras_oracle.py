@@ -1,0 +1,198 @@
+"""Convert the JSON of a KerasTuner search, `oracle.json` of its project or `trial.json` of a trial."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..space.values import is_number, is_whole
+from .notes import ConvertedSweep, Notes, Section
+from .ray_config import TARGET, WRITTEN
+from .terms import Dimension, between, choice, whole_between
+
+TOOL = "KerasTuner"
+_TRIALS = 20
+_MOST = 1000  # options of a range with steps that are factors
+_METRIC = {"metric": "val_loss", "direction": "minimize"}
+
+
+def is_keras(data: Mapping[str, Any]) -> bool:
+    """Return whether a file holds the hyperparameters of KerasTuner."""
+    found = data.get("hyperparameters")
+    return isinstance(found, dict) and isinstance(found.get("space"), list)
+
+
+def read_keras(notes: Notes) -> ConvertedSweep:
+    """Read the hyperparameters of a KerasTuner search.
+
+    Raises:
+        ImportRefused: nothing varies, or a hyperparameter is not well formed.
+    """
+    top = Section(notes.document.data, (), notes)
+    space, fixed = _read_space(top)
+    if not (space or notes.errors):
+        notes.add_error(("hyperparameters", "space"), "names nothing that varies")
+    notes.remark((), WRITTEN)
+    config = {
+        "engine": {"target": TARGET, **({"params": fixed} if fixed else {})},
+        "space": space,
+        "metrics": {"optimize": _objective(top)},
+        "search": _search(top),
+        "budget": _budget(top),
+    }
+    notes.check()
+    return ConvertedSweep(TOOL, None, config, notes)
+
+
+def _objective(top: Section) -> dict[str, str]:
+    """Return the metric; no file of KerasTuner names it."""
+    metrics = top.section("metrics").section("metrics")
+    choices = f", one of {', '.join(metrics.mapping)}" if metrics.mapping else ""
+    text = f"the objective stands in the program alone{choices}"
+    top.notes.remark((), text, "no-metric", f"{_METRIC['metric']}, to minimize, is a guess; change it")
+    return dict(_METRIC)
+
+
+def _search(top: Section) -> dict[str, Any]:
+    """Return the sampler of the oracle that the file is of, which its keys tell."""
+    if "brackets" in top.mapping:
+        top.remark(
+            "brackets", "hyperband ends trials by their epochs here and copies no weights between trials"
+        )
+        keys = {"min_epochs": "min_epochs", "eta": "factor"}
+        options = {ours: value for ours, key in keys.items() if (value := top.whole(key)) is not None}
+        return {"sampler": "random", "pruner": {"hyperband": options} if options else "hyperband"}
+    if "alpha" in top.mapping and "beta" in top.mapping:
+        top.remark("alpha", "a Gaussian process of KerasTuner; tpe is written, gp needs hpometrics[samplers]")
+        return {"sampler": "tpe"}
+    return {"sampler": "random"}
+
+
+def _budget(top: Section) -> dict[str, int]:
+    started = top.mapping.get("start_order")
+    count = len(started) if isinstance(started, list) and started else _TRIALS
+    source = "as many as the search has started" if count != _TRIALS else "a guess"
+    top.notes.remark((), f"max_trials stands in the program alone: {count} trials are written, {source}")
+    epochs = top.whole("max_epochs")
+    return {"trials": count, **({} if epochs is None else {"epochs": epochs})}
+
+
+def _read_space(top: Section) -> tuple[dict[str, Dimension], dict[str, Any]]:
+    """Return what varies, and the values of what does not; of equal names the first counts."""
+    space: dict[str, Dimension] = {}
+    fixed: dict[str, Any] = {}
+    conditions: dict[str, dict[str, Any]] = {}
+    front = ("hyperparameters", "space")
+    entries = top.section("hyperparameters").mapping.get("space")
+    for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+        kind = entry.get("class_name") if isinstance(entry, dict) else None
+        if not isinstance(kind, str) or not isinstance(entry.get("config"), dict):
+            top.notes.add_error((*front, index), "expected {class_name: ..., config: {...}}")
+            continue
+        section = Section(entry["config"], (*front, index, "config"), top.notes)
+        name = section.word("name")
+        if name in conditions:
+            section.remark("name", f"{name} stands there under another condition; this one is left out")
+            continue
+        called, dimension = _dimension(kind, name, section)
+        conditions[name] = _conditions(section)
+        if "value" in dimension:
+            fixed[called] = dimension["value"]
+        else:
+            space[called] = dimension
+    for name, when in conditions.items():
+        _add_condition(name, when, space, fixed, top)
+    return space, fixed
+
+
+def _dimension(kind: str, name: str, section: Section) -> tuple[str, Dimension]:
+    if kind == "Choice":
+        options = section.mapping.get("values")
+        if not isinstance(options, list) or not options:
+            section.notes.add_error((*section.path, "values"), f"expected a list of values, got {options!r}")
+            return name, {"value": None}
+        return choice(name, options, section, "values")
+    if kind == "Boolean":
+        return name, {"choice": [True, False]}
+    if kind == "Fixed":
+        return name, {"value": section.mapping.get("value")}
+    if kind not in ("Int", "Float"):
+        section.notes.add_error(section.path, f"{kind} is not one of Choice, Boolean, Fixed, Int, Float")
+        return name, {"value": None}
+    return _range(kind == "Int", name, section)
+
+
+def _range(is_int: bool, name: str, section: Section) -> tuple[str, Dimension]:
+    """Return a range; with `log` the step of KerasTuner is a factor."""
+    sampling, step = section.word("sampling", "linear"), section.mapping.get("step")
+    is_log = sampling in ("log", "reverse_log")
+    read = section.positive_bounds if is_log else section.bounds
+    low, high = read("min_value", "max_value")
+    if sampling == "reverse_log":
+        section.remark("sampling", "reverse_log is not there; the range is drawn evenly instead")
+    elif sampling not in ("linear", "log"):
+        section.notes.add_error((*section.path, "sampling"), f"expected linear or log, got {sampling!r}")
+    if step is None:
+        build = whole_between if is_int else between
+        return name, build(low, high, sampling == "log")
+    if not is_number(step) or step <= is_log:
+        section.notes.add_error((*section.path, "step"), f"a step is above {int(is_log)}, got {step!r}")
+        return name, {"value": low}
+    if is_log:
+        return _factors(is_int, name, section, low, high, step)
+    if is_int:
+        return name, whole_between(low, high, step=int(step))
+    if step > high - low:
+        return name, {"value": float(low)}
+    return name, {"float": [float(low), float(high)], "step": float(step)}
+
+
+def _factors(
+    is_int: bool, name: str, section: Section, low: float, high: float, factor: float
+) -> tuple[str, Dimension]:
+    """Return low, low * factor, low * factor ** 2 and so on: a power of an integer, else a choice."""
+    values = [low]
+    while values[-1] * factor <= high * (1 + 1e-9) and len(values) < _MOST:
+        values.append(values[-1] * factor)
+    if len(values) == 1:
+        return name, {"value": low}
+    if is_int and section.word("sampling") == "log" and is_whole(factor):
+        return name, {"int": [low, values[-1]], "power": factor}
+    section.remark("step", "a factor between numbers is a choice among them")
+    return choice(name, [float(f"{value:.12g}") for value in values], section, "step")
+
+
+def _conditions(section: Section) -> dict[str, Any]:
+    """Return the values of other hyperparameters under which this one is there."""
+    when: dict[str, Any] = {}
+    listed = section.mapping.get("conditions")
+    for entry in listed if isinstance(listed, list) else ():
+        facts = entry.get("config") if isinstance(entry, dict) else None
+        values = facts.get("values") if isinstance(facts, dict) else None
+        if not isinstance(values, list) or not values or not isinstance(facts, dict):
+            section.notes.add_error(
+                (*section.path, "conditions"), "expected {config: {name: ..., values: [...]}}"
+            )
+            continue
+        when[str(facts.get("name"))] = values if len(values) > 1 else values[0]
+    return when
+
+
+def _add_condition(
+    name: str, when: Mapping[str, Any], space: dict[str, Dimension], fixed: dict[str, Any], top: Section
+) -> None:
+    """Add a condition to a dimension; one on a fixed value is decided, one of a fixed value falls away."""
+    searched = {other: value for other, value in when.items() if other in space}
+    held = all(
+        fixed[other] in (value if isinstance(value, list) else [value])
+        for other, value in when.items()
+        if other in fixed
+    )
+    if not held:
+        space.pop(name, None)
+        fixed.pop(name, None)
+    elif searched and name in space:
+        space[name]["when"] = searched
+    if (searched and name in fixed) or when.keys() - space.keys() - fixed.keys():
+        text = f"{name} is there in every trial, whatever its conditions say"
+        top.notes.remark(("hyperparameters", "space"), text)

@@ -1,0 +1,485 @@
+"""Convert the files of searches on Ray Tune: its experiments in YAML, and those of WarpRec and RecBole.
+
+The distributions and resources that they share with Ludwig, which searches there too, stand here.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from ..config.document import Document, Mark, Path, ScalarError, parse_value, read_plain
+from ..config.other_spellings import line_of_text
+from ..direction import MAXIMIZE
+from ..exceptions import HpometricsError
+from ..metrics.registry.lookup import find_metric
+from ..space.values import is_number, is_whole
+from .notes import ConvertedSweep, Notes, Section
+from .terms import (
+    Dimension,
+    as_reported,
+    between,
+    choice,
+    normal,
+    powers_of_e,
+    read_goal,
+    stepped,
+    whole_between,
+)
+
+GRID = "grid_search"
+TARGET = "training:train"
+_RAY, _WARPREC, _RECBOLE = "Ray Tune", "WarpRec", "RecBole"
+WRITTEN = f"the model is yours to write: a function train(params, run), {TARGET} in the file"
+_PLACEHOLDER = {"metric": "loss", "direction": "minimize"}
+
+
+def _bounds(section: Section) -> tuple[float, float]:
+    return section.bounds("lower", "upper")
+
+
+def _positive(section: Section) -> tuple[float, float]:
+    return section.positive_bounds("lower", "upper")
+
+
+def _below(section: Section, low: float, high: float) -> tuple[int, int]:
+    """Return whole bounds, both included; Ray leaves the upper one out."""
+    last = math.ceil(high) - 1
+    if last < low:
+        section.notes.add_error(
+            (*section.path, "upper"), f"is left out by Ray, so nothing is left from {low:g} to {high:g}"
+        )
+        return math.ceil(low), math.ceil(low)
+    return math.ceil(low), last
+
+
+def _qloguniform(section: Section) -> Dimension:
+    """Return multiples of a step up to the upper bound, which Ray includes if there is a step."""
+    return stepped(*_positive(section), section.step(), log=True)
+
+
+def _quniform(section: Section) -> Dimension:
+    return stepped(*_bounds(section), section.step())
+
+
+def _normal(section: Section, has_steps: bool = False) -> Dimension:
+    mean, deviation = section.moments("mean", "sd")
+    return normal(mean, deviation, step=section.step() if has_steps else None)
+
+
+DISTRIBUTIONS: Mapping[str, Callable[[Section], Dimension]] = {
+    "uniform": lambda section: between(*_bounds(section)),
+    "quniform": _quniform,
+    "loguniform": lambda section: between(*_positive(section), log=True),
+    "qloguniform": _qloguniform,
+    "randn": _normal,
+    "qrandn": partial(_normal, has_steps=True),
+    "randint": lambda section: whole_between(*_below(section, *_bounds(section))),
+    "qrandint": _quniform,
+    "lograndint": lambda section: whole_between(*_below(section, *_positive(section)), log=True),
+    "qlograndint": _qloguniform,
+}
+"""Ray's distributions, from a section with `lower`, `upper`, `q`, `mean` and `sd`."""
+
+
+def backend_of(section: Section, cpu: str, gpu: str) -> dict[str, Any] | str:
+    """Return Ray with the resources of a trial.
+
+    Args:
+        section: the section with `max_concurrent_trials`.
+        cpu: its key for the processors of a trial.
+        gpu: its key for the accelerators of a trial.
+    """
+    workers = section.whole("max_concurrent_trials")
+    settings: dict[str, Any] = {} if workers is None else {"workers": workers}
+    keys = {"cpu": cpu, "gpu": gpu}
+    resources = {
+        ours: float(section.number(key)) for ours, key in keys.items() if section.mapping.get(key) is not None
+    }
+    if resources:
+        settings["resources"] = resources
+    return {"ray": settings} if settings else "ray"
+
+
+def experiments_of(data: Mapping[str, Any]) -> list[Path]:
+    """Return the paths of the experiments of Ray Tune in a file: those with `run` or a grid in `config`."""
+    if "config" in data and {"run", "num_samples"} & data.keys():
+        return [()]
+    return [
+        (name,) for name, one in data.items() if isinstance(one, dict) and {"run", "config"} <= one.keys()
+    ]
+
+
+_COUNTERS = re.compile(r"(.*_)?(iterations?|timesteps|steps|episodes|trials|total|time|s|lifetime)")
+"""The results of Ray that count what was done and measure nothing."""
+_RAY_LEFT_OUT = {
+    "resources_per_trial": "name them in backend.ray.resources",
+    "checkpoint_config": "the engine saves its checkpoint by run.checkpoint",
+    "checkpoint_freq": "the engine saves its checkpoint by run.checkpoint",
+    "checkpoint_at_end": "the engine saves its checkpoint by run.checkpoint",
+    "max_failures": "budget.retries trains a failed trial again",
+    "storage_path": "results.dir names the run directory",
+    "local_dir": "results.dir names the run directory",
+    "pass_criteria": "it tests RLlib itself",
+}
+_RAY_KEYS = ("run", "env", "stop", "config", "num_samples", "time_budget_s", *_RAY_LEFT_OUT)
+
+
+def read_ray(notes: Notes) -> ConvertedSweep:
+    """Read an experiment of Ray Tune, such as `rllib train file` takes; of several the first.
+
+    Raises:
+        ImportRefused: nothing varies in it, or a part of it is not well formed.
+    """
+    top = Section(notes.document.data, (), notes)
+    paths = experiments_of(top.mapping)
+    for path in paths[1:]:
+        notes.remark(path, "is left out: a sweep is one experiment; convert it from a file of its own")
+    experiment = top.section(str(paths[0][0])) if paths[0] else top
+    experiment.remark_unknown(_RAY_KEYS, _RAY)
+    experiment.remark_left_out(_RAY_LEFT_OUT)
+    if "run" in experiment.mapping:
+        experiment.remark("run", f"{experiment.mapping['run']}: {WRITTEN}")
+    space: dict[str, Dimension] = {}
+    fixed = {"env": experiment.mapping["env"]} if "env" in experiment.mapping else {}
+    is_grid = _read_config(experiment.section("config"), space, fixed)
+    if not (space or notes.errors):
+        notes.add_error(
+            (*experiment.path, "config"), f"names nothing that varies, as in lr: {{{GRID}: [...]}}"
+        )
+    budget = _samples(experiment, space, is_grid)
+    optimize = _read_stop(experiment.section("stop"), budget)
+    if "time_budget_s" in experiment.mapping:
+        budget["time"] = f"{experiment.number('time_budget_s'):g}s"
+    config = {
+        "engine": {"target": TARGET, **({"params": fixed} if fixed else {})},
+        "space": space,
+        "metrics": {"optimize": optimize},
+        "search": {"sampler": "grid" if is_grid else "random"},
+        "backend": "ray",
+        "budget": budget,
+    }
+    notes.check()
+    return ConvertedSweep(_RAY, next(iter(paths[0]), None), config, notes)
+
+
+def _read_config(
+    section: Section, space: dict[str, Dimension], fixed: dict[str, Any], front: str = ""
+) -> bool:
+    """Sort a config into dimensions and fixed params by dotted names, and return whether all are grids."""
+    is_grid = True
+    for key, value in section.mapping.items():
+        name = f"{front}{key}"
+        if isinstance(value, dict) and len(value) == 1 and isinstance(value.get(GRID), list):
+            called, dimension = choice(name, value[GRID], section, key)
+            space[called] = dimension
+        elif isinstance(value, dict) and len(value) == 1 and "eval" in value:
+            line = line_of_text(str(value["eval"]))
+            if line is None or "randint" in line or "random.randint" in str(value["eval"]):
+                section.remark(key, "is left out: eval runs code; write a dimension into space")
+            else:
+                space[name], is_grid = parse_value(line, "eval"), False
+        elif isinstance(value, dict) and value:
+            is_grid = _read_config(section.section(key), space, fixed, f"{name}.") and is_grid
+        elif isinstance(value, list) and GRID in str(value):
+            section.remark(key, f"is left out: {GRID} inside a list; make the whole list an option")
+        else:
+            fixed[name] = value
+    return is_grid
+
+
+def _samples(section: Section, space: Mapping[str, Dimension], is_grid: bool) -> dict[str, Any]:
+    """Return the budget for `num_samples`, which Ray multiplies by the points of a grid."""
+    samples = section.whole("num_samples") or 1
+    if is_grid:
+        if samples > 1:
+            text = f"trains each point of the grid {samples} times: repeats is written"
+            section.remark("num_samples", f"{text}, and the value of a trial is their mean")
+        return {"repeats": samples} if samples > 1 else {}
+    grids = (one["choice"] for one in space.values() if "choice" in one)
+    points = math.prod(len(options) for options in grids)
+    if points > 1:
+        section.remark("num_samples", f"{GRID} beside other spaces is drawn as a choice")
+    return {"trials": samples * points}
+
+
+def _read_stop(stop: Section, budget: dict[str, Any]) -> str | dict[str, Any]:
+    """Read the limits of a trial, and return the metric that has one."""
+    measured = []
+    for key in stop.mapping:
+        if key == "training_iteration":
+            budget["epochs"] = stop.whole(key)
+        elif key == "time_total_s":
+            budget["trial_time"] = f"{stop.number(key):g}s"
+        elif _COUNTERS.fullmatch(key.rpartition("/")[2]):
+            stop.remark(key, "is left out: training_iteration is budget.epochs, time_total_s trial_time")
+        else:
+            measured.append(key)
+            text = f"ends a trial at {stop.mapping[key]}, and nothing here does; budget.target ends the sweep"
+            stop.remark(key, text)
+    if not measured:
+        stop.remark(
+            "", "names no metric, and a search needs one", "no-metric", "loss, to minimize, is a guess"
+        )
+        return dict(_PLACEHOLDER)
+    stop.remark(measured[0], "is reached from below, so maximizing it is a guess; change it if it is wrong")
+    return as_reported(measured[0], MAXIMIZE, stop)
+
+
+_WARPREC_LEFT_OUT = {
+    **dict.fromkeys(("reader", "splitter", "filtering"), "the engine reads and splits its data"),
+    "writer": "results are kept in results.dir",
+    "dashboard": "name loggers in results.loggers: tensorboard, mlflow, wandb",
+    "general": "it is about WarpRec's own process",
+}
+_OPTIMIZATION_LEFT_OUT = {
+    **dict.fromkeys(("optimizer", "lr_scheduler", "device", "num_workers"), "the engine says it"),
+    **dict.fromkeys(("block_size", "chunk_size", "eval_every_n"), "the engine says it"),
+    "custom_resources_per_trial": "name them in backend.ray.resources",
+    "label_selector": "backend.ray.resources says where a trial may run",
+    "checkpoint_to_keep": "results.checkpoints says it",
+}
+_SAMPLERS = {"grid": "grid", "random": "random", "hopt": "tpe", "optuna": "tpe", "bohb": "tpe"}
+
+
+def is_warprec(data: Mapping[str, Any]) -> bool:
+    """Return whether a file is a config of WarpRec, which has its models beside the data or evaluation."""
+    return isinstance(data.get("models"), dict) and bool({"reader", "evaluation", "splitter"} & data.keys())
+
+
+def read_warprec(notes: Notes) -> ConvertedSweep:
+    """Read a config of WarpRec; of several models the first.
+
+    Raises:
+        ImportRefused: nothing varies in it, or a part of it is not well formed.
+    """
+    top = Section(notes.document.data, (), notes)
+    top.remark_left_out(_WARPREC_LEFT_OUT)
+    models = top.section("models")
+    for other in list(models.mapping)[1:]:
+        models.remark(other, "is left out: a sweep trains one model; convert it from a file of its own")
+    name = next(iter(models.mapping), "")
+    model = models.section(name)
+    models.remark(name, WRITTEN)
+    optimization, ending = model.section("optimization"), model.section("early_stopping")
+    properties = optimization.section("properties")
+    optimization.remark_left_out(_OPTIMIZATION_LEFT_OUT)
+    model.remark_left_out({"meta": "best.yaml and the checkpoint of the best trial are always kept"})
+    ending.remark_left_out(
+        dict.fromkeys(("monitor", "grace_period", "min_delta"), "patience counts epochs without a new best")
+    )
+    strategy = optimization.word("strategy", "grid").lower()
+    if strategy not in _SAMPLERS:
+        expected = ", ".join(_SAMPLERS)
+        notes.add_error((*optimization.path, "strategy"), f"expected {expected}, got {strategy!r}")
+    elif strategy == "bohb":
+        optimization.remark("strategy", "bohb is not there; tpe is written, asha stops trials early")
+    is_grid = strategy == "grid"
+    space, fixed = _read_model(model, is_grid)
+    if not (space or notes.errors):
+        notes.add_error(model.path, "names nothing that varies, as in l2: [10, 50, 100]")
+    budget = (
+        _samples(optimization, space, True) if is_grid else {"trials": optimization.whole("num_samples") or 1}
+    )
+    pruner = _read_scheduler(optimization, properties)
+    epochs = properties.whole("max_t") if pruner else None
+    if is_whole(fixed.get("epochs")) and fixed["epochs"] > 0:
+        epochs = min(fixed.pop("epochs"), epochs or math.inf)
+    if epochs is not None:
+        budget["epochs"] = epochs
+    if (patience := ending.whole("patience")) is not None:
+        budget["patience"] = patience
+    seed = properties.mapping.get("seed", 42)
+    config = {
+        "engine": {"target": TARGET, "output": "ranking", **({"params": fixed} if fixed else {})},
+        "space": space,
+        "metrics": _read_evaluation(top.section("evaluation"), properties),
+        "search": {"sampler": _SAMPLERS.get(strategy, "tpe"), **pruner, "seed": seed},
+        "backend": backend_of(optimization, cpu="cpu_per_trial", gpu="gpu_per_trial"),
+        "budget": budget,
+    }
+    notes.check()
+    return ConvertedSweep(_WARPREC, name, config, notes)
+
+
+def _read_model(model: Section, is_grid: bool) -> tuple[dict[str, Dimension], dict[str, Any]]:
+    """Return what varies of a model, and what does not; a list may begin with its distribution."""
+    space: dict[str, Dimension] = {}
+    fixed: dict[str, Any] = {}
+    for name, value in model.mapping.items():
+        if name in ("meta", "optimization", "early_stopping"):
+            continue
+        options = list(value) if isinstance(value, list) else [value]
+        kind = options[0].lower() if options and isinstance(options[0], str) else ""
+        if kind in ("choice", "grid"):
+            options = options[1:]
+        elif kind in DISTRIBUTIONS:
+            if is_grid:
+                model.notes.add_error((*model.path, name), f"a grid has options, not {kind}; name a strategy")
+            dimension = DISTRIBUTIONS[kind](_with_names(kind, options[1:], model, name))
+            (fixed if "value" in dimension else space)[name] = dimension.get("value", dimension)
+            continue
+        if len(options) == 1:
+            fixed[name] = options[0]
+        elif options:
+            called, dimension = choice(name, options, model, name)
+            space[called] = dimension
+        else:
+            model.notes.add_error((*model.path, name), "expected options, got an empty list")
+    return space, fixed
+
+
+def _with_names(kind: str, arguments: list[Any], section: Section, name: str) -> Section:
+    """Return the arguments of a distribution as Ray names them, in Ray's order."""
+    names = ["mean", "sd"] if kind.endswith("randn") else ["lower", "upper"]
+    names += ["q"] * kind.startswith("q") + ["base"] * ("log" in kind)
+    if len(arguments) > len(names):
+        expected = ", ".join(names)
+        section.notes.add_error(
+            (*section.path, name), f"{kind} takes {expected}, got {len(arguments)} values"
+        )
+    return Section(dict(zip(names, arguments, strict=False)), (*section.path, name), section.notes)
+
+
+def _read_scheduler(optimization: Section, properties: Section) -> dict[str, Any]:
+    scheduler = optimization.word("scheduler", "fifo").lower()
+    if scheduler != "asha":
+        if scheduler != "fifo":
+            optimization.remark("scheduler", f"{scheduler} is left out; asha stops trials early")
+        return {}
+    if properties.word("time_attr", "training_iteration") != "training_iteration":
+        properties.remark("time_attr", "is left out: rungs are epochs here")
+    first, eta = properties.whole("grace_period"), properties.whole("reduction_factor")
+    return {"pruner": {"asha": {"min_epochs": first or 1, "eta": eta or 4}}}
+
+
+def _read_evaluation(evaluation: Section, properties: Section) -> dict[str, Any]:
+    """Return the metrics under their names here, by which WarpRec's nDCG has a gain of its own."""
+    evaluation.remark_left_out(
+        dict.fromkeys(("strategy", "num_negatives"), "the engine ranks all items or the sampled ones")
+        | {"stat_significance": "hpometrics compare tests two runs", "complex_metrics": "name them in track"}
+    )
+    name = evaluation.word("validation_metric", "nDCG@5")
+    mode = {"mode": "max", **properties.mapping}
+    goal = Section(mode, properties.path, properties.notes)
+    direction = read_goal(goal, name, _WARPREC, "mode", ("min", "max"))
+    optimize = _registered(name) or as_reported(name, direction, evaluation)
+    cuts, metrics = (evaluation.mapping.get(key) for key in ("top_k", "metrics"))
+    track = []
+    for metric in metrics if isinstance(metrics, list) else ():
+        cut_names = [f"{metric}@{cut}" for cut in (cuts if isinstance(cuts, list) else [cuts])]
+        known = [one for cut in (*cut_names, str(metric)) if (one := _registered(cut))]
+        track += known[: len(cut_names)]
+        if not known:
+            evaluation.remark("metrics", f"{metric} is left out: no metric of a ranking has this name")
+    others = [one for one in dict.fromkeys(track) if one != optimize]
+    return {"optimize": optimize, **({"track": others} if others else {})}
+
+
+def _registered(name: str) -> str | None:
+    """Return the name of a ranking's metric here; None if there is none."""
+    try:
+        return str(find_metric(name, "ranking").name)
+    except HpometricsError:
+        return None
+
+
+_LINE = re.compile(r"(?P<name>\S+)[ \t]+(?P<kind>choice|uniform|quniform|loguniform)[ \t]+(?P<value>\S.*)")
+_EVALUATIONS, _STALE = 100, 10  # of RecBole's run_hyper.py
+
+
+def is_recbole(text: str) -> bool:
+    """Return whether a text is a file such as `hyper.test`, of lines with a name, a kind and a range."""
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    return _LINE.fullmatch(first.strip()) is not None
+
+
+def read_recbole(text: str, source: str) -> ConvertedSweep:
+    """Read a file of RecBole's `--params_file`.
+
+    Raises:
+        ImportRefused: a line of it is not well formed.
+    """
+    document = Document(source, text)
+    notes = Notes(document)
+    space: dict[str, Dimension] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        for called, dimension in _read_line(line, Mark(source, number, 1), notes):
+            space[called] = dimension
+    fixed = {name: one["value"] for name, one in space.items() if "value" in one}
+    space = {name: one for name, one in space.items() if name not in fixed}
+    is_grid = all("choice" in one for one in space.values())
+    if not (space or notes.errors):
+        notes.add_error((), "names nothing that varies")
+    notes.remark((), f"{WRITTEN}; RecBole's objective_function takes params as config_dict")
+    notes.remark((), "valid_metric stands in another file", "", "mrr@10, RecBole's default, is written")
+    trials = {} if is_grid else {"trials": _EVALUATIONS}
+    limits = f"{_EVALUATIONS} trials, and stale " if trials else "stale "
+    notes.remark((), f"the limits are those of RecBole's run_hyper.py: {limits}{_STALE}")
+    config = {
+        "engine": {"target": TARGET, "output": "ranking", **({"params": fixed} if fixed else {})},
+        "space": space,
+        "metrics": {"optimize": "mrr@10"},
+        "search": {"sampler": "grid" if is_grid else "tpe"},
+        "budget": {**trials, "stale": _STALE},
+    }
+    notes.check()
+    return ConvertedSweep(_RECBOLE, None, config, notes)
+
+
+def _read_line(line: str, mark: Mark, notes: Notes) -> Iterator[tuple[str, Dimension]]:
+    words = line.split()
+    if not words:
+        return
+    path = (words[0],)
+    notes.document.marks[path] = mark
+    match = _LINE.fullmatch(line.strip())
+    if match is None:
+        if len(words) > 2:
+            notes.add_error(path, f"expected choice, uniform, quniform or loguniform, got {words[1]!r}")
+        else:
+            notes.remark(path, "is left out: RecBole skips lines of fewer than three words")
+        return
+    kind, text = match["kind"], "".join(match["value"].split())
+    section = Section({}, path, notes)
+    if kind == "choice":
+        options = _literal(text)
+        if not isinstance(options, list) or not options:
+            notes.add_error(path, f"choice takes a list, as in [64,128], got {text}")
+            return
+        yield choice(match["name"], options, section, "choice")
+        return
+    values = [_number(part) for part in text.split(",")]
+    names = ("lower", "upper", "q")[: 3 if kind == "quniform" else 2]
+    if len(values) != len(names) or None in values:
+        notes.add_error(path, f"{kind} takes {len(names)} numbers, {','.join(names)}, got {text}")
+        return
+    section = Section(dict(zip(names, values, strict=True)), path, notes)
+    if kind == "loguniform":
+        low, high = powers_of_e(*_bounds(section))
+        text = "bounds of loguniform are exponents of e in RecBole"
+        notes.remark(path, f"{text}: written as the values, {low:g} to {high:g}")
+        yield match["name"], between(low, high, log=True)
+    else:
+        yield match["name"], DISTRIBUTIONS[kind](section)
+
+
+def _literal(text: str) -> Any:
+    """Return the value of a Python literal that JSON holds too; None for any other text."""
+    try:
+        return json.loads(json.dumps(ast.literal_eval(text)))
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        return None
+
+
+def _number(text: str) -> int | float | None:
+    with suppress(ScalarError):
+        value = read_plain(text)
+        return value if is_number(value) else None
+    return None
