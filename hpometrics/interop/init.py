@@ -119,9 +119,8 @@ def write_imported(file: Path, directory: Path) -> str:
     conversion = read_foreign(file)
     saved = _write_first(directory, {_SWEEP: conversion.text()})
     notes = conversion.notes.sorted()
-    summary = [
-        f"{len(notes)} of its settings are not carried over as they are:" if notes else "all is carried over"
-    ]
+    verb = "is not carried over as it is" if len(notes) == 1 else "are not carried over as they are"
+    summary = [f"{len(notes)} of its settings {verb}:" if notes else "all is carried over"]
     return "\n".join([saved, *summary, *map(str, notes), f"next: hpometrics check {directory / _SWEEP}"])
 
 

@@ -37,6 +37,7 @@ GRID = "grid_search"
 TARGET = "training:train"
 _RAY, _WARPREC, _RECBOLE = "Ray Tune", "WarpRec", "RecBole"
 WRITTEN = f"the model is yours to write: a function train(params, run), {TARGET} in the file"
+_OUTPUT = "ranking(per_user=true)"  # by which two trials are compared user by user
 _PLACEHOLDER = {"metric": "loss", "direction": "minimize"}
 
 
@@ -297,7 +298,7 @@ def read_warprec(notes: Notes) -> ConvertedSweep:
         budget["patience"] = patience
     seed = properties.mapping.get("seed", 42)
     config = {
-        "engine": {"target": TARGET, "output": "ranking", **({"params": fixed} if fixed else {})},
+        "engine": {"target": TARGET, "output": _OUTPUT, **({"params": fixed} if fixed else {})},
         "space": space,
         "metrics": _read_evaluation(top.section("evaluation"), properties),
         "search": {"sampler": _SAMPLERS.get(strategy, "tpe"), **pruner, "seed": seed},
@@ -423,7 +424,7 @@ def read_recbole(text: str, source: str) -> ConvertedSweep:
     limits = f"{_EVALUATIONS} trials, and stale " if trials else "stale "
     notes.remark((), f"the limits are those of RecBole's run_hyper.py: {limits}{_STALE}")
     config = {
-        "engine": {"target": TARGET, "output": "ranking", **({"params": fixed} if fixed else {})},
+        "engine": {"target": TARGET, "output": _OUTPUT, **({"params": fixed} if fixed else {})},
         "space": space,
         "metrics": {"optimize": "mrr@10"},
         "search": {"sampler": "grid" if is_grid else "tpe"},

@@ -1,0 +1,59 @@
+"""The pages for users of other tools are true: their file becomes the one shown, which runs."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from shipped import call, run_here
+
+from hpometrics.results.run_directory import RunDirectory
+
+PAGES = {
+    path.stem: path.read_text(encoding="utf8")
+    for path in sorted((Path(__file__).parents[2] / "docs" / "how-to").glob("from-*.md"))
+}
+INIT = re.compile(r"    hpometrics init (\w+) --from (\S+)\n")
+SWEEPS = [(page, *command) for page, text in PAGES.items() for command in INIT.findall(text)]
+
+
+def write_files(page: str, folder: Path) -> dict[str, str]:
+    """Write the files of a page, whose blocks begin with their names, but for the sweep files."""
+    files = dict(re.findall(r"```\w+\n# (\S+\.\w+)\n(.*?)```", PAGES[page], re.DOTALL))
+    for name, content in files.items():
+        if not name.endswith("/sweep.yaml"):
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(content, encoding="utf8")
+    return files
+
+
+def test_the_pages_are_five():
+    """One for each tool whose file is converted; RecBole's has two files."""
+    assert [page for page, *_ in SWEEPS] == [
+        *("from-hydra", "from-keras-tuner", "from-ludwig", "from-recbole", "from-recbole", "from-wandb")
+    ]
+    assert all(len(PAGES[page].splitlines()) <= 120 for page, *_ in SWEEPS)
+
+
+@pytest.mark.parametrize(("page", "folder", "source"), SWEEPS, ids=lambda part: part)
+def test_a_page_converts_and_runs(page, folder, source, tmp_path, monkeypatch):
+    """As a reader types it, but for fewer trials, and without Ray; programs are run by this Python."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "training", raising=False)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
+    files = write_files(page, tmp_path)
+    made = call("init", folder, "--from", source)
+    assert made.exit_code == 0, made.stderr
+    written = tmp_path / folder / "sweep.yaml"
+    assert yaml.safe_load(written.read_text()) == yaml.safe_load(files[f"{folder}/sweep.yaml"])
+    if folder != "mine":
+        shutil.copy("mine/training.py", folder)
+    ran = run_here(written, "budget.trials=2", "backend=optuna")
+    assert ran.exit_code == 0, ran.stderr
+    name = yaml.safe_load(written.read_text())["name"]
+    records = RunDirectory(tmp_path / "runs" / name).records()
+    assert len(records) == 2 and {record.state for record in records} <= {"complete", "pruned"}
