@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from .._redaction import redacted
 from ..backends.registry import BACKENDS, DEFAULT, backends_of
 from ..exceptions import ConfigError
 from ..runner.signals import check_posix
@@ -135,12 +136,12 @@ def _check(
         sweep_check = Check(file, assignments, sample, probe, workers)
         if as_json:
             facts = sweep_check.facts()
-            show(json.dumps(facts, indent=1))
+            show(redacted(json.dumps(facts, indent=1)))
             if not facts["ok"]:
                 sys.exit(CONFIG_ERROR)
             return
         text, lacking = sweep_check.text()
-        show(text)
+        show(redacted(text))
         if lacking is not None:
             raise lacking
 

@@ -363,6 +363,15 @@ def _parse_engine(value: Any) -> Any:
 EngineForm = Annotated[Engine, BeforeValidator(_parse_engine, json_schema_input_type=Target | Engine)]
 
 
+def _refuse_include(value: Any) -> Any:
+    if value is not None:
+        raise wrong("names files that a sweep file is read with; write it into the file itself")
+    return value
+
+
+IncludeForm = Annotated[None, BeforeValidator(_refuse_include, json_schema_input_type=str | list[str])]
+
+
 class Draft(Strict):
     """The valid part of a sweep file; whatever is wrong or missing is None."""
 
@@ -370,6 +379,9 @@ class Draft(Strict):
     """Version of this format."""
     name: Name | None = None
     """Name of the sweep; the file's name unless given."""
+    include: IncludeForm = None
+    """Other sweep files below the folder of this one, one or several: what they say counts unless a later one
+    or this file says otherwise. The sections, `space` and `engine.params` are merged key by key."""
     engine: EngineForm | None = None
     """The training code: `module:function`, or a mapping."""
     plugins: Annotated[list[Module], Field(max_length=100)] = Field(default_factory=nothing_listed)

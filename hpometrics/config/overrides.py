@@ -1,13 +1,25 @@
-"""Override values of a sweep file by `--set key=value`, before the file is checked."""
+"""The layers of a sweep file, before it is checked: the files it includes, itself, and `--set key=value`."""
 
 from __future__ import annotations
 
+import os
 import pathlib
 from collections.abc import Iterable
 from typing import Any
 
+from .._text import one_line
 from ..backends.registry import BACKENDS, DEFAULT
-from .document import Document, Mark, Path, Problem, SweepFileError, parse_value, read_document
+from ..exceptions import RecordError
+from .document import MAX_BYTES, Document, Mark, Path, Problem, SweepFileError, parse_value, read_document
+from .yaml_writer import dump_yaml
+
+INCLUDE = "include"
+MAX_DEPTH, MAX_FILES = 10, 100
+_MERGED = {
+    *((name,) for name in ("engine", "space", "metrics", "search", "budget", "confirm", "results")),
+    ("engine", "params"),
+}
+"""Mappings that a file merges with those of the files it includes; any other value replaces theirs."""
 
 _FREE = (("space",), ("engine", "params"), ("search", "start"), ("metrics", "optimize", "combine"))
 """Mappings whose keys may hold dots."""
@@ -26,11 +38,102 @@ def read_with_overrides(
     Raises:
         SweepFileError: the file cannot be read, or an assignment leads nowhere.
     """
-    document = read_document(file)
+    document = read_layers(file)
     override(document, assignments)
     if workers is not None:
         set_workers(document, workers)
     return document
+
+
+def read_layers(file: pathlib.Path) -> Document:
+    """Read a sweep file with the files that it includes, of which later ones and the file itself win.
+
+    Raises:
+        SweepFileError: a file cannot be read or is not YAML; other problems are those of the document.
+    """
+    return _with_includes(read_document(file), (file,), [])
+
+
+def _with_includes(document: Document, chain: tuple[pathlib.Path, ...], sizes: list[int]) -> Document:
+    """Return a document on top of those that it includes.
+
+    Args:
+        document: the document.
+        chain: the files that lead to it, itself the last.
+        sizes: the characters of each file included so far.
+    """
+    if INCLUDE not in document.data:
+        return document
+    value = document.data.pop(INCLUDE)
+    merged = Document(document.source)
+    for index, name in enumerate(value if isinstance(value, list) else [value]):
+        place = (INCLUDE, index) if isinstance(value, list) else (INCLUDE,)
+        try:
+            _merge(merged, _read_included(name, chain, sizes))
+        except (_IncludeError, RecordError) as err:
+            document.problems.append(document.problem(place, one_line(err)))
+        except SweepFileError as err:
+            mark = document.mark(place)
+            document.problems += [
+                one if one.mark.line else Problem(mark, place, f"{name} {one.text}") for one in err.problems
+            ]
+    _merge(merged, document)
+    merged.text = f"# With the files that it includes.\n{dump_yaml(merged.data)}"
+    return merged
+
+
+class _IncludeError(ValueError):
+    """A file cannot be included."""
+
+
+def _read_included(name: Any, chain: tuple[pathlib.Path, ...], sizes: list[int]) -> Document:
+    """Read an included file, which lies below the folder of the file that includes it, behind no link."""
+    if not isinstance(name, str) or not name.isprintable() or not name:
+        raise _IncludeError("expected the name of a file, or a list of names, as in base.yaml")
+    parts = pathlib.PurePath(name).parts
+    if not parts or ".." in parts or pathlib.PurePath(name).is_absolute():
+        raise _IncludeError(f"{name} is not below the folder of this file; copy or move it there")
+    folder = path = chain[-1].parent
+    for part in parts:
+        path = path / part
+        if os.path.islink(path):
+            raise _IncludeError(f"{path} is a link; include the file that it leads to")
+    path = folder.joinpath(*parts)
+    if path in chain:
+        raise _IncludeError(f"{name} includes itself: {' -> '.join(map(str, (*chain, path)))}")
+    if len(chain) > MAX_DEPTH:
+        raise _IncludeError(f"{name} is included by more than {MAX_DEPTH} files, one by the other")
+    if len(sizes) >= MAX_FILES:
+        raise _IncludeError(f"{name} is one more than the {MAX_FILES} files that a sweep may include")
+    sizes.append(0)
+    document = read_document(path, recorded=True)
+    sizes[-1] = len(document.text)
+    if sum(sizes) > MAX_BYTES:
+        raise _IncludeError("the included files are together larger than 1 MiB; a sweep file is a few lines")
+    return _with_includes(document, (*chain, path), sizes)
+
+
+def _merge(base: Document, upper: Document) -> None:
+    """Merge a document into the one below it, with its places and problems."""
+    replaced: set[Path] = set()
+    _merge_mapping(base.data, upper.data, (), replaced)
+
+    def stands(path: Path) -> bool:
+        return not any(path[:end] in replaced for end in range(1, 4))
+
+    base.marks = {path: mark for path, mark in base.marks.items() if stands(path)} | upper.marks
+    base.broken = {path for path in base.broken if stands(path)} | upper.broken
+    base.problems += upper.problems
+
+
+def _merge_mapping(base: dict[str, Any], upper: dict[str, Any], path: Path, replaced: set[Path]) -> None:
+    for key, value in upper.items():
+        inner = (*path, key)
+        if inner in _MERGED and isinstance(value, dict) and isinstance(base.get(key), dict):
+            _merge_mapping(base[key], value, inner, replaced)
+        else:
+            base[key] = value
+            replaced.add(inner)
 
 
 def override(document: Document, assignments: Iterable[str], source: str | None = None) -> None:

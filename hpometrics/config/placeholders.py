@@ -1,7 +1,8 @@
-"""The placeholders of a program's command: `{lr}`, `{args}`, W&B's `${args}`; filled in for each trial.
+"""The placeholders of a sweep file: `${env:NAME}` anywhere, and those of a program's command.
 
-Each argument stays one argument, whatever a value holds: no shell reads it. Braces around anything that is
-not a name, as in JSON or `{}`, stand for themselves, and `{{lr}}` is the text `{lr}`.
+`{lr}`, `{args}` and W&B's `${args}` in a command are filled in for each trial. Each argument stays one
+argument, whatever a value holds: no shell reads it. Braces around anything that is not a name, as in JSON or
+`{}`, stand for themselves, and `{{lr}}` is the text `{lr}`.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .._redaction import is_secret, mask_secrets
+from .._redaction import hide, is_secret, mask_secrets
 from .._text import did_you_mean
+from ..backends.registry import BACKENDS
 from ..exceptions import ConfigError
+from .document import MAX_BYTES, Document, Path as Place, ScalarError, read_plain
 
 _INTERPRETER = re.compile(r"python|pypy|Rscript|julia|node|bash|sh$|perl|ruby")
 _SCRIPTS = (".py", ".R", ".r", ".jl", ".js", ".mjs", ".sh", ".pl", ".rb")
@@ -62,6 +65,94 @@ class Filling:
     def by_name(self) -> dict[str, Any]:
         """The values of the params by dotted names, without secrets."""
         return split_params(self.params)[0]
+
+
+_ENVIRONMENT = re.compile(r"\$\{env:(?:(?P<name>[A-Za-z_][A-Za-z0-9_]*)\})?")
+_SHOWN = ("engine", "params")
+_COMMAND = ("engine", "command")
+_KEPT = (
+    *(_SHOWN, _COMMAND, ("engine", "metrics_from"), ("results", "loggers")),
+    *(("backend", name) for name, entry in BACKENDS.items() if not entry.has_points),
+)
+"""Where files keep the placeholder; elsewhere they hold the value, because results are read by it."""
+
+
+def fill_environment(document: Document) -> dict[str, Any]:
+    """Return the data of a document with the variables of the environment in place of `${env:NAME}`.
+
+    A value that is nothing else is read as if it stood in the file, so that it may be a number. Where files
+    keep the placeholder, the text of the variable is a secret, which `redacted` hides from now on; but for
+    `engine.params`, whose values are those of the trials. A missing variable is a problem of the document.
+    """
+    room = MAX_BYTES
+
+    def text_of(match: re.Match[str], path: Place) -> str:
+        nonlocal room
+        if match["name"] is None:
+            raise ConfigError("a variable of the environment is written ${env:NAME}")
+        value = _variable(match["name"], match[0])
+        room -= len(value)
+        if room < 0:
+            raise ConfigError("the variables that this file names are together larger than 1 MiB")
+        if any("\ud800" <= char <= "\udfff" for char in value):
+            raise ConfigError(f"the variable {match['name']} is not text in UTF-8")
+        if _is_kept(path) and path[:2] != _SHOWN:
+            hide(value)
+        return value
+
+    def fill(value: Any, path: Place) -> Any:
+        if isinstance(value, dict):
+            return {key: fill(one, (*path, key)) for key, one in value.items()}
+        if isinstance(value, list):
+            return [fill(one, (*path, index)) for index, one in enumerate(value)]
+        if not isinstance(value, str) or "${env:" not in value:
+            return value
+        try:
+            filled = _ENVIRONMENT.sub(lambda match: text_of(match, path), value)
+            is_whole = _ENVIRONMENT.fullmatch(value) is not None and path[:2] != _COMMAND
+            return read_plain(filled) if is_whole else filled
+        except ScalarError:
+            text = f"{value} is a number that no sweep can use; whole numbers have 64 bits, others are finite"
+        except ConfigError as err:
+            text = str(err)
+        document.add(path, text)
+        document.broken.add(path)
+        return None
+
+    return {key: fill(value, (key,)) for key, value in document.data.items()}
+
+
+def _is_kept(path: Place) -> bool:
+    return any(path[: len(place)] == place for place in _KEPT)
+
+
+def keep_placeholders(config: dict[str, Any], data: Any, path: Place = ()) -> None:
+    """Put the placeholders of the environment back into a config, where files keep them.
+
+    Args:
+        config: the config, which is changed.
+        data: the data of the file, or the part of it at the path.
+        path: a path in both.
+    """
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+        inner = (*path, key)
+        if isinstance(value, (dict, list)):
+            keep_placeholders(config, value, inner)
+        elif isinstance(value, str) and "${env:" in value and _is_kept(inner):
+            _put(config, inner, value)
+
+
+def _put(config: Any, path: Place, text: str) -> None:
+    """Replace the text at a path, or any value of the fixed params; a config of another form stays."""
+    *parents, last = path
+    try:
+        for key in parents:
+            config = config[key]
+        is_replaced = path[:2] == _SHOWN or isinstance(config[last], str)
+    except (KeyError, IndexError, TypeError):
+        return
+    if is_replaced:
+        config[last] = text
 
 
 def split_params(params: Mapping[str, Any], front: str = "") -> tuple[dict[str, Any], list[str]]:
@@ -198,7 +289,7 @@ def _fill_token(match: re.Match[str], filling: Filling, values: Mapping[str, Any
     if text is not None:
         return f"{{{text}}}"
     if variable is not None:
-        return _variable(variable)
+        return _variable(variable, match[0])
     if macro is not None:
         return _MACRO_TEXTS[macro](filling) if macro in _MACRO_TEXTS else match[0]
     if name in values or name not in _TEXTS:
@@ -206,10 +297,10 @@ def _fill_token(match: re.Match[str], filling: Filling, values: Mapping[str, Any
     return _TEXTS[name](filling)
 
 
-def _variable(name: str) -> str:
+def _variable(name: str, placeholder: str) -> str:
     value = os.environ.get(name)
     if value is None:
-        raise ConfigError(f"the environment has no {name}, which ${{envvar:{name}}} stands for; export it")
+        raise ConfigError(f"the environment has no {name}, which {placeholder} stands for; export it")
     return value
 
 
@@ -222,7 +313,7 @@ def check_environment(command: Iterable[str]) -> None:
     for part in command:
         for match in _TOKEN.finditer(part):
             if match["variable"] is not None:
-                _variable(match["variable"])
+                _variable(match["variable"], match[0])
 
 
 def check_program(command: Sequence[str], folder: Path) -> None:

@@ -35,6 +35,7 @@ from .metric_section import (
 )
 from .models import Draft, Sweep
 from .overrides import read_with_overrides
+from .placeholders import keep_placeholders
 from .space_section import Points, first_points, read_space
 from .validate import read_config
 
@@ -126,6 +127,7 @@ class Plan:
             del config["metrics"]["optimize"]  # the engine says it
         if not self.config.plugins:
             del config["plugins"]
+        keep_placeholders(config, self.document.data)
         return config
 
 

@@ -17,6 +17,7 @@ from .dimension_models import MODELS as DIMENSIONS
 from .document import MAX_PROBLEMS, Document, Path, Problem
 from .engine_section import Engine, MetricsFrom
 from .models import Backend, Draft, Sweep, section_models
+from .placeholders import fill_environment
 
 _EXPECTED = {
     "bool_type": "true or false",
@@ -58,9 +59,10 @@ def read_config(document: Document) -> Draft:
         The `Sweep`, or a `Draft` without the wrong parts, so that the meaning of the rest can be checked too.
     """
     errors: list[ErrorDetails] = []
+    data = fill_environment(document)
     _build()
     try:
-        sweep = Sweep.model_validate(document.data)
+        sweep = Sweep.model_validate(data)
         if not document.broken:
             return sweep
     except ValidationError as err:
@@ -74,7 +76,7 @@ def read_config(document: Document) -> Draft:
     if too_many:
         document.raise_problems()  # whatever else is wrong can wait
     document.broken.update(_path(error["loc"], document.data) for error in errors)
-    return _draft(document)
+    return _draft(document, data)
 
 
 def _build() -> None:
@@ -94,10 +96,10 @@ def _is_noted(error: ErrorDetails, path: Path, document: Document) -> bool:
     return error["type"] == "sweep" and any(broken[:-1] == path for broken in document.broken)
 
 
-def _draft(document: Document) -> Draft:
+def _draft(document: Document, content: dict[str, Any]) -> Draft:
     """Remove the broken values, then values that depend on them, until the rest is well formed."""
     while True:
-        data = _without_broken(document.data, (), document)
+        data = _without_broken(content, (), document)
         try:
             return Draft.model_validate(data)
         except ValidationError as err:
@@ -198,6 +200,19 @@ _ELSEWHERE = {
     "hyperparameters": "an oracle.json of KerasTuner",
 }
 """Keys of other tools' files at the top of the file."""
+_INCLUDES = (
+    "defaults",
+    "extends",
+    "extend",
+    "base",
+    "bases",
+    "_base_",
+    "inherit",
+    "inherits",
+    "import",
+    "imports",
+)
+"""Keys by which files of other tools name those that they stand on."""
 
 
 def _unknown_key(path: Path, data: Any) -> str:
@@ -206,6 +221,8 @@ def _unknown_key(path: Path, data: Any) -> str:
         return (
             f"unknown key {key!r}, as in {_ELSEWHERE[key]}; hpometrics init DIRECTORY --from FILE converts it"
         )
+    if len(path) == 1 and (key in _INCLUDES or key.endswith((".yaml", ".yml"))):
+        return f"unknown key {key!r}; include: [base.yaml] reads other files, which this one overrides"
     for section, names in (("space", data.get("space")), ("engine.params", _params_of(data))):
         if len(path) == 1 and isinstance(names, dict) and key in names:
             return f"unknown key {key!r}; did you mean '{section}.{key}'?"

@@ -14,10 +14,10 @@ from pydantic import BaseModel
 from .._imports import code_of, is_local, is_target, not_importable
 from .._text import did_you_mean, printable_lines, slug_of
 from ..config import models
-from ..config.document import Document, Mark, Problem, SweepFileError, read_document
+from ..config.document import Document, Mark, Problem, SweepFileError
 from ..config.engine_section import Engine
 from ..config.metric_section import anything, nothing
-from ..config.overrides import override, set_workers
+from ..config.overrides import override, read_layers, set_workers
 from ..config.plan import make_plan
 from ..config.space_section import form_of
 from ..config.yaml_writer import dump_yaml, flow_yaml
@@ -45,7 +45,7 @@ PLACES: Mapping[str, str] = {
         for name, model in _SECTIONS.items()
         for key, field in model.model_fields.items()
     },
-    **{key: key for key in models.Draft.model_fields if key not in ("version", *_SECTIONS)},
+    **{key: key for key in models.Draft.model_fields if key not in ("version", "include", *_SECTIONS)},
     "train": "engine.target",
     "metric": "metrics.optimize",
     "directory": "results.dir",
@@ -124,7 +124,7 @@ class Sweep:
         Raises:
             SweepFileError: anything is wrong.
         """
-        document = read_document(Path(file))
+        document = read_layers(Path(file))
         _fill(document, settings)
         sweep = cls.__new__(cls)
         sweep._train = _local_of(settings.get("train"))

@@ -19,6 +19,7 @@ from typing import Any, Self
 from .. import __version__
 from .._text import printable_lines, slug_of
 from ..config.document import Document
+from ..config.placeholders import fill_environment
 from ..exceptions import DiskError
 from ..records._files import atomic_write, read_whole
 from ..records._json import FORMAT, read_json
@@ -116,12 +117,13 @@ def question_of(document: Document, code: str = "") -> str:
         code: the code of an engine that is in no file.
     """
     path = str(Path(document.source).absolute())
-    return _digest([__version__, path, document.text, document.data, *([code] if code else [])])
+    return _digest([__version__, path, document.text, fill_environment(document), *([code] if code else [])])
 
 
 def path_of(document: Document) -> Path:
     """Return the run directory that a document names; its structure is not checked yet."""
-    results, name = document.data.get("results"), document.data.get("name")
+    data = fill_environment(document)
+    results, name = data.get("results"), data.get("name")
     directory = results.get("dir") if isinstance(results, dict) else None
     return Path(str(directory or f"runs/{name or slug_of(Path(document.source).stem)}"))
 
