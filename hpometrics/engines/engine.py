@@ -13,6 +13,7 @@ import numpy as np
 from .._redaction import excerpt
 from .._text import did_you_mean
 from ..exceptions import EngineError, EngineParamsError
+from ..space.values import named_fields, plain_config
 
 Classes = Mapping[str, Callable[[dict[str, Any]], Any]]
 _NONE: Classes = MappingProxyType({})
@@ -64,12 +65,13 @@ def is_named(stage: Any) -> bool:
 
 
 def stage_of(stage: Any, path: str) -> Stage:
-    """Parse a stage, its params or its name and its params; the values are copied.
+    """Parse a stage, its params or its name and its params, a mapping or a dataclass; the values are copied.
 
     Raises:
         EngineParamsError: it is something else; the message names the path.
     """
     name, params = stage if is_named(stage) else ("", stage)
+    params = named_fields(params)
     if not isinstance(params, Mapping):
         raise EngineParamsError(
             f"{path} is the params of a stage or (name, params), as in ('naive', {{'lambda': 10.0}}); "
@@ -85,7 +87,7 @@ def stage_of(stage: Any, path: str) -> Stage:
 
 def _copied(value: Any, path: str) -> Any:
     try:
-        return deepcopy(value)
+        return deepcopy(plain_config(value, records=False))
     except Exception as err:
         raise EngineParamsError(
             f"{path}: a {type(value).__qualname__} cannot be copied ({type(err).__name__}: {err}); "

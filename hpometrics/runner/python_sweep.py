@@ -29,6 +29,7 @@ from ..results.summary import count_finished, overview, overview_text
 from ..results.sweep_result import SweepResult
 from ..space.dimensions import Dimension
 from ..space.space import Space
+from ..space.values import named_fields, plain_config
 from .signals import check_posix
 from .stamp import is_finished, question_of
 
@@ -61,7 +62,8 @@ class Sweep:
 
     Args:
         train: `train(params, run)`, or its place `module:function`.
-        space: a `Space` or the mapping of one; a dimension may also be written as in a sweep file.
+        space: a `Space` or the mapping of one; a dimension may also be written as in a sweep file. It, and
+            `params`, may be a config of OmegaConf or a dataclass.
         metric, track, constraints: the metric to optimize, or several; others to record; bounds on values.
         output: what the engine predicts; several by name.
         trials, epochs: the total number of trials, and the most epochs of one.
@@ -81,7 +83,7 @@ class Sweep:
     def __init__(
         self,
         train: Any = None,
-        space: Space | Mapping[str, Any] | None = None,
+        space: Any = None,
         *,
         metric: Any = None,
         track: Sequence[Any] | None = None,
@@ -239,7 +241,7 @@ def _plain(value: Any) -> Any:
     """
     if isinstance(value, Mapping):
         return {key: _plain(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray)):
         return [_plain(one) for one in value]
     if isinstance(value, Enum):
         return _plain(value.value)
@@ -255,11 +257,12 @@ def _plain(value: Any) -> Any:
 
 
 def _plain_space(space: Any) -> Any:
-    dimensions = space.dimensions if isinstance(space, Space) else space
+    dimensions = space.dimensions if isinstance(space, Space) else named_fields(space)
     if not isinstance(dimensions, Mapping):
         return _plain(dimensions)
     return {
-        name: _plain(form_of(one) if isinstance(one, Dimension) else one) for name, one in dimensions.items()
+        name: _plain(form_of(one) if isinstance(one, Dimension) else plain_config(one))
+        for name, one in dimensions.items()
     }
 
 
@@ -277,5 +280,7 @@ def _plain_output(output: Any) -> Any:
 _FORMS = {
     "train": lambda train: _place_of(train)[0],
     "space": _plain_space,
+    "params": lambda params: _plain(plain_config(params)),
+    "start": lambda points: _plain(plain_config(points)),
     "output": _plain_output,
 }

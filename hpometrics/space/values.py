@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Mapping
+from array import array
+from collections import deque
+from collections.abc import Hashable, Mapping, MutableSequence
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeGuard
 
 from .._redaction import excerpt
@@ -26,6 +29,33 @@ def is_whole(value: object) -> TypeGuard[int]:
 def is_scalar(value: object) -> TypeGuard[Scalar]:
     """Check whether a value can be a choice: text, a finite number, a bool or None."""
     return value is None or isinstance(value, (str, bool, int)) or is_number(value)
+
+
+def named_fields(value: Any) -> Any:
+    """Return the fields of an instance of a dataclass as a dict; any other value stays."""
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    return {one.name: getattr(value, one.name) for one in fields(value)}
+
+
+def plain_config(value: Any, records: bool = True) -> Any:
+    """Return a config as dicts and lists, as those of OmegaConf are not; any other value stays.
+
+    Args:
+        value: a mapping, a list, or a value in one.
+        records: whether instances of dataclasses become dicts too.
+
+    >>> from collections import UserDict, UserList
+    >>> plain_config(UserDict(lr=0.1, layers=UserList([8, (4, 2)])))
+    {'lr': 0.1, 'layers': [8, (4, 2)]}
+    """
+    value = named_fields(value) if records else value
+    if type(value) is dict or (isinstance(value, Mapping) and not isinstance(value, dict)):
+        return {key: plain_config(one, records) for key, one in value.items()}
+    others = (list, bytearray, array, deque)
+    if type(value) is list or (isinstance(value, MutableSequence) and not isinstance(value, others)):
+        return [plain_config(one, records) for one in value]
+    return value
 
 
 def same(a: object, b: object) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
+from collections import UserDict, UserList
 from dataclasses import FrozenInstanceError, dataclass
 from pathlib import PurePosixPath
 
@@ -54,6 +55,15 @@ BLOCK = """{
 class Size:
     width: int
     kernel: tuple[int, int] = (3, 3)
+
+
+def test_configs_of_other_libraries_are_params():
+    """Mappings and lists that are not dicts and lists, as OmegaConf's, and a dataclass for a stage."""
+    params = EngineParams(Size(3), algorithms=[("a", UserDict(layers=UserList([1, UserDict(b=2)])))])
+    assert params == EngineParams(
+        {"width": 3, "kernel": (3, 3)}, algorithms=[("a", {"layers": [1, {"b": 2}]})]
+    )
+    assert EngineParams({"size": Size(3)}).data_source.params["size"] == Size(3)  # a value may be one
 
 
 def test_they_print_as_predictionio_logs_them():

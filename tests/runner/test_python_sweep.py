@@ -7,6 +7,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections import UserDict, UserList
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +60,27 @@ def test_a_sweep_in_python_trains_the_trials_of_its_file(toy, sweep, capsys):
     assert sweep(described.to_yaml().replace("name: sweep", "name: file")).exit_code == 0
     assert trained("file") == trained() and len(trained()) == 4
     assert plan_of(described.to_yaml()).to_config()["space"] == plan_of(SWEEP).to_config()["space"]
+
+
+@dataclass
+class Data:
+    """A part of a config."""
+
+    path: str
+    sizes: list[int] = field(default_factory=lambda: [8, 16])
+
+
+def test_configs_of_other_libraries_are_params_and_a_space(toy):
+    """Mappings and lists that are not dicts and lists, as OmegaConf's, and dataclasses."""
+    lr = UserDict({"float": UserList([1e-4, 1e-1]), "log": True})
+    sweep = python_sweep(toy.train, space=UserDict(lr=lr), params=UserDict(data=Data("/x"), depth=2))
+    text = sweep.to_yaml()
+    assert plan_of(text).config.engine.params == {"data": {"path": "/x", "sizes": [8, 16]}, "depth": 2}
+    assert plan_of(text).space.dimensions["lr"] == SPACE["lr"]
+    assert (
+        python_sweep(toy.train, params=Data("/x")).to_yaml()
+        == python_sweep(toy.train, params={"path": "/x", "sizes": (8, 16)}).to_yaml()
+    )
 
 
 def test_a_second_run_trains_nothing(toy, sweep, capsys):
