@@ -15,7 +15,7 @@ from .yaml_writer import dump_yaml
 
 INCLUDE = "include"
 MAX_DEPTH, MAX_FILES = 10, 100
-_MERGED = {
+_MERGE_PATHS = {
     *((name,) for name in ("engine", "space", "metrics", "search", "budget", "confirm", "results")),
     ("engine", "params"),
 }
@@ -115,25 +115,25 @@ def _read_included(name: Any, chain: tuple[pathlib.Path, ...], sizes: list[int])
 
 def _merge(base: Document, upper: Document) -> None:
     """Merge a document into the one below it, with its places and problems."""
-    replaced: set[Path] = set()
-    _merge_mapping(base.data, upper.data, (), replaced)
+    replacements: set[Path] = set()
+    _merge_mapping(base.data, upper.data, (), replacements)
 
     def stands(path: Path) -> bool:
-        return not any(path[:end] in replaced for end in range(1, 4))
+        return not any(path[:end] in replacements for end in range(1, 4))
 
     base.marks = {path: mark for path, mark in base.marks.items() if stands(path)} | upper.marks
     base.broken = {path for path in base.broken if stands(path)} | upper.broken
     base.problems += upper.problems
 
 
-def _merge_mapping(base: dict[str, Any], upper: dict[str, Any], path: Path, replaced: set[Path]) -> None:
+def _merge_mapping(base: dict[str, Any], upper: dict[str, Any], path: Path, replacements: set[Path]) -> None:
     for key, value in upper.items():
         inner = (*path, key)
-        if inner in _MERGED and isinstance(value, dict) and isinstance(base.get(key), dict):
-            _merge_mapping(base[key], value, inner, replaced)
+        if inner in _MERGE_PATHS and isinstance(value, dict) and isinstance(base.get(key), dict):
+            _merge_mapping(base[key], value, inner, replacements)
         else:
             base[key] = value
-            replaced.add(inner)
+            replacements.add(inner)
 
 
 def override(document: Document, assignments: Iterable[str], source: str | None = None) -> None:

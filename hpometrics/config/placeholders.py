@@ -68,10 +68,10 @@ class Filling:
 
 
 _ENVIRONMENT = re.compile(r"\$\{env:(?:(?P<name>[A-Za-z_][A-Za-z0-9_]*)\})?")
-_SHOWN = ("engine", "params")
+_PARAMS = ("engine", "params")
 _COMMAND = ("engine", "command")
-_KEPT = (
-    *(_SHOWN, _COMMAND, ("engine", "metrics_from"), ("results", "loggers")),
+_PLACES = (
+    *(_PARAMS, _COMMAND, ("engine", "metrics_from"), ("results", "loggers")),
     *(("backend", name) for name, entry in BACKENDS.items() if not entry.has_points),
 )
 """Where files keep the placeholder; elsewhere they hold the value, because results are read by it."""
@@ -96,7 +96,7 @@ def fill_environment(document: Document) -> dict[str, Any]:
             raise ConfigError("the variables that this file names are together larger than 1 MiB")
         if any("\ud800" <= char <= "\udfff" for char in value):
             raise ConfigError(f"the variable {match['name']} is not text in UTF-8")
-        if _is_kept(path) and path[:2] != _SHOWN:
+        if _has_placeholder(path) and path[:2] != _PARAMS:
             hide(value)
         return value
 
@@ -108,9 +108,9 @@ def fill_environment(document: Document) -> dict[str, Any]:
         if not isinstance(value, str) or "${env:" not in value:
             return value
         try:
-            filled = _ENVIRONMENT.sub(lambda match: text_of(match, path), value)
+            text = _ENVIRONMENT.sub(lambda match: text_of(match, path), value)
             is_whole = _ENVIRONMENT.fullmatch(value) is not None and path[:2] != _COMMAND
-            return read_plain(filled) if is_whole else filled
+            return read_plain(text) if is_whole else text
         except ScalarError:
             text = f"{value} is a number that no sweep can use; whole numbers have 64 bits, others are finite"
         except ConfigError as err:
@@ -122,8 +122,8 @@ def fill_environment(document: Document) -> dict[str, Any]:
     return {key: fill(value, (key,)) for key, value in document.data.items()}
 
 
-def _is_kept(path: Place) -> bool:
-    return any(path[: len(place)] == place for place in _KEPT)
+def _has_placeholder(path: Place) -> bool:
+    return any(path[: len(place)] == place for place in _PLACES)
 
 
 def keep_placeholders(config: dict[str, Any], data: Any, path: Place = ()) -> None:
@@ -138,21 +138,20 @@ def keep_placeholders(config: dict[str, Any], data: Any, path: Place = ()) -> No
         inner = (*path, key)
         if isinstance(value, (dict, list)):
             keep_placeholders(config, value, inner)
-        elif isinstance(value, str) and "${env:" in value and _is_kept(inner):
+        elif isinstance(value, str) and "${env:" in value and _has_placeholder(inner):
             _put(config, inner, value)
 
 
 def _put(config: Any, path: Place, text: str) -> None:
-    """Replace the text at a path, or any value of the fixed params; a config of another form stays."""
+    """Replace the text at a path, or any value of the fixed params."""
     *parents, last = path
     try:
         for key in parents:
             config = config[key]
-        is_replaced = path[:2] == _SHOWN or isinstance(config[last], str)
+        if isinstance(config[last], str) or path[:2] == _PARAMS:
+            config[last] = text
     except (KeyError, IndexError, TypeError):
-        return
-    if is_replaced:
-        config[last] = text
+        return  # the config has the value in another form
 
 
 def split_params(params: Mapping[str, Any], front: str = "") -> tuple[dict[str, Any], list[str]]:

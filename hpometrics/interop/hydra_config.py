@@ -31,7 +31,7 @@ _SAMPLERS = {
     **{name: name for name in ("tpe", "random", "cmaes", "grid", "gp", "qmc")},
     **{"nsgaii": "nsga2", "motpe": "tpe"},
 }
-_CHOSEN = re.compile(r"(override )?/?(hydra/sweeper/)?sampler")
+_SAMPLER_KEY = re.compile(r"(override )?/?(hydra/sweeper/)?sampler")
 _TRIALS = 20  # Hydra's own default
 _COMMAND = ["python", "train.py", "{args_no_hyphens}", "hydra.run.dir={dir}"]
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.DOTALL)
@@ -88,8 +88,8 @@ def read_hydra(notes: Notes) -> ConvertedSweep:
 
 def _read_direction(sweeper: Section) -> dict[str, str] | list[dict[str, str]]:
     """Return a metric per direction; what a Hydra application returns has no name."""
-    stated = sweeper.mapping.get("direction", "minimize")
-    words = stated if isinstance(stated, list) else [stated]
+    value = sweeper.mapping.get("direction", "minimize")
+    words = value if isinstance(value, list) else [value]
     try:
         directions = [Direction.parse(word) for word in words]
     except DirectionError as err:
@@ -109,7 +109,10 @@ def _sampler(top: Section, sweeper: Section, space: Mapping[str, Dimension]) -> 
     """Return the sampler with its options, and the seed."""
     section = sweeper.section("sampler")
     target = str(section.mapping.get("_target_", "")).rpartition(".")[2].removesuffix("Sampler").lower()
-    defaults = [*_chosen(top.mapping.get("defaults")), *_chosen(sweeper.mapping.get("defaults"))]
+    defaults = [
+        *_default_samplers(top.mapping.get("defaults")),
+        *_default_samplers(sweeper.mapping.get("defaults")),
+    ]
     name = target or (defaults or ["tpe"])[-1]
     if name not in _SAMPLERS:
         section.remark("_target_", f"{name} is not there; tpe is written")
@@ -125,11 +128,11 @@ def _sampler(top: Section, sweeper: Section, space: Mapping[str, Dimension]) -> 
     return {ours: options} if options and ours != "grid" else ours, {"seed": seed} if is_whole(seed) else {}
 
 
-def _chosen(defaults: Any) -> Iterator[str]:
+def _default_samplers(defaults: Any) -> Iterator[str]:
     """Yield the samplers that a defaults list chooses."""
     for entry in defaults if isinstance(defaults, list) else ():
         for key, value in entry.items() if isinstance(entry, dict) else ():
-            if _CHOSEN.fullmatch(key):
+            if _SAMPLER_KEY.fullmatch(key):
                 yield str(value)
 
 
@@ -189,14 +192,14 @@ class _Sweep:
     kind: str
     values: tuple[Any, ...]
     tags: tuple[str, ...] = ()
-    shuffled: bool = False
+    shuffle: bool = False
 
 
 def _read_sweep(text: str, depth: int = 0) -> _Sweep | None:
     """Return the sweep that a text means; None for a plain value.
 
     >>> _read_sweep("tag(log, interval(1, 10))")
-    _Sweep(kind='interval', values=(1.0, 10.0), tags=('log',), shuffled=False)
+    _Sweep(kind='interval', values=(1.0, 10.0), tags=('log',), shuffle=False)
     >>> _read_sweep("a,b").values, _read_sweep("range(5)").values, _read_sweep("0.1")
     (('a', 'b'), (0, 5, 1), None)
     """
@@ -240,7 +243,7 @@ def _around(name: str, arguments: list[str], depth: int) -> _Sweep:
         )
     if name == "tag":
         return replace(sweep, tags=tuple(part.strip() for part in tags))
-    return replace(sweep, shuffled=sweep.shuffled or name == "shuffle")
+    return replace(sweep, shuffle=sweep.shuffle or name == "shuffle")
 
 
 def _ranged(name: str, plain: list[Any], words: Mapping[str, Any]) -> _Sweep:
@@ -275,7 +278,7 @@ def _dimension(name: str, sweep: _Sweep, params: Section) -> tuple[str, Dimensio
     is_log, is_int = "log" in sweep.tags and not steps, all(map(is_whole, sweep.values))
     if is_log and low <= 0:
         raise _GrammarError(f"a logarithm needs a bound above 0, got {low}")
-    if steps and sweep.shuffled:
+    if steps and sweep.shuffle:
         return choice(name, _values(*sweep.values), params, name)
     if is_int:
         return name, whole_between(low, high, is_log, *steps)

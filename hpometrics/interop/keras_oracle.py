@@ -18,8 +18,8 @@ _METRIC = {"metric": "val_loss", "direction": "minimize"}
 
 def is_keras(data: Mapping[str, Any]) -> bool:
     """Return whether a file holds the hyperparameters of KerasTuner."""
-    found = data.get("hyperparameters")
-    return isinstance(found, dict) and isinstance(found.get("space"), list)
+    hyperparameters = data.get("hyperparameters")
+    return isinstance(hyperparameters, dict) and isinstance(hyperparameters.get("space"), list)
 
 
 def read_keras(notes: Notes) -> ConvertedSweep:
@@ -33,11 +33,12 @@ def read_keras(notes: Notes) -> ConvertedSweep:
     if not (space or notes.errors):
         notes.add_error(("hyperparameters", "space"), "names nothing that varies")
     notes.remark((), WRITTEN)
+    seed = top.mapping.get("seed")
     config = {
         "engine": {"target": TARGET, **({"params": fixed} if fixed else {})},
         "space": space,
         "metrics": {"optimize": _objective(top)},
-        "search": _search(top),
+        "search": {**_search(top), **({"seed": seed} if is_whole(seed) and seed >= 0 else {})},
         "budget": _budget(top),
     }
     notes.check()
@@ -69,8 +70,8 @@ def _search(top: Section) -> dict[str, Any]:
 
 
 def _budget(top: Section) -> dict[str, int]:
-    started = top.mapping.get("start_order")
-    count = len(started) if isinstance(started, list) and started else _TRIALS
+    order = top.mapping.get("start_order")
+    count = len(order) if isinstance(order, list) and order else _TRIALS
     source = "as many as the search has started" if count != _TRIALS else "a guess"
     top.notes.remark((), f"max_trials stands in the program alone: {count} trials are written, {source}")
     epochs = top.whole("max_epochs")
@@ -165,8 +166,8 @@ def _factors(
 def _conditions(section: Section) -> dict[str, Any]:
     """Return the values of other hyperparameters under which this one is there."""
     when: dict[str, Any] = {}
-    listed = section.mapping.get("conditions")
-    for entry in listed if isinstance(listed, list) else ():
+    conditions = section.mapping.get("conditions")
+    for entry in conditions if isinstance(conditions, list) else ():
         facts = entry.get("config") if isinstance(entry, dict) else None
         values = facts.get("values") if isinstance(facts, dict) else None
         if not isinstance(values, list) or not values or not isinstance(facts, dict):
@@ -183,12 +184,12 @@ def _add_condition(
 ) -> None:
     """Add a condition to a dimension; one on a fixed value is decided, one of a fixed value falls away."""
     searched = {other: value for other, value in when.items() if other in space}
-    held = all(
+    applies = all(
         fixed[other] in (value if isinstance(value, list) else [value])
         for other, value in when.items()
         if other in fixed
     )
-    if not held:
+    if not applies:
         space.pop(name, None)
         fixed.pop(name, None)
     elif searched and name in space:

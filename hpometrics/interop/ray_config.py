@@ -212,7 +212,7 @@ def _samples(section: Section, space: Mapping[str, Dimension], is_grid: bool) ->
 
 def _read_stop(stop: Section, budget: dict[str, Any]) -> str | dict[str, Any]:
     """Read the limits of a trial, and return the metric that has one."""
-    measured = []
+    metrics = []
     for key in stop.mapping:
         if key == "training_iteration":
             budget["epochs"] = stop.whole(key)
@@ -221,16 +221,16 @@ def _read_stop(stop: Section, budget: dict[str, Any]) -> str | dict[str, Any]:
         elif _COUNTERS.fullmatch(key.rpartition("/")[2]):
             stop.remark(key, "is left out: training_iteration is budget.epochs, time_total_s trial_time")
         else:
-            measured.append(key)
+            metrics.append(key)
             text = f"ends a trial at {stop.mapping[key]}, and nothing here does; budget.target ends the sweep"
             stop.remark(key, text)
-    if not measured:
+    if not metrics:
         stop.remark(
             "", "names no metric, and a search needs one", "no-metric", "loss, to minimize, is a guess"
         )
         return dict(_PLACEHOLDER)
-    stop.remark(measured[0], "is reached from below, so maximizing it is a guess; change it if it is wrong")
-    return as_reported(measured[0], MAXIMIZE, stop)
+    stop.remark(metrics[0], "is reached from below, so maximizing it is a guess; change it if it is wrong")
+    return as_reported(metrics[0], MAXIMIZE, stop)
 
 
 _WARPREC_LEFT_OUT = {
@@ -375,9 +375,9 @@ def _read_evaluation(evaluation: Section, properties: Section) -> dict[str, Any]
     track = []
     for metric in metrics if isinstance(metrics, list) else ():
         cut_names = [f"{metric}@{cut}" for cut in (cuts if isinstance(cuts, list) else [cuts])]
-        known = [one for cut in (*cut_names, str(metric)) if (one := _registered(cut))]
-        track += known[: len(cut_names)]
-        if not known:
+        names = [one for cut in (*cut_names, str(metric)) if (one := _registered(cut))]
+        track += names[: len(cut_names)]
+        if not names:
             evaluation.remark("metrics", f"{metric} is left out: no metric of a ranking has this name")
     others = [one for one in dict.fromkeys(track) if one != optimize]
     return {"optimize": optimize, **({"track": others} if others else {})}
