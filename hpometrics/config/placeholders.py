@@ -127,7 +127,7 @@ def _has_placeholder(path: Place) -> bool:
 
 
 def keep_placeholders(config: dict[str, Any], data: Any, path: Place = ()) -> None:
-    """Put the placeholders of the environment back into a config, where files keep them.
+    """Restore the placeholders of the environment in a config, where files keep them.
 
     Args:
         config: the config, which is changed.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
+from .._redaction import excerpt
 from ..backends.storage_url import redact_storage, storage_problem
 from ..config.document import ScalarError, SweepFileError, parse_value, read_plain
 from ..direction import Direction
@@ -223,7 +224,7 @@ def _read_sweep(text: str, depth: int = 0) -> _Sweep | None:
         return _ranged(
             name, [_number(part) for part in plain], {key: _number(one) for key, one in words.items()}
         )
-    raise _GrammarError(f"{name}({call[2][:40]}) is not converted; write a dimension")
+    raise _GrammarError(f"{name}({excerpt(call[2], 40)}) is not converted; write a dimension")
 
 
 def _around(name: str, arguments: list[str], depth: int) -> _Sweep:
@@ -234,10 +235,10 @@ def _around(name: str, arguments: list[str], depth: int) -> _Sweep:
     last = match["value"] if (match := _WORD.fullmatch(last)) else last
     sweep = _read_sweep(last, depth + 1)
     if sweep is None:
-        raise _GrammarError(f"{name}({last[:40]}) holds no choice, range or interval")
+        raise _GrammarError(f"{name}({excerpt(last, 40)}) holds no choice, range or interval")
     if name in ("int", "float"):
         if not all(map(is_number, sweep.values)):
-            raise _GrammarError(f"{name} casts numbers, got {last[:40]}")
+            raise _GrammarError(f"{name} casts numbers, got {excerpt(last, 40)}")
         return replace(
             sweep, values=tuple((int if name == "int" else float)(value) for value in sweep.values)
         )
@@ -311,7 +312,7 @@ def _split(text: str) -> list[str]:
         else:
             depth += (char in "([{") - (char in ")]}")
     if depth or quote:
-        raise _GrammarError(f"{text[:40]}: a bracket or a quote is open")
+        raise _GrammarError(f"{excerpt(text, 40)}: a bracket or a quote is open")
     return [*parts, text[begin:]] if text.strip() else []
 
 
@@ -319,7 +320,7 @@ def _element(text: str) -> Any:
     """Return the value of an element: a quoted text, a list or mapping, or a plain scalar."""
     text = text.strip()
     if text[:1] in ("[", "{"):
-        return parse_value(re.sub(r":(?=\S)", ": ", text) if text[0] == "{" else text, text[:40])
+        return parse_value(re.sub(r":(?=\S)", ": ", text) if text[0] == "{" else text, "params")
     if len(text) > 1 and text[0] in "\"'" and text[-1] == text[0]:
         return text[1:-1].replace(f"\\{text[0]}", text[0])
     return read_plain(text)
@@ -328,5 +329,5 @@ def _element(text: str) -> Any:
 def _number(text: str) -> Any:
     value = _element(text)
     if not is_number(value):
-        raise _GrammarError(f"expected a number, got {text.strip()[:40]!r}")
+        raise _GrammarError(f"expected a number, got {excerpt(text.strip(), 40)!r}")
     return value
