@@ -67,7 +67,9 @@ def _contenders(end: Confirmation, drawn: list[Standing]) -> go.Figure:
         if group:
             figure.add_trace(_means(group, [places[one.trial] for one in group], name, color))
     if end.honest is not None:
-        figure.add_trace(_honest_trace(end.honest.interval))
+        figure.add_trace(_value_trace("expected on new rows", "diamond", 0, end.honest.interval))
+        if end.honest.held_out is not None:
+            figure.add_trace(_value_trace("test split", "diamond-open", -0.3, end.honest.held_out))
     _add_band(figure, drawn[0], end)
     labels = {places[one.trial]: f"trial {one.trial}" for one in drawn} | {0: "on new rows"}
     figure.update_layout(xaxis_title=end.metric, hovermode="closest")
@@ -105,18 +107,18 @@ def _fate(one: Standing) -> str:
     return f"{trained}, out after {one.left_at} ({one.reason}{sure})"
 
 
-def _honest_trace(interval: Interval) -> go.Scatter:
-    """Return the value of the winner's params on new rows, on the lowest line."""
+def _value_trace(name: str, symbol: str, place: float, interval: Interval) -> go.Scatter:
+    """Return a value of the winner's params with its interval, below the contenders."""
     value = interval.value
     sides = {"array": [interval.high - value], "arrayminus": [value - interval.low]}
     return go.Scatter(
         x=[value],
-        y=[0],
-        name="expected on new rows",
+        y=[place],
+        name=name,
         mode="markers",
-        marker={"symbol": "diamond", "size": 11, "color": _HONEST},
+        marker={"symbol": symbol, "size": 11, "color": _HONEST},
         error_x={"symmetric": False, "color": _HONEST, **sides},
-        hovertemplate=f"expected on new rows: {interval}<extra></extra>",
+        hovertemplate=f"{name}: {interval}<extra></extra>",
     )
 
 

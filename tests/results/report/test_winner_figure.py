@@ -17,6 +17,7 @@ from hpometrics.selection.confirmation import (
     FreshRun,
 )
 from hpometrics.selection.confirmation_plan import plan_for
+from hpometrics.selection.intervals import Interval
 
 SETTINGS = ConfirmSettings(top=3, repeats=6, equivalence=0.001)
 VALUES = {
@@ -88,6 +89,10 @@ def test_the_honest_value_has_both_ends_of_its_interval(end):
     assert (value, trace["y"]) == (interval.value, [0])
     ends = value - sides["arrayminus"][0], value + sides["array"][0]
     assert ends == pytest.approx((interval.low, interval.high))
+    assert "test split" not in traces(winner_figure(end))
+    tested = replace(end, honest=replace(end.honest, held_out=Interval(0.7, 0.6, 0.75)))
+    beside = traces(winner_figure(tested))["test split"]
+    assert (beside["x"], beside["error_x"]["array"]) == ([0.7], [pytest.approx(0.05)])
 
 
 def test_each_look_has_what_may_be_lost(end):
