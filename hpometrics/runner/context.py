@@ -171,13 +171,8 @@ class SweepContext:
         Raises:
             RecordError: it is damaged.
         """
-        try:
-            self.priors = [Prior.from_json(json.loads(text)) for text in prior.values()]
-        except ValueError as err:
-            raise RecordError(f"the trials of earlier sweeps do not read back: {err}") from err
+        self.priors, self.plan = with_priors(self.plan, prior)
         self.resolved = replace(self.resolved, prior=prior)
-        points = first_points(self.priors, self.plan.space, self.plan.points)
-        self.plan = replace(self.plan, points=(*self.plan.points, *points))
 
     def arrange_grid(self, records: Iterable[TrialRecord]) -> None:
         """Keep the grid points of existing trials, so that each point is visited once."""
@@ -188,6 +183,20 @@ class SweepContext:
             with suppress(SpaceError):  # a trial of another space
                 existing[record.number] = self.plan.space.encode(record.given)
         self.plan = replace(self.plan, points=arrange_points(self.plan.points, existing))
+
+
+def with_priors(plan: Plan, prior: Mapping[str, str]) -> tuple[list[Prior], Plan]:
+    """Return what earlier sweeps tell, and a plan whose first points end with their best ones.
+
+    Raises:
+        RecordError: it is damaged.
+    """
+    try:
+        priors = [Prior.from_json(json.loads(text)) for text in prior.values()]
+    except ValueError as err:
+        raise RecordError(f"the trials of earlier sweeps do not read back: {err}") from err
+    points = first_points(priors, plan.space, plan.points)
+    return priors, replace(plan, points=(*plan.points, *points))
 
 
 def make_context(

@@ -34,7 +34,7 @@ from ..records.recovery import StudyTrial
 from ..records.trial_record import TrialRecord, TrialState
 from ..results.manifest import Resolved, changes, parse_resolved
 from ..results.run_directory import RunDirectory
-from .context import SweepContext
+from .context import SweepContext, with_priors
 from .leases import LocalOwnership
 
 SWEEP = f"{PREFIX}sweep"
@@ -306,6 +306,7 @@ def add_trial(plan: Plan, home: RunDirectory, params: Mapping[str, Any]) -> int:
         DiskError: the study cannot be written.
     """
     storage, point = plan.config.backend.storage, plan.space.encode(params)
+    _, planned = with_priors(plan, home.read().prior)
     if BACKENDS[plan.config.backend.name].has_points or plan.sampler == "grid":
         raise ConfigError(f"{home.label}: has a list or a grid of params; add these to its sweep file")
     file = _study_file(home, storage)
@@ -315,7 +316,7 @@ def add_trial(plan: Plan, home: RunDirectory, params: Mapping[str, Any]) -> int:
         opened = open_storage(file or url_of(storage))
         try:
             study = optuna.load_study(study_name=plan.name, storage=opened)
-            number = add_point(study, point, plan.trials, plan.points)
+            number = add_point(study, point, plan.trials, planned.points)
         finally:
             close_storage(opened)
     if number is None:
