@@ -272,7 +272,7 @@ def dashboard(directory: Path, port: int) -> None:
 @click.command()
 @click.argument("directory", type=RUN_DIRECTORY)
 @click.argument("trial", type=click.IntRange(min=0))
-@click.option("--epoch", type=click.IntRange(min=0), help="This epoch, counted from 0.  [the picked one]")
+@click.option("--epoch", type=click.IntRange(min=0), help="This epoch, from 0, or step.  [the picked one]")
 @click.option("--all", "every", is_flag=True, help="All epochs.")
 @click.option("--split", type=click.Choice(["train", "validation", "test"]), help="Only this one.")
 def epochs(directory: Path, trial: int, epoch: int | None, every: bool, split: str | None) -> None:
