@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-all test-exhaustive test-lowest test-lowest-core test-newest test-python works-with metric check \
-	docs pictures lint types laws bench bench-confirm bench-metric bench-compare many-trials clusters faults mutants index release
+	docs pictures plotly lint types laws bench bench-confirm bench-metric bench-compare many-trials clusters faults mutants index release
 
 # An editable install in the compat mode is a path, which mypy and pyright find; setuptools' default is a hook.
 # With each change of the requirements the environment is brought up to date. pip compiles on one core, so compileall
@@ -114,6 +114,12 @@ docs: $(VENV)/.installed
 # The pictures of README and docs, from a real run; Chromium takes the screenshots.
 pictures: $(VENV)/.installed
 	$(BIN)/python -m docs._generate.pictures
+
+# The part of plotly.js that the report has, as npm distributes it; `-n` leaves out the time, so that it packs the same again.
+PLOTLY := hpometrics/results/report/plotly
+plotly:
+	cd $$(mktemp -d) && npm pack --silent plotly.js-cartesian-dist-min && tar -xzf *.tgz && cd package && \
+		gzip -9 -n -c plotly-cartesian.min.js > $(CURDIR)/$(PLOTLY)-cartesian.min.js.gz && cp LICENSE $(CURDIR)/$(PLOTLY)-LICENSE.txt
 
 check: lint types
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from operator import attrgetter
 from types import FunctionType, ModuleType
 from typing import (
@@ -20,7 +19,7 @@ from typing import (
 )
 
 from ._text import did_you_mean, one_line
-from .exceptions import ConfigError, HpometricsError, MissingExtraError, missing_extra
+from .exceptions import ConfigError, HpometricsError, missing_extra
 
 KEPT_FOR = 2
 """The number of minor versions in which a deprecated name still works, from the first that warns."""
@@ -370,10 +369,3 @@ def version_changes(recorded: Mapping[str, str]) -> list[str]:
         for package, version in recorded.items()
         if installed.get(package) != version
     ]
-
-
-def missing_report(kind: str) -> MissingExtraError | None:
-    """Return the error for a kind of report whose package is not installed; None if it can be written."""
-    if kind != "html" or find_spec("plotly") is not None:
-        return None
-    return missing_extra("the HTML report", "plotly", "report")

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any
 from warnings import catch_warnings
 
-from .._imports import load_path, missing_report
+from .._imports import load_path
 from .._text import did_you_mean, one_line
 from ..backends.registry import (
     BACKENDS,
@@ -72,7 +72,6 @@ def check_support(sweep: Draft, document: Document, settle: bool = False) -> Non
         _check_objectives(sweep),
         _check_confirm(sweep),
         _check_loggers(sweep),
-        _check_report(sweep),
         _check_command(sweep),
         _check_points(sweep),
         _check_warm_start(sweep),
@@ -311,12 +310,6 @@ def _check_loggers(sweep: Draft) -> Notes:
             yield path, str(err)
         if missing := missing_package(logger.name):
             yield path, str(missing)
-
-
-def _check_report(sweep: Draft) -> Notes:
-    missing = missing_report(sweep.results.report)
-    if missing is not None:
-        yield ("results", "report"), f"{missing}; md needs no package"
 
 
 def _check_command(sweep: Draft) -> Notes:

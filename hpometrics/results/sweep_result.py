@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from .._formatting import html_table
-from .._imports import missing_report
-from ..exceptions import ConfigError, NoFiniteValueError, NotKeptError
+from ..exceptions import ConfigError, NoFiniteValueError, NotKeptError, missing_extra
 from ..records.trial_record import TrialRecord
 from ..selection.confirmation import Confirmation
 from ..selection.selection import Best
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from ..run.checkpoint import Stateful
-    from .report.figures import Figure
+    from .report.drawing import Figure
 
 _ROWS = 10
 _REASONS = {"front": "one metric was optimized", "winner": "no winner was confirmed; confirm=True does"}
@@ -173,10 +172,9 @@ class Plots:
         return self._figures("contours")
 
     def _figures(self, name: str) -> list[go.Figure]:
-        missing = missing_report("html")
-        if missing is not None:
-            raise missing
-        import plotly.graph_objects as go  # with Optuna
+        if find_spec("plotly") is None:
+            raise missing_extra("a figure in Python", "plotly", "report")
+        import plotly.graph_objects as go  # which takes long to import
 
         figure = self._find(name)
         if figure is None or not figure.drawings:
@@ -185,7 +183,7 @@ class Plots:
         return [go.Figure(drawing) for drawing in figure.drawings]
 
     def _find(self, name: str) -> Figure | None:
-        from .report.figures import figures_of  # with plotly
+        from .report.figures import figures_of  # with Optuna
         from .report.winner_figure import winner_figure
 
         result = self._result

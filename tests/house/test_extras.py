@@ -93,7 +93,6 @@ def test_no_text_names_this_package_to_pip():
         if path.suffix in (".py", ".yaml")
     }
     assert not [path for path, text in texts.items() if re.search(r"install\W+hpometrics", text)]
-    assert pip_line("report") in texts[PACKAGE / "interop" / "starter" / "sweep.yaml"]
 
 
 def test_every_extra_that_a_metric_names_exists():

@@ -37,7 +37,7 @@ def test_check_and_run_take_the_starter_as_it_is(folder):
     assert checked.exit_code == 0 and "roc_auc   maximize <- registry" in checked.stdout
     ran = call("run", "first/sweep.yaml", "--set", "budget.trials=2", "--set", "budget.epochs=2")
     assert ran.exit_code == 0, ran.output
-    assert ran.stdout.endswith("saved best.yaml, trials.csv, study.db, report.md in runs/first\n")
+    assert ran.stdout.endswith("saved best.yaml, trials.csv, study.db, report.html in runs/first\n")
     assert len(RunDirectory(folder / "runs" / "first").records()) == 2
 
 

@@ -93,8 +93,7 @@ def test_its_page_in_a_notebook(result):
 
 def test_without_plotly_the_page_has_no_curves(result, monkeypatch):
     """The figures say what to install."""
-    for place in ("hpometrics.results.sweep_result", "hpometrics._imports"):
-        monkeypatch.setattr(f"{place}.find_spec", lambda name: None)
+    monkeypatch.setattr("hpometrics.results.sweep_result.find_spec", lambda name: None)
     assert "Plotly" not in result._repr_html_()
     with pytest.raises(MissingExtraError, match="plotly"):
         result.plot.history()

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..._formatting import aligned, column, duration, first_of, number
-from ..._imports import missing_report
 from ..._text import printable
-from ...config.yaml_writer import dump_yaml
+from ...config.yaml_writer import dump_yaml, format_short
 from ...direction import ARROWS
 from ...exceptions import ConfigError
 from ...records._files import write_text
@@ -94,6 +93,12 @@ class Report(Outcome):
     def params(self) -> list[tuple[str, str, str]]:
         """The optimal engine params: name, value, origin."""
         return [] if self.best is None else optimal_params(self.best, self.resolved)
+
+    @property
+    def rounded(self) -> dict[str, str]:
+        """The optimal engine params to three digits, by name."""
+        params = {} if self.best is None else self.best.params
+        return {printable(name): format_short(value) for name, value in params.items()}
 
     @property
     def values(self) -> list[tuple[str, str, str]]:
@@ -204,7 +209,7 @@ def _markdown(report: Report) -> Iterator[str]:
     for state in report.states:
         yield f"- {state.word} {state.count}: {state.meaning}"
         yield from (f"  - `{reason}`: {trials}" for reason, trials in state.reasons)
-    yield "\n## Again\n"
+    yield "\n## Reproduce\n"
     yield _block("\n".join(f"{command}  # {what}" for command, what in report.commands))
     yield "The sweep file, with every default spelled out:\n"
     yield _block(report.config)
@@ -228,18 +233,15 @@ def write_report(directory: Path, kind: str = "html", to: Path | None = None) ->
     Raises:
         ConfigError: the directory is not a run directory, or the file cannot be written at that place.
         RecordError: one of its files is damaged.
-        MissingExtraError: plotly is not installed.
     """
-    missing = missing_report(kind)
-    if missing is not None:
-        raise missing
     report, file = Report.read(directory), to or RunDirectory(directory).report(kind)
     if file.is_dir() or not file.parent.is_dir():
         raise ConfigError(f"{file}: is a folder, or in none; name a file in a folder that is there")
     if kind == "md":
         write_text(file, "\n".join([*_markdown(report), ""]))
     else:
-        from .figures import figures_of, html_of  # with plotly and Optuna
+        from .figures import figures_of  # with Optuna
+        from .page import html_of
         from .winner_figure import winner_figure
 
         best = None if report.best is None else report.best.trial

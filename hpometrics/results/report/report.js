@@ -1,13 +1,128 @@
 "use strict";
 const touched = matchMedia("(pointer: coarse)").matches; // there a finger on a figure scrolls the page
+const config = { displaylogo: false, displayModeBar: touched ? false : "hover", responsive: true };
 const drawn = [];
-for (const source of document.querySelectorAll("script[type='application/json']")) {
-  const figure = JSON.parse(source.textContent);
-  const place = source.previousElementSibling;
-  if (touched) figure.layout.dragmode = false;
-  Plotly.newPlot(place, figure.data, figure.layout, { displaylogo: false, displayModeBar: touched ? false : "hover", responsive: true });
-  drawn.push(place);
+
+function button(text, action) {
+  const made = document.createElement("button");
+  made.type = "button";
+  made.textContent = text;
+  made.addEventListener("click", () => action(made));
+  return made;
+}
+
+function unpacked() { // the policy allows a script by its hash, whoever adds it
+  const packed = Uint8Array.from(atob(document.getElementById("plotly").textContent), (one) => one.charCodeAt(0));
+  return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+}
+
+async function draw() {
+  const plotly = document.createElement("script");
+  plotly.textContent = await unpacked();
+  document.head.append(plotly);
+  for (const place of document.querySelectorAll(".plot")) {
+    const figure = JSON.parse(place.nextElementSibling.textContent);
+    if (touched) figure.layout.dragmode = false;
+    Plotly.newPlot(place, figure.data, figure.layout, config);
+    drawn.push(place);
+    if (figure.layout.meta.span) place.after(button("Show all values", (made) => widen(place, made)));
+  }
+  linkRows();
+}
+
+function widen(place, made) { // between the span of most values and that of all
+  const all = made.textContent === "Show all values";
+  const outside = place.data.flatMap((trace, n) => (trace.meta === "outside" ? [n] : []));
+  Plotly.update(place, { visible: !all }, { "yaxis.autorange": all, "yaxis.range": [...place.layout.meta.span] }, outside);
+  made.textContent = all ? "Show most values" : "Show all values";
+}
+
+function fill(details) { // the table behind a figure, of what its traces hold
+  const { data, layout } = JSON.parse(details.previousElementSibling.textContent);
+  const title = (axis) => layout[axis].title.text;
+  const rows = [["", title("xaxis") ?? "axis", title("yaxis") ?? "height", ""]];
+  for (const trace of data.filter((one) => one.type !== "contour")) {
+    trace.x.forEach((x, n) => {
+      if (x === null || trace.y[n] === null || trace.y[n] === undefined) return;
+      const trial = trace.customdata ? `trial ${trace.customdata[n]}` : "";
+      rows.push([trace.name, x, trace.y[n], [trial, trace.text?.[n]].filter(Boolean).join(", ")]);
+    });
+  }
+  const table = document.createElement("table");
+  rows.forEach((cells, n) => {
+    const row = table.insertRow();
+    for (const cell of cells) {
+      const made = document.createElement(n || cell === "" ? "td" : "th");
+      made.textContent = cell;
+      row.append(made);
+    }
+  });
+  details.append(table);
+}
+
+function linkRows() { // the number of a trial opens its curve
+  const place = document.querySelector("#curves .plot");
+  if (!place) return;
+  const own = place.data.length;
+  for (const row of document.querySelectorAll("#trials tbody tr")) {
+    const cell = row.cells[1];
+    const points = place.data.slice(0, own).flatMap((trace) =>
+      trace.x.flatMap((x, n) => (trace.customdata?.[n] === Number(cell.textContent) ? [[x, trace.y[n]]] : [])));
+    if (!points.length) continue;
+    const name = `trial ${cell.textContent}`;
+    const opener = button(cell.textContent, async () => {
+      if (place.data.length > own) await Plotly.deleteTraces(place, own);
+      const line = { color: "#b04fc4", width: 4 };
+      await Plotly.addTraces(place, { x: points.map(([x]) => x), y: points.map(([, y]) => y), name, mode: "lines+markers", line });
+      document.getElementById("curves").scrollIntoView();
+    });
+    opener.setAttribute("aria-label", `curve of ${name}`);
+    cell.replaceChildren(opener);
+  }
+}
+
+function sortable(table) {
+  const heads = [...table.tHead.rows[0].cells];
+  const key = (row, n) => {
+    const text = row.cells[n].textContent;
+    return Number.isNaN(parseFloat(text)) ? text : parseFloat(text);
+  };
+  const order = (a, b) => (typeof a === typeof b ? (a < b ? -1 : a > b ? 1 : 0) : typeof a === "number" ? -1 : 1);
+  heads.forEach((head, n) => head.replaceChildren(button(head.textContent, () => {
+    const sign = head.ariaSort === "ascending" ? -1 : 1;
+    const body = table.tBodies[0];
+    body.append(...[...body.rows].sort((a, b) => sign * order(key(a, n), key(b, n))));
+    heads.forEach((one) => { one.ariaSort = one !== head ? null : sign > 0 ? "ascending" : "descending"; });
+  })));
+}
+
+function filterable(table, input) {
+  const count = input.parentElement.nextElementSibling;
+  input.addEventListener("input", () => {
+    const words = input.value.toLowerCase().split(/\s+/);
+    const rows = [...table.tBodies[0].rows];
+    for (const row of rows) row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));
+    count.textContent = `${rows.filter((row) => !row.hidden).length} of ${rows.length} trials`;
+  });
+  input.closest("p").hidden = false;
+}
+
+const trials = document.querySelector("#trials table");
+sortable(trials);
+filterable(trials, document.querySelector("#trials input"));
+for (const details of document.querySelectorAll("details.data")) {
+  details.addEventListener("toggle", () => fill(details), { once: true });
+}
+for (const place of document.querySelectorAll("[data-copy]")) {
+  if (!navigator.clipboard) break;
+  const copier = button("Copy", async (made) => {
+    await navigator.clipboard.writeText(place.dataset.copy);
+    made.textContent = "Copied";
+  });
+  copier.setAttribute("aria-label", `Copy ${place.dataset.copied}`);
+  place.append(copier);
 }
 for (const moment of ["beforeprint", "afterprint"]) {
   addEventListener(moment, () => drawn.forEach((place) => Plotly.Plots.resize(place)));
 }
+draw();

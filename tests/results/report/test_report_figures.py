@@ -44,20 +44,20 @@ def test_an_infeasible_trial_is_gray_or_left_out_with_a_note():
     drawn = figures([trial(0, [0.5]), broken, trial(2, [0.6])])
     history = drawn["history"].drawings[0]["data"]
     names = [trace["name"] for trace in history]
-    assert list(history[names.index("Infeasible Trial")]["y"]) == [0.9]
-    assert list(history[names.index("Best Value")]["y"])[-1] == 0.6
-    assert "Gray ones, 1, are infeasible" in drawn["history"].caption
-    (point,) = [one for one in drawn["slices"].drawings[0]["data"] if one["name"] == "Infeasible Trial"]
-    assert (list(point["x"]), list(point["y"])) == ([broken.params["lr"]], [0.9])
-    assert drawn["slices"].caption.endswith("break a constraint. They are missing for size.")
+    assert history[names.index("infeasible")]["y"] == [0.9]
+    assert history[names.index("best so far")]["y"][-1] == 0.6
+    assert "Gray dots break a constraint" in drawn["history"].caption
+    for place, param in ((0, "lr"), (1, "size")):
+        (point,) = [one for one in drawn["slices"].drawings[place]["data"] if one["name"] == "infeasible"]
+        assert point["y"] == [0.9] and point["x"] == [broken.params.get(param, "large")]
+    assert "Gray ones, 1, are infeasible" in drawn["slices"].caption
     assert drawn["parallel"].caption.endswith("Infeasible trials, 1 of them, are left out.")
 
 
 def test_choices_are_written_as_in_the_sweep_file():
     """Without the quotes of Python, in slices too."""
     *_, axis = [one["layout"]["xaxis"] for one in figures(FOUR)["slices"].drawings]
-    assert sorted(axis["ticktext"]) == ["large", "small"]
-    assert [place.strip("'") for place in axis["tickvals"]] == list(axis["ticktext"])
+    assert axis["categoryarray"] == ["small", "large"]
 
 
 def test_choices_that_read_alike_are_told_apart():
@@ -68,15 +68,44 @@ def test_choices_that_read_alike_are_told_apart():
     for record in records:
         record.params["option"] = options[record.number]
     drawn = figures(records, resolve(plan_of(text)))
-    axis = drawn["slices"].drawings[2]["layout"]["xaxis"]
-    assert axis["ticktext"] == ["null", "true", "2", '"2"']
-    assert set(drawn["slices"].drawings[2]["data"][0]["x"]) == set(axis["tickvals"])
+    slice_of_option = drawn["slices"].drawings[2]
+    choices = slice_of_option["layout"]["xaxis"]["categoryarray"]
+    assert choices == ["null", "true", "2", '"2"']
+    assert {x for trace in slice_of_option["data"] for x in trace["x"]} == {*choices}
     (parallel,) = drawn["parallel"].drawings
-    if "annotations" in parallel["layout"]:
-        labels = [note["text"] for note in parallel["layout"]["annotations"] if note["x"] == 2]
-    else:  # of Optuna 4
-        labels = list(parallel["data"][0]["dimensions"][2]["ticktext"])
-    assert sorted(labels) == sorted(axis["ticktext"])
+    labels = [note["text"] for note in parallel["layout"]["annotations"] if note["x"] == 3]
+    assert labels == choices
+
+
+def test_outliers_do_not_squeeze_an_axis():
+    """They stand at its edge, as triangles with their values; the side that is better is whole."""
+    records = [trial(n, [value]) for n, value in enumerate([0.96, 0.97, 0.98, 0.975, 0.965, 0.1])]
+    drawn = figures(records, best=2)
+    for figure in (drawn["history"], drawn["slices"]):
+        low, high = figure.drawings[0]["layout"]["yaxis"]["range"]
+        assert 0.9 < low < 0.96 and 0.98 < high < 1
+        assert figure.drawings[0]["layout"]["meta"]["span"] == (low, high)
+        (outside,) = [one for one in figure.drawings[0]["data"] if one.get("meta") == "outside"]
+        assert (outside["y"], outside["text"]) == ([low], ["trial 5: 0.1"])
+        assert "Triangles at the edge, 1, are trials" in figure.caption
+    assert "span" not in figures(records[:5])["history"].drawings[0]["layout"]["meta"]
+
+
+def test_the_winner_is_marked():
+    """By a star, which the legend names."""
+    drawn = figures(many(31), best=6)
+    for name in ("history", "slices", "parallel"):
+        traces = {trace["name"]: trace for trace in drawn[name].drawings[0]["data"]}
+        assert traces["winner (trial 6)"]
+    assert traces["winner (trial 6)"]["customdata"][0] == 6
+
+
+def test_axes_of_params_cover_the_space():
+    """Not the values that were tried alone; a log one by its exponents."""
+    axis = figures(FOUR)["slices"].drawings[0]["layout"]["xaxis"]
+    assert axis["type"] == "log" and axis["range"] == pytest.approx([-4.12, -0.88])
+    (parallel,) = figures(FOUR)["parallel"].drawings
+    assert [one["text"] for one in parallel["layout"]["annotations"] if one["x"] == 1] == ["0.0001", "0.1"]
 
 
 def test_contours_are_drawn_of_what_varies_together():
@@ -109,9 +138,10 @@ def test_the_end_of_a_diverged_trial_is_marked_where_its_line_ends():
 
 
 def test_few_trials_have_no_importances():
-    """The reason is said; from thirty complete trials on they are drawn."""
-    few = figures(many(29))["importances"]
-    assert few.drawings == () and few.caption.startswith("Not shown: 29 trials are complete")
+    """Nor contours. The reason is said; from thirty complete trials on they are drawn."""
+    for name in ("importances", "contours"):
+        few = figures(many(29))[name]
+        assert few.drawings == () and few.caption.startswith("Not shown: 29 trials are complete")
     assert len(figures(many(30))["importances"].drawings) == 1
 
 
@@ -137,14 +167,14 @@ def test_a_list_has_no_figures_of_params():
     """There is no space that it was drawn from."""
     text = "engine: {target: a:b, output: binary}\nmetrics: {optimize: roc_auc}\nbudget: {}\n"
     listed = resolve(plan_of(text + "backend: {list: [{lr: 0.1}, {lr: 0.2}]}\n"))
-    assert list(figures([trial(0, [0.5])], listed)) == ["history", "curves", "params"]
+    assert list(figures([trial(0, [0.5])], listed)) == ["curves", "history", "params"]
 
 
 def test_curves_mark_what_was_stopped():
     """A trace of lines per state, the best by itself, an x at the end of a pruned trial; nan is a gap."""
     records = [*FOUR, trial(4, [0.3, math.nan, 0.4])]
     (drawn,) = curves_figure(records, RESOLVED, best=1).drawings
-    named = [(trace["name"], trace["mode"]) for trace in drawn["data"] if "name" in trace]
+    named = [(trace["name"], trace["mode"]) for trace in drawn["data"] if "legendgroup" in trace]
     assert named == [("ok (2)", "lines"), ("pruned (1)", "lines+markers"), ("best (trial 1)", "lines")]
     (ends,) = (trace for trace in drawn["data"] if trace.get("marker", {}).get("symbol") == "x")
     assert (ends["x"], ends["y"], ends["text"]) == ([0], [0.4], ["trial 2 pruned"])
@@ -156,35 +186,35 @@ def test_many_curves_are_thinned_to_the_best_and_the_latest(pruned):
     records = [*many(250), *(trial(250 + n, [0.1], TrialState.PRUNED) for n in range(pruned))]
     figure = curves_figure(records, RESOLVED, best=None)
     (drawn,) = figure.drawings
-    names = [trace["name"] for trace in drawn["data"] if "name" in trace]
+    names = [trace["name"] for trace in drawn["data"] if "legendgroup" in trace]
     shown = min(100, pruned)
     assert names == [f"ok ({200 - shown})", f"pruned ({shown})"]
     assert figure.caption.endswith(f"Of {250 + pruned} trials 200 are drawn.")
 
 
 def test_many_dots_are_thinned(monkeypatch):
-    """The first and the last are there, each with the color of its own number; captions say so."""
-    monkeypatch.setattr("hpometrics.results.report.figures._MOST_DOTS", 4)
-    drawn = figures(many(10))
-    history = {trace["name"]: list(trace["x"]) for trace in drawn["history"].drawings[0]["data"]}
-    assert history["roc_auc"] == history["Best Value"] == [0, 3, 6, 9]
+    """The first, the last and the winner are there; captions say so."""
+    monkeypatch.setattr("hpometrics.results.report.drawing._MOST_DOTS", 4)
+    drawn = figures(many(10), best=5)
+    history = {trace["name"]: trace["x"] for trace in drawn["history"].drawings[0]["data"]}
+    assert history["complete"] == [0, 3, 6, 9] and history["winner (trial 5)"] == [5]
+    assert history["best so far"] == [0, 3, 5, 6, 9]
     rates = drawn["slices"].drawings[0]["data"][0]
-    assert list(rates["marker"]["color"]) == [0, 3, 6, 9]
-    assert list(rates["x"]) == [trial(number, [0.5]).params["lr"] for number in (0, 3, 6, 9)]
+    assert rates["x"] == [trial(number, [0.5]).params["lr"] for number in (0, 3, 6, 9)]
     for name in ("history", "slices"):
-        assert drawn[name].caption.endswith("Of 10 dots 4 are drawn, evenly spread.")
+        assert drawn[name].caption.endswith("Of 10 dots 5 are drawn, evenly spread.")
 
 
 def test_a_contour_has_a_grid_of_a_limited_size(monkeypatch):
     """Its grid has a row and a column for each of its trials: unlimited it grows with their square."""
-    monkeypatch.setattr("hpometrics.results.report.figures._MOST_CROSSED", 5)
+    monkeypatch.setattr("hpometrics.results.report.param_figures._MOST_CROSSED", 5)
     resolved = resolve(plan_of(changed("metrics:", "  drop: {float: [0.0, 1.0]}\nmetrics:")))
     records = many(60)
     for record in records:
         record.params["drop"] = record.number / 60
     figure = figures(records, resolved)["contours"]
     (contour,) = [trace for trace in figure.drawings[0]["data"] if trace["type"] == "contour"]
-    assert len(contour["x"]) <= 5 + 2 and len(contour["y"]) <= 5 + 2
+    assert len(contour["x"]) <= 5 and len(contour["y"]) == 5
     assert figure.caption.endswith("Of 60 trials 5 are drawn, evenly spread.")
 
 
@@ -196,7 +226,23 @@ def test_the_front_has_a_color_of_its_own():
         replace(trial(n, [value]), epochs=(EpochRecord(0, {"roc_auc": value, "log_loss": loss}),))
         for n, (value, loss) in enumerate(values)
     ]
-    others, front = figures(records, resolved)["front"].drawings[0]["data"]
-    assert (others["name"], front["name"]) == ("other trials", "front")
+    records.append(replace(trial(3, [0.85]), epochs=(EpochRecord(0, {"roc_auc": 0.85, "log_loss": 0.3}),)))
+    others, front, knee = figures(records, resolved)["front"].drawings[0]["data"]
+    assert (others["name"], front["name"], knee["name"]) == ("other trials", "front", "knee (trial 3)")
     assert sorted(zip(front["x"], front["y"], strict=True)) == [(0.7, 0.2), (0.9, 0.5)]
-    assert isinstance(front["marker"]["color"], str) and front["marker"]["color"] != others["marker"]["color"]
+    assert (knee["x"], knee["y"], others["text"]) == ([0.85], [0.3], ["trial 2"])
+    assert front["marker"]["color"] != others["marker"]["color"]
+
+
+def test_three_objectives_are_drawn_two_by_two():
+    """A page has two dimensions; each drawing has a label of its own."""
+    resolved = resolve(plan_of(changed("optimize: roc_auc", "optimize: [roc_auc, log_loss, accuracy]")))
+    values = {"roc_auc": 0.9, "log_loss": 0.5, "accuracy": 0.8}
+    drawings = figures([replace(trial(0, [0.9]), epochs=(EpochRecord(0, values),))], resolved)[
+        "front"
+    ].drawings
+    assert [one["layout"]["meta"]["label"].partition(",")[0] for one in drawings] == [
+        "log_loss by roc_auc",
+        "accuracy by roc_auc",
+        "accuracy by log_loss",
+    ]

@@ -105,9 +105,13 @@ def test_each_look_has_what_may_be_lost(end):
     assert len(winner_figure(one).drawings) == 1
 
 
-def test_its_words_are_those_of_the_verdict(end):
-    """For those who cannot see it."""
-    assert winner_figure(end).text == str(end)
+def test_each_drawing_has_a_label(end):
+    """For those who cannot see it; the words of the verdict stand above it."""
+    labels = [one["layout"]["meta"]["label"] for one in winner_figure(end).drawings]
+    assert labels == [
+        "score of each contender, of the search and of fresh trainings",
+        "what may be lost by taking the winner, after each look",
+    ]
 
 
 def test_without_a_confirmed_value_there_is_a_reason(end):

@@ -1,0 +1,200 @@
+"""Drawings of plotly as plain JSON, in the colors of the page, and the span of an axis of values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ...direction import Direction
+
+Trace: TypeAlias = dict[str, Any]
+
+BLUE, GREEN, ORANGE, RED, GRAY = "#4c78a8", "#2ca02c", "#e08214", "#d62728", "#888888"
+CLEAR, GRID = "rgba(0, 0, 0, 0)", "rgba(128, 128, 128, 0.25)"
+STAR = {"symbol": "star", "size": 14, "color": GREEN, "line": {"width": 1, "color": "white"}}
+TICKS = 6
+_MOST_DOTS = 5000
+_FENCE = 1.5  # interquartile ranges beyond the worse quartile, as Tukey has it
+_EDGE = 0.06  # of a span, beyond its ends
+_LEAST = 5  # values that have quartiles
+_OUTSIDE = "outside"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One or more drawings of one kind.
+
+    Args:
+        name: a short name for links.
+        title: the title of its section.
+        caption: how to read it; without a drawing, the reason.
+        drawings: plotly's JSON, `{"data": [...], "layout": {...}}`.
+    """
+
+    name: str
+    title: str
+    caption: str
+    drawings: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A trial in a drawing of values, with its place; an infeasible one breaks a constraint."""
+
+    number: int
+    x: Any
+    value: float
+    infeasible: bool = False
+
+
+def scatter(x: Iterable[Any], y: Iterable[Any], name: str, mode: str = "markers", **facts: Any) -> Trace:
+    """Return a trace of dots or lines."""
+    return {"type": "scatter", "x": [*x], "y": [*y], "name": name, "mode": mode, **facts}
+
+
+def drawing(
+    data: Sequence[Trace],
+    label: str,
+    titles: tuple[str | None, str | None],
+    height: int = 380,
+    meta: Mapping[str, Any] | None = None,
+    **layout: Any,
+) -> dict[str, Any]:
+    """Return plotly's JSON of a drawing, in the colors and the width of the page.
+
+    Args:
+        data: its traces.
+        label: what it shows, for those who cannot see it.
+        titles: of its two axes.
+        height: in pixels.
+        meta: what the script of the page reads beside the label.
+        layout: more of plotly's layout; `xaxis` and `yaxis` are added to those of the page.
+    """
+    axes = {
+        name: {
+            "gridcolor": GRID,
+            "zerolinecolor": GRID,
+            "automargin": True,
+            "nticks": TICKS,
+            "exponentformat": "e",
+            "title": {"text": title, "font": {"size": 13}},
+            **layout.pop(name, {}),
+        }
+        for name, title in zip(("xaxis", "yaxis"), titles, strict=True)
+    }
+    common = {
+        "template": {},
+        "height": height,
+        "margin": {"l": 60, "r": 16, "t": 24, "b": 48},
+        "paper_bgcolor": CLEAR,
+        "plot_bgcolor": CLEAR,
+        "font": {"family": "system-ui, sans-serif", "size": 13},
+        "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0},
+        "modebar": {"bgcolor": CLEAR, "color": GRID, "activecolor": GRID},
+        "hovermode": "closest",
+        "meta": {"label": label, **(meta or {})},
+    }
+    return {"data": [*data], "layout": {**common, **axes, **layout}}
+
+
+def whole_numbers(count: int) -> dict[str, Any]:
+    """Return how an axis of few trials or epochs is labeled; of many, plotly chooses whole numbers itself."""
+    return {"tickmode": "linear", "tick0": 0, "dtick": 1} if count <= TICKS else {}
+
+
+def value_span(values: Iterable[float], direction: Direction) -> tuple[float, float] | None:
+    """Return the ends of an axis that values far worse than most do not squeeze; None if there are none.
+
+    Far worse is what lies beyond Tukey's fence on the worse side and makes the axis more than twice as long.
+
+    >>> value_span([0.97, 0.975, 0.96, 0.98, 0.2], Direction.MAXIMIZE)
+    (0.9588, 0.9812)
+    >>> value_span([0.97, 0.975, 0.96, 0.98], Direction.MAXIMIZE)
+    """
+    keys = sorted(direction.sort_key(value) for value in values)
+    if len(keys) < _LEAST:
+        return None
+    quarter, three = (keys[round(share * (len(keys) - 1))] for share in (0.25, 0.75))
+    inside = [key for key in keys if key <= three + _FENCE * (three - quarter)]
+    length = inside[-1] - inside[0]
+    if not length or keys[-1] - keys[0] <= 2 * length:
+        return None
+    ends = (inside[0] - _EDGE * length, inside[-1] + _EDGE * length)
+    low, high = sorted(direction.sort_key(end) for end in ends)
+    return low, high
+
+
+def thin(dots: Sequence[Dot], best: int | None) -> tuple[Sequence[Dot], str]:
+    """Return no more dots than a browser takes, evenly spread, with the winner, and a sentence on it."""
+    if len(dots) <= _MOST_DOTS:
+        return dots, ""
+    places = {place * (len(dots) - 1) // (_MOST_DOTS - 1) for place in range(_MOST_DOTS)}
+    drawn = [dot for place, dot in enumerate(dots) if place in places or dot.number == best]
+    return drawn, f" Of {len(dots):,} dots {len(drawn):,} are drawn, evenly spread."
+
+
+def value_drawing(
+    dots: Sequence[Dot],
+    best: int | None,
+    direction: Direction,
+    label: str,
+    titles: tuple[str, str],
+    more: Sequence[Trace] = (),
+    height: int = 380,
+    **layout: Any,
+) -> dict[str, Any]:
+    """Draw values of trials over a number or a choice, with the winner marked.
+
+    Values that would squeeze the axis stand at its edge as triangles; the page has a switch that shows all.
+
+    Args:
+        dots: the trials.
+        best: the number of the winner.
+        direction: of the values.
+        label: as in `drawing`, as are `titles`, `height` and `layout`.
+        titles: of the two axes.
+        more: traces beside the dots.
+        height: in pixels.
+        layout: more of plotly's layout.
+    """
+    groups = {
+        "complete": ([dot for dot in dots if not dot.infeasible and dot.number != best], BLUE),
+        "infeasible": ([dot for dot in dots if dot.infeasible], GRAY),
+    }
+    data = [
+        _dots(group, name, {"size": 7, "color": color, "opacity": 0.75})
+        for name, (group, color) in groups.items()
+        if group
+    ]
+    data = [*more, *data, *(_dots([d], f"winner (trial {best})", STAR) for d in dots if d.number == best)]
+    span = value_span([dot.value for dot in dots if not dot.infeasible], direction)
+    if span is None:
+        return drawing(data, label, titles, height, **layout)
+    outside = [dot for dot in dots if not span[0] <= dot.value <= span[1]]
+    down = direction is Direction.MAXIMIZE
+    mark = {"symbol": "triangle-down" if down else "triangle-up", "size": 9, "color": ORANGE}
+    edge = span[0] if down else span[1]
+    marks = _dots(outside, f"beyond the axis ({len(outside)})", mark)
+    marks |= {"y": [edge] * len(outside), "meta": _OUTSIDE, "cliponaxis": False}
+    axis = {"yaxis": {"range": [*span]}, **layout}
+    return drawing([*data, marks], label, titles, height, {"span": span}, **axis)
+
+
+def outside_remark(drawings: Sequence[Mapping[str, Any]]) -> str:
+    """Return the sentence on triangles; empty if no drawing has any."""
+    counts = [len(trace["x"]) for one in drawings for trace in one["data"] if trace.get("meta") == _OUTSIDE]
+    if not counts:
+        return ""
+    return f" Triangles at the edge, {max(counts)}, are trials with values far worse than most."
+
+
+def _dots(dots: Sequence[Dot], name: str, marker: Mapping[str, Any]) -> Trace:
+    return scatter(
+        [dot.x for dot in dots],
+        [dot.value for dot in dots],
+        name,
+        text=[f"trial {dot.number}: {dot.value:.6g}" for dot in dots],
+        marker={**marker},
+        hovertemplate="%{text}, %{x}<extra></extra>",
+    )
