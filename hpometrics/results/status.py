@@ -89,6 +89,26 @@ class Outcome:
         )
 
     @property
+    def headline(self) -> str:
+        """The best trial and how sure that is, in a sentence or two; without one, the reason."""
+        best, pick = self.best, self.resolved.pick
+        if best is None:
+            return str(self.reason)
+        if self.confirmation is not None:
+            return self.sureness[0]
+        if self.verdict is None:
+            front = plural(len(front_trials(self.records, self.resolved.optimized)), "trial")
+            part = "the knee" if pick == "knee" else "picked"
+            return f"Trial {best.trial} is {part} of a Pareto front of {front}."
+        side, rival, text = self.interval, self.verdict.runner_up, f"{best.metric} {best.value:.4g}"
+        span = "" if side is None else f" ({100 * self.verdict.level:g}% {side.low:.4g} to {side.high:.4g})"
+        head = f"Trial {best.trial} is {'best' if pick == 'best' else f'the pick by {pick}'}: {text}{span}."
+        if side is None or rival is None or self.verdict.coin_toss is None:
+            return head
+        sure = "Not distinguishable from" if self.verdict.coin_toss else "Better than"
+        return f"{head} {sure} trial {rival.trial}."
+
+    @property
     def place(self) -> str:
         """Its path, as it may be printed."""
         return printable(str(self.directory))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Literal
 from .._formatting import html_table
 from ..exceptions import ConfigError, NoFiniteValueError, NotKeptError, missing_extra
 from ..records.trial_record import TrialRecord
-from ..selection.confirmation import Confirmation
 from ..selection.selection import Best
 from .export import trial_table
 from .leaderboard import optimal
@@ -25,7 +24,10 @@ if TYPE_CHECKING:
     from .report.drawing import Figure
 
 _ROWS = 10
-_REASONS = {"front": "one metric was optimized", "winner": "no winner was confirmed; confirm=True does"}
+_REASONS = {
+    "front": "one metric was optimized",
+    "winner": "no trial is the winner",
+}
 
 
 class SweepResult(Report):
@@ -73,14 +75,15 @@ class SweepResult(Report):
         return "\n".join([optimal(self.best, self.records, self.resolved), *self.sureness])
 
     def _repr_html_(self) -> str:
-        parts = [f"<h4>{escape(self.resolved.name)}</h4><p>{escape(f'{self.summary}. {self.direction}')}</p>"]
+        parts = [f"<h4>{escape(self.resolved.name)}</h4><p><b>{escape(self.headline)}</b></p>"]
+        parts.append(f"<p>{escape(f'{self.summary}. {self.direction}')}</p>")
         if self.best is not None:
+            parts += ['<pre style="white-space: pre-wrap">', *map(escape, self.sureness), "</pre>"]
             parts.append(html_table([["metric", "value", ""], *self.values], self.origin))
             parts.append(html_table([["param", "value", ""], *self.params]))
-            parts += ['<pre style="white-space: pre-wrap">', *map(escape, self.sureness), "</pre>"]
         parts.append(html_table(self.table[: _ROWS + 1]))
-        if find_spec("plotly") is not None and any(record.epochs for record in self.records):
-            parts.append(self.plot.curves().to_html(full_html=False, include_plotlyjs="cdn"))
+        if find_spec("plotly") is not None:
+            parts += self.plot._html()
         return "\n".join(parts)
 
 
@@ -140,7 +143,7 @@ class Plots:
         self._result = result
 
     def winner(self) -> list[go.Figure]:
-        """Return the contenders of a confirmation, and what could be lost after each look."""
+        """Return the best trials, or the contenders of a confirmation and what could be lost."""
         return self._figures("winner")
 
     def front(self) -> go.Figure:
@@ -171,6 +174,19 @@ class Plots:
         """Return the values over each two of the most important params."""
         return self._figures("contours")
 
+    def _html(self) -> Iterator[str]:
+        """Yield every drawing for a notebook; the first loads plotly."""
+        import plotly.graph_objects as go  # which takes long to import
+
+        from .report.figures import report_figures  # with Optuna
+
+        source: Literal["cdn", False] = "cdn"
+        for figure in report_figures(self._result):
+            yield f"<h5>{escape(figure.title)}</h5><p>{escape(figure.caption)}</p>"
+            for drawing in figure.drawings:
+                yield go.Figure(drawing).to_html(full_html=False, include_plotlyjs=source)
+                source = False
+
     def _figures(self, name: str) -> list[go.Figure]:
         if find_spec("plotly") is None:
             raise missing_extra("a figure in Python", "plotly", "report")
@@ -183,13 +199,6 @@ class Plots:
         return [go.Figure(drawing) for drawing in figure.drawings]
 
     def _find(self, name: str) -> Figure | None:
-        from .report.figures import figures_of  # with Optuna
-        from .report.winner_figure import winner_figure
+        from .report.figures import report_figures  # with Optuna
 
-        result = self._result
-        if name == "winner":
-            end = result.confirmation
-            return winner_figure(end) if isinstance(end, Confirmation) else None
-        best = None if result.best is None else result.best.trial
-        figures = figures_of(result.records, result.resolved, best)
-        return next((figure for figure in figures if figure.name == name), None)
+        return next((figure for figure in report_figures(self._result) if figure.name == name), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from .._formatting import first_of
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from ..selection.model_rows import ModelRows
 
 LEVEL = 0.95
+LISTED = 10
+"""The trials whose intervals are drawn when a sweep ends."""
+
 _LISTED = 6  # sets of rows, and trials of each
 _LABELS = ("winner", "runner-up")
 _ARE = {"rows": "are", "matrix": "is"}
@@ -145,7 +148,10 @@ def conclude(home: RunDirectory, records: Sequence[TrialRecord], resolved: Resol
     if stored is not None:
         return stored
     verdict = draw_verdict(home, records, resolved)
-    content = {FORMAT_KEY: FORMAT, **verdict.to_json()}
+    if verdict.kept is not None:  # else nothing is stored of the others either
+        verdict = replace(verdict, others=_others(Source(home, records, resolved)))
+    others = [asdict(side) for side in verdict.others]
+    content = {FORMAT_KEY: FORMAT, **verdict.to_json(), "others": others}
     write_text(home.verdict, json.dumps(content, indent=1, allow_nan=False) + "\n")
     return verdict
 
@@ -170,6 +176,21 @@ def draw_verdict(
     return draw_between(replace(_ranked_sides(records, resolved), level=level), source, source)
 
 
+def _others(source: Source) -> tuple[TrialInterval, ...]:
+    """Return the trials that rank third to tenth, of which enough is stored, with their intervals."""
+    from ..selection.model_rows import value_interval  # with NumPy, not to read a verdict
+
+    sides = []
+    for side in _sides(source.records, source.resolved, LISTED)[2:]:
+        try:
+            stored = _StoredModel.read(source, side, f"trial {side.trial}")
+            interval = value_interval(stored.rows()[0], 1 - LEVEL, stored.rescorer.scale)
+            sides.append(_around(side, interval))
+        except (NotKeptError, ConfigError):
+            continue
+    return tuple(sides)
+
+
 def draw_between(verdict: Significance, first: Source, second: Source) -> Significance:
     """Add the intervals to a verdict: its winner is of the first source, the runner-up of the second."""
     try:
@@ -185,7 +206,7 @@ def _with_intervals(verdict: Significance, source: Source, other: Source) -> Sig
     first = _StoredModel.read(source, winner, _LABELS[0])
     own, kept = first.rows()
     interval = _around(winner, value_interval(own, level, first.rescorer.scale))
-    verdict = replace(verdict, winner=replace(winner, interval=interval), kept=kept)
+    verdict = replace(verdict, winner=interval, kept=kept)
     if runner_up is None:
         return replace(verdict, reason="no other trial is complete")
     try:
@@ -204,22 +225,22 @@ def _with_intervals(verdict: Significance, source: Source, other: Source) -> Sig
         return replace(verdict, reason=f"trial {runner_up.trial}: {err}")
     return replace(
         verdict,
-        runner_up=replace(runner_up, interval=interval),
+        runner_up=interval,
         difference=pair.interval,
         paired=pair.paired,
         p_value=pair.p_value,
     )
 
 
-def _around(side: TrialInterval, interval: Interval) -> Interval:
-    """Return the interval of a trial.
+def _around(side: TrialInterval, interval: Interval) -> TrialInterval:
+    """Return a trial with its interval.
 
     Raises:
         NotKeptError: nothing varies, so that it has no length.
     """
     if interval.low == interval.high:
         raise NotKeptError(f"all rows of trial {side.trial} are alike, which says nothing of other rows")
-    return interval
+    return replace(side, interval=interval)
 
 
 class _StoredModel(NamedTuple):
@@ -262,13 +283,18 @@ class _StoredModel(NamedTuple):
 
 def _ranked_sides(records: Sequence[TrialRecord], resolved: Resolved) -> Significance:
     """Return the two trials that rank first, without intervals."""
+    sides = _sides(records, resolved, 2)
+    return Significance(resolved.metric, sides[0], sides[1] if len(sides) > 1 else None)
+
+
+def _sides(records: Sequence[TrialRecord], resolved: Resolved, count: int) -> list[TrialInterval]:
+    """Return the trials that rank first, without intervals."""
     complete = [record for record in records if record.state is TrialState.COMPLETE]
-    sides = [
+    return [
         TrialInterval(record.number, record.epoch, record.value)
-        for record in ranked(complete, resolved.direction)[:2]
+        for record in ranked(complete, resolved.direction)[:count]
         if record.epoch is not None and record.value is not None
     ]
-    return Significance(resolved.metric, sides[0], sides[1] if len(sides) > 1 else None)
 
 
 def read_verdict(home: RunDirectory) -> Significance | None:

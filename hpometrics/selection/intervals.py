@@ -103,6 +103,7 @@ class Significance:
         paired: whether the rows of one trial were those of the other.
         reason: why an interval is missing.
         p_value: two-sided, that the true difference is 0.
+        others: the trials that rank next, as far as their intervals are known.
     """
 
     metric: str
@@ -114,6 +115,13 @@ class Significance:
     paired: bool = False
     reason: str | None = None
     p_value: float | None = None
+    others: tuple[TrialInterval, ...] = ()
+
+    @property
+    def intervals(self) -> dict[tuple[int, int], Interval]:
+        """The interval of each trial at its epoch, where there is one."""
+        sides = (self.winner, *([self.runner_up] if self.runner_up else []), *self.others)
+        return {(side.trial, side.epoch): side.interval for side in sides if side.interval is not None}
 
     @property
     def coin_toss(self) -> bool | None:
@@ -147,8 +155,9 @@ class Significance:
         return lines
 
     def to_json(self) -> dict[str, Any]:
-        """Write it as plain JSON."""
-        return {**asdict(self), "coin_toss": self.coin_toss}
+        """Write it as plain JSON, without the trials that rank third and lower."""
+        facts = {name: fact for name, fact in asdict(self).items() if name != "others"}
+        return {**facts, "coin_toss": self.coin_toss}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
@@ -162,6 +171,7 @@ class Significance:
             facts = {_NOW.get(name, name): value for name, value in content.items() if name not in derived}
             facts["winner"] = _side(content["winner"])
             facts["runner_up"] = None if content["runner_up"] is None else _side(content["runner_up"])
+            facts["others"] = tuple(_side(side) for side in content.get("others", ()))
             facts["difference"] = None if content["difference"] is None else Interval(**content["difference"])
             return cls(**facts)
         except (KeyError, TypeError, AttributeError) as err:

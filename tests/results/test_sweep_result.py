@@ -68,9 +68,16 @@ def test_its_table(result):
 def test_each_figure_of_the_report(tmp_path):
     """One by one, as plotly's; where there is none the caption says why."""
     plot = SweepResult.read(written(tmp_path / "run", many(31))).plot
-    for figure in (plot.history(), plot.curves(), plot.importances(), plot.parallel(), *plot.slices()):
+    for figure in (
+        plot.history(),
+        plot.curves(),
+        plot.importances(),
+        plot.parallel(),
+        *plot.slices(),
+        *plot.winner(),
+    ):
         assert isinstance(figure, go.Figure) and figure.data
-    for name, why in (("contours", "Fewer than two"), ("front", "one metric"), ("winner", "no winner was")):
+    for name, why in (("contours", "Fewer than two"), ("front", "one metric")):
         with pytest.raises(ConfigError, match=f"there is no figure {name}: {why}"):
             getattr(plot, name)()
 
@@ -82,13 +89,14 @@ def test_a_front_is_drawn(tmp_path):
 
 
 def test_its_page_in_a_notebook(result):
-    """Headline, best, trials and curves; no text of a trial is markup."""
+    """Headline, best, trials and the figures of the report; no text of a trial is markup."""
     page = result._repr_html_()
-    assert "<h4>sweep</h4><p>4 engine params evaluated (ok 2, pruned 1, failed 1)" in page
+    assert "<h4>sweep</h4><p><b>Trial 1 is best: roc_auc 0.8.</b></p>" in page
+    assert "<p>4 engine params evaluated (ok 2, pruned 1, failed 1)" in page
     assert "<caption>trial 1, epoch 2, seed 1</caption>" in page and "<td>0.8</td>" in page
     rows = re.findall(r"<tr><td>(?:\d|-)</td><td>(\d)</td>", page)
     assert rows == ["1", "0", "2", "3"]
-    assert page.count("Plotly.newPlot(") == 1 and "<b>no</b>" not in page
+    assert page.count("Plotly.newPlot(") == 6 and "<b>no</b>" not in page
 
 
 def test_without_plotly_the_page_has_no_curves(result, monkeypatch):

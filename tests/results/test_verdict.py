@@ -13,10 +13,12 @@ from sample_sweeps import SWEEP, changed
 from hpometrics.cli.main import main
 from hpometrics.config.document import read_document
 from hpometrics.exceptions import NotKeptError, RecordError
-from hpometrics.records.trial_record import Exploit
+from hpometrics.records.trial_record import Exploit, TrialState
 from hpometrics.results.best import best_text
 from hpometrics.results.report.content import write_report
+from hpometrics.results.report.figures import report_figures
 from hpometrics.results.run_directory import RunDirectory
+from hpometrics.results.status import Outcome
 from hpometrics.results.verdict import _around, rows_lines, stored_verdict
 from hpometrics.selection.intervals import Interval, Significance, TrialInterval
 
@@ -142,6 +144,39 @@ def test_the_report_has_it(home):
     assert (
         "  difference: 0.1, -0.1 .. 0.3; a coin toss between the two" in write_report(home, "md").read_text()
     )
+
+
+def test_the_headline_is_the_winner_and_how_sure_it_is(home):
+    """With its interval and the runner-up; a verdict on other picks is left out."""
+    assert Outcome.read(home).headline == (
+        "Trial 1 is best: roc_auc 0.8 (95% 0.7 to 0.9). Not distinguishable from trial 0."
+    )
+    (home / "verdict.json").write_text(json.dumps(replace(VERDICT, p_value=0.01).to_json()))
+    assert Outcome.read(home).headline.endswith(" Better than trial 0.")
+    (home / "verdict.json").unlink()
+    assert Outcome.read(home).headline == "Trial 1 is best: roc_auc 0.8."
+
+
+def test_the_best_ten_have_intervals_where_enough_is_stored(swept, folder):
+    """They are computed when the sweep ends; the figure of the report draws each."""
+    swept(ACCURACY)
+    home = folder / "runs" / "sweep"
+    outcome = Outcome.read(home)
+    complete = [record for record in outcome.records if record.state is TrialState.COMPLETE]
+    assert len(outcome.verdict.intervals) == len(complete) > 2
+    figure = next(report_figures(outcome))
+    winner, others = figure.drawings[0]["data"]
+    assert winner["y"] == [f"trial {outcome.best.trial}"] and len(others["y"]) == len(complete) - 1
+    assert all(length > 0 for length in others["error_x"]["array"])
+    assert figure.caption.endswith("A bar is the 95% interval of a value on other such rows.")
+    assert "others" not in read_document(home / "best.yaml").data["verdict"]
+
+
+def test_without_intervals_the_best_trials_are_dots(tmp_path):
+    """The caption says why."""
+    figure = next(report_figures(Outcome.read(written(tmp_path))))
+    assert figure.drawings[0]["data"][1]["error_x"]["array"] == [0.0]
+    assert "A trial without a bar has no interval: none was computed" in figure.caption
 
 
 def test_a_damaged_file_is_named(home):

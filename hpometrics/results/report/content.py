@@ -15,7 +15,6 @@ from ...direction import ARROWS
 from ...exceptions import ConfigError
 from ...records._files import write_text
 from ...records.trial_record import TrialRecord, TrialState, place_text
-from ...selection.confirmation import Confirmation
 from ...selection.selection import ranked_by
 from ..best import MetricPick, picks_by_metric, record_of
 from ..leaderboard import optimal, optimal_params, optimal_values, ranked_rows, word
@@ -240,13 +239,8 @@ def write_report(directory: Path, kind: str = "html", to: Path | None = None) ->
     if kind == "md":
         write_text(file, "\n".join([*_markdown(report), ""]))
     else:
-        from .figures import figures_of  # with Optuna
+        from .figures import report_figures  # with Optuna
         from .page import html_of
-        from .winner_figure import winner_figure
 
-        best = None if report.best is None else report.best.trial
-        figures = [*figures_of(report.records, report.resolved, best)]
-        if isinstance(report.confirmation, Confirmation):
-            figures.insert(0, winner_figure(report.confirmation))
-        write_text(file, html_of(report, figures))
+        write_text(file, html_of(report, [*report_figures(report)]))
     return file

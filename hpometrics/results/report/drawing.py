@@ -10,7 +10,7 @@ from ...direction import Direction
 
 Trace: TypeAlias = dict[str, Any]
 
-BLUE, GREEN, ORANGE, RED, GRAY = "#4c78a8", "#2ca02c", "#e08214", "#d62728", "#888888"
+BLUE, GREEN, ORANGE, RED, GRAY = "#5088c5", "#2ca02c", "#e08214", "#d62728", "#888888"
 CLEAR, GRID = "rgba(0, 0, 0, 0)", "rgba(128, 128, 128, 0.25)"
 STAR = {"symbol": "star", "size": 14, "color": GREEN, "line": {"width": 1, "color": "white"}}
 TICKS = 6

@@ -9,9 +9,11 @@ from itertools import combinations
 
 from ...direction import Direction
 from ...records.trial_record import TrialRecord, TrialState
+from ...selection.confirmation import Confirmation
 from ...selection.selection import front_trials, knee_of, ranked_by
 from ..leaderboard import word
 from ..manifest import Resolved
+from ..status import Outcome
 from .drawing import (
     BLUE,
     GRAY,
@@ -31,11 +33,22 @@ from .drawing import (
 )
 from .optuna_study import space_of
 from .param_figures import param_figures
+from .winner_figure import leaders_figure, winner_figure
 
 _MOST_TRIALS = 200
 _MOST_POINTS = 20_000
 _MOST_OBJECTIVES = 3
 _COLORS = {TrialState.COMPLETE: BLUE, TrialState.PRUNED: ORANGE, TrialState.FAILED: RED}
+
+
+def report_figures(outcome: Outcome) -> Iterator[Figure]:
+    """Draw the figures of a report one by one: that of the winner first, if there is one."""
+    best, end = None if outcome.best is None else outcome.best.trial, outcome.confirmation
+    if isinstance(end, Confirmation):
+        yield winner_figure(end)
+    elif outcome.verdict is not None and best is not None:
+        yield leaders_figure(outcome.records, outcome.resolved, outcome.verdict, best)
+    yield from figures_of(outcome.records, outcome.resolved, best)
 
 
 def figures_of(records: Sequence[TrialRecord], resolved: Resolved, best: int | None) -> Iterator[Figure]:
@@ -116,7 +129,7 @@ def _traces(curves: Sequence[Curve], best: int | None) -> Iterator[Trace]:
         alike = [curve for curve in curves if curve.record.state is state and curve.record.number != best]
         if alike:
             color = _COLORS.get(state, GRAY)
-            yield _lines(alike, f"{word(state)} ({len(alike)})", color, 1, 0.55)
+            yield _lines(alike, f"{word(state)} ({len(alike)})", color, 1.3, 0.7)
             if not state.trained:
                 yield _ends(alike, color)
     for curve in curves:
@@ -124,7 +137,7 @@ def _traces(curves: Sequence[Curve], best: int | None) -> Iterator[Trace]:
             yield _lines([curve], f"best (trial {best})", GREEN, 3, 1.0)
 
 
-def _lines(curves: Sequence[Curve], name: str, color: str, width: int, opacity: float) -> Trace:
+def _lines(curves: Sequence[Curve], name: str, color: str, width: float, opacity: float) -> Trace:
     """Draw many curves as one trace, with a gap after each: fast, and one entry of the legend."""
     return scatter(
         [epoch for curve in curves for epoch in (*curve.epochs, curve.epochs[-1])],

@@ -79,7 +79,7 @@ def _axis(distribution: Any) -> dict[str, Any]:
     """Return plotly's axis over the whole space of a param."""
     if isinstance(distribution, CategoricalDistribution):
         choices = [*distribution.choices]
-        order = {"categoryorder": "array", "categoryarray": choices}
+        order = {"categoryorder": "array", "categoryarray": choices, "dtick": 1}
         return {"type": "category", **order, "range": [-0.5, len(choices) - 0.5]}
     low, high = float(distribution.low), float(distribution.high)
     if distribution.log:
@@ -138,7 +138,7 @@ def _importance_figure(
     caption = f"How much each param decides whether a trial is among the best (PED-ANOVA), of {count} trials."
     caption += f" Not weighed, as not every trial has them: {', '.join(excluded)}." if excluded else ""
     label, height = f"importance of each param for {metric}", 120 + 36 * len(weights)
-    drawn = drawing([bars], label, ("importance", None), height, yaxis={"type": "category"})
+    drawn = drawing([bars], label, ("importance", None), height, yaxis={"type": "category", "dtick": 1})
     return Figure("importances", title, caption, (drawn,))
 
 

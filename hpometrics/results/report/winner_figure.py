@@ -1,13 +1,19 @@
-"""The figure of a confirmed winner: its contenders, their fresh runs, and what may be lost by taking it."""
+"""The figure of the winner: its contenders and their fresh runs, or the best trials with their intervals."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from ..._formatting import format_p, plural
 from ...direction import Direction
+from ...records.trial_record import TrialRecord, TrialState
 from ...selection.confirmation import Confirmation, Standing
-from ...selection.intervals import Interval
+from ...selection.intervals import Interval, Significance
+from ...selection.selection import ranked
+from ..manifest import Resolved
+from ..verdict import LISTED
 from .drawing import BLUE, GRAY, GREEN, RED, Figure, Trace, drawing, scatter
 
 _WINNER, _STILL_IN, _LEFT, _HONEST = GREEN, BLUE, GRAY, RED
@@ -16,6 +22,55 @@ _CAPTION = (
     "A line is a contender, the best mean on top. Rings are values of the search, dots those of fresh "
     "trainings; a bar is the interval of the difference to the leader, around the mean."
 )
+
+
+def leaders_figure(
+    records: Sequence[TrialRecord], resolved: Resolved, verdict: Significance, best: int
+) -> Figure:
+    """Draw the best trials of a sweep whose winner was not confirmed, with the intervals that are known.
+
+    Args:
+        records: the trials of the sweep.
+        resolved: the resolved sweep.
+        verdict: the verdict on the search.
+        best: the number of the winner.
+    """
+    complete = [record for record in records if record.state is TrialState.COMPLETE]
+    leaders = [
+        (record.number, record.value, verdict.intervals.get((record.number, record.epoch)))
+        for record in ranked(complete, resolved.direction)[:LISTED]
+        if record.value is not None and record.epoch is not None and math.isfinite(record.value)
+    ]
+    names = [f"trial {number}" for number, *_ in leaders]
+    data = []
+    for name, color, won in (("winner", GREEN, True), ("other trials", BLUE, False)):
+        group = [(number, value, span) for number, value, span in leaders if (number == best) is won]
+        spans = [Interval(value, value, value) if span is None else span for _, value, span in group]
+        bars = {
+            "array": [span.high - span.value for span in spans],
+            "arrayminus": [span.value - span.low for span in spans],
+        }
+        data.append(
+            scatter(
+                [span.value for span in spans],
+                [f"trial {number}" for number, *_ in group],
+                name,
+                text=[str(span or f"{value:.6g}") for _, value, span in group],
+                marker={"size": 9, "color": color},
+                error_x={"symmetric": False, "color": color, **bars},
+                hovertemplate="%{y}: %{text}<extra></extra>",
+            )
+        )
+    count = sum(span is not None for *_, span in leaders)
+    caption = f"The best {plural(len(leaders), 'complete trial')}, by {resolved.metric}."
+    if count:
+        caption += f" A bar is the {100 * verdict.level:g}% interval of a value on other such rows."
+    if count < len(leaders):
+        caption += f" A trial without a bar has no interval: {verdict.reason or 'its rows are not stored'}."
+    axis = {"type": "category", "categoryorder": "array", "categoryarray": names[::-1], "dtick": 1}
+    label, height = f"{resolved.metric} of the best trials", 110 + 28 * len(leaders)
+    drawn = drawing(data, label, (resolved.metric, None), height, yaxis=axis)
+    return Figure("winner", "The best trials", caption, (drawn,))
 
 
 def winner_figure(end: Confirmation) -> Figure:
