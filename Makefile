@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-all test-exhaustive test-lowest test-lowest-core test-newest test-python works-with metric check \
-	docs pictures plotly lint types laws bench bench-confirm bench-metric bench-compare many-trials clusters faults mutants index release
+	docs pictures plotly axe lint types laws bench bench-confirm bench-metric bench-compare many-trials clusters faults mutants index release
 
 # An editable install in the compat mode is a path, which mypy and pyright find; setuptools' default is a hook.
 # With each change of the requirements the environment is brought up to date. pip compiles on one core, so compileall
@@ -120,6 +120,11 @@ PLOTLY := hpometrics/results/report/plotly
 plotly:
 	cd $$(mktemp -d) && npm pack --silent plotly.js-cartesian-dist-min && tar -xzf *.tgz && cd package && \
 		gzip -9 -n -c plotly-cartesian.min.js > $(CURDIR)/$(PLOTLY)-cartesian.min.js.gz && cp LICENSE $(CURDIR)/$(PLOTLY)-LICENSE.txt
+
+# Judges the report's accessibility in its tests, which are skipped where there is none.
+axe:
+	command -v npm > /dev/null && npm install --silent --no-save --prefix $(VENV)/axe axe-core@4.14.1 || \
+		echo "not installed here: axe-core"
 
 check: lint types
 

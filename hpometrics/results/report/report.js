@@ -67,7 +67,7 @@ function linkRows() { // the number of a trial opens its curve
   for (const row of document.querySelectorAll("#trials tbody tr")) {
     const cell = row.cells[1];
     const points = place.data.slice(0, own).flatMap((trace) =>
-      trace.x.flatMap((x, n) => (trace.customdata?.[n] === Number(cell.textContent) ? [[x, trace.y[n]]] : [])));
+      trace.x.flatMap((x, n) => (trace.customdata?.[n] === Number(cell.textContent) && trace.y[n] !== null ? [[x, trace.y[n]]] : [])));
     if (!points.length) continue;
     const name = `trial ${cell.textContent}`;
     const opener = button(cell.textContent, async () => {
@@ -122,7 +122,11 @@ for (const place of document.querySelectorAll("[data-copy]")) {
   copier.setAttribute("aria-label", `Copy ${place.dataset.copied}`);
   place.append(copier);
 }
-for (const moment of ["beforeprint", "afterprint"]) {
-  addEventListener(moment, () => drawn.forEach((place) => Plotly.Plots.resize(place)));
-}
+addEventListener("beforeprint", () => drawn.forEach((place) => { // a drawing shrinks as a whole with the paper
+  place.querySelector(".svg-container").style.aspectRatio = place.clientWidth / place.clientHeight;
+  for (const svg of place.querySelectorAll(".main-svg")) svg.setAttribute("viewBox", `0 0 ${place.clientWidth} ${place.clientHeight}`);
+}));
+addEventListener("afterprint", () => drawn.forEach((place) => {
+  for (const svg of place.querySelectorAll(".main-svg")) svg.removeAttribute("viewBox");
+}));
 draw();

@@ -1,18 +1,21 @@
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 from dataclasses import dataclass, replace
+from html import unescape
 from pathlib import Path
 
 import pytest
-from sample_records import FOUR, many, written
+from sample_records import FOUR, many, trial, written
 from sample_sweeps import changed
 
 from hpometrics.results.report.content import write_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+AXE = Path(__file__).parents[3] / ".venv" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium to open the report in")
 
 
@@ -46,6 +49,17 @@ def visited(file: Path) -> Visit:
     return Visit(ran.stdout, console, len(re.findall('"network_isolation_key":"file://', log)))
 
 
+def answers(file: Path, script: str, dark: bool = False) -> list:
+    """Open a page without its policy, run more statements after its own, and return what they return."""
+    text = re.sub('<meta http-equiv="Content-Security-Policy"[^>]*>', "", file.read_text())
+    answer = f"JSON.stringify(await (async () => {{ {script} }})())"
+    ask = f"setTimeout(async () => {{ document.title = {answer}; }}, 3000)"
+    scheme = "<style>:root { color-scheme: dark !important; }</style>" if dark else ""
+    asking = file.with_name("asking.html")
+    asking.write_text(text.replace("</body>", f"{scheme}<script>{ask}</script></body>"))
+    return json.loads(unescape(re.search("<title>(.*?)</title>", visited(asking).page, re.DOTALL)[1]))
+
+
 def test_the_browser_tells_on_a_page_that_loads_or_fails(tmp_path):
     """Else the tests below could not fail."""
     file = tmp_path / "page.html"
@@ -59,7 +73,7 @@ def test_the_report_draws_itself_offline(tmp_path):
     visit = visited(write_report(written(tmp_path, [*many(40), *FOUR[2:3]])))
     assert visit.console == []
     assert visit.requests == 0
-    assert visit.page.count('<div class="plot js-plotly-plot"') == visit.page.count('role="figure"') == 6
+    assert visit.page.count('<div class="plot js-plotly-plot"') == visit.page.count('role="figure"') == 7
 
 
 def test_params_that_look_like_markup_are_text(tmp_path):
@@ -69,3 +83,77 @@ def test_params_that_look_like_markup_are_text(tmp_path):
     visit = visited(write_report(written(tmp_path, records, text)))
     assert visit.console == []
     assert "<b>" not in visit.page
+
+
+def test_trials_are_sorted_filtered_and_open_their_curves(tmp_path):
+    """By the buttons in the head, the words in the box, and the number of a trial."""
+    file = write_report(written(tmp_path, [*many(40), *FOUR[2:3]]))
+    script = """
+      const rows = () => [...document.querySelectorAll("#trials tbody tr")].filter((row) => !row.hidden);
+      const numbers = () => rows().slice(0, 3).map((row) => row.cells[1].textContent);
+      const head = document.querySelectorAll("#trials th")[1];
+      const answers = [numbers()];
+      for (const click of [1, 2]) { head.firstChild.click(); answers.push(head.ariaSort, numbers()); }
+      const box = document.querySelector("#trials input");
+      box.value = "pruned 0.4";
+      box.dispatchEvent(new Event("input"));
+      answers.push(rows().length, document.querySelector("#trials [role=status]").textContent);
+      rows()[0].cells[1].firstChild.click();
+      await new Promise((done) => setTimeout(done, 500));
+      const opened = document.querySelector("#curves .plot").data.at(-1);
+      return [...answers, opened.name, opened.x.filter((x) => x !== null), opened.y];
+    """
+    ranked, up, lowest, down, highest, count, status, name, epochs, values = answers(file, script)
+    assert ranked == ["6", "13", "20"]
+    assert (up, lowest, down, highest) == ("ascending", ["0", "1", "2"], "descending", ["39", "38", "37"])
+    assert (count, status, name) == (1, "1 of 40 trials", "trial 2")
+    assert (epochs, values[0]) == ([0], 0.4)
+
+
+def test_a_switch_shows_what_lies_outside_and_each_figure_has_its_data(tmp_path):
+    """The axis of the history is widened and narrowed again; a table has a row for each dot."""
+    values = [0.96, 0.97, 0.98, 0.975, 0.965, 0.1]
+    file = write_report(written(tmp_path, [trial(n, [value]) for n, value in enumerate(values)]))
+    script = """
+      const place = document.querySelector("#history .plot");
+      const toggle = place.nextElementSibling;
+      const lows = [place.layout.yaxis.range[0] > 0.5];
+      for (const click of [1, 2]) {
+        toggle.click();
+        await new Promise((done) => setTimeout(done, 500));
+        lows.push(place.layout.yaxis.range[0] > 0.5, toggle.textContent);
+      }
+      const details = [...document.querySelectorAll("details.data")];
+      details.forEach((one) => { one.open = true; });
+      await new Promise((done) => setTimeout(done, 500));
+      const labels = [...document.querySelectorAll(".plot")].map((one) => one.ariaLabel);
+      return [lows, details.map((one) => one.querySelectorAll("tr").length), labels];
+    """
+    lows, rows, labels = answers(file, script)
+    assert lows == [True, False, "Show most values", True, "Show all values"]
+    assert len(rows) == len(labels) == len({*labels}) and min(rows) > 5
+
+
+def test_it_is_printed_on_five_pages(tmp_path):
+    """Of forty trials; a figure is on one page, and shrinks with it."""
+    file = write_report(written(tmp_path, [*many(40), *FOUR[2:3]]))
+    paper = tmp_path / "report.pdf"
+    subprocess.run(
+        [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=10000",
+         f"--user-data-dir={tmp_path / 'browser'}", "--window-size=1280,900", "--no-pdf-header-footer",
+         f"--print-to-pdf={paper}", file.as_uri()],
+        capture_output=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert len(re.findall(rb"/Type\s*/Page\b", paper.read_bytes())) <= 5
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="there is no axe-core; `make axe` fetches it")
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_axe_has_nothing_to_say(tmp_path, dark):
+    """No violation, of a page with every figure."""
+    text = changed("metrics:", "  drop: {float: [0.0, 1.0]}\nmetrics:")
+    records = [replace(r, params={**r.params, "drop": r.number / 60}) for r in many(40)]
+    file = write_report(written(tmp_path, [*records, *FOUR[2:3]], text))
+    script = AXE.read_text().replace("</script", "<\\/script")
+    ask = "return (await axe.run()).violations.map((one) => [one.id, one.nodes.map((node) => node.html)])"
+    assert answers(file, f"{script}; {ask}", dark) == []
