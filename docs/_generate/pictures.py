@@ -27,10 +27,13 @@ COLUMNS, ROWS = 112, 40
 COMMAND = "hpometrics run configs/quickstart.yaml"
 SCREENS = {
     "report": (1280, 900, ()),
-    "report-phone": (390, 844, ()),
+    "report-phone": (390, 1500, ()),
     "report-dark": (1280, 900, ("--force-dark-mode",)),
 }
 _MOST_RUNS = 3  # of a confirmation
+_FRAME = """<meta name="color-scheme" content="light dark"><body style="margin: 0">
+<iframe src="{page}" style="border: 0; display: block; height: {height}px; width: {width}px"></iframe>
+"""
 
 
 def main() -> None:
@@ -113,7 +116,7 @@ def _svg(lines: Sequence[str]) -> str:
 
 
 def _photograph(page: Path, picture: Path, width: int, height: int, flags: Sequence[str]) -> None:
-    """Take a screenshot of the first screen of a page.
+    """Take a screenshot of the top of a page, in a frame: a window cannot be as narrow as a phone.
 
     Raises:
         SystemExit: there is no Chromium.
@@ -121,9 +124,11 @@ def _photograph(page: Path, picture: Path, width: int, height: int, flags: Seque
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if browser is None:
         raise SystemExit("install chromium: it takes the screenshots of the report")
+    frame = page.with_name("frame.html")
+    frame.write_text(_FRAME.format(page=page.name, width=width, height=height), encoding="utf8")
     options = ("--headless=new", "--no-sandbox", "--hide-scrollbars", "--virtual-time-budget=8000", *flags)
     size, target = f"--window-size={width},{height}", f"--screenshot={picture}"
-    subprocess.run([browser, *options, size, target, page.as_uri()], check=True, capture_output=True)
+    subprocess.run([browser, *options, size, target, frame.as_uri()], check=True, capture_output=True)
 
 
 if __name__ == "__main__":
