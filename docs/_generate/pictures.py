@@ -26,9 +26,9 @@ PICTURES = ROOT / "docs" / "pictures"
 COLUMNS, ROWS = 112, 40
 COMMAND = "hpometrics run configs/quickstart.yaml"
 SCREENS = {
-    "report": (1280, 900, ()),
+    "report": (1280, 1080, ()),
     "report-phone": (390, 1500, ()),
-    "report-dark": (1280, 900, ("--force-dark-mode",)),
+    "report-dark": (1280, 1080, ("--force-dark-mode",)),
 }
 _MOST_RUNS = 3  # of a confirmation
 _FRAME = """<meta name="color-scheme" content="light dark"><body style="margin: 0">

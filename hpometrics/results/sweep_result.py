@@ -78,12 +78,16 @@ class SweepResult(Report):
         parts = [f"<h4>{escape(self.resolved.name)}</h4><p><b>{escape(self.headline)}</b></p>"]
         parts.append(f"<p>{escape(f'{self.summary}. {self.direction}')}</p>")
         if self.best is not None:
-            parts += ['<pre style="white-space: pre-wrap">', *map(escape, self.sureness), "</pre>"]
+            parts += [
+                '<pre style="white-space: pre-wrap">',
+                *(escape(line) for line in self.sureness if line != self.headline),
+                "</pre>",
+            ]
             parts.append(html_table([["metric", "value", ""], *self.values], self.origin))
             parts.append(html_table([["param", "value", ""], *self.params]))
         parts.append(html_table(self.table[: _ROWS + 1]))
         if find_spec("plotly") is not None:
-            parts += self.plot._html()
+            parts += _drawings_html(self)
         return "\n".join(parts)
 
 
@@ -174,19 +178,6 @@ class Plots:
         """Return the values over each two of the most important params."""
         return self._figures("contours")
 
-    def _html(self) -> Iterator[str]:
-        """Yield every drawing for a notebook; the first loads plotly."""
-        import plotly.graph_objects as go  # which takes long to import
-
-        from .report.figures import report_figures  # with Optuna
-
-        source: Literal["cdn", False] = "cdn"
-        for figure in report_figures(self._result):
-            yield f"<h5>{escape(figure.title)}</h5><p>{escape(figure.caption)}</p>"
-            for drawing in figure.drawings:
-                yield go.Figure(drawing).to_html(full_html=False, include_plotlyjs=source)
-                source = False
-
     def _figures(self, name: str) -> list[go.Figure]:
         if find_spec("plotly") is None:
             raise missing_extra("a figure in Python", "plotly", "report")
@@ -202,3 +193,17 @@ class Plots:
         from .report.figures import report_figures  # with Optuna
 
         return next((figure for figure in report_figures(self._result) if figure.name == name), None)
+
+
+def _drawings_html(result: SweepResult) -> Iterator[str]:
+    """Yield the figures of a result for a notebook; the first drawing loads plotly."""
+    import plotly.graph_objects as go  # which takes long to import
+
+    from .report.figures import report_figures  # with Optuna
+
+    source: Literal["cdn", False] = "cdn"
+    for figure in report_figures(result):
+        yield f"<h5>{escape(figure.title)}</h5><p>{escape(figure.caption)}</p>"
+        for drawing in figure.drawings:
+            yield go.Figure(drawing).to_html(full_html=False, include_plotlyjs=source)
+            source = False

@@ -78,7 +78,7 @@ def drawing(
             "automargin": True,
             "nticks": TICKS,
             "exponentformat": "e",
-            "title": {"text": title, "font": {"size": 13}},
+            "title": {"text": title, "font": {"size": 13}, "standoff": 8},
             **layout.pop(name, {}),
         }
         for name, title in zip(("xaxis", "yaxis"), titles, strict=True)
