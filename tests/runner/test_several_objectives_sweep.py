@@ -288,7 +288,6 @@ def test_ray_has_the_front_of_optuna(folder, on_ray):
 
 def test_the_report_has_the_front(swept, folder):
     """Its figure first; the others are of the first objective, and the text says the same."""
-    pytest.importorskip("plotly")
     swept(SWEEP)
     assert called("report", str(HOME)).exit_code == 0
     page = (HOME / "report.html").read_text()
