@@ -30,7 +30,7 @@ _NEAR = 1e-5  # relative; a metric may measure in float32
 
 
 class RowMeterState(NamedTuple):
-    """What a meter holds of an epoch: `collected` by a method, or why its metric has no row values."""
+    """The rows of a meter, `collected` by a method, or why its metric has no row values."""
 
     method: str | None
     collected: Any
