@@ -75,8 +75,8 @@ class ConfirmSettings:
         for name, value, least in (("top", self.top, 2), ("repeats", self.repeats, LEAST_SEEDS)):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ConfigError(f"confirm.{name} must be a whole number of at least {least}, got {value!r}")
-        number = isinstance(self.equivalence, int | float) and not isinstance(self.equivalence, bool)
-        if self.equivalence != LUCK and not (number and 0 <= self.equivalence < math.inf):
+        gap = None if isinstance(self.equivalence, bool) else self.equivalence
+        if gap != LUCK and not (isinstance(gap, int | float) and 0 <= gap < math.inf):
             raise ConfigError(
                 f"confirm.equivalence must be luck or a number of at least 0, got {self.equivalence!r}"
             )
