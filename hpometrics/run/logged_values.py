@@ -15,16 +15,21 @@ import torch
 
 from ..exceptions import MetricNameError, RunError
 from ..metrics.additive import Additive
+from ..metrics.metric import NOTHING_MEASURED
 from ..metrics.registry.names import MICRO, MetricName
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION, check_task
 from ..metrics.reports import Metrics, Report, aggregate_named_reports, aggregate_unnamed_reports
+from ..records.trial_record import EpochRecord
+from ..selection.rules import At
 from ..space.values import format_value
 from .monitor import RankValues
-from .split import check_split
+from .spec import RunSpec
+from .split import NOT_LOGGED, NOT_MEASURED, check_split
 from .throughput import NO_TASK
 
 Tasks = str | Sequence[str] | None
 
+_MOST_NAMES = 8  # of values that a message lists
 _MIXED = "some recorded values name a task and some do not; say task= with each"
 
 
@@ -332,3 +337,41 @@ class Teachers(dict[str | None, Any]):
 
 def _format_task(task: str | None) -> str:
     return "the run" if task is None else f"task {task!r}"
+
+
+def is_idle(history: Iterable[EpochRecord], names: Iterable[str]) -> bool:
+    """Return whether nothing was measured or reported of these metrics in any epoch."""
+    names = list(names)
+    reasons = (record.reasons.get(name, "") for record in history for name in names)
+    return all(reason.startswith((NOTHING_MEASURED, NOT_MEASURED, NOT_LOGGED)) for reason in reasons)
+
+
+def why_no_value(spec: RunSpec, history: Sequence[EpochRecord]) -> str:
+    """Return why the picked epoch of a run has no finite value."""
+    count, names = len(history), list(spec.optimized)
+    name = next((one for one in names if not _has_value(spec, history, one)), None)
+    if name is None:
+        return f"none of {count} epochs has a finite value of each of {', '.join(names)}"
+    which = "not the last" if spec.at is At.LAST and count else "none"
+    reasons = [record.reasons[name] for record in history if name in record.reasons]
+    reason = f": {reasons[-1]}" if reasons and reasons[-1] else ""
+    return f"{name}: {which} of {count} epochs has a finite value{reason}{_missing_call(spec, history, name)}"
+
+
+def _missing_call(spec: RunSpec, history: Sequence[EpochRecord], name: str) -> str:
+    """Return the call that the engine lacks, if it has measured or reported nothing of a metric."""
+    if not is_idle(history, [name]):
+        return ""
+    is_reported = any(one.reported for one in spec.objectives if one.name == name)
+    call = f"run.log({name}=...)" if is_reported and name.isidentifier() else "run.update(...)"
+    if is_reported and not name.isidentifier():
+        call = f"run.log(**{{{name!r}: ...}})"
+    where = "each epoch" if history else "each epoch, the body of: for epoch in run.epochs(n)"
+    others = [other for record in history[-1:] for other in record.values if _has_value(spec, history, other)]
+    there = f"; it reported {', '.join(others[:_MOST_NAMES])}" if others else ""
+    return f"; the engine must call {call} in {where}{there}"
+
+
+def _has_value(spec: RunSpec, history: Sequence[EpochRecord], name: str) -> bool:
+    epochs = history[-1:] if spec.at is At.LAST else history
+    return any(math.isfinite(record.number(name)) for record in epochs)

@@ -21,9 +21,9 @@ from ..records.trial_record import EpochRecord, Reading, number_in, numbers_of
 from .checkpoint import Stateful
 from .epoch_closer import End, EpochCloser, RunState
 from .example_selection import Line
+from .logged_values import why_no_value
 from .reporter import checked_reporter
 from .spec import RunSpec
-from .split import why_no_value
 
 
 class Run:

@@ -14,7 +14,6 @@ from .._formatting import shape_of
 from ..exceptions import NonFiniteError, RunError
 from ..metrics._validation import batch_of, counting_rows
 from ..metrics.batch import Outputs
-from ..metrics.metric import NOTHING_MEASURED
 from ..metrics.multitask import TaskCollection, Tensors
 from ..metrics.registry.diagnostics import diagnostic
 from ..metrics.registry.names import SPLITS
@@ -27,8 +26,7 @@ from ..metrics.row_values.row_meter import (
     RowMeterState,
     mean_over_tasks,
 )
-from ..records.trial_record import EpochRecord, Reading
-from ..selection.rules import At
+from ..records.trial_record import Reading
 from ..selection.two_way import by_cluster, numbered
 from .metric_spec import MetricSpec
 from .spec import RunSpec
@@ -37,8 +35,7 @@ from .throughput import KEYWORDS
 
 Values = dict[str, Reading]
 Reasons = dict[str, str]
-_NOT_MEASURED, _NOT_LOGGED = "was not measured", "was not logged in this epoch"
-_MOST_NAMES = 8  # of values that a message lists
+NOT_MEASURED, NOT_LOGGED = "was not measured", "was not logged in this epoch"
 
 
 class EpochValues:
@@ -134,46 +131,8 @@ def value_name(name: str) -> str:
 
 def _why_not_there(name: str, recorded: bool) -> str:
     if (entry := diagnostic(name)) is not None:
-        return f"{_NOT_MEASURED} in this epoch; it comes from {entry.comes_from}"
-    return _NOT_LOGGED if recorded else _NOT_MEASURED
-
-
-def is_idle(history: Iterable[EpochRecord], names: Iterable[str]) -> bool:
-    """Return whether nothing was measured or reported of these metrics in any epoch."""
-    names = list(names)
-    reasons = (record.reasons.get(name, "") for record in history for name in names)
-    return all(reason.startswith((NOTHING_MEASURED, _NOT_MEASURED, _NOT_LOGGED)) for reason in reasons)
-
-
-def why_no_value(spec: RunSpec, history: Sequence[EpochRecord]) -> str:
-    """Return why the picked epoch of a run has no finite value."""
-    count, names = len(history), list(spec.optimized)
-    name = next((one for one in names if not _has_value(spec, history, one)), None)
-    if name is None:
-        return f"none of {count} epochs has a finite value of each of {', '.join(names)}"
-    which = "not the last" if spec.at is At.LAST and count else "none"
-    reasons = [record.reasons[name] for record in history if name in record.reasons]
-    reason = f": {reasons[-1]}" if reasons and reasons[-1] else ""
-    return f"{name}: {which} of {count} epochs has a finite value{reason}{_missing_call(spec, history, name)}"
-
-
-def _missing_call(spec: RunSpec, history: Sequence[EpochRecord], name: str) -> str:
-    """Return the call that the engine lacks, if it has measured or reported nothing of a metric."""
-    if not is_idle(history, [name]):
-        return ""
-    is_reported = any(one.reported for one in spec.objectives if one.name == name)
-    call = f"run.log({name}=...)" if is_reported and name.isidentifier() else "run.update(...)"
-    if is_reported and not name.isidentifier():
-        call = f"run.log(**{{{name!r}: ...}})"
-    where = "each epoch" if history else "each epoch, the body of: for epoch in run.epochs(n)"
-    others = [other for record in history[-1:] for other in record.values if _has_value(spec, history, other)]
-    there = f"; it reported {', '.join(others[:_MOST_NAMES])}" if others else ""
-    return f"; the engine must call {call} in {where}{there}"
-
-
-def _has_value(spec: RunSpec, history: Sequence[EpochRecord], name: str) -> bool:
-    epochs = history[-1:] if spec.at is At.LAST else history
-    return any(math.isfinite(record.number(name)) for record in epochs)
+        return f"{NOT_MEASURED} in this epoch; it comes from {entry.comes_from}"
+    return NOT_LOGGED if recorded else NOT_MEASURED
 
 
 class SplitMetrics:

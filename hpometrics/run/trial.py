@@ -42,10 +42,10 @@ from ..records.trial_record import Exploit, TrialRecord, TrialState, write_trial
 from ..selection.trial_attempts import apply_constraints
 from ..space.values import check_json
 from .checkpoint import seed_all
+from .logged_values import is_idle
 from .reporter import Pause, Reporter
 from .run import Run
 from .spec import RunSpec, Train
-from .split import is_idle
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _OURS = str(Path(__file__).parent.parent) + os.sep
