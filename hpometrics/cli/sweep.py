@@ -84,7 +84,7 @@ def run(
             return
         check_posix("hpometrics run")
         from ..config.overrides import read_with_overrides
-        from ..runner.stamp import print_finished
+        from ..results.stamp import print_finished
 
         document = read_with_overrides(file, assignments, workers)
         if not (fresh or extend) and print_finished(document, quiet, as_json):

@@ -24,6 +24,7 @@ from ..config.yaml_writer import dump_yaml, flow_yaml
 from ..exceptions import ConfigError, HpometricsError
 from ..metrics.features import parse_feature
 from ..results.run_directory import RunDirectory
+from ..results.stamp import is_finished, question_of
 from ..results.status import opening
 from ..results.summary import count_finished, overview, overview_text
 from ..results.sweep_result import SweepResult
@@ -31,7 +32,6 @@ from ..space.dimensions import Dimension
 from ..space.space import Space
 from ..space.values import named_fields, plain_config
 from .signals import check_posix
-from .stamp import is_finished, question_of
 
 _SECTIONS: Mapping[str, type[BaseModel]] = {
     "engine": Engine,

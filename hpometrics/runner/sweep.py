@@ -22,6 +22,7 @@ from ..results.confirmation import confirmed_facts, stored_confirmation, sweep_b
 from ..results.export import best_facts, best_yaml, trials_csv
 from ..results.leaderboard import format_evaluated
 from ..results.report.content import write_report
+from ..results.stamp import Stamp, question_of
 from ..results.status import opening, results_text, status_json
 from ..results.verdict import conclude, stored_verdict
 from ..run.trial import ERROR_FILE
@@ -31,7 +32,6 @@ from .imported_engine import PlainEngine, Train
 from .live import Progress, place_of
 from .reclaim import recover
 from .signals import exit_code, raising_interrupts, terminated_when
-from .stamp import Stamp, question_of
 from .study import check_published, study_file
 from .warm_start import warm_start
 

@@ -17,7 +17,7 @@ from hpometrics.config.overrides import MAX_DEPTH, MAX_FILES, read_layers
 from hpometrics.config.placeholders import fill_environment
 from hpometrics.config.plan import Plan, make_plan, read_plan
 from hpometrics.config.yaml_writer import dump_yaml
-from hpometrics.runner.stamp import path_of, question_of
+from hpometrics.results.stamp import path_of, question_of
 
 BASE = """\
 engine: {target: toy_engine:train, output: binary, params: {depth: 2, kind: a}}

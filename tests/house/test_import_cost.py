@@ -288,7 +288,7 @@ def test_a_second_run_of_a_finished_sweep_loads_no_more_than_readers_do(finished
     folder, _ = finished
     monkeypatch.chdir(folder)
     seen = modules("run", "sweep.yaml")
-    assert "hpometrics.runner.stamp" in seen
+    assert "hpometrics.results.stamp" in seen
     assert not packages(seen) & {*HEAVY, "optuna", "pydantic", "plain_engine"}
     assert not {name for name in seen if name.startswith(("hpometrics.engines", "hpometrics.run."))}
 

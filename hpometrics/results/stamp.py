@@ -23,8 +23,8 @@ from ..config.placeholders import fill_environment
 from ..exceptions import DiskError
 from ..records._files import atomic_write, read_whole
 from ..records._json import FORMAT, read_json
-from ..results.run_directory import RunDirectory
-from ..results.status import opening, results_text, status_json
+from .run_directory import RunDirectory
+from .status import opening, results_text, status_json
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from hpometrics.cli.main import main
 from hpometrics.config.document import parse_document
 from hpometrics.config.overrides import read_with_overrides
 from hpometrics.config.plan import make_plan
-from hpometrics.runner.stamp import path_of, question_of
+from hpometrics.results.stamp import path_of, question_of
 
 HOME = Path("runs/sweep")
 STAMP = HOME / ".finished"
@@ -195,7 +195,7 @@ def test_another_question_is_looked_into(restore):
 def test_another_version_looks_for_itself(sweep, monkeypatch):
     """It may understand the file in another way."""
     sweep(SMALL)
-    monkeypatch.setattr("hpometrics.runner.stamp.__version__", "0.0.1")
+    monkeypatch.setattr("hpometrics.results.stamp.__version__", "0.0.1")
     assert again()[1]
 
 
