@@ -36,6 +36,7 @@ pytest_plugins = ["metric_fixtures", "sweep_fixtures"]
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: the workers are as many as the cores
 # At Ray's niceness of 15 a trial starves for minutes beside a busy test.
 os.environ.setdefault("RAY_worker_niceness", "0")
+os.environ.setdefault("KERAS_BACKEND", "torch")  # its default is TensorFlow
 
 gc.set_threshold(*COLLECTIONS)
 MEMORY = Path("/dev/shm")

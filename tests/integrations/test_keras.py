@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from hpometrics.integrations.directions import library_metric
 from hpometrics.metrics.features import Category
 from hpometrics.run import Run
 
-os.environ.setdefault("KERAS_BACKEND", "torch")
 keras = pytest.importorskip("keras")
 from hpometrics.integrations.keras import RunCallback  # noqa: E402
 
