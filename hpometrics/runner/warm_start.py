@@ -80,13 +80,13 @@ def _read_directory(path: Path, name: str, source: str, warm: WarmStart, context
         *(change for change in changes(before, now) if change.key.startswith(_SAID)),
         *([Change("output", before.output, now.output, False)] if before.output != now.output else []),
     ]
-    told = [str(change).strip() for change in differences]
-    told += [f"{file} has changed" for file in changed_sources(before.sources, now.sources)]
+    lines = [str(change).strip() for change in differences]
+    lines += [f"{file} has changed" for file in changed_sources(before.sources, now.sources)]
     measured = [change for change in differences if change.key.startswith(_MEASURED)]
     reason = f"its values are not used, as {measured[0].key} differs" if measured else None
     records = _rescored(home, before, now)
     prior = _gather(source, records, warm, context, reason, before.fixed)
-    return replace(prior, line=prior.line + "".join(f"\n  differs: {text}" for text in told))
+    return replace(prior, line=prior.line + "".join(f"\n  differs: {text}" for text in lines))
 
 
 def _check_objectives(before: Resolved, now: Resolved) -> None:
