@@ -39,21 +39,19 @@ def test_the_pages_are_five():
     assert all(len(PAGES[page].splitlines()) <= 120 for page, *_ in SWEEPS)
 
 
-@pytest.mark.parametrize(("page", "folder", "source"), SWEEPS, ids=lambda part: part)
-def test_a_page_converts_and_runs(page, folder, source, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("page", "place", "source"), SWEEPS, ids=lambda part: part)
+def test_a_page_converts_and_runs(page, place, source, folder, monkeypatch):
     """As a reader types it, but for fewer trials, and without Ray; programs are run by this Python."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delitem(sys.modules, "training", raising=False)
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
-    files = write_files(page, tmp_path)
-    made = call("init", folder, "--from", source)
+    files = write_files(page, folder)
+    made = call("init", place, "--from", source)
     assert made.exit_code == 0, made.stderr
-    written = tmp_path / folder / "sweep.yaml"
-    assert yaml.safe_load(written.read_text()) == yaml.safe_load(files[f"{folder}/sweep.yaml"])
-    if folder != "mine":
-        shutil.copy("mine/training.py", folder)
+    written = folder / place / "sweep.yaml"
+    assert yaml.safe_load(written.read_text()) == yaml.safe_load(files[f"{place}/sweep.yaml"])
+    if place != "mine":
+        shutil.copy("mine/training.py", place)
     ran = run_here(written, "budget.trials=2", "backend=optuna")
     assert ran.exit_code == 0, ran.stderr
     name = yaml.safe_load(written.read_text())["name"]
-    records = RunDirectory(tmp_path / "runs" / name).records()
+    records = RunDirectory(folder / "runs" / name).records()
     assert len(records) == 2 and {record.state for record in records} <= {"complete", "pruned"}

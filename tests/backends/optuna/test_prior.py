@@ -183,9 +183,14 @@ def test_a_tuner_learns_the_same(earlier, ray_cluster, tmp_path):
     """The study of a tuner draws what that of Optuna draws."""
     from hpometrics import RayObjective
 
+    def train_there(params, run):  # Ray's workers do not find this file
+        for _ in run.epochs(1):
+            run.log(score=-((params["x"] - 3.0) ** 2) - (params["kind"] == "b"))
+
     own = objective()
     study = own.create_study(warm_start=[earlier])
     own.optimize(study, 4)
-    rays = RayObjective(train, SPACE, metric=SCORE, seed=1, directory=tmp_path)
-    rays.tuner(4, warm_start=[earlier], max_concurrent=1).fit()
+    rays = RayObjective(train_there, SPACE, metric=SCORE, seed=1, directory=tmp_path)
+    results = rays.tuner(4, warm_start=[earlier], max_concurrent=1).fit()
+    assert not results.errors
     assert [one.params for one in rays.study.trials] == [one.params for one in study.trials]

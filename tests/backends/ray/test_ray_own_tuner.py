@@ -15,7 +15,8 @@ from ray import tune
 from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, ResourceChangingScheduler
 from ray.tune.search import ConcurrencyLimiter, Searcher
 
-from hpometrics.backends.ray.objective import RayObjective, best_result, tune_config
+from hpometrics.backends.ray.objective import RayObjective
+from hpometrics.backends.ray.own_tuner import best_result, tune_config
 from hpometrics.backends.ray.reporter import TuneReporter
 from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import DirectionError
