@@ -108,6 +108,9 @@ def test_the_median_training_of_the_winner_is_loaded(sweep, folder):
     model = torch.nn.Linear(4, 1)
     loaded = load_best(HOME, model=model)
     assert loaded.checkpoint == HOME / best["checkpoint"] and loaded.params == best["params"]
+    assert SweepResult.read(HOME).origin.endswith(
+        f"; the model of its median training is {best['checkpoint']}"
+    )
     rows = torch.linspace(-1, 1, 256).reshape(64, 4)
     roc_auc = get_metric("roc_auc", output=Binary())
     roc_auc.update(logits=model(rows)[:, 0].detach(), target=(rows.sum(1) > 0).long())

@@ -109,11 +109,12 @@ class Report(Outcome):
         """The best trial, and the place of its model."""
         if self.best is None:
             return str(self.reason)
-        model, seed = self.best.checkpoint, record_of(self.best, self.records).seed
-        model_text = "" if model is None else f"; its model is {os.path.relpath(model, self.directory)}"
+        model, record = self.best.checkpoint, record_of(self.best, self.records)
+        whose = "its model" if model == record.checkpoint else "the model of its median training"
+        model_text = "" if model is None else f"; {whose} is {os.path.relpath(model, self.directory)}"
         rule = ", the knee of the Pareto front" if self.resolved.pick == "knee" else ""
         place = place_text(self.best.epoch, self.best.step)
-        return f"trial {self.best.trial}, {place}, seed {seed}{rule}{model_text}"
+        return f"trial {self.best.trial}, {place}, seed {record.seed}{rule}{model_text}"
 
     @property
     def table(self) -> list[list[str]]:
