@@ -120,6 +120,17 @@ def test_a_stopped_sweep_goes_on_when_it_is_run(sweep_file):
     assert states() == [TrialState.COMPLETE] * 4
 
 
+def test_a_worker_that_has_joined_stops_too(gated):
+    """Both leave their trials to the next run."""
+    run = hpometrics("run", "sweep.yaml")
+    assert run.waits_for(begun)
+    worker = hpometrics("worker", HOME.path)
+    assert worker.waits_for(lambda: begun() == 2)
+    assert command("stop", HOME.path)[0] == 0
+    assert (run.ended(), worker.ended()) == (143, 143)
+    assert states() == [TrialState.INTERRUPTED] * 2
+
+
 def test_added_params_are_trained_next(sweep_file):
     """Before what the sampler draws, which draws what they leave open; they take a trial of the budget."""
     run = hpometrics("run", "sweep.yaml")
