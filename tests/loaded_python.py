@@ -130,6 +130,9 @@ def _fork(server: socket.socket) -> None:
             return
         connection, _ = server.accept()
         message, descriptors, _, _ = socket.recv_fds(connection, MESSAGE, 256)
+        if not message:  # it was killed before it could ask
+            connection.close()
+            continue
         folder, environment, priority, arguments, numbers = json.loads(message)
         if os.fork() == 0:
             server.close()
