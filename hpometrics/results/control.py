@@ -49,7 +49,7 @@ class Control:
         except NewerFormatError:
             raise
         except (ValueError, KeyError, TypeError) as err:
-            raise RecordError(f"{place}: is damaged") from err
+            raise RecordError(f"{place}: is damaged; hpometrics run moves it aside") from err
 
     def write(self, home: RunDirectory) -> None:
         """Write what is asked."""
@@ -76,7 +76,9 @@ class ControlListener:
     @property
     def stopped(self) -> bool:
         """Whether a stop was asked for since this process began."""
-        return self._asked().stops != self._stops
+        stops = self._asked().stops
+        self._stops = min(self._stops, stops)  # a file that is gone has forgotten them
+        return stops > self._stops
 
     def _asked(self) -> Control:
         """Read what is asked; a damaged file asks nothing, and is moved aside."""
@@ -84,10 +86,10 @@ class ControlListener:
             return Control.read(self._home)
         except NewerFormatError:
             raise
-        except RecordError as err:
-            aside = quarantine(self._home.control)
-            self._home.remarks.append(f"{err}; kept as {aside.name}")
-            return Control(stops=self._stops)
+        except RecordError:
+            place, aside = self._home.display_path(self._home.control), quarantine(self._home.control)
+            self._home.remarks.append(f"{place}: is damaged, kept as {aside.name}")
+            return Control()
 
     def wait(self, say: Callable[[str], object]) -> float:
         """Wait while the sweep is paused, and return the seconds that it took."""

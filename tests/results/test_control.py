@@ -12,7 +12,7 @@ from matrix import EXHAUSTIVE
 
 from hpometrics.cli.main import main
 from hpometrics.records.trial_record import TrialState
-from hpometrics.results.control import Control
+from hpometrics.results.control import Control, ControlListener
 from hpometrics.results.run_directory import RunDirectory
 
 ENGINE = """\
@@ -233,10 +233,24 @@ def test_damaged_control_asks_nothing(gated, content):
     assert "damaged" in command("ls", ".")[1]
     result = hpometrics("run", "sweep.yaml").result()
     assert result.returncode == 0, result.stderr
-    assert "runs/sweep/control.json: is damaged; kept as control.json.damaged" in result.stderr.replace(
-        "\n", " "
-    )
+    assert "runs/sweep/control.json: is damaged, kept as control.json" in result.stderr
     assert states() == [TrialState.COMPLETE] * 4
+
+
+def test_a_file_that_goes_asks_for_no_stop(tmp_path):
+    """Deleted or damaged after earlier stops; a stop after that is heard."""
+    home = RunDirectory(tmp_path)
+    Control(stops=3).write(home)
+    listener = ControlListener(home)
+    assert not listener.stopped
+    home.control.unlink()
+    assert not listener.stopped
+    Control(stops=1).write(home)
+    assert listener.stopped
+    other = ControlListener(home)
+    home.control.write_text("{")
+    assert not other.stopped and not other.paused
+    assert home.remarks == [f"{home.control}: is damaged, kept as control.json.damaged-1"]
 
 
 def test_the_list_of_runs(gated):
