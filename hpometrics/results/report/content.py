@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
+from base64 import b64encode
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from gzip import decompress
+from hashlib import sha256
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from ..._formatting import aligned, column, duration, first_of, number
 from ..._text import printable
@@ -36,6 +42,9 @@ _MEANINGS = {
     TrialState.RUNNING: "at work, or left by a process that died; goes on when the sweep is run again",
     TrialState.WAITING: "not begun",
 }
+_PLOTLY = "plotly-cartesian.min.js.gz"
+"""As npm has it in `plotly.js-cartesian-dist-min`, packed; the page unpacks it."""
+
 _MOST_ROWS = 1000
 _MOST_REASONS = 200
 _NUMBERS = 20
@@ -240,8 +249,43 @@ def write_report(directory: Path, kind: str = "html", to: Path | None = None) ->
     if kind == "md":
         write_text(file, "\n".join([*_markdown(report), ""]))
     else:
-        from .figures import report_figures  # with Optuna
-        from .page import html_of
-
-        write_text(file, html_of(report, [*report_figures(report)]))
+        write_text(file, _html(report))
     return file
+
+
+def _html(report: Report) -> str:
+    """Return the page of a report. Its tables hold all facts without JavaScript; the figures need it."""
+    from markupsafe import Markup  # with Jinja
+
+    from ..._pages import page
+    from .figures import report_figures  # with Optuna
+
+    package = files(__package__)
+    packed, script = package.joinpath(_PLOTLY).read_bytes(), package.joinpath("report.js").read_text("utf8")
+    return page(
+        "results/report",
+        "report.html",
+        report=report,
+        figures=[replace(figure, drawings=_plain(figure.drawings)) for figure in report_figures(report)],
+        plotly=Markup(b64encode(packed).decode()),
+        script=Markup(script),
+        policy=_policy(script.encode(), decompress(packed)),
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Return a drawing in strict JSON, its numbers to six digits, which no eye tells from more."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def _policy(*scripts: bytes) -> str:
+    """Allow these scripts and no others, no network, and the images that plotly makes of a figure."""
+    hashes = " ".join(f"'sha256-{b64encode(sha256(script).digest()).decode()}'" for script in scripts)
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
