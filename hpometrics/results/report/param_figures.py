@@ -9,7 +9,7 @@ from typing import Any
 from warnings import catch_warnings
 
 import optuna
-from optuna.distributions import CategoricalDistribution
+from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.importance import PedAnovaImportanceEvaluator
 from optuna.trial import FrozenTrial, TrialState as OptunaState
@@ -165,35 +165,14 @@ def _parallel(
         f"winner (trial {best})": (winner, GREEN, 3),
     }
 
-    def height_of(trial: FrozenTrial) -> float:
-        share = (trial.value or 0.0) - low
-        return min(1.0, max(0.0, share / (high - low))) if high > low else 0.5
-
-    def line(group: Sequence[FrozenTrial], name: str, color: str, width: float) -> Trace:
-        points: list[tuple[str | None, float | None, str, int]] = []
-        for trial in group:
-            points.append((metric, height_of(trial), f"{metric} {trial.value:.6g}", trial.number))
-            for param, distribution in ends.items():
-                one = trial.params.get(param)
-                place = _share(one, distribution) if param in trial.params else None
-                points.append((f"{param} ", place, f"{param} {format_short(one)}", trial.number))
-            points.append((None, None, "", trial.number))
-        x, y, text, numbers = zip(*points, strict=True)
-        return scatter(
-            x,
-            y,
-            name,
-            "lines",
-            text=text,
-            customdata=numbers,
-            line={"color": color, "width": width},
-            hovertemplate="trial %{customdata}: %{text}<extra></extra>",
-        )
-
     marks = [(0, (low, high))] + [(n, one) for n, one in enumerate(ends.values(), 1)]
     names = [metric, *(f"{name} " for name in ends)]  # the space tells a param from a metric of its name
     drawn = drawing(
-        [line(group, name, color, width) for name, (group, color, width) in groups.items() if group],
+        [
+            _lines(group, name, {"color": color, "width": width}, metric, (low, high), ends)
+            for name, (group, color, width) in groups.items()
+            if group
+        ],
         f"{metric} and the params of each of {len(order)} trials, side by side",
         (None, None),
         420,
@@ -215,6 +194,30 @@ def _parallel(
     caption += f" The best {_MOST_LINES} are drawn." if len(trials) > _MOST_LINES else ""
     caption += f" Infeasible trials, {infeasible} of them, are left out." if infeasible else ""
     return Figure("parallel", title, caption, (drawn,))
+
+
+def _lines(
+    trials: Sequence[FrozenTrial],
+    name: str,
+    line: Mapping[str, Any],
+    metric: str,
+    span: tuple[float, float],
+    ends: Mapping[str, BaseDistribution],
+) -> Trace:
+    """Return a trace with a line for each trial, from its value to its params, and a gap after each."""
+    low, high = span
+    points: list[tuple[str | None, float | None, str, int]] = []
+    for trial in trials:
+        share = ((trial.value or 0.0) - low) / (high - low) if high > low else 0.5
+        points.append((metric, min(1.0, max(0.0, share)), f"{metric} {trial.value:.6g}", trial.number))
+        for param, distribution in ends.items():
+            one = trial.params.get(param)
+            place = _share(one, distribution) if param in trial.params else None
+            points.append((f"{param} ", place, f"{param} {format_short(one)}", trial.number))
+        points.append((None, None, "", trial.number))
+    x, y, text, numbers = zip(*points, strict=True)
+    hover = "trial %{customdata}: %{text}<extra></extra>"
+    return scatter(x, y, name, "lines", text=text, customdata=numbers, line=line, hovertemplate=hover)
 
 
 def _labels(place: int, one: Any) -> Iterator[dict[str, Any]]:
