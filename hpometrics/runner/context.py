@@ -130,6 +130,18 @@ class SweepContext:
         if self.control is not None:
             self.began += self.control.wait(self.say)
 
+    def count(self, earlier: Sequence[TrialRecord]) -> None:
+        """Count the trials of earlier invocations."""
+        self.earlier = sum(record.seconds for record in earlier)
+        self.finished = sum(record.state.finished for record in earlier)
+        self.reached = any(self.reaches(record) for record in earlier)
+        self.stale = self.resolved.is_stale(earlier)
+        self.failed = sum(record.state is TrialState.FAILED for record in earlier)
+        for record in earlier:
+            self.faults.add(record)
+        if self.broken:  # a shared study keeps them
+            self.faults.first = max(record.number for record in earlier) + 1
+
     def note(self, record: TrialRecord) -> None:
         """Count and report a trial that ended, here or in another process; safe to call from any thread."""
         with self._lock:

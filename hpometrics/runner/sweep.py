@@ -90,15 +90,7 @@ def run_command(plan: Plan, options: Options, train: Train | None = None) -> int
             context.resolved, earlier, options.quiet, home, context.faults if context.judges_faults else None
         )
         context.tell, context.say = progress.tell, progress.say
-        context.earlier = sum(record.seconds for record in earlier)
-        context.finished = sum(record.state.finished for record in earlier)
-        context.reached = any(context.reaches(record) for record in earlier)
-        context.stale = context.resolved.is_stale(earlier)
-        context.failed = sum(record.state is TrialState.FAILED for record in earlier)
-        for record in earlier:
-            context.faults.add(record)
-        if context.broken:  # a shared study keeps them
-            context.faults.first = max(record.number for record in earlier) + 1
+        context.count(earlier)
         progress.say("\n".join([*repairs, opening(home, context.resolved, earlier), *learned]))
         try:
             with progress.live(), aside():
