@@ -22,7 +22,7 @@ import tempfile
 import types
 import warnings
 from argparse import ArgumentParser
-from contextlib import suppress
+from contextlib import chdir, suppress
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from importlib import import_module
 from pathlib import Path
@@ -85,10 +85,13 @@ def loaded_python() -> Path:
 
 
 def start_cluster() -> None:
-    """Start Ray with two CPUs; its workers are forks of the loaded process."""
+    """Start Ray with two CPUs; its workers are forks of the loaded process.
+
+    The cluster starts in the folder of the tests: that of one test, where this process may be, is soon gone.
+    """
     from hpometrics.backends.ray.session import start_ray
 
-    with mock.patch.object(sys, "executable", str(loaded_python())):
+    with mock.patch.object(sys, "executable", str(loaded_python())), chdir(Path(__file__).parent):
         start_ray(num_cpus=2, object_store_memory=80 * 2**20)
 
 
