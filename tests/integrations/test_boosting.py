@@ -5,22 +5,21 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import catboost
+import lightgbm as lgb
 import numpy as np
 import optuna
 import pytest
+import xgboost as xgb
 from sklearn.metrics import roc_auc_score
 from small_fits import Killed
 
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import DirectionError, NoFiniteValueError, RunError
-from hpometrics.integrations import catboost as of_catboost
+from hpometrics.integrations import catboost as of_catboost, lightgbm as of_lightgbm, xgboost as of_xgboost
 from hpometrics.integrations.directions import library_metric
 from hpometrics.metrics.features import Binary, Category, Number
 from hpometrics.run import Reported, Run
-
-xgb = pytest.importorskip("xgboost")
-lgb = pytest.importorskip("lightgbm")
-from hpometrics.integrations import lightgbm as of_lightgbm, xgboost as of_xgboost  # noqa: E402
 
 FACTS: dict[str, Any] = {"metric": "roc_auc", "output": Binary()}
 XGB = {"objective": "binary:logistic", "eval_metric": ["auc", "logloss"], "nthread": 1}
@@ -282,7 +281,6 @@ def test_catboost_ends_with_its_run():
 @pytest.mark.parametrize("sets", [1, 2])
 def test_catboost_reports_its_rounds_and_continues_after_a_kill(sets, tmp_path):
     """By its own snapshots: no round is trained or reported twice."""
-    catboost = pytest.importorskip("catboost")
     name = "validation-AUC" if sets == 1 else "validation_1-AUC"
 
     def fit(run: Run) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import keras
 import numpy as np
 import optuna
 import pytest
@@ -12,11 +13,9 @@ from small_fits import TRAIN, VALID, Killed
 
 from hpometrics.exceptions import RunError
 from hpometrics.integrations.directions import library_metric
+from hpometrics.integrations.keras import RunCallback
 from hpometrics.metrics.features import Category
 from hpometrics.run import Run
-
-keras = pytest.importorskip("keras")
-from hpometrics.integrations.keras import RunCallback  # noqa: E402
 
 # Keras' own, where a tensor of torch becomes an array of NumPy 2
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation does:DeprecationWarning")
@@ -96,10 +95,13 @@ def test_a_model_that_was_killed_goes_on(tmp_path):
 def test_callbacks_of_keras_watch_a_measured_value(tmp_path):
     """In the direction of the metric, which Keras cannot know from the name."""
     run = Run(metric="ece", output=Category(3))
-    kept = lambda one: keras.callbacks.ModelCheckpoint(  # noqa: E731
-        tmp_path / "best.keras", save_best_only=True, **one.monitor()
-    )
-    stopping = lambda one: keras.callbacks.EarlyStopping(patience=1, **one.monitor())  # noqa: E731
+
+    def kept(one: RunCallback) -> keras.callbacks.Callback:
+        return keras.callbacks.ModelCheckpoint(tmp_path / "best.keras", save_best_only=True, **one.monitor())
+
+    def stopping(one: RunCallback) -> keras.callbacks.Callback:
+        return keras.callbacks.EarlyStopping(patience=1, **one.monitor())
+
     fit(run, 9, [stopping, kept])
     values = [record.values["ece"] for record in run.history]
     assert len(values) < 9 and values[-1] >= values[-2] == min(values)

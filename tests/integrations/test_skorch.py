@@ -6,21 +6,19 @@ from typing import Any
 
 import optuna
 import pytest
+import skorch
 import torch
+from skorch.callbacks import Checkpoint, EarlyStopping
+from skorch.helper import predefined_split
 from small_fits import BATCH, LR, TRAIN, VALID, Killed, network, plain
 from torch.utils.data import TensorDataset
 
 from hpometrics.direction import MAXIMIZE
 from hpometrics.exceptions import DirectionError, RunError
 from hpometrics.integrations.directions import library_metric
+from hpometrics.integrations.skorch import RunCallback
 from hpometrics.metrics.features import Category
 from hpometrics.run import Run
-
-skorch = pytest.importorskip("skorch")
-from skorch.callbacks import Checkpoint, EarlyStopping  # noqa: E402
-from skorch.helper import predefined_split  # noqa: E402
-
-from hpometrics.integrations.skorch import RunCallback  # noqa: E402
 
 FACTS: dict[str, Any] = {"metric": "f1(average=macro)", "output": Category(3), "track": ["log_loss"]}
 
@@ -85,7 +83,10 @@ def test_its_own_accuracy_steers_a_search(pruner, state):
 def test_callbacks_of_skorch_watch_a_measured_value(tmp_path):
     """In its direction: the checkpoint is of the best epoch, after which one more is trained."""
     run = Run(**FACTS)
-    stopping = lambda callback: EarlyStopping(patience=2, load_best=True, **callback.monitor())  # noqa: E731
+
+    def stopping(callback: RunCallback) -> EarlyStopping:
+        return EarlyStopping(patience=2, load_best=True, **callback.monitor())
+
     kept = Checkpoint(monitor="f1(average=macro)_best", dirname=tmp_path)
     net = fit(run, 9, [stopping, lambda _: kept])
     values = [record.values["f1(average=macro)"] for record in run.history]
