@@ -288,7 +288,7 @@ def confirm_together(trials: Trials, course: Generator[_Training, TrialRecord | 
     """
     ranks = Ranks()
     if not ranks.alone and trials.retries:
-        raise RunError("leave retries= out: ranks fail together, and nobody is left to try again")
+        raise RunError("leave out retries=: when one rank fails, all ranks fail")
     record: TrialRecord | None = None
 
     def following() -> tuple[_Training | None, T | None]:

@@ -223,7 +223,7 @@ def status(directory: Path, as_json: bool) -> None:
 def ls(folder: Path, as_json: bool) -> None:
     """List the runs below a folder: how each stands, its best, and how long ago it changed.
 
-    A run that is open has trials left, and no process is at work on them.
+    An open run has trials left, and no process works on them.
     """
     with report_errors():
         from ..results.run_list import list_runs, runs_json, runs_text

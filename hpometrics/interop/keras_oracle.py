@@ -55,7 +55,7 @@ def _objective(top: Section) -> dict[str, str]:
 
 
 def _search(top: Section) -> dict[str, Any]:
-    """Return the sampler of the oracle that the file is of, which its keys tell."""
+    """Return the sampler that matches the oracle, which the keys of the file identify."""
     if "brackets" in top.mapping:
         top.remark(
             "brackets", "hyperband ends trials by their epochs here and copies no weights between trials"

@@ -17,7 +17,7 @@ from ..records.recovery import quarantine
 from .run_directory import RunDirectory
 
 _SECONDS = 0.5
-"""The time between two looks at what is asked."""
+"""The time between two readings of the requests."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Control:
 
     Args:
         paused: whether no further trial may begin.
-        stops: how often a stop was asked for; a process obeys those after its own start.
+        stops: the number of stop requests; a process obeys those made after its own start.
     """
 
     paused: bool = False
@@ -34,7 +34,7 @@ class Control:
 
     @classmethod
     def read(cls, home: RunDirectory) -> Control:
-        """Read what is asked; nothing if there is no file.
+        """Read the requests; without a file there are none.
 
         Raises:
             RecordError: the file is damaged.
@@ -52,7 +52,7 @@ class Control:
             raise RecordError(f"{place}: is damaged; hpometrics run moves it aside") from err
 
     def write(self, home: RunDirectory) -> None:
-        """Write what is asked."""
+        """Write the requests."""
         content = {FORMAT_KEY: FORMAT, "paused": self.paused, "stops": self.stops}
         write_text(home.control, sealed(json.dumps(content)) + "\n")
 
@@ -75,13 +75,13 @@ class ControlListener:
 
     @property
     def stopped(self) -> bool:
-        """Whether a stop was asked for since this process began."""
+        """Whether another process has requested a stop since this one began."""
         stops = self._asked().stops
         self._stops = min(self._stops, stops)  # a file that is gone has forgotten them
         return stops > self._stops
 
     def _asked(self) -> Control:
-        """Read what is asked; a damaged file asks nothing, and is moved aside."""
+        """Read the requests; move a damaged file aside, as if it held none."""
         try:
             return Control.read(self._home)
         except NewerFormatError:

@@ -30,7 +30,7 @@ class RunLine:
     Args:
         directory: its path.
         age: the seconds since its last trial began or ended.
-        state: `running`, `paused`, `finished`, `open` (nobody is at work on what is left), or `damaged`.
+        state: `running`, `paused`, `finished`, `damaged`, or `open`: no process works on the trials left.
         outcome: its trials and the best of them; None if it is damaged.
         reason: what is damaged.
     """
@@ -112,7 +112,7 @@ def _run_directories(folder: Path) -> Iterator[RunDirectory]:
 
 
 def _rest(outcome: Outcome) -> str:
-    """Return how a sweep stands that nobody is at work on."""
+    """Return the state of a sweep on which no process works."""
     resolved, records = outcome.resolved, outcome.records
     if not all(record.state.finished for record in records):
         return "open"

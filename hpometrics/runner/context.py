@@ -62,9 +62,9 @@ class SweepContext:
         failed: the number of failed trials, those of earlier invocations included.
         finished: the number of finished trials, those of earlier invocations included.
         faults: of the first two trials.
-        control: what other processes ask of this one.
+        control: the requests of other processes.
         ended: the trials of the study that have ended, as they were read; see `study_records`.
-        priors: what earlier sweeps tell; see `learn`.
+        priors: the trials of earlier sweeps; see `learn`.
     """
 
     plan: Plan
@@ -111,7 +111,7 @@ class SweepContext:
         return None if limit is None else max(0.0, limit - self.spent)
 
     def listen(self) -> Callable[[], bool]:
-        """Begin to heed other processes; return a function that says whether one asks to stop."""
+        """Listen to other processes from now on; return a function that checks for a stop request."""
         self.control = ControlListener(self.directory)
         return lambda: self.stopped
 
@@ -178,7 +178,7 @@ class SweepContext:
         return not self.resolved.direction.better(target, record.value)
 
     def learn(self, prior: Mapping[str, str]) -> None:
-        """Add what earlier sweeps tell, see `Resolved.prior`: their best points come after those of the file.
+        """Add the trials of earlier sweeps, see `Resolved.prior`: their best points follow those of the file.
 
         Raises:
             RecordError: it is damaged.
@@ -198,7 +198,7 @@ class SweepContext:
 
 
 def with_priors(plan: Plan, prior: Mapping[str, str]) -> tuple[list[Prior], Plan]:
-    """Return what earlier sweeps tell, and a plan whose first points end with their best ones.
+    """Return the trials of earlier sweeps, and a plan whose first points end with their best ones.
 
     Raises:
         RecordError: it is damaged.

@@ -14,7 +14,7 @@ from ..exceptions import ConfigError, HpometricsError
 
 CTRL_C = 130
 _SECONDS = 0.5
-"""The time between two looks for a stop that another process asks for."""
+"""The time between two checks for a stop request."""
 _signals: list[int] = []
 """The signals that were raised: compiled code such as Ray's replaces an `Interrupt` by KeyboardInterrupt."""
 

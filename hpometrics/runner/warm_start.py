@@ -1,4 +1,4 @@
-"""The warm start of a sweep: what the earlier sweeps in `search.from` tell, read once and then recorded.
+"""The warm start of a sweep: the trials of the earlier sweeps in `search.from`, read once and then recorded.
 
 The record is in `sweep.resolved.yaml`, so a sweep goes on alike after an earlier one has grown or is gone.
 """
@@ -35,7 +35,7 @@ def warm_start(context: SweepContext, published: Resolved | None) -> list[str]:
     """Read the earlier sweeps of a sweep, as far as no record has them.
 
     Args:
-        context: has what the record of its directory tells, and gets the rest.
+        context: holds what its directory has recorded, and receives the rest.
         published: the sweep in a shared storage, if it has begun there.
 
     Returns:

@@ -461,7 +461,7 @@ def confirmed_on_rank(rank, home):
     with pytest.raises(HpometricsError, match=r"at least two complete trials.*has 1"):
         objective.confirm(records[:1] if rank == 0 else records)
     settled = objective.confirm(records if rank == 0 else None, repeats=3)
-    with pytest.raises(RunError, match="leave retries= out"):
+    with pytest.raises(RunError, match="leave out retries="):
         objective_of(split_labels, retries=1, **ACCURATE).confirm(records)
     return settled
 

@@ -338,7 +338,7 @@ def test_all_ranks_carry_out_all_repeats(ranked):
     a, b, c, d = first["drawn"]
     assert first["values"] == pytest.approx([(a + b) / 2, (c + d) / 2])
     for told in (first, *others):
-        assert told["refused"].startswith("leave retries= out: ranks fail together")
+        assert told["refused"].startswith("leave out retries=: when one rank fails")
 
 
 def test_a_run_is_made_in_its_group(ranked):

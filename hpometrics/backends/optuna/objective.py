@@ -279,7 +279,7 @@ class OptunaObjective(BaseObjective):
             RunError: `retries`, `catch` or `n_jobs` is set.
         """
         if self.trials.retries:
-            raise RunError("leave retries= out: ranks fail together, and nobody is left to try again")
+            raise RunError("leave out retries=: when one rank fails, all ranks fail")
         for name in {"catch", "n_jobs"} & arguments.keys():
             raise RunError(
                 f"leave {name}= out: all ranks carry out one trial after the other, and fail together"

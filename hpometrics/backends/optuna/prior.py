@@ -131,7 +131,7 @@ def gather(
     fixed: Container[str] = (),
     bounds: Container[str] = (),
 ) -> Prior:
-    """Gather what an earlier search tells about this one.
+    """Gather the trials of an earlier search that are of use to this one.
 
     Args:
         source: the name of the earlier search in the line.
@@ -172,7 +172,7 @@ def gather(
 
 
 def _uselessness(record: TrialRecord, optimized: Mapping[str, Direction]) -> str:
-    """Return why a trial tells nothing; empty if it does."""
+    """Return why a trial is of no use; empty if it is of use."""
     if record.state is TrialState.FAILED:
         return "failed"
     if record.exploits:
@@ -383,7 +383,7 @@ def warm_start(
 
 
 def _read(source: Source, space: Space, spec: RunSpec, enqueue: int, is_learning: bool) -> Prior:
-    """Read what an earlier search tells about an objective."""
+    """Read the trials of an earlier search for an objective."""
     names = list(spec.optimized)
     if isinstance(source, optuna.Study):
         label = f"the study {source.study_name!r}"

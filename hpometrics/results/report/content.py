@@ -274,7 +274,7 @@ def _html(report: Report) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a drawing in strict JSON, its numbers to six digits, which no eye tells from more."""
+    """Return a drawing in strict JSON, its numbers rounded to six digits, more than a figure can show."""
     if isinstance(value, float):
         return float(f"{value:.6g}") if math.isfinite(value) else None
     if isinstance(value, dict):

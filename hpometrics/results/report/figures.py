@@ -59,7 +59,7 @@ def figures_of(records: Sequence[TrialRecord], resolved: Resolved, best: int | N
     yield _history(records, resolved, best)
     space = space_of(resolved)
     if space is None:
-        yield Figure("params", "Params", "A list of params was tried; there is no space to look at.")
+        yield Figure("params", "Params", "A list of params has no space to draw.")
     else:
         yield from param_figures(records, resolved, space, best)
 
