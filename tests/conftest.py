@@ -175,6 +175,20 @@ def forget_secrets() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
+def forget_engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Forget the modules that a test wrote and imported: another test may have an engine of the same name.
+
+    The fixture is set up before `monkeypatch` and so comes after it, which may bring such a module back.
+    """
+    before = set(sys.modules)
+    yield
+    written = f"{tmp_path_factory.getbasetemp()}/"
+    for name in sys.modules.keys() - before:
+        if str(getattr(sys.modules[name], "__dict__", {}).get("__file__")).startswith(written):
+            del sys.modules[name]
+
+
+@pytest.fixture(autouse=True)
 def heed_interrupt() -> None:
     """Let each test begin with Python's handler of Ctrl-C.
 

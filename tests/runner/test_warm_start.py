@@ -47,13 +47,13 @@ NEW = NEW.replace("{start: [{x: 1}, {x: 2.5}, {x: 9}]}", "{from: runs/old}")
 
 
 @pytest.fixture
-def earlier(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def earlier(folder: Path) -> Path:
     """The folder with the directory of a sweep that has ended."""
     (folder / "own_engine.py").write_text(ENGINE)
     (folder / "old.yaml").write_text(OLD)
     ran = CliRunner().invoke(main, ["run", "old.yaml", "-q"])
     assert ran.exit_code == 0, ran.output
-    monkeypatch.delitem(sys.modules, "own_engine", raising=False)
+    del sys.modules["own_engine"]
     return folder
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,17 +18,14 @@ ENGINES = [Path(__file__).with_name(name) for name in ("toy_engine.py", "toy_sta
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty current folder with the toy engines in it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     for engine in ENGINES:
         shutil.copy(engine, tmp_path)
         monkeypatch.delitem(sys.modules, engine.stem, raising=False)
-    yield tmp_path
-    for name, module in list(sys.modules.items()):  # another test may have an engine of the same name
-        if str(getattr(module, "__dict__", {}).get("__file__")).startswith(f"{tmp_path}/"):
-            del sys.modules[name]
+    return tmp_path
 
 
 @pytest.fixture(params=["shared", pytest.param("own", marks=EXHAUSTIVE)])
