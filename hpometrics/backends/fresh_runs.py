@@ -71,8 +71,14 @@ def _fresh_trials(trials: Trials, trial: int) -> FreshTrials:
     return FreshTrials(trials.train, spec, home, trials.seed, trials.fsync, trials.loggers, 1, trials.retries)
 
 
-class _Training(NamedTuple):
-    """A contender under one of the seeds."""
+class Training(NamedTuple):
+    """A contender under one of the seeds: a fresh run.
+
+    Args:
+        trial: the trial of the search.
+        number: that of the seed.
+        params: those of the trial.
+    """
 
     trial: int
     number: int
@@ -176,11 +182,6 @@ class FreshRuns:
         trials = {one.trial for plan in self._plans for one in plan.contenders}
         return len(trials) * max(plan.settings.repeats for plan in self._plans)
 
-    def is_missing(self, trial: int, number: int) -> bool:
-        """Return whether a run has not ended, here or in another process."""
-        self._read(trial, number)
-        return (trial, number) not in self.ended
-
     def begin(self) -> None:
         """Write the plans, so that settings which change before the end extend them."""
         if self._is_new:
@@ -191,17 +192,11 @@ class FreshRuns:
         if self.path is not None:
             write_confirmation(self.path, self._plans, end)
 
-    def train(self, trial: int, number: int) -> TrialRecord:
-        """Train a contender under one of the seeds; an interrupted run resumes.
+    def training(self, trial: int, number: int) -> Training:
+        """Return a contender under one of the seeds."""
+        return Training(trial, number, self._records[trial].given)
 
-        Raises:
-            BaseException: what interrupted the run, once it is recorded.
-        """
-        record = self._training(trial, number).run(self._trials)
-        self.ended[trial, number] = record
-        return record
-
-    def course(self) -> Generator[_Training, TrialRecord, AnyConfirmation]:
+    def course(self) -> Generator[Training, TrialRecord, AnyConfirmation]:
         """Yield what is missing, one training after the other, is sent its record, and write the end."""
         self.begin()
         while True:
@@ -210,7 +205,7 @@ class FreshRuns:
                 self.write(following.end)
                 return following.end
             for trial, number in following.missing:
-                self.ended[trial, number] = yield self._training(trial, number)
+                self.ended[trial, number] = yield self.training(trial, number)
 
     def best(self, confirmation: Confirmation) -> Best:
         """Return the winner; if confirmed, with the mean of its fresh runs and the median's checkpoint."""
@@ -251,9 +246,6 @@ class FreshRuns:
             digests.add(rows.digest)
         return (tables, digests.pop()) if len(digests) == 1 else (None, None)
 
-    def _training(self, trial: int, number: int) -> _Training:
-        return _Training(trial, number, self._records[trial].given)
-
     def _read_ended(self) -> None:
         """Read the runs that ended in other processes."""
         most = max(plan.settings.repeats for plan in self._plans)
@@ -275,7 +267,7 @@ class FreshRuns:
         return (*plans, plan) if self._is_new else plans
 
 
-def confirm_together(trials: Trials, course: Generator[_Training, TrialRecord | None, T]) -> T:
+def confirm_together(trials: Trials, course: Generator[Training, TrialRecord | None, T]) -> T:
     """Train what a course yields, and return its end; in a process group, on every rank that of the first.
 
     Args:
@@ -291,7 +283,7 @@ def confirm_together(trials: Trials, course: Generator[_Training, TrialRecord | 
         raise RunError("leave out retries=: when one rank fails, all ranks fail")
     record: TrialRecord | None = None
 
-    def following() -> tuple[_Training | None, T | None]:
+    def following() -> tuple[Training | None, T | None]:
         try:
             return course.send(record), None
         except StopIteration as end:

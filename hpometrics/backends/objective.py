@@ -183,6 +183,7 @@ class BaseObjective:
         def course() -> Generator[Any, Any, Confirmed]:
             runs = FreshRuns(self.trials, self.records(of), settings)
             end = cast(Confirmation, (yield from runs.course()))
+            self._show_fresh_runs(of, runs)
             return Confirmed(runs.best(end), end)
 
         return confirm_together(self.trials, course())
@@ -215,9 +216,14 @@ class BaseObjective:
 
         def course() -> Generator[Any, Any, FrontConfirmation]:
             runs = FreshRuns(self.trials, self.records(of), settings)
-            return cast(FrontConfirmation, (yield from runs.course()))
+            end = cast(FrontConfirmation, (yield from runs.course()))
+            self._show_fresh_runs(of, runs)
+            return end
 
         return confirm_together(self.trials, course())
+
+    def _show_fresh_runs(self, of: Any, runs: FreshRuns) -> None:
+        """Show the runs of a confirmation where the backend shows its trials, if it does."""
 
     def front(self, of: Any = None) -> list[Best]:
         """Return the feasible trials that no other one dominates, best first by the first objective.

@@ -13,7 +13,7 @@ from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState as OptunaState
 
 from ..backends.optuna.samplers import is_infeasible
-from ..backends.optuna.storage import SQLITE, files_of, opened_copy
+from ..backends.optuna.storage import SQLITE, files_of, opened_copy, search_names
 from ..backends.optuna.study import PREFIX, STATES, check_study_format
 from ..direction import Direction
 from ..exceptions import ConfigError
@@ -38,7 +38,7 @@ def read_storage(path: Path, study: str | None = None, metric: str | None = None
     """
     silence = time.time() - max(file.lstat().st_mtime for file in files_of(path))
     with opened_copy(path) as storage:
-        names = [summary.study_name for summary in optuna.get_all_study_summaries(storage)]
+        names = search_names(storage)
         if study is not None and study not in names:
             raise ConfigError(f"{path}: has no study {study!r}; there are {', '.join(names) or 'none'}")
         if not names:

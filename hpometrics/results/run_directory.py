@@ -30,7 +30,7 @@ from ..records._json import may_be_newer
 from ..records.epoch_log import EPOCHS_FILE, read_epochs, read_trial
 from ..records.recovery import quarantine
 from ..records.trial_record import TRIAL_FILE, TrialRecord, TrialState, write_trial
-from ..selection.confirmation import CONFIRM_FILE
+from ..selection.confirmation import CONFIRM, CONFIRM_FILE
 from ..selection.trial_attempts import Faults
 from .manifest import Change, Resolved, changes, read_resolved
 
@@ -276,9 +276,7 @@ class RunDirectory:
         Args:
             fresh_run: its trial and the number of its seed, as in `0034-3`.
         """
-        for folder in (self.locks, self.locks / "confirm"):
-            make_private(folder)
-        lock = _file_lock(self.locks / "confirm" / fresh_run)
+        lock = _file_lock(self.fresh_locks() / fresh_run)
         try:
             lock.acquire()
         except TimeoutError:
@@ -289,20 +287,33 @@ class RunDirectory:
         finally:
             lock.release()
 
+    def fresh_run(self, trial: int, seed_number: int) -> Path:
+        """Return the directory of a contender's fresh run."""
+        return self.trial(trial) / CONFIRM / str(seed_number)
+
+    def fresh_locks(self) -> Path:
+        """Return the folder of the locks of fresh runs; create it if it does not exist."""
+        folder = self.locks / CONFIRM
+        for path in (self.locks, folder):
+            make_private(path)
+        return folder
+
     def check_no_worker(self) -> None:
         """Raise if a worker runs a trial of the directory.
 
         Raises:
             ConfigError: a worker is; the message names its trial.
         """
-        locks = chain(self.locks.glob("*"), self.locks.glob("confirm/*"))
+        locks = chain(self.locks.glob("*"), self.locks.glob(f"{CONFIRM}/*"))
         for path in filter(is_regular, locks):  # nobody can hold another one
             try:
                 with _file_lock(path):
                     pass
             except TimeoutError:
-                number = int(path.name.partition("-")[0])
-                raise ConfigError(f"{self.label}: a worker is at work on trial {number}") from None
+                trial, _, seed_number = path.name.partition("-")
+                is_shared = path.parent != self.locks and not seed_number  # by its number in a study
+                work = "a fresh run" if is_shared else f"trial {int(trial)}"
+                raise ConfigError(f"{self.label}: a worker is at work on {work}") from None
 
     def _check_ours(self) -> None:
         others = [path.name for path in self.path.iterdir() if not path.name.startswith(".")]

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+
+import optuna
+from optuna.exceptions import UpdateFinishedTrialError
 
 from .._formatting import duration, number, plural
-from ..backends.fresh_runs import FreshRuns, read_plans
+from ..backends.fresh_runs import FreshRuns, Training, read_plans
+from ..backends.optuna.fresh_study import FreshStudy, Key, key_of, write_fresh_run
+from ..backends.optuna.trial_queue import reclaim_or_claim
+from ..backends.storage_url import is_shared
+from ..config.backend_section import OptunaBackend
 from ..exceptions import ConfigError
-from ..records.trial_record import TrialRecord
+from ..records.epoch_log import read_trial
+from ..records.recovery import quarantine
+from ..records.trial_record import TrialRecord, TrialState
 from ..results.confirmation import read_confirmation
 from ..selection.confirmation import ConfirmSettings
 from ..selection.front_confirmation import AnyConfirmation
 from .command_engine import Program
 from .context import SweepContext
 from .imported_engine import ImportedEngine
+from .leases import LeasedOwnership
 from .processes import hired, own_gpus
+from .reclaim import after_death
+from .study import opened_fresh_study
 
 _POLL = 0.2  # seconds between looks at the runs of other processes
 _WAIT = 1.0  # seconds between looks for a confirmation that begins
+_PATIENCE = 4  # heartbeats without a run that waits or is trained, after which nobody leads the confirmation
 
 
 def confirm_winner(context: SweepContext, verbose: bool = False) -> AnyConfirmation:
@@ -41,18 +56,21 @@ def confirm_winner(context: SweepContext, verbose: bool = False) -> AnyConfirmat
             f"confirm  up to {plural(runs.planned, 'training')}, {missing} before the next comparison"
         )
     with own_gpus(context) as shares, hired(context, missing, shares, verbose, task="confirm"):
-        end = _work(context, runs)
+        end = _work(context, runs, leads=True)
     runs.write(end)
     return end
 
 
 def join_confirmation(context: SweepContext) -> None:
     """Train contenders beside the process that leads the confirmation, until nothing is missing."""
-    _work(context, _fresh_runs(context), leads=False)
+    _work(context, _fresh_runs(context))
 
 
 def await_confirmation(context: SweepContext) -> None:
     """Train contenders beside the run that leads a sweep, once its search is over; return if no run does."""
+    if context.gathers:
+        _train_elsewhere(context)
+        return
     home = context.directory
     while home.is_led:
         if read_plans(home.confirmation) and read_confirmation(home) is None:
@@ -60,6 +78,23 @@ def await_confirmation(context: SweepContext) -> None:
             join_confirmation(context)
             return
         time.sleep(_WAIT)
+
+
+def _train_elsewhere(context: SweepContext) -> None:
+    """Train contenders in a directory that shares only the storage with the run that leads the sweep."""
+    context.say("the search is over; training the contenders of its confirmation")
+    with _opened_queue(context) as queue:
+        if not isinstance(queue, _SharedQueue):
+            return
+        since = time.monotonic()
+        while not queue.study.is_over:
+            context.wait_while_paused()
+            if queue.train_next([]) or queue.study.is_open:
+                since = time.monotonic()
+            elif time.monotonic() - since > _PATIENCE * queue.interval:
+                context.say("no run leads the confirmation; hpometrics run goes on with it")
+                return
+            queue.wait()
 
 
 def check_confirmable(context: SweepContext) -> None:
@@ -83,21 +118,151 @@ def _fresh_runs(context: SweepContext) -> FreshRuns:
     return FreshRuns(context.trials, context.directory.records(), settings)
 
 
-def _work(context: SweepContext, runs: FreshRuns, leads: bool = True) -> AnyConfirmation:
+def _work(context: SweepContext, runs: FreshRuns, leads: bool = False) -> AnyConfirmation:
     """Train what no other process trains until the end; the leader prints each run that ended."""
     deadline = _deadline(context, runs)
     reported = set(runs.ended)
-    while True:
-        following = runs.following(timed_out=time.monotonic() >= deadline)
-        if leads:
-            for key in runs.ended.keys() - reported:
-                context.say(_line(*key, runs.ended[key], context))
-            reported |= runs.ended.keys()
-        if following.end is not None:
-            return following.end
-        context.wait_while_paused()
-        if not any(_train_if_free(context, runs, *run) for run in following.missing):
-            time.sleep(_POLL)
+    with _opened_queue(context) as queue:
+        while True:
+            queue.collect()
+            following = runs.following(timed_out=time.monotonic() >= deadline)
+            if leads:
+                for key in runs.ended.keys() - reported:
+                    context.say(_line(*key, runs.ended[key], context))
+                reported |= runs.ended.keys()
+                queue.show(runs)
+            if following.end is not None:
+                queue.close()
+                return following.end
+            context.wait_while_paused()
+            if not queue.train_next([runs.training(*key) for key in following.missing]):
+                queue.wait()
+
+
+class _DirectoryQueue:
+    """The fresh runs that the processes of a run directory share out, by a lock file each.
+
+    Args:
+        context: the context of the sweep.
+        study: shows them; None if the studies of the sweep are not stored.
+    """
+
+    def __init__(self, context: SweepContext, study: FreshStudy | None) -> None:
+        self._context, self._study = context, study
+
+    def collect(self) -> None:
+        """Write the records of what was trained elsewhere: here nothing is."""
+
+    def show(self, runs: FreshRuns) -> None:
+        """Write to the study what has ended and is not in it."""
+        if self._study is not None:
+            self._study.show(runs.ended)
+
+    def train_next(self, missing: Sequence[Training]) -> bool:
+        """Train one that no other process trains; return False if there is none."""
+        return any(map(self._train_if_free, missing))
+
+    def wait(self) -> None:
+        """Wait for a run that another process may give up."""
+        time.sleep(_POLL)
+
+    def close(self) -> None:
+        """Withdraw what nobody has begun: here nothing waits."""
+
+    def _train_if_free(self, training: Training) -> bool:
+        home, context = self._context.directory, self._context
+        with home.claimed(f"{training.trial:04d}-{training.number}") as claimed:
+            record = read_trial(home.fresh_run(training.trial, training.number)) if claimed else None
+            if claimed and (record is None or not record.state.finished):
+                training.run(context.trials)
+            return claimed
+
+
+class _SharedQueue(_DirectoryQueue):
+    """The fresh runs that all processes at a storage share out, as trials of a study with an owner each.
+
+    Args:
+        context: the context of the sweep.
+        study: the study.
+        interval: seconds between two heartbeats of an owner.
+    """
+
+    def __init__(self, context: SweepContext, study: FreshStudy, interval: float) -> None:
+        super().__init__(context, study)
+        self.study, self.interval = study, interval
+        self.ownership = LeasedOwnership(context.directory, None, interval, fresh=True)
+        self.ownership.bind(study.study)
+        self._collected: set[int] = set()
+
+    def collect(self) -> None:
+        """Write the records of what was trained elsewhere."""
+        for trial in self.study.finished():
+            if trial.number in self._collected or not self.ownership.take(trial.number):
+                continue  # a process of this directory is about to notice that it has lost the run
+            home = self._context.directory.fresh_run(*key_of(trial))
+            local = read_trial(home)
+            if local is None or not local.state.finished:
+                if local is not None:
+                    quarantine(home, "lost")
+                write_fresh_run(home, trial)
+            self._collected.add(trial.number)
+            self.ownership.release(trial.number)
+
+    def train_next(self, missing: Sequence[Training]) -> bool:
+        """Offer what is missing to all, and train one that waits or has lost its process."""
+        if missing:
+            self.study.offer({(one.trial, one.number): one.params for one in missing})
+        owner = self.ownership
+        trial, died = reclaim_or_claim(self.study.study, owner.take_stale, owner.take, release=owner.release)
+        if trial is None:
+            return False
+        owner.own(trial)
+        try:
+            self._train(trial, key_of(trial), died)
+        finally:
+            owner.release(trial.number)
+        return True
+
+    def wait(self) -> None:
+        """Wait for a run that another process may give up."""
+        self.ownership.wait()
+
+    def close(self) -> None:
+        """Withdraw what nobody has begun."""
+        self.study.close()
+
+    def _train(self, trial: optuna.Trial, key: Key, died: bool) -> None:
+        """Train a run of this process and write its result, unless another process has taken it meanwhile."""
+        home = self._context.directory.fresh_run(*key)
+        contender = self._context.directory.record(key[0])
+        if contender is None:
+            raise ConfigError(f"{self._context.directory.label}: has no trial {key[0]} to train again")
+        training = Training(*key, contender.given)
+        record = read_trial(home) or TrialRecord(key[1], training.params, TrialState.RUNNING)
+        if died and not record.state.finished:
+            record = after_death(trial, record, home)
+        if not record.state.finished:
+            record = training.run(self._context.trials)
+        try:
+            self.ownership.sender(trial, home).send()
+            self.study.describe(trial, record)
+            is_ours = self.ownership.finish(self.study.study, trial, record, home)
+        except UpdateFinishedTrialError:
+            is_ours = False
+        if not is_ours:
+            quarantine(home, "lost")
+
+
+@contextmanager
+def _opened_queue(context: SweepContext) -> Iterator[_DirectoryQueue]:
+    section = context.plan.config.backend.section
+    with opened_fresh_study(context) as study:
+        if study is None or not isinstance(section, OptunaBackend) or not is_shared(section.storage):
+            yield _DirectoryQueue(context, study)
+            return
+        queue = _SharedQueue(context, study, section.heartbeat)
+        with closing(queue.ownership):
+            yield queue
 
 
 def _deadline(context: SweepContext, runs: FreshRuns) -> float:
@@ -107,14 +272,6 @@ def _deadline(context: SweepContext, runs: FreshRuns) -> float:
         return float("inf")
     runs.following()
     return time.monotonic() + confirm.time - sum(record.seconds for record in runs.ended.values())
-
-
-def _train_if_free(context: SweepContext, runs: FreshRuns, trial: int, seed_number: int) -> bool:
-    """Train a contender under a seed; return False if another process does."""
-    with context.directory.claimed(f"{trial:04d}-{seed_number}") as claimed:
-        if claimed and runs.is_missing(trial, seed_number):
-            runs.train(trial, seed_number)
-        return claimed
 
 
 def _line(trial: int, seed_number: int, record: TrialRecord, context: SweepContext) -> str:

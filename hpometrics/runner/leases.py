@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 from uuid import uuid4
@@ -20,6 +21,7 @@ from optuna.trial import Trial
 
 from ..backends.optuna._internals import storage_of, study_id_of, trial_id_of
 from ..backends.optuna.database import at_once, repeats_turn
+from ..backends.optuna.fresh_study import send_rows
 from ..backends.optuna.reporter import OptunaReporter
 from ..backends.optuna.storage import exclusive_study, is_lockable, storing
 from ..backends.optuna.study import BEAT, OWNER, EpochSender, is_result_of, tell
@@ -39,10 +41,11 @@ class LocalOwnership(TrialFileLocks):
     Args:
         directory: the run directory.
         total: trials of this number and above are not taken; None takes any.
+        fresh: whether they are the fresh runs of a confirmation, which have locks of their own.
     """
 
-    def __init__(self, directory: RunDirectory, total: int | None) -> None:
-        super().__init__(directory.locks, total)
+    def __init__(self, directory: RunDirectory, total: int | None, fresh: bool = False) -> None:
+        super().__init__(directory.fresh_locks() if fresh else directory.locks, total)
 
     def bind(self, study: optuna.Study) -> None:
         """Set the study that the trials belong to; locks do not need it."""
@@ -55,8 +58,17 @@ class LocalOwnership(TrialFileLocks):
         """Return the record of a stale trial that has none in this run directory; None if it never ran."""
         return None
 
-    def finish(self, study: optuna.Study, trial: Trial, record: TrialRecord) -> bool:
-        """Write the result of a trial to the study; return False if another process has taken the trial."""
+    def finish(
+        self, study: optuna.Study, trial: Trial, record: TrialRecord, rows: Path | None = None
+    ) -> bool:
+        """Write the result of a trial to the study; return False if another process has taken the trial.
+
+        Args:
+            study: the study of the trial.
+            trial: an owned trial.
+            record: its record.
+            rows: the directory whose row values other machines need; None if they need none.
+        """
         tell(study, trial, record)
         return True
 
@@ -100,10 +112,13 @@ class LeasedOwnership(LocalOwnership):
         directory: the run directory.
         total: see `LocalOwnership`.
         interval: seconds between two heartbeats.
+        fresh: see `LocalOwnership`.
     """
 
-    def __init__(self, directory: RunDirectory, total: int | None, interval: float) -> None:
-        super().__init__(directory, total)
+    def __init__(
+        self, directory: RunDirectory, total: int | None, interval: float, fresh: bool = False
+    ) -> None:
+        super().__init__(directory, total, fresh)
         self._directory, self._interval = directory, interval
         self._me = [uuid4().hex[:8], directory.home_id()]
         self._leases: dict[int, _Lease] = {}
@@ -142,12 +157,16 @@ class LeasedOwnership(LocalOwnership):
         return TrialRecord(trial.number, space.suggest(trial), TrialState.RUNNING)
 
     @repeats_turn
-    def finish(self, study: optuna.Study, trial: Trial, record: TrialRecord) -> bool:
+    def finish(
+        self, study: optuna.Study, trial: Trial, record: TrialRecord, rows: Path | None = None
+    ) -> bool:
         """Write the result of a trial to the study; return False if another process has taken the trial."""
         lease = self._leases[trial.number]
         with exclusive_study(study):
             self._confirm(lease)
             try:
+                if rows is not None and not lease.lost:
+                    send_rows(trial, rows)
                 return not lease.lost and super().finish(study, trial, record)
             except UpdateFinishedTrialError:
                 # by another process, behind a proxy; or by this one, which lost the lock just after it wrote
@@ -155,6 +174,15 @@ class LeasedOwnership(LocalOwnership):
 
     def begin(self, trial: Trial) -> OptunaReporter:
         """Become the owner of a locked trial, and return the reporter for its run."""
+        self.own(trial)
+        return SharedReporter(trial, self.sender(trial, self._directory.trial(trial.number)), self)
+
+    def sender(self, trial: Trial, home: Path) -> EpochSender:
+        """Return what copies the epochs of an owned trial from its directory to the study."""
+        return EpochSender(trial, home / EPOCHS_FILE, self._me[0])
+
+    def own(self, trial: Trial) -> None:
+        """Become the owner of a locked trial: other processes hear from it by its heartbeats."""
         lease = _Lease(trial_id_of(trial))
         try:
             trial.set_user_attr(OWNER, self._me)
@@ -164,8 +192,6 @@ class LeasedOwnership(LocalOwnership):
         if self._thread is None:
             self._thread = Thread(target=self._beat, daemon=True)
             self._thread.start()
-        path = self._directory.trial(trial.number) / EPOCHS_FILE
-        return SharedReporter(trial, EpochSender(trial, path, self._me[0]), self)
 
     def can_add_slots(self, study: optuna.Study) -> bool:
         """Return whether the storage can be locked while a slot is added."""

@@ -86,9 +86,10 @@ def _run(trial: optuna.Trial, study: optuna.Study, context: SweepContext, owners
     """Run a trial of this process and write its result, unless another process has taken it meanwhile."""
     reporter = ownership.begin(trial)
     record, error = context.trials.run(context.plan.space.suggest(trial), reporter)
-    is_ours = ownership.finish(study, trial, record)
+    home = context.directory.trial(trial.number)
+    is_ours = ownership.finish(study, trial, record, home if context.plan.config.confirm else None)
     if not is_ours:
-        quarantine(context.directory.trial(trial.number), "lost")
+        quarantine(home, "lost")
     ownership.release(trial.number)
     if is_ours:
         context.note(record)

@@ -10,6 +10,7 @@ import optuna
 from optuna.trial import TrialState as OptunaState
 
 from ..backends.optuna._internals import local_copy_of
+from ..backends.optuna.fresh_study import write_rows
 from ..backends.optuna.study import shared_record, tell, write_shared
 from ..backends.optuna.trial_queue import reclaim_or_claim
 from ..exceptions import NewerFormatError, RecordError
@@ -205,6 +206,7 @@ class RecordCollector:
             return
         if local is not None:
             quarantine(directory, "lost")  # it was started by this process, before another one took it
+        write_rows(directory, trial)
         write_shared(directory, record)
         if self._context.leads:
             self._context.note(record)

@@ -10,6 +10,7 @@ from typing import Any
 import optuna
 from optuna.trial import TrialState as OptunaState
 
+from ..backends.optuna.fresh_study import FreshStudy
 from ..backends.optuna.prior import with_prior
 from ..backends.optuna.restore import check_trials, is_sound, quarantine_study, read_trials, restore
 from ..backends.optuna.samplers import make_pruner, make_sampler
@@ -118,6 +119,26 @@ def opened_study(
         _finish_trials(study, context, ownership)
         _share_first(study, context)
         yield study
+
+
+@contextmanager
+def opened_fresh_study(context: SweepContext) -> Iterator[FreshStudy | None]:
+    """Open or create the study of the fresh runs of a sweep; None if that of its search is not stored.
+
+    Raises:
+        DiskError: the study cannot be read or written, at any time within the context.
+    """
+    path = study_file(context)
+    if context.plan.config.backend.storage == "memory" or (path is not None and not path.exists()):
+        yield None
+        return
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    with storing():
+        storage = open_storage(_study_place(context))
+        try:
+            yield FreshStudy(storage, context.plan.name, context.resolved.optimized, context.plan.space)
+        finally:
+            close_storage(storage)
 
 
 def _share_first(study: optuna.Study, context: SweepContext) -> None:

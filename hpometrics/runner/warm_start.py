@@ -13,7 +13,7 @@ from pathlib import Path
 import optuna
 
 from ..backends.optuna.prior import Prior, gather, name_values
-from ..backends.optuna.storage import opened_copy
+from ..backends.optuna.storage import opened_copy, search_names
 from ..backends.optuna.study import check_direction, metrics_of, study_records
 from ..backends.registry import learns
 from ..config.models import WarmStart
@@ -126,7 +126,7 @@ def _read_study(path: Path, name: str, source: str, warm: WarmStart, context: Sw
     if not path.is_file():
         raise ConfigError("is neither a run directory nor the file of a study, as in study.db#name")
     with opened_copy(path) as storage:
-        names = optuna.get_all_study_names(storage)
+        names = search_names(storage)
         if name not in names and (name or len(names) != 1):
             listing = ", ".join(names) or "none"
             raise ConfigError(f"name one of its studies, as in {path}#NAME; there are {listing}")

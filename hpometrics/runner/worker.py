@@ -176,7 +176,7 @@ def worker_command(place: str, options: WorkerOptions) -> int:
                 join_confirmation(context)
             else:
                 run_in_process(context, options.verbose, most=options.trials)
-                joins = not (options.managed or options.trials or is_url(place))
+                joins = not (options.managed or options.trials)
                 if joins and context.plan.config.confirm is not None:
                     await_confirmation(context)
         except KeyboardInterrupt as interrupt:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import signal
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 
@@ -127,6 +128,10 @@ def test_optuna_and_a_list_decide_alike(tmp_path):
     fates = [(kinds[one.trial], one.mean, one.left_at) for one in settled.contenders]
     assert fates == [(POINTS[one.trial]["kind"], one.mean, one.left_at) for one in expected.contenders]
     assert settled.state == expected.state
+    shown = optuna.load_study(study_name=f"{study.study_name}:confirm", storage=study._storage)
+    counts = Counter(one.user_attrs["hpometrics:confirms"] for one in shown.trials)
+    assert counts == {one.trial: one.seeds for one in settled.contenders}
+    assert sum(counts.values()) == settled.confirmation.trainings
 
 
 def test_a_failed_run_takes_its_contender_out():

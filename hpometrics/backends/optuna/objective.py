@@ -20,8 +20,11 @@ from ...run.reporter import ListReporter
 from ...run.spec import Train
 from ...selection.rules import At
 from ...space.space import Space
+from ..fresh_runs import FreshRuns
 from ..objective import BaseObjective, check_stale
 from ..registry import check_prune_by, check_several
+from ._internals import storage_of
+from .fresh_study import FreshStudy
 from .prior import Source, warm_start as learn_from
 from .reporter import OptunaReporter, warn_of_last_epochs
 from .samplers import make_pruner, make_sampler, own_pruner
@@ -302,6 +305,9 @@ class OptunaObjective(BaseObjective):
             self.trials.with_epochs(record) if record.state.finished else record
             for record in study_records(of)
         ]
+
+    def _show_fresh_runs(self, of: optuna.Study, runs: FreshRuns) -> None:
+        FreshStudy(storage_of(of), of.study_name, self.optimized, self.space).show(runs.ended)
 
     def _check_directions(self, arguments: Mapping[str, Any]) -> None:
         several, one = arguments.get("directions"), arguments.get("direction")

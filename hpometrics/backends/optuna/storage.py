@@ -39,6 +39,9 @@ JOURNAL = ".journal"
 SQLITE = b"SQLite format 3\0"
 """The first bytes of an SQLite file."""
 
+FRESH_RUNS = ":confirm"
+"""What the name of the study of fresh runs has after that of the search's study."""
+
 _SQLITE = "sqlite:///"
 _WAL = b"\x02\x02"  # bytes 18 and 19 of a file with a write-ahead log
 _BESIDE = ("-wal", "-shm", "-journal")
@@ -105,6 +108,12 @@ def close_storage(storage: BaseStorage) -> None:
         backend.engine.dispose()
     elif isinstance(backend, GrpcStorageProxy):
         backend.close()
+
+
+def search_names(storage: BaseStorage) -> list[str]:
+    """Return the names of the studies of a storage, without those of the fresh runs of a confirmation."""
+    names = [one.study_name for one in storage.get_all_studies()]
+    return [one for one in names if not (one.endswith(FRESH_RUNS) and one.removesuffix(FRESH_RUNS) in names)]
 
 
 @contextmanager
