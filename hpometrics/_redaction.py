@@ -43,7 +43,7 @@ def reveal(variable: str) -> str:
     """
     value = os.environ.get(variable)
     if not value:
-        raise ConfigError(f"the environment has no {variable}, from which a secret is to be read; export it")
+        raise ConfigError(f"the environment has no {variable}, which a secret is read from; export it")
     hide(value)
     return value
 

@@ -120,7 +120,7 @@ class NotKeptError(HpometricsError, ValueError):
 
 
 class ConfigError(HpometricsError, ValueError):
-    """A sweep file has errors; the message lists all of them, one per line."""
+    """A setting, an argument or a file is wrong; for a sweep file the message has a line per error."""
 
 
 class ProgramError(ConfigError):

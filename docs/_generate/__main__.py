@@ -9,7 +9,7 @@ from pathlib import Path
 import hpometrics
 from hpometrics.metrics.registry import index
 
-from . import other_names, sweep_file
+from . import messages, other_names, sweep_file
 from .index import build_index, with_constants
 from .markdown import metric_index, rankings_page
 
@@ -28,6 +28,7 @@ def main(directory: str = ".") -> None:
         _write(folder / "rankings.md", rankings_page())
         _write(folder / "sweep-file.md", sweep_file.page())
         _write(folder / "other-names.md", other_names.page())
+        _write(folder / "messages.md", messages.page())
 
 
 def _write(path: Path, text: str) -> None:

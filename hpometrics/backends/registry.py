@@ -367,7 +367,8 @@ def check_prune_by(prune_by: str | None, pruner: object, what: str = "pruner") -
         raise ConfigError(f"{name} stops no trial; leave prune_by out")
     if prune_by == DOMINANCE and name not in (*DOMINANCE_PRUNERS, "DominancePruner"):
         raise ConfigError(
-            f"{DOMINANCE} takes a quantile of the others, which median or percentile say; {name} does not"
+            f"{DOMINANCE} compares with a quantile of the other trials, as median or percentile does; "
+            f"{name} does not"
         )
 
 

@@ -82,7 +82,7 @@ def url_of(storage: str) -> str:
         url = os.environ.get(ENVIRONMENT)
         if not url:
             raise ConfigError(
-                f"{storage}: the files of the sweep do not say who logs in; export {ENVIRONMENT} with the "
+                f"{storage}: the files of the sweep hold no password; export {ENVIRONMENT} with the "
                 "whole URL, or write ${NAME} in place of the password"
             )
         storage = url

@@ -100,7 +100,7 @@ def _problem_facts(problem: Problem) -> dict[str, Any]:
 
 
 def _sample_lines(sampled: Sample, plan: Plan) -> Lines:
-    yield "sample", "the first trials, as run draws them"
+    yield "sample", "the first trials that run would draw"
     for trial, params in enumerate(sampled.params):
         varied = {name: value for name, value in params.items() if name not in plan.config.engine.params}
         yield (

@@ -91,9 +91,9 @@ _SECTIONS: dict[str, tuple[click.Command, ...]] = {
 def main() -> None:
     """Name any metric; search in the right direction; keep the optimal engine params.
 
-    Exit codes: 0 all is well; 1 what audit or replay look for; 2 a file, a name or a setting is wrong and
-    nothing was run; 3 no trial is complete, no score is finite; 4 as many trials have failed as the budget
-    allows, or the first two alike before any epoch; 5 what is to be recorded cannot be written; 130
-    interrupted, a sweep that is run again goes on (143 by SIGTERM, 129 by SIGHUP).
+    Exit codes: 0 success; 1 audit found problems, replay did not reproduce the score, or compare
+    --fail-if-worse failed; 2 a file, a name or a setting is wrong, and nothing was run; 3 no trial is
+    complete, or no score is finite; 4 too many trials failed; 5 a disk or a storage failed; 130, 143 or 129
+    Ctrl-C, SIGTERM or SIGHUP interrupted the command. Run a sweep again to resume it.
     """
     print_everything()

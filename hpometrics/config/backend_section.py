@@ -55,7 +55,7 @@ def _check_form(value: Any) -> Any:
         if not number and not (isinstance(one, str) and one.startswith(("GPU-", "MIG-")) and "," not in one):
             raise wrong(f"{one!r} is not a GPU; write its number, or its id as nvidia-smi -L prints it")
     if len(set(map(str, value))) < len(value):
-        raise wrong(f"{value} names a GPU twice; workers share one where they are more than the GPUs")
+        raise wrong(f"{value} names a GPU twice; workers share one where there are more workers than GPUs")
     return value
 
 
@@ -102,7 +102,7 @@ class OptunaBackend(BackendSection):
 def _check_custom(amounts: dict[str, float]) -> dict[str, float]:
     for name in amounts:
         if name.lower() in ("cpu", "gpu"):
-            raise wrong(f"{name} is none of the cluster's own; write {name.lower()} beside custom")
+            raise wrong(f"{name} is a standard resource; write {name.lower()} beside custom")
     return amounts
 
 
@@ -215,8 +215,8 @@ def restricted_to(share: str) -> AbstractContextManager[None]:
 
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         warnings.warn(
-            "CUDA has started before GPUs are shared out among workers, so that this process sees all of "
-            "them; the engine's module should use no GPU while it is imported",
+            "CUDA has started before GPUs are shared out among workers, so this process sees all of them; "
+            "do not use a GPU while the engine's module is imported",
             stacklevel=2,
         )
     return environment({VISIBLE: share})

@@ -245,14 +245,14 @@ def _check_steps(sweep: Draft, document: Document) -> Notes:
     if budget.epochs is not None:
         yield ("budget", "epochs"), "a trial counts epochs or steps; leave out epochs, or steps and every"
     if sweep.engine is not None and sweep.engine.command is not None:
-        yield ("budget", "steps"), "a program makes a report when it likes; give epochs, the most of them"
+        yield ("budget", "steps"), "a program decides when to report; set epochs, its most reports"
 
 
 def _check_pick(sweep: Draft) -> Notes:
     repeats = 1 if sweep.budget is None else sweep.budget.repeats
     path, pick = ("metrics", "pick"), "best" if sweep.metrics is None else sweep.metrics.pick
     if _has_several_objectives(sweep) and pick == "one_se":
-        yield path, "one_se is for one objective; of several say knee, or the number of a trial"
+        yield path, "one_se is for one objective; with several, use knee or the number of a trial"
     elif not _has_several_objectives(sweep) and pick not in ("best", "one_se"):
         yield path, f"{pick} picks from the front of several objectives, and there is one; say best or one_se"
     elif pick == "one_se" and repeats < 2:
@@ -318,7 +318,7 @@ def _check_command(sweep: Draft) -> Notes:
     if sweep.metrics.track_examples is not None:
         yield ("metrics", "track_examples"), "a program reports values, not examples; leave it out"
     if not sweep.metrics.optimize:
-        yield ("metrics",), "does not say what is optimized; a program has no metric of its own"
+        yield ("metrics",), "does not name the metric to optimize; a program has none of its own"
 
 
 def _check_points(sweep: Draft) -> Notes:

@@ -103,7 +103,9 @@ def kind_of(dimension: AnyDimension) -> str:
 
 def _dimension_shape(value: Any) -> Any:
     if isinstance(value, list):
-        raise wrong("a list may mean much; write {choice: [...]}, {float: [low, high]} or {int: [low, high]}")
+        raise wrong(
+            "a bare list is ambiguous; write {choice: [...]}, {float: [low, high]} or {int: [low, high]}"
+        )
     if value is None:
         raise wrong(f"a search dimension needs one of {', '.join(KINDS)}")
     if isinstance(value, str) and (line := line_of_text(value)) is not None:

@@ -141,7 +141,7 @@ def _check_module(value: Any) -> Any:
 
 def _parse_duration(value: Any) -> Any:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        raise wrong(f"{value} of what? Give the unit: {value}s, {value}m, {value}h or {value}d")
+        raise wrong(f"{value} has no unit; write {value}s, {value}m, {value}h or {value}d")
     if isinstance(value, str):
         if not re.fullmatch(_DURATION, value):
             raise wrong(f"{_shorten(value)} is not a duration; write a number and its unit: 90s, 45m, 2h, 1d")

@@ -268,7 +268,7 @@ def read_measure(
         MetricNameError, UnknownMetricError, DirectionError: see `resolve_in_scope`.
     """
     if (group := group_of(text, types)) is not None:
-        raise MeasureError(f"{group} is a group of metrics; it can be tracked, one metric is optimized")
+        raise MeasureError(f"{group} is a group of metrics, which can only be tracked; name one metric")
     path = parse_import_path(text)
     if path and not settle:
         return Measure(text, direction, "run")
@@ -363,7 +363,7 @@ def _list_members(group: MetricName, types: Types) -> Iterator[MetricName]:
     try:
         yield from members(group, types)
     except MetricNameError as err:
-        text = f"{one_line(err).removesuffix('; give output=')}; say engine.output"
+        text = f"{one_line(err).removesuffix('; set output=')}; set engine.output"
         raise MeasureError(text if types == UNKNOWN_OUTPUT else one_line(err)) from None
 
 
@@ -380,9 +380,9 @@ def _check_clear(metric: FoundMetric) -> None:
         example = "category" if "category" in outputs else outputs[0]
         own = f"{{metric: my_{metric.name.metric}, direction: {entries[0].direction or MINIMIZE}}}"
         raise MeasureError(
-            f"{metric.name} is another metric for each output ({', '.join(outputs)}), and neither the file "
-            f"nor the engine says which it is; say engine.output, as in output: {example}. A value that the "
-            f"engine logs has a name and a direction of its own, as in {own}"
+            f"{metric.name} means a different metric for each output ({', '.join(outputs)}), and neither the "
+            f"file nor the engine names the output; set engine.output, as in output: {example}. For a value "
+            f"that the engine logs, give its name and direction, as in {own}"
         )
 
 

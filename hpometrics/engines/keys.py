@@ -60,7 +60,7 @@ def structural_key(value: Any, path: str = "value") -> Hashable:
     try:
         return _key(value, path)
     except RecursionError:
-        raise EngineParamsError(f"{path} contains itself; engine params are finite") from None
+        raise EngineParamsError(f"{path} contains itself; engine params must be finite") from None
 
 
 def _key(value: Any, path: str) -> Hashable:

@@ -55,7 +55,7 @@ class RunCallback(keras.callbacks.Callback):  # type: ignore[misc]  # its types 
         super().__init__()
         if valid is not None and read is None:
             raise RunError(
-                "a run must know what the model gives; pass read='logits', 'probabilities' or 'predictions'"
+                "a run must know what the model returns; pass read='logits', 'probabilities' or 'predictions'"
             )
         self.run, self._read = run, as_reader(read or "")
         self._batches = [valid] if isinstance(valid, tuple) else valid or ()

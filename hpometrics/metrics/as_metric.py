@@ -125,7 +125,7 @@ def _inner_of(source: Any) -> torchmetrics.Metric:
     if isinstance(inner, Running):
         name, inside = type(inner).__name__, type(inner.base_metric).__name__
         raise RegistrationError(
-            f"{name} keeps the last {inner.window} batches only, so that its value depends on how the rows "
+            f"{name} keeps the last {inner.window} batches only, so its value depends on how the rows "
             f"were cut into batches; wrap its {inside}"
         )
     return inner

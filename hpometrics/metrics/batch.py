@@ -405,7 +405,7 @@ def as_tensor(value: Any, name: str = "a batch") -> Tensor:
     """
     if isinstance(value, Tensor):
         if value.is_nested:
-            raise MetricInputError(f"{name} is read as a dense tensor, got a nested one; pad its rows")
+            raise MetricInputError(f"{name} must be a dense tensor, got a nested one; pad its rows")
         if value.layout is not torch.strided:
             layout = str(value.layout).removeprefix("torch.")
             raise MetricInputError(f"{name} is read as a dense tensor, got a {layout} one; pass x.to_dense()")

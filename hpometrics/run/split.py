@@ -394,7 +394,7 @@ class ObjectiveRows:
         if self._spec.statistics == "rows" and "rows" not in self._spec.warned:
             self._spec.warned.add("rows")
             warnings.warn(
-                f"no row values are kept, so that a confirmation compares seeds alone: {reason}", stacklevel=2
+                f"no row values are kept, so a confirmation compares seeds only: {reason}", stacklevel=2
             )
 
 

@@ -246,7 +246,7 @@ def _sum_of(name: str, counts: Any, rows: int) -> tuple[Count, Count]:
     array = counts.numpy() if isinstance(counts, Tensor) else np.asarray(counts)
     _check_count(name, array, rows, array.dtype.kind in "iu" or not array.size)
     if rows and array.min() < 0:
-        raise MetricInputError(f"{name} are numbers of tokens from 0, got {array.min()}")
+        raise MetricInputError(f"{name} are token counts from 0, got {array.min()}")
     return int(array.sum()), int(np.count_nonzero(array))
 
 

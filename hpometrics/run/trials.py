@@ -113,8 +113,8 @@ class Trials:
         (rows, first), *_ = self._rows.items()
         warnings.warn(
             f"trial {trial.number} was measured on other validation rows than trial {first} "
-            f"({trial.targets}, not {rows}), so that their values differ by more than their params; give "
-            "every trial the same rows, as by a fixed seed of the split",
+            f"({trial.targets}, not {rows}), so their values differ for reasons other than their params; use "
+            "the same rows in every trial, for example with a fixed seed for the split",
             stacklevel=3,
         )
 
@@ -206,7 +206,7 @@ def make_trials(
         **{name: fact for name, fact in facts.items() if fact is not None},
     }
     if "metric" not in settings:
-        raise RunError("what is optimized? metric= takes a name, a Metric or Reported(name, direction)")
+        raise RunError("metric= is missing; pass a name, a Metric or Reported(name, direction)")
     home = None if directory is None else Path(directory).absolute()
     for logger in loggers:
         check_logger(logger, home)

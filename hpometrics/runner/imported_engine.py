@@ -232,7 +232,7 @@ def check_space(plan: Plan, engine: SweepEngine, spec: RunSpec) -> None:
     """
     if plan.config.budget.repeats > 1 and not isinstance(engine, PlainEngine):
         with _at(plan, "budget", "repeats"):
-            raise ConfigError("stages draw from engine.seed alone, so that all repeats would be the same")
+            raise ConfigError("stages draw from engine.seed alone, so all repeats would be the same")
     try:
         check_search(engine, spec, plan.space.params)
     except HpometricsError as err:

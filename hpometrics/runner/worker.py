@@ -158,7 +158,7 @@ def worker_command(place: str, options: WorkerOptions) -> int:
     path = home.path
     plan = planned_again(home, assignments)
     if plan.config.backend.storage == "memory":
-        raise ConfigError(f"{path}: storage memory lives in one process; use sqlite so that workers can join")
+        raise ConfigError(f"{path}: storage memory exists in one process only; workers join with sqlite")
     is_sent = options.managed and is_local(plan.config.engine.target)
     train = load_local(sys.stdin.buffer) if is_sent else None
     context = make_context(plan, extend=True, train=train)  # `run`, which made the directory, has checked it

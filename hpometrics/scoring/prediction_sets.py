@@ -224,7 +224,7 @@ def model_rows(one: PredictionSet, metric: str, own_rows: bool = True) -> ModelR
     if one.clusters is not None and (not rows.of_single_rows or len(rows.values) < collection.rows):
         why = "with weights " if WEIGHT in one.values else ""
         raise ConfigError(
-            f"{metric} {why}has no value of a single row, so that rows cannot be clustered; leave out the "
+            f"{metric} {why}has no value of a single row, so rows cannot be clustered; leave out the "
             "clusters, or compare another metric"
         )
     return ModelRows(one.place, rows.values[None], rows.method, collection.rows, rows.positive)
@@ -249,7 +249,7 @@ def as_column(values: Any) -> Any:
     except ValueError:  # rows of several lengths
         return list(values)
     if not array.ndim:
-        raise ConfigError(f"what a model predicts has a value for each row, got {excerpt(values, 60)}")
+        raise ConfigError(f"what a model predicts needs one value per row, got {excerpt(values, 60)}")
     return array.tolist() if array.dtype.kind in "OUS" else array
 
 

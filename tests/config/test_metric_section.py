@@ -72,7 +72,7 @@ def test_what_the_output_needs_is_asked_when_it_is_known():
     text = UNSAID.replace("optimize: roc_auc", "optimize: dice").replace("[default]", "[]")
     with pytest.raises(ValueError, match="dice of mask needs average="):
         make_plan(parse_document(text, "sweep.yaml"), Mask(3), settle=True)
-    told = r"another metric for each output \(binary, .*; say engine.output.*{metric: my_f1, direction: max"
+    told = r"different metric for each output \(binary, .*; set engine.output.*{metric: my_f1, direction: max"
     with pytest.raises(ValueError, match=told):
         make_plan(parse_document(text, "sweep.yaml"), None, settle=True)
 
@@ -82,11 +82,11 @@ def test_what_the_output_needs_is_asked_when_it_is_known():
     [
         (
             changed("optimize: roc_auc", "optimize: default"),
-            "default is a group of metrics; it can be tracked, one metric is optimized",
+            "default is a group of metrics, which can only be tracked; name one metric",
         ),
         (
             changed("[accuracy]", "[{metric: all, direction: minimize}]"),
-            "all is a group of metrics; it can be tracked",
+            "all is a group of metrics, which can only be tracked",
         ),
         (changed("[accuracy]", "[defualt]"), "Did you mean 'default'?"),
         (changed("output: binary", "output: clusters"), "roc_auc"),
@@ -100,7 +100,7 @@ def test_what_is_no_group_to_track(text, problem):
 
 def test_a_group_that_nobody_can_settle_says_so():
     """Neither the file nor the engine says the output."""
-    with pytest.raises(ValueError, match=r"the group 'default' is another list .*; say engine.output"):
+    with pytest.raises(ValueError, match=r"the group 'default' differs .*; set engine.output"):
         make_plan(parse_document(UNSAID, "sweep.yaml"), None, settle=True)
 
 

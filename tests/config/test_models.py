@@ -56,7 +56,7 @@ def test_all_problems_come_in_one_go_with_their_places():
         "sweep.yaml:5:18: space.beta.float[0]: expected a number, got '1e-4' (text); "
         "write it without quotes or underscores",
         "sweep.yaml:5:30: space.beta: unknown key 'stp'; did you mean 'step'?",
-        "sweep.yaml:6:3: space.widths: a list may mean much; "
+        "sweep.yaml:6:3: space.widths: a bare list is ambiguous; "
         "write {choice: [...]}, {float: [low, high]} or {int: [low, high]}",
         "sweep.yaml:7:29: space.momentum.when: no param 'optimizr' in the space; did you mean 'optimizer'?",
         "sweep.yaml:10:3: metrics.optimize: no metric 'f1_marco' for a category output.",
@@ -156,7 +156,7 @@ def test_a_duplicate_section_is_reported_with_the_rest():
         ("seed: 3", "start: [{lr: 2}]", "search.start[0]: lr: must lie in [0.0001, 0.1], got 2"),
         ("seed: 3", "start: [{rl: 0.1}]", "search.start[0]: rl: no such param"),
         ("{trials: 4, epochs: 3}", "{epochs: 3}", "7:1: budget: needs one of trials, time, target"),
-        ("trials: 4", "time: 10", "budget.time: 10 of what? Give the unit: 10s, 10m, 10h or 10d"),
+        ("trials: 4", "time: 10", "budget.time: 10 has no unit; write 10s, 10m, 10h or 10d"),
         ("trials: 4", "time: 2 hours", "budget.time: '2 hours' is not a duration"),
         ("trials: 4", "trials: 4.5", "budget.trials: expected a whole number, got 4.5"),
         ("trials: 4", "trials: 0", "budget.trials: must be at least 1, got 0"),

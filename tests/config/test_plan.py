@@ -97,7 +97,7 @@ def test_metrics_that_no_output_has_both_are_an_error():
 def test_a_metric_that_is_another_for_each_output_needs_it():
     """Once the engine has said nothing either; `check` does not ask the engine."""
     document = parse_document(changed(", output: binary", "").replace("roc_auc", "f1"), "sweep.yaml")
-    with pytest.raises(SweepFileError, match=r"metrics\.optimize: f1 is another metric for each output"):
+    with pytest.raises(SweepFileError, match=r"optimize: f1 means a different metric for each output"):
         make_plan(document, None, settle=True)
 
 

@@ -8,10 +8,16 @@ from contextlib import suppress
 from pathlib import Path
 
 import hpometrics
+from docs._generate.messages import PACKAGE, messages, page
 from hpometrics._text import did_you_mean, one_line, printable
 
-PACKAGE = Path(hpometrics.__file__).parent
+ROOT = Path(__file__).parents[2]
 VALUE = "some_value"
+
+
+def test_the_page_has_every_message():
+    """`make index` has been run since the last change of a message, which the change of the page shows."""
+    assert (ROOT / "docs/reference/messages.md").read_text(encoding="utf8") == page()
 
 
 def test_the_nearest_name_is_proposed():
@@ -31,27 +37,6 @@ def test_what_would_steer_a_terminal_is_escaped():
     assert printable("é\x07\u202e") == r"é\x07\u202e"
 
 
-def _texts_of_errors() -> Iterator[tuple[str, str]]:
-    """Each text that the package raises or warns with, and where; VALUE stands for each of its values."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
-            if isinstance(node, ast.Call) and re.search(r"Error\Z|\Awarn\Z|\Awarn_once\Z", _called(node)):
-                yield f"{path.relative_to(PACKAGE)}:{node.lineno}", "".join(map(_text, node.args))
-
-
-def _called(call: ast.Call) -> str:
-    return getattr(call.func, "id", getattr(call.func, "attr", ""))
-
-
-def _text(node: ast.AST) -> str:
-    """A text as it is written, VALUE in the place of each value, in quotes where it has them."""
-    if isinstance(node, ast.Constant):
-        return str(node.value)
-    if isinstance(node, ast.FormattedValue):
-        return f"'{VALUE}'" if node.conversion == ord("r") else VALUE
-    return "".join(map(_text, node.values)) if isinstance(node, ast.JoinedStr) else VALUE
-
-
 def _calls_in(text: str) -> Iterator[ast.Call]:
     """The calls of public names that a text prints, as far as they are Python."""
     public = sorted({*hpometrics.__all__})
@@ -67,7 +52,7 @@ def _calls_in(text: str) -> Iterator[ast.Call]:
 def test_a_call_that_a_message_prints_can_be_made():
     """Whoever pastes it gets no TypeError: what it calls takes the arguments that are printed."""
     seen = 0
-    for place, text in _texts_of_errors():
+    for place, _, text in messages(VALUE):
         for call in _calls_in(text):
             given = {one.arg: None for one in call.keywords if one.arg not in (None, VALUE)}
             signature = inspect.signature(getattr(hpometrics, call.func.id))
@@ -82,7 +67,7 @@ def test_a_call_that_a_message_prints_can_be_made():
 
 def test_no_message_states_a_direction_of_its_own():
     """A text that names one direction names the other beside it; a direction that it prints is a value."""
-    for place, text in _texts_of_errors():
+    for place, _, text in messages(VALUE):
         words = re.findall(r"\b(minimize|maximize|MINIMIZE|MAXIMIZE)\b", text)
         assert len({word.lower() for word in words}) in (0, 2), f"{place}: {text}"
 

@@ -55,7 +55,7 @@ def test_what_is_not_there_is_nobodys(tmp_path):
 def test_ray_without_a_token_is_refused(monkeypatch):
     """Before anything of it is started."""
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    with pytest.raises(ConfigError, match="RAY_AUTH_MODE=disabled lets whoever reaches this machine run"):
+    with pytest.raises(ConfigError, match="RAY_AUTH_MODE=disabled lets anyone who reaches this machine run"):
         session_arguments()
 
 

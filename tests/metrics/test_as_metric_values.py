@@ -79,7 +79,7 @@ def test_a_wrapper_of_torchmetrics_measures(inner, component):
 
 
 def test_a_running_metric_is_refused():
-    """It forgets all but the last batches, so that its value depends on how the epoch was cut."""
+    """It forgets all but the last batches, so its value depends on how the epoch was cut."""
     with pytest.raises(RegistrationError, match=r"Running .* last 2 batches .* wrap its MeanSquaredError"):
         as_metric(Running(MeanSquaredError(), window=2), direction=MINIMIZE, inputs=PREDICTIONS)
 

@@ -252,7 +252,7 @@ def test_what_is_missing_is_said(options, problem):
 @pytest.mark.parametrize(
     ("models", "problem"),
     [
-        ((1, 2), "has a value for each row, got 1"),
+        ((1, 2), "needs one value per row, got 1"),
         (([], []), "there are no rows to compare"),
         (((), (CLOSE,)), "got one without any"),
     ],

@@ -85,7 +85,7 @@ def test_lists_arrays_and_tensors_count_alike():
         (torch.ones(3), r"got float32 of shape \(3,\)"),
         ([True, False, True], "got bool of shape"),
         (torch.ones(3, 1, dtype=torch.int64), r"of shape \(3, 1\)"),
-        ([1, -1, 2], "numbers of tokens from 0, got -1"),
+        ([1, -1, 2], "token counts from 0, got -1"),
     ],
 )
 def test_counts_that_are_none(counts, told):

@@ -341,7 +341,7 @@ def test_an_engine_of_stages_has_no_repeats(sweep, folder):
     text = "engine: toy_stages:GuessEvaluation\nspace: {algorithms.once.guess: {choice: [1.0, 2.5]}}\n"
     result = sweep(f"{text}budget: {{trials: 2, repeats: 2}}\n")
     assert result.exit_code == 2
-    assert "budget.repeats: stages draw from engine.seed alone, so that all repeats" in result.stderr
+    assert "budget.repeats: stages draw from engine.seed alone, so all repeats" in result.stderr
     assert not (folder / "runs").exists()
 
 
@@ -413,7 +413,7 @@ def test_a_program_has_no_steps():
     text = STEPS.replace("target: toy_engine:learn, output: binary", "command: [python3, program.py]")
     text = text.replace("optimize: roc_auc, track: [accuracy]", "optimize: roc_auc")
     [problem] = problems_of(text)
-    assert "budget.steps: a program makes a report when it likes; give epochs" in problem
+    assert "budget.steps: a program decides when to report; set epochs" in problem
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def test_workers_judge_together(sweep, folder):
         ),
         (
             ("{median: {min_trials: 2}}\n  prune_by: roc_auc", "asha\n  prune_by: dominance"),
-            "which median or percentile say; asha does not",
+            "as median or percentile does; asha does not",
         ),
         (
             ("{median: {min_trials: 2}}\n  prune_by: roc_auc", "percentile\n  prune_by: dominance"),

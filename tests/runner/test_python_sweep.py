@@ -137,7 +137,7 @@ WRONG = [
     ({"trials": None, "epochs": None}, "Sweep(): budget is missing"),
     ({"trials": 0}, "Sweep(trials=): budget.trials: must be at least 1, got 0"),
     ({"workers": 2, "backend": {"list": [{"lr": 0.1}]}}, "one point after the other; leave workers out"),
-    ({"space": {"lr": [1, 2]}}, "Sweep(space=): space.lr: a list may mean much"),
+    ({"space": {"lr": [1, 2]}}, "Sweep(space=): space.lr: a bare list is ambiguous"),
     ({"space": {"lr": Float(0, 1, when={"no": 1})}}, "Sweep(space=): space.lr.when: "),
     ({"space": {1: Float(0, 1)}}, "Sweep(space=): the key 1 reads as a number"),
     ({"sampler": print}, "Sweep(sampler=): expected text, numbers, true or false"),

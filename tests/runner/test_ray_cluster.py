@@ -248,6 +248,6 @@ def test_what_a_trial_needs_of_a_cluster():
     }
     assert "each with 1 cpu, 0 gpu, 4 TPU and 8e+09 memory" in dict(overview(plan))["backend"]
     [found] = problems_of(SWEEP + backend.format("GPU: 1"))
-    assert "backend.ray.resources.custom: GPU is none of the cluster's own; write gpu beside custom" in found
+    assert "resources.custom: GPU is a standard resource; write gpu beside custom" in found
     [found] = problems_of(SWEEP + backend.format("TPU: 0"))
     assert "backend.ray.resources.custom.TPU: " in found

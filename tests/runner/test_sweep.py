@@ -333,8 +333,8 @@ def test_an_output_that_nobody_states_is_a_problem_of_the_file(sweep, folder):
     text = changed("{target: toy_engine:train, output: binary}", "toy_engine:fail")
     result = sweep(text.replace("roc_auc", "accuracy"))
     assert result.exit_code == 2
-    assert "sweep.yaml:5:11: metrics.optimize: accuracy is another metric for each output" in result.stderr
-    assert "say engine.output, as in output: category" in result.stderr
+    assert "sweep.yaml:5:11: metrics.optimize: accuracy means a different metric" in result.stderr
+    assert "set engine.output, as in output: category" in result.stderr
     assert "nothing was run" in result.stderr
     assert not (folder / "runs").exists()
 

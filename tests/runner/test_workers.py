@@ -219,7 +219,7 @@ def test_a_worker_cannot_join_a_study_in_memory(sweep):
     assert sweep(f"{SWEEP}backend: {{optuna: {{storage: memory}}}}\n").exit_code == 0
     result = CliRunner().invoke(main, ["worker", "runs/sweep"])
     assert result.exit_code == 2
-    assert "runs/sweep: storage memory lives in one process" in result.stderr
+    assert "runs/sweep: storage memory exists in one process only" in result.stderr
 
 
 @pytest.mark.parametrize(

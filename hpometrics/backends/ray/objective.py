@@ -100,7 +100,7 @@ class RayObjective(BaseObjective):
     def __init__(self, train: Train, space: Space | Mapping[str, Any], **settings: Any) -> None:
         super().__init__(train, space, **settings)
         if self.trials.repeats > 1 and self.trials.directory is None:
-            raise RunError("repeats on Ray are told by the record of a trial; give directory=")
+            raise RunError("repeats on Ray need the record of a trial; set directory=")
         self.study: optuna.Study | None = None
 
     def tuner(
@@ -325,7 +325,7 @@ class RayObjective(BaseObjective):
         if not isinstance(scheduler, Population):
             return None
         if self.trials.directory is None:
-            raise RunError("pbt hands on states and records who got whose; give directory=")
+            raise RunError("pbt passes states between trials and records their origin; set directory=")
         if self.trials.repeats > 1:
             raise RunError(
                 "pbt changes params in training, and no other seed would repeat that; leave repeats out"

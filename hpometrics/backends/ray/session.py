@@ -90,8 +90,8 @@ def session_arguments() -> dict[str, Any]:
     """
     if os.environ.get("RAY_AUTH_MODE", "").lower() == "disabled":
         raise ConfigError(
-            "RAY_AUTH_MODE=disabled lets whoever reaches this machine run code by Ray; unset it, then Ray "
-            "asks for a token"
+            "RAY_AUTH_MODE=disabled lets anyone who reaches this machine run code in Ray; unset it, and Ray "
+            "requires a token"
         )
     if os.name != "posix" or "RAY_TMPDIR" in os.environ:
         return {}

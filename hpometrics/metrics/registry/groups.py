@@ -107,7 +107,7 @@ def members_of(group: str, feature_type: str | None) -> list[MetricName]:
         MetricNameError: there is no output feature, or no metric of the group can be built as it is.
     """
     if feature_type is None:
-        raise MetricNameError(f"the group {group!r} is another list for each output feature; give output=")
+        raise MetricNameError(f"the group {group!r} differs between output features; set output=")
     if group in _CHOICES:
         if feature_type not in _CHOICES[group]:
             raise MetricNameError(

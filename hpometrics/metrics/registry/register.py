@@ -79,7 +79,7 @@ def register_metric(
         if replaced and not override:
             warnings.warn(
                 f"{' and '.join(replaced)} will be measured by {path_of(cls)}, in place of the built-in "
-                "metric; override=True says that it must",
+                "metric; override=True makes that explicit",
                 ReplacedWarning,
                 stacklevel=2,
             )
@@ -166,7 +166,7 @@ def _check_one(name: MetricName) -> None:
     if len({entry.path for entry in possible}) > 1:
         choices = ", ".join(entry.feature_type for entry in possible)
         raise MetricNameError(
-            f"{name} is another metric for each output feature; give output= one of {choices}"
+            f"{name} means a different metric for each output feature; set output= to one of {choices}"
         )
 
 

@@ -153,7 +153,8 @@ class SideData:
         data = getattr(self._output, name)
         if data is None:
             raise MetricInputError(
-                f"the metric reads {name}, which the output lacks; give it once, as Ranking({name}=...)"
+                f"the metric reads {name}, which the output does not have; set it once, as in "
+                f"Ranking({name}=...)"
             )
         return parse(data).to(self._device)
 

@@ -137,7 +137,7 @@ def test_an_objective_of_your_own():
     study.optimize(own, n_trials=20)
     assert Counter(one.state.name for one in study.trials)["PRUNED"] > 0
     default = optuna.create_study(directions=["maximize", "minimize"])
-    with pytest.raises(ConfigError, match="which median or percentile say; MedianPruner does not"):
+    with pytest.raises(ConfigError, match="as median or percentile does; MedianPruner does not"):
         default.optimize(own, n_trials=1)
 
 
@@ -240,7 +240,7 @@ def test_finished_trials_are_read_once(monkeypatch):
         ("lr", "median", RunError, "lr is neither optimized nor tracked"),
         ("loss", None, ConfigError, "prune_by: loss needs a pruner that judges by it"),
         ("dominance", "none", ConfigError, "needs a pruner that judges"),
-        ("dominance", "asha", ConfigError, "which median or percentile say; asha does not"),
+        ("dominance", "asha", ConfigError, "as median or percentile does; asha does not"),
         ("dominance", "percentile", ConfigError, "needs the share that counts as better"),
         ("dominance", {"median": {"percentile": 3}}, ConfigError, "no argument 'percentile'"),
     ],

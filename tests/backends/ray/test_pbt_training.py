@@ -154,7 +154,7 @@ def test_a_train_function_without_checkpoints_says_what_to_do(ray_cluster, tmp_p
 @pytest.mark.parametrize(
     ("facts", "arguments", "said"),
     [
-        ({}, {}, "pbt hands on states and records who got whose; give directory="),
+        ({}, {}, "pbt passes states between trials and records their origin; set directory="),
         ({"directory": "runs", "repeats": 2}, {}, "no other seed would repeat"),
         ({"directory": "runs"}, {"max_concurrent": 2}, "leave max_concurrent out"),
     ],

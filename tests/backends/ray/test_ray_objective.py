@@ -552,7 +552,7 @@ def test_no_best_says_what_there_was():
 
 def test_repeats_on_ray_want_a_directory():
     """Tune hears of the first repeat alone; the mean is in the record of the trial."""
-    with pytest.raises(RunError, match="repeats on Ray are told by the record of a trial; give directory="):
+    with pytest.raises(RunError, match="repeats on Ray need the record of a trial; set directory="):
         RayObjective(make_train(), SPACE, metric=LOSS, repeats=2)
 
 

@@ -105,7 +105,7 @@ def test_an_epoch_that_cannot_be_judged_goes_on():
     ("prune_by", "scheduler", "text"),
     [
         ("loss", None, "prune_by: loss needs a scheduler that judges by it, such as scheduler: median"),
-        ("dominance", "asha", "which median or percentile say; asha does not"),
+        ("dominance", "asha", "as median or percentile does; asha does not"),
         ("loss", {"pbt": {"mutate": ["x"]}}, "pbt stops no trial; leave prune_by out"),
         ("dominance", AsyncHyperBandScheduler(), "AsyncHyperBandScheduler does not"),
     ],

@@ -136,7 +136,7 @@ def test_a_family_has_every_choice_of_a_needed_parameter(registry):
 
 def test_a_group_of_an_unknown_output_is_refused():
     """Its members are others for each output."""
-    with pytest.raises(MetricNameError, match=r"the group 'default' is another list .* give output="):
+    with pytest.raises(MetricNameError, match=r"the group 'default' differs .* set output="):
         expand(["default"], None)
     with pytest.raises(MetricNameError, match="no group 'words' for a ranking output"):
         expand(["words"], "ranking")

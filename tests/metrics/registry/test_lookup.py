@@ -98,7 +98,7 @@ def test_a_list_has_a_first_place(name, feature, owner):
 @pytest.mark.parametrize("name", ["f1", "f1_macro", "accuracy"])
 def test_without_an_output_nothing_is_guessed(name):
     """A name that several features know, as other classes or with other parameters, asks for output=."""
-    with pytest.raises(MetricNameError, match=r"give output= one of .*category"):
+    with pytest.raises(MetricNameError, match=r"set output= to one of .*category"):
         get_metric(name)
 
 
@@ -110,7 +110,7 @@ def test_a_direction_may_be_known_before_the_output_is():
     with pytest.raises(DirectionError, match="minimize for number, maximize for vector"):
         _ = find_metric("gap").direction
     with pytest.raises(
-        MetricNameError, match="gap is another metric for each output feature; give output= one of"
+        MetricNameError, match="gap means a different metric for each output feature; set output= to one of"
     ):
         get_metric("gap")
 
@@ -156,7 +156,7 @@ def test_what_an_alias_means_has_a_direction_too(registry):
 @pytest.mark.parametrize("name", ["auc", "hits@5", "dice(average=macro)"])
 def test_no_output_is_preferred_for_having_the_name_as_its_own(name):
     """To build it, the output is to be given."""
-    with pytest.raises(MetricNameError, match=r"give output= one of .*category"):
+    with pytest.raises(MetricNameError, match=r"set output= to one of .*category"):
         get_metric(name)
 
 

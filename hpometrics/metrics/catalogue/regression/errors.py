@@ -431,7 +431,7 @@ class UnsupervisedLoss(Metric):
         MetricInputError: `mask=` is missing, of another shape, or holds other numbers than 0 and 1.
     Formula: mean over rows of sum(mask * (preds - target) ** 2 / var(target)) / (sum(mask) + 1e-9)
     Deviates: the variance (with n - 1) is that of all rows; pytorch-tabnet takes that of each batch and
-        averages the batches, so that its value depends on their size: of one batch it is the same. A column
+        averages the batches, so its value depends on their size: of one batch it is the same. A column
         that never varies counts in units of the size of its mean, which in pytorch-tabnet keeps its sign (the
         loss may then fall below 0).
     Source: Arik & Pfister 2021, AAAI (TabNet); pytorch-tabnet's UnsupervisedLoss.

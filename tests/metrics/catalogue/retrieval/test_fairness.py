@@ -183,7 +183,7 @@ def test_a_catalogue_may_have_more_items_than_scores():
 def test_what_is_needed_is_said_before_anything_is_counted():
     """Groups and users are asked for by name; a pair must be whole and exist."""
     batch = {"scores": torch.tensor([[3.0, 2]]), "target": torch.tensor([[1, 0]])}
-    with pytest.raises(MetricInputError, match=r"give it once, as Ranking\(item_groups=...\)"):
+    with pytest.raises(MetricInputError, match=r"set it once, as in Ranking\(item_groups=...\)"):
         fed(get_metric("reo@1", Ranking()), batch)
     with pytest.raises(MetricInputError, match="groups of users are looked up by user; pass users="):
         fed(get_metric("user_mad_ranking@1", Ranking(user_groups=[0, 1])), batch)

@@ -1,0 +1,95 @@
+"""The page of messages: the exit codes, and each text that the package raises or warns with."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import hpometrics
+from hpometrics import exceptions
+
+PACKAGE = Path(hpometrics.__file__).parent
+_RAISES = re.compile(r"Error\Z|\Awarn\Z|\Awarn_once\Z")
+_LEAST = 8  # letters: a shorter text is made elsewhere
+_HEAD = """\
+# Messages and exit codes
+
+A command prints its errors to stderr and ends with one of these codes:
+
+| code | meaning |
+|---|---|
+| 0 | all is well |
+| 1 | `audit` found problems, `replay` another score, `compare --fail-if-worse` a first model that is worse |
+| 2 | a file, a name or a setting is wrong; nothing was run |
+| 3 | no trial is complete, or none is feasible |
+| 4 | as many trials failed as `budget.failures` allows, or the first two failed alike |
+| 5 | a disk or a storage failed; nothing recorded is lost, and `hpometrics run` goes on |
+| 129, 130, 143 | SIGHUP, Ctrl-C or SIGTERM interrupted it; `hpometrics run` goes on |
+
+In Python, errors are exceptions derived from `HpometricsError`. This page lists their texts and the warnings;
+`…` stands for a value.
+"""
+
+
+class Message(NamedTuple):
+    """A text that the package raises or warns with."""
+
+    place: str
+    kind: str
+    text: str
+
+
+def messages(value: str = "…") -> Iterator[Message]:
+    """Yield each text that the package raises or warns with.
+
+    Args:
+        value: stands for each value in a text, in quotes where the text has them.
+    """
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
+            if isinstance(node, ast.Call) and _RAISES.search(_called(node)):
+                text = "".join(_text(one, value) for one in node.args)
+                yield Message(f"{path.relative_to(PACKAGE)}:{node.lineno}", _called(node), text)
+
+
+def page() -> str:
+    """Return the page: the texts by class of error, in the order of their letters."""
+    texts: defaultdict[str, set[str]] = defaultdict(set)
+    for message in messages():
+        if len(re.findall(r"[a-z]", message.text)) > _LEAST:
+            texts[_heading(message.kind)].add(" ".join(message.text.split()))
+    return "\n".join([_HEAD, *(_section(heading, texts[heading]) for heading in sorted(texts))])
+
+
+def _section(heading: str, texts: set[str]) -> str:
+    error = getattr(exceptions, heading, None)
+    first = [] if error is None else [str(inspect.getdoc(error)).partition("\n")[0], ""]
+    listing = sorted(texts, key=lambda text: (re.sub(r"[^a-z]", "", text.lower()), text))
+    return "\n".join([f"## {heading}", "", *first, *(f"- {_code(text)}" for text in listing), ""])
+
+
+def _code(text: str) -> str:
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
+
+
+def _heading(kind: str) -> str:
+    """Return the error's name, or that of a section: warnings, errors that become one of the package's."""
+    return kind if hasattr(exceptions, kind) else "Warnings" if "warn" in kind else "Other errors"
+
+
+def _called(call: ast.Call) -> str:
+    return getattr(call.func, "id", getattr(call.func, "attr", ""))
+
+
+def _text(node: ast.AST, value: str) -> str:
+    """Return a text as it is written, with `value` in the place of each value."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.FormattedValue):
+        return f"'{value}'" if node.conversion == ord("r") else value
+    return "".join(_text(one, value) for one in node.values) if isinstance(node, ast.JoinedStr) else value
