@@ -47,6 +47,8 @@ _FIELD_TYPES: Mapping[str, tuple[type, ...]] = {
     "machine": (str, NoneType),
     "fault": (str, NoneType),
     "exploits": (list, tuple),
+    "gpus": (int, float, NoneType),
+    "cost": (int, float, NoneType),
 }
 """The type of each field of a record in JSON; a field that is missing here is checked by its parser."""
 
@@ -296,7 +298,8 @@ class TrialRecord:
     Where population based training has changed a trial, `exploits` list the changes, `params` are those in
     force at the picked epoch and `first_params` those it began with. `targets` is the digest of the targets
     that it was measured on. `machine` is where its last process ran, by name and start; `ended` is when its
-    last run ended there. `fault` identifies an error before the first epoch, as in
+    last run ended there, `gpus` how many GPUs it had; `cost` is the sum of what it logged as its cost, if the
+    spec names such a value. `fault` identifies an error before the first epoch, as in
     `KeyError at /home/ada/train.py:12`: where other trials have the same one, it is the engine's.
     """
 
@@ -323,6 +326,8 @@ class TrialRecord:
     machine: str | None = None
     fault: str | None = None
     ended: datetime | None = None
+    gpus: float | None = None
+    cost: float | None = None
 
     @property
     def given(self) -> Mapping[str, Any]:

@@ -168,6 +168,7 @@ class HoldsLast:
     def __init__(self, host: Reporter) -> None:
         self._host = host
         self.number, self.stops = host.number, host.stops
+        self.gpus = getattr(host, "gpus", None)
 
     @property
     def params(self) -> Mapping[str, Any] | None:

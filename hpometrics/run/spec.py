@@ -23,7 +23,7 @@ from ..metrics.registry.lookup import find_metric
 from ..metrics.registry.names import MICRO, MetricName
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION, check_output_name
 from ..selection.intervals import Scale
-from ..selection.rules import At, Constraint
+from ..selection.rules import At, Constraint, CostUnit
 from .checkpoint import Keep
 from .example_selection import resolve_examples
 from .metric_spec import (
@@ -103,12 +103,15 @@ class RunSpec(ReadableObjective):
         threads: torch's threads within an operation; None leaves them as they are.
         track_examples: whether the worst and best examples of the picked epoch are kept: true (20 of each),
             how many of each, or `{"worst": 20, "best": 20, "metric": name}`; see `Examples`.
+        cost_unit: what a trial costs: `seconds`, `gpu_seconds` (times the GPUs of its process), the money of
+            its hours by `{"rate": 2.5}`, or `{"logged": name}`, the sum of what its epochs log as that.
         statistics: which statistics of every epoch a run with a directory keeps, so that other metrics can be
             read of them without training: `small` (of a fixed size, up to 64 KiB an epoch), `rows` (the row
             values of the optimized metric as well, by which a winner is confirmed), `all` (the scores of
             every row as well) or `none`.
 
     Raises:
+        ConfigError: the unit of the cost does not exist.
         ConstraintError: a constraint is not well formed, or does not bound one value of validation data.
         DirectionError: no direction is known, or two that differ.
         UnknownMetricError, MetricNameError: a metric does not exist or does not fit the output.
@@ -136,6 +139,7 @@ class RunSpec(ReadableObjective):
     threads: int | None = None
     track_examples: Any = False
     statistics: Keeping = "small"
+    cost_unit: str | Mapping[str, Any] = "seconds"
     features: Features = field(init=False, repr=False, compare=False)
     """The outputs by name."""
     objectives: tuple[MetricSpec, ...] = field(init=False, repr=False, compare=False)
@@ -179,6 +183,7 @@ class RunSpec(ReadableObjective):
             except ValueError:
                 raise RunError(f"{name} is {names}, got {getattr(self, name)!r}") from None
         self._check_numbers()
+        self._set(cost_unit=self.unit.form)
         if self.statistics not in KEEPING:
             raise RunError(f"statistics is one of {', '.join(KEEPING)}, got {self.statistics!r}")
         first, directions = self.objectives[0], list(self.optimized.values())
@@ -258,6 +263,11 @@ class RunSpec(ReadableObjective):
     def optimized(self) -> Mapping[str, Direction]:
         """The direction of each metric that is optimized, by name."""
         return {spec.name: spec.direction for spec in self.objectives if spec.direction is not None}
+
+    @cached_property
+    def unit(self) -> CostUnit:
+        """The unit of what a trial costs."""
+        return CostUnit.parse(self.cost_unit)
 
     @property
     def bounded(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import sys
@@ -225,7 +226,14 @@ def _record_at_start(
         started=datetime.now(UTC).replace(microsecond=0),
         versions=versions(numbered=reporter.number is not None),
         machine=machine(),
+        gpus=_gpu_count(reporter),
     )
+
+
+def _gpu_count(reporter: Reporter) -> float:
+    """Return the number of GPUs of this process: what its host lends it, perhaps a part, or all it sees."""
+    lent: float | None = getattr(reporter, "gpus", None)
+    return torch.cuda.device_count() if lent is None else lent
 
 
 def earlier_trial(directory: Path, params: Mapping[str, Any]) -> TrialRecord | None:
@@ -253,7 +261,7 @@ def _run_once(
     """
     since = time.perf_counter()
     with conditions(trial_record.seed, spec.threads):
-        run, error = _train(train, deepcopy(dict(trial_record.params)), make_run)
+        run, error = _train(train, trial_record, spec, make_run)
     stops = reporter.stops if run is None else run.stops
     failure = _failure(run, error, stops)
     seconds = round(time.perf_counter() - since, 6)
@@ -267,14 +275,16 @@ def _run_once(
 
 
 def _train(
-    train: Train, params: dict[str, Any], make_run: Callable[[], Run]
+    train: Train, trial_record: TrialRecord, spec: RunSpec, make_run: Callable[[], Run]
 ) -> tuple[Run | None, BaseException | None]:
     """Train, and return the run, once it could be made, with what ended it too early."""
     run = None
     try:
+        if spec.unit.name == "gpu_seconds" and not trial_record.gpus:
+            raise RunError("cost_unit is gpu_seconds, and the trial's process has no GPU; choose seconds")
         run = make_run()
         with run:
-            returned = train(params, run)
+            returned = train(deepcopy(dict(trial_record.params)), run)
         if returned is not None and not run.history:
             _refuse(returned, run.spec.name)
     except BaseException as err:  # every end is recorded; the caller decides what goes on
@@ -324,7 +334,12 @@ def _failure(
         run.value  # noqa: B018  # a run without a value has failed
     except NoFiniteValueError as err:
         return err
-    return None
+    cost = run.spec.unit.logged
+    if cost is None or any(math.isfinite(epoch.number(cost)) for epoch in run.history):
+        return None
+    return NoFiniteValueError(
+        f"its cost is what it logs as {cost}, which no epoch has; call run.log({cost}=...) in each epoch"
+    )
 
 
 def _ending(

@@ -59,7 +59,8 @@ class Trials:
     _rows: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "attempts", TrialAttempts(self.repeats, self.retries, self.spec.bounds))
+        attempts = TrialAttempts(self.repeats, self.retries, self.spec.bounds, self.spec.unit)
+        object.__setattr__(self, "attempts", attempts)
 
     def directory_of(self, number: int) -> Path | None:
         """Return where a trial's record and checkpoints are."""

@@ -7,14 +7,14 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from .._text import did_you_mean
 from ..direction import Direction
 from ..exceptions import ConfigError, ConstraintError
 
 if TYPE_CHECKING:  # reading a sweep file needs no records
-    from ..records.trial_record import Reading
+    from ..records.trial_record import EpochRecord, Reading, TrialRecord
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _FORM = re.compile(rf"\s*(?P<name>.*?)\s*(?P<sign><=|>=)\s*(?P<bound>{_NUMBER})\s*\Z", re.DOTALL)
@@ -28,18 +28,22 @@ class At(StrEnum):
     LAST = "last"
 
 
-Pick: TypeAlias = Literal["best", "one_se", "knee"] | int
-"""The best trial, or the simplest within one standard error of it; of several objectives the knee of the
-front (see `knee_of`), or a trial of the front by its number."""
+Pick: TypeAlias = Literal["best", "one_se", "cheapest_within_se", "knee"] | int
+"""The best trial, or the simplest or the cheapest within one standard error of it; of several objectives the
+knee of the front (see `knee_of`), or a trial of the front by its number."""
+
+CHEAPEST = "cheapest_within_se"
+WITHIN_ERROR = ("one_se", CHEAPEST)
+"""The rules that take the standard error of a value over repeats."""
 
 DOMINANCE = "dominance"
 """The word that `prune_by` takes for all objectives."""
 
-RULES = ("best", "one_se", "knee")
+RULES = ("best", *WITHIN_ERROR, "knee")
 
 
 def read_pick(text: str) -> Pick:
-    """Read `best`, `one_se`, `knee` or the number of a trial.
+    """Read a name of `RULES` or the number of a trial.
 
     Raises:
         ConfigError: it is something else.
@@ -47,8 +51,96 @@ def read_pick(text: str) -> Pick:
     if text.isascii() and text.isdigit():
         return int(text)
     if text in RULES:
-        return text  # type: ignore[return-value]  # it is one of the three
-    raise ConfigError(f"pick is best, one_se, knee or the number of a trial, got {text!r}")
+        return text  # type: ignore[return-value]  # it is one of them
+    raise ConfigError(f"pick is {', '.join(RULES)} or the number of a trial, got {text!r}")
+
+
+@dataclass(frozen=True)
+class CostUnit:
+    """The unit of what a trial costs: its seconds, GPU seconds, money by the hour, or what the engine logs.
+
+    Args:
+        name: `seconds`, `gpu_seconds`, `rate` or `logged`.
+        rate: the money for an hour of a trial.
+        logged: the name of a value that the engine logs; the cost is its sum over the epochs.
+
+    >>> unit = CostUnit.parse({"rate": 2.5})
+    >>> unit.format(40)
+    '40 (2.5 an hour)'
+    """
+
+    name: str = "seconds"
+    rate: float = 0.0
+    logged: str | None = None
+
+    @classmethod
+    def parse(cls, form: object) -> CostUnit:
+        """Read `seconds`, `gpu_seconds`, `{"rate": number}` or `{"logged": name}`.
+
+        Raises:
+            ConfigError: it is something else.
+        """
+        if isinstance(form, CostUnit):
+            return form
+        if form in ("seconds", "gpu_seconds"):
+            return cls(str(form))
+        if isinstance(form, Mapping) and len(form) == 1:
+            [(name, value)] = form.items()
+            if name == "rate" and is_amount(value):
+                return cls(name, rate=value)
+            if name == "logged" and isinstance(value, str) and value and value.isprintable():
+                return cls(name, logged=value)
+        raise ConfigError(
+            "the unit of a cost is seconds, gpu_seconds, {rate: 2.5} (money an hour), or {logged: NAME} "
+            f"(a value that the engine logs), got {form!r}"
+        )
+
+    @property
+    def form(self) -> str | dict[str, float | str]:
+        """The form that `parse` reads."""
+        if self.logged is not None:
+            return {self.name: self.logged}
+        return {self.name: self.rate} if self.rate else self.name
+
+    @property
+    def words(self) -> str:
+        """The unit in words: `seconds`, `GPU seconds`, `2.5 an hour`, or the name of the logged value."""
+        if self.rate:
+            return f"{self.rate:g} an hour"
+        return self.logged or self.name.replace("gpu_", "GPU ")
+
+    def format(self, cost: float) -> str:
+        """Return a cost with its unit."""
+        return f"{cost:.4g} ({self.words})" if self.rate else f"{cost:.4g} {self.words}"
+
+    def logged_in(self, epochs: Iterable[EpochRecord]) -> float | None:
+        """Return the cost that epochs have logged in all; None if the cost is not logged."""
+        if self.logged is None:
+            return None
+        values = (epoch.number(self.logged) for epoch in epochs)
+        return math.fsum(value for value in values if math.isfinite(value))
+
+    def cost_of(self, record: TrialRecord) -> float:
+        """Return what a trial has cost so far; nan if its record does not say."""
+        if self.logged is not None:
+            return math.nan if record.cost is None else record.cost
+        if self.name == "gpu_seconds":
+            return math.nan if record.gpus is None else record.seconds * record.gpus
+        return record.seconds * self.rate / 3600 if self.rate else record.seconds
+
+    def spent(self, records: Iterable[TrialRecord]) -> float:
+        """Return what the trials that have ended cost in all; one whose record does not say counts as 0."""
+        costs = (self.cost_of(record) for record in records if record.state.finished)
+        return math.fsum(cost for cost in costs if math.isfinite(cost))
+
+
+SECONDS = CostUnit()
+"""The unit of what a trial costs unless another is stated."""
+
+
+def is_amount(value: Any) -> bool:
+    """Check whether a value is a finite number above 0."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 @dataclass(frozen=True)

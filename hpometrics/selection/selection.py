@@ -18,7 +18,7 @@ from .._redaction import mask_secrets
 from ..direction import ARROWS, MINIMIZE, Direction, nowhere_worse
 from ..exceptions import ConfigError, NoFeasibleTrialError, NoFiniteValueError
 from ..records.trial_record import Reading, TrialRecord, TrialState, mean, number_in, place_text
-from .rules import At, Pick, violation
+from .rules import CHEAPEST, SECONDS, WITHIN_ERROR, At, CostUnit, Pick, violation
 
 Objectives = Sequence[Direction]
 Point = Sequence[float]
@@ -193,14 +193,17 @@ def standard_error(record: TrialRecord) -> float:
     """
     if record.deviation is None:
         raise NoFiniteValueError(
-            f"trial {record.number} was trained once, so its value has no standard error; one_se wants "
-            "repeats of at least 2"
+            f"trial {record.number} was trained once, so its value has no standard error; "
+            f"{' and '.join(WITHIN_ERROR)} want repeats of at least 2"
         )
     return record.deviation / math.sqrt(len(record.repeats))
 
 
 def simplest_within_error(
-    best: TrialRecord, records: Sequence[TrialRecord], direction: Direction
+    best: TrialRecord,
+    records: Sequence[TrialRecord],
+    direction: Direction,
+    cost_of: Callable[[TrialRecord], float] | None = None,
 ) -> TrialRecord:
     """Return the simplest complete trial whose value is within one standard error of the best one's.
 
@@ -212,6 +215,7 @@ def simplest_within_error(
         best: the complete trial with the best value.
         records: all of them.
         direction: the metric's.
+        cost_of: the cost of a trial, which then counts in place of its epochs; a nan is the highest.
 
     Raises:
         NoFiniteValueError: the best trial has fewer than two repeats.
@@ -221,9 +225,14 @@ def simplest_within_error(
     error, complete = standard_error(best), [r for r in records if r.state is TrialState.COMPLETE]
     finite = [record for record in complete if math.isfinite(_value(record))]
     within = [r for r in finite if not direction.better(_value(best), _value(r), tol=error)]
+    measure = cost_of or _training_epochs
     return min(
         within,
-        key=lambda record: (_training_epochs(record), direction.sort_key(_value(record)), record.number),
+        key=lambda record: (
+            MINIMIZE.sort_key(measure(record)),
+            direction.sort_key(_value(record)),
+            record.number,
+        ),
     )
 
 
@@ -259,7 +268,10 @@ def _last_reason(records: Sequence[TrialRecord]) -> str:
 
 
 def best_by(
-    records: Sequence[TrialRecord], optimized: Mapping[str, Direction], pick: Pick | str = "best"
+    records: Sequence[TrialRecord],
+    optimized: Mapping[str, Direction],
+    pick: Pick | str = "best",
+    unit: CostUnit = SECONDS,
 ) -> Best:
     """Select a trial.
 
@@ -267,28 +279,35 @@ def best_by(
         records: the trials.
         optimized: the objectives by name.
         pick: see `Pick`.
+        unit: the unit of what a trial costs.
 
     Raises:
         NoFeasibleTrialError, NoFiniteValueError: as in `pick_trial`, `simplest_within_error`.
         ConfigError: the way to pick does not exist, or is missing for several objectives; the message names
             the trials of the front.
     """
-    return Best.of(picked_trial(records, optimized, pick), optimized)
+    return Best.of(picked_trial(records, optimized, pick, unit), optimized)
 
 
 def picked_trial(
-    records: Sequence[TrialRecord], optimized: Mapping[str, Direction], pick: Pick | str
+    records: Sequence[TrialRecord],
+    optimized: Mapping[str, Direction],
+    pick: Pick | str,
+    unit: CostUnit = SECONDS,
 ) -> TrialRecord:
     """Return the trial that a way to pick finds; see `best_by`."""
     if len(optimized) > 1:
         return _of_front(pareto_front(records, optimized), optimized, pick)
     direction = next(iter(optimized.values()))
-    if pick not in ("best", "one_se"):
+    if pick not in ("best", *WITHIN_ERROR):
         raise ConfigError(
-            f"pick is best or one_se, got {pick!r}; knee and the number of a trial are for several objectives"
+            f"pick is one of best, {', '.join(WITHIN_ERROR)}, got {pick!r}; knee and the number of a trial "
+            "are for several objectives"
         )
     best = pick_trial(records, direction)
-    return best if pick == "best" else simplest_within_error(best, records, direction)
+    if pick == "best":
+        return best
+    return simplest_within_error(best, records, direction, unit.cost_of if pick == CHEAPEST else None)
 
 
 def front_of(points: Sequence[Point], objectives: Objectives) -> list[int]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from ..direction import Direction
 from ..exceptions import RunError
 from ..records.trial_record import Repeat, TrialRecord, TrialState, mean, number_in, numbers_of
-from .rules import At, Constraint, violation_of
+from .rules import SECONDS, At, Constraint, CostUnit, violation_of
 from .selection import Picker
 
 
@@ -25,6 +25,7 @@ class TrialAttempts:
         repeats: the number of complete runs, each under a seed of its own.
         retries: the number of runs that may be tried again, in all.
         bounds: constraints.
+        unit: the unit of what a trial costs.
 
     Raises:
         RunError: a number is out of range.
@@ -33,6 +34,7 @@ class TrialAttempts:
     repeats: int = 1
     retries: int = 0
     bounds: Sequence[Constraint] = ()
+    unit: CostUnit = SECONDS
 
     def __post_init__(self) -> None:
         for name, least in (("repeats", 1), ("retries", 0)):
@@ -47,7 +49,7 @@ class TrialAttempts:
             trial: its record before; None before its first run.
             run: the record of the run alone.
         """
-        base = run
+        base = run = replace(run, cost=self._logged_cost(trial, run))
         repeats: tuple[Repeat, ...] = ()
         if trial is not None:
             repeats = trial.repeats
@@ -55,6 +57,7 @@ class TrialAttempts:
                 trial if repeats else run,
                 failed_attempts=trial.failed_attempts,
                 seconds=trial.seconds + run.seconds,
+                cost=run.cost,
                 ended=run.ended,
             )
         if run.state is TrialState.FAILED:
@@ -62,6 +65,18 @@ class TrialAttempts:
         if not run.state.trained:
             return base if base is run else replace(base, state=run.state, reason=run.reason)
         return base if self.repeats == 1 and not repeats else self._after_repeat(base, run)
+
+    def _logged_cost(self, trial: TrialRecord | None, run: TrialRecord) -> float | None:
+        """Return what a trial has logged as its cost by the end of a run; None if that is not its unit.
+
+        Epochs of the first repeat that a later run took over count once.
+        """
+        spent = None if trial is None else trial.cost
+        earlier = () if trial is None or trial.repeats or spent is None else trial.epochs
+        counted = {(epoch.attempt, epoch.epoch, epoch.seconds) for epoch in earlier}
+        own = (e for e in run.epochs if (e.attempt, e.epoch, e.seconds) not in counted)
+        logged = self.unit.logged_in(own)
+        return logged if logged is None or spent is None else spent + logged
 
     def _after_failure(self, base: TrialRecord, run: TrialRecord) -> TrialRecord:
         place = len(base.repeats)

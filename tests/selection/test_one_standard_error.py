@@ -7,6 +7,7 @@ import pytest
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConfigError, NoFiniteValueError
 from hpometrics.records.trial_record import Repeat, TrialRecord, TrialState
+from hpometrics.selection.rules import CostUnit
 from hpometrics.selection.selection import best_by, pick_trial, simplest_within_error, standard_error
 
 
@@ -79,5 +80,15 @@ def test_best_by_takes_the_rule_by_name():
     best = best_by(records, {"auc": MAXIMIZE}, "one_se")
     assert (best.trial, best.repeats) == (1, 2)
     assert best.deviation == pytest.approx(0.0070711, abs=1e-7)
-    with pytest.raises(ConfigError, match="pick is best or one_se, got 'knee'"):
+    with pytest.raises(ConfigError, match="pick is one of best, one_se, cheapest_within_se, got 'knee'"):
         best_by(records, {"auc": MAXIMIZE}, "knee")
+
+
+def test_the_cheapest_within_one_error_is_picked():
+    """Trial 1 costs least within the error; trial 2 costs less and is not within it, trial 3 is not known."""
+    costs = {0: 9.0, 1: 4.0, 2: 1.0, 3: None}
+    records = [BEST, trial(1, [0.84, 0.85], 7), trial(2, [0.7, 0.7], 1), trial(3, [0.86, 0.86], 1)]
+    records = [replace(one, cost=costs[one.number], seconds=9 - one.number) for one in records]
+    logged = CostUnit.parse({"logged": "dollars"})
+    assert best_by(records, {"auc": MAXIMIZE}, "cheapest_within_se", logged).trial == 1
+    assert best_by(records, {"auc": MAXIMIZE}, "cheapest_within_se").trial == 3

@@ -148,7 +148,9 @@ def test_a_pick_reads_as_it_is_written():
     """A number is that of a trial; another word is refused."""
     assert [read_pick(text) for text in ("knee", "best", "one_se", "12")] == ["knee", "best", "one_se", 12]
     for text in ("kneee", "-1", "1.5", "²", ""):
-        with pytest.raises(ConfigError, match="best, one_se, knee or the number of a trial"):
+        with pytest.raises(
+            ConfigError, match="best, one_se, cheapest_within_se, knee or the number of a trial"
+        ):
             read_pick(text)
 
 

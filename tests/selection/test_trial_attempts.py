@@ -7,7 +7,7 @@ import pytest
 
 from hpometrics.exceptions import RecordError, RunError
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
-from hpometrics.selection.rules import Constraint
+from hpometrics.selection.rules import Constraint, CostUnit
 from hpometrics.selection.trial_attempts import Faults, TrialAttempts
 
 
@@ -167,3 +167,14 @@ def test_faults_are_alike_where_the_first_two_trials_have_the_same():
         for trial in trials:
             faults.add(trial)
         assert faults.alike is alike, trials
+
+
+def test_epochs_that_a_retry_takes_over_cost_once():
+    """The run that failed has logged 2 and 3; the retry goes on after the first epoch, and logs 4."""
+    epochs = [
+        EpochRecord(n, {"dollars": d}, seconds=d, attempt=a) for n, d, a in ((0, 2, 1), (1, 3, 1), (1, 4, 2))
+    ]
+    broken = replace(failed(), epochs=tuple(epochs[:2]))
+    course = TrialAttempts(retries=1, unit=CostUnit.parse({"logged": "dollars"}))
+    assert after(course, broken, replace(run(0.5), epochs=(epochs[0], epochs[2]))).cost == 9
+    assert after(TrialAttempts(), run(0.5)).cost is None

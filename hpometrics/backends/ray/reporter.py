@@ -187,6 +187,15 @@ def _report_nothing(times: int) -> None:
         ray.train.report({})
 
 
+def _lent_gpus() -> float | None:
+    """Return the GPUs that Ray has assigned to this actor; None outside of one."""
+    context = ray.get_runtime_context() if ray.is_initialized() else None
+    if context is None or context.get_actor_id() is None:
+        return None
+    resources: dict[str, float] = context.get_assigned_resources()  # type: ignore[no-untyped-call]
+    return resources.get("GPU", 0.0)
+
+
 class TuneReporter:
     """Reports a run to the Ray Tune session it runs in, one report per epoch.
 
@@ -214,6 +223,7 @@ class TuneReporter:
 
     Attributes:
         stopped: whether Tune has stopped the trial; then nothing more is reported.
+        gpus: the GPUs that Ray lends its process; None where they are not known.
         joint: in a worker of Ray Train, the reports that wait until all ranks make them; None elsewhere.
         carried: the checkpoints of a run without a directory, on their way to Tune and back to a restored
             trial; None for the member of a population.
@@ -233,6 +243,7 @@ class TuneReporter:
         self.joint = TrainReports(self.carried) if in_train and self.carried is not None else None
         self.stops: tuple[type[BaseException], ...] = (StoppedByTune,)
         self.stopped = False
+        self.gpus = None if in_train else _lent_gpus()
         self._newest = -1 if handed_on is None else handed_on.reported - 1  # the last epoch that was reported
         self._metric = VALUE
         self._others: list[str] = []
