@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -19,7 +19,7 @@ from ..run.spec import Train
 from ..run.trials import as_space, make_trials
 from ..selection.confirmation import Confirmation, ConfirmationState, ConfirmSettings, HonestValue, Standing
 from ..selection.front_confirmation import FrontConfirmation
-from ..selection.rules import Pick
+from ..selection.rules import Pick, is_amount
 from ..selection.selection import Best, best_by, pareto_front, trials_since_best
 from ..space.dimensions import describe
 from ..space.space import Space
@@ -134,14 +134,15 @@ class BaseObjective:
 
         Args:
             of: see `records`.
-            pick: `best`, or `one_se`, the simplest within its error; see `simplest_within_error`. For several
-                objectives `knee`, or the number of a trial of the front; see `knee_of`.
+            pick: `best`, or the simplest or the cheapest within its error, `one_se` or `cheapest_within_se`;
+                see `simplest_within_error`. For several objectives `knee`, or the number of a trial of the
+                front; see `knee_of`.
 
         Raises:
-            NoFiniteValueError: no trial is complete, or `one_se` finds no repeats.
+            NoFiniteValueError: no trial is complete, or there are no repeats to take an error of.
             ConfigError: there are several objectives and `pick` is `best`, or there is no such way to pick.
         """
-        return best_by(self.records(of), self.optimized, pick)
+        return best_by(self.records(of), self.optimized, pick, self.trials.spec.unit)
 
     def confirm(
         self,
@@ -236,16 +237,22 @@ class BaseObjective:
         """
         return [Best.of(record, self.optimized) for record in pareto_front(self.records(of), self.optimized)]
 
-    def is_stale(self, records: Iterable[TrialRecord], stale: int | None) -> bool:
-        """Return whether so many complete trials in a row have brought no new best; see `trials_since_best`.
+    def is_used_up(
+        self, records: Collection[TrialRecord], stale: int | None = None, cost: float | None = None
+    ) -> bool:
+        """Return whether a search ends with these trials.
 
         Args:
             records: the trials, in any order.
-            stale: the number; None is never reached.
+            stale: complete trials in a row without a new best, see `trials_since_best`; None is never
+                reached.
+            cost: what the trials that have ended may cost, in the search's `cost_unit`; None is never
+                reached.
         """
-        if stale is None:
-            return False
-        return trials_since_best(records, self.optimized, self.trials.spec.tol) >= stale
+        spec = self.trials.spec
+        if cost is not None and spec.unit.spent(records) >= cost:
+            return True
+        return stale is not None and trials_since_best(records, self.optimized, spec.tol) >= stale
 
     def _values(self) -> Mapping[str, Sequence[Any]]:
         """Return each param that a trial may have, with the values that it can take."""
@@ -279,21 +286,22 @@ class ListObjective(BaseObjective):
         self.params = [dict(p) if own is None else own.decode(own.encode(p)) for p in params]
         super().__init__(train, own or {}, **settings)
 
-    def run(self, *, stale: int | None = None) -> list[TrialRecord]:
-        """Train all of them, or until they bring no new best, and return their records.
+    def run(self, *, stale: int | None = None, cost: float | None = None) -> list[TrialRecord]:
+        """Train all of them, or until they bring no new best or cost enough, and return their records.
 
         Args:
             stale: complete trials in a row without a new best, by more than `tol`, after which none starts;
                 see `trials_since_best`.
+            cost: what the trials cost, in the list's `cost_unit`, when none starts any more.
 
         Raises:
             KeyboardInterrupt: after the trial that it struck is recorded as interrupted.
-            RunError: `stale` is not a whole number of at least 1.
+            RunError: `stale` is not a whole number of at least 1, or `cost` is not above 0.
         """
-        check_stale(stale)
+        check_limits(stale, cost)
         records: list[TrialRecord] = []
         for number, params in enumerate(self.params):
-            if self.is_stale(records, stale):
+            if self.is_used_up(records, stale, cost):
                 break
             record, error = self.trials.run(params, ListReporter(number=number, params=params))
             if error is not None and not record.state.finished:
@@ -317,14 +325,16 @@ class ListObjective(BaseObjective):
         return values
 
 
-def check_stale(stale: object) -> None:
-    """Check a number of trials without a new best after which a search ends.
+def check_limits(stale: object, cost: object) -> None:
+    """Check the number of trials without a new best, and the cost, after which a search ends.
 
     Raises:
-        RunError: it is not a whole number of at least 1, or None.
+        RunError: `stale` is not a whole number of at least 1, or `cost` is not above 0; both may be None.
     """
     if stale is not None and (isinstance(stale, bool) or not isinstance(stale, int) or stale < 1):
         raise RunError(f"stale must be a whole number of at least 1, got {stale!r}")
+    if cost is not None and not is_amount(cost):
+        raise RunError(f"cost must be a number above 0, in the unit of cost_unit, got {cost!r}")
 
 
 def _params_text(params: Mapping[str, Any]) -> str:

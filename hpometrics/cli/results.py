@@ -36,7 +36,9 @@ STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "i
 @click.option("--at", type=click.Choice(["best", "last"]), help="Which epoch counts.  [as the sweep says]")
 @INTERVAL
 @click.option(
-    "--pick", metavar="RULE|TRIAL", help="Of several objectives: knee, or a trial of the front by its number."
+    "--pick",
+    metavar="RULE|TRIAL",
+    help="best, one_se, cheapest_within_se; of several objectives knee, or a trial of the front.",
 )
 def best(
     directory: Path,

@@ -32,7 +32,7 @@ from ..backends.storage_url import redact_storage
 from ..exceptions import ConfigError, HpometricsError, missing_extra
 from ..loggers.registry import LOGGERS, check_options, missing_package
 from ..selection.confirmation import LUCK
-from ..selection.rules import DOMINANCE
+from ..selection.rules import DOMINANCE, WITHIN_ERROR
 from ..space.space import Space, mutable
 from .document import Document, Path
 from .fields import Plugin
@@ -251,12 +251,16 @@ def _check_steps(sweep: Draft, document: Document) -> Notes:
 def _check_pick(sweep: Draft) -> Notes:
     repeats = 1 if sweep.budget is None else sweep.budget.repeats
     path, pick = ("metrics", "pick"), "best" if sweep.metrics is None else sweep.metrics.pick
-    if _has_several_objectives(sweep) and pick == "one_se":
-        yield path, "one_se is for one objective; with several, use knee or the number of a trial"
-    elif not _has_several_objectives(sweep) and pick not in ("best", "one_se"):
-        yield path, f"{pick} picks from the front of several objectives, and there is one; say best or one_se"
-    elif pick == "one_se" and repeats < 2:
-        yield path, "one_se takes the error of a value over seeds; give budget.repeats: 3, say"
+    rules = ("best", *WITHIN_ERROR)
+    if _has_several_objectives(sweep) and pick in WITHIN_ERROR:
+        yield path, f"{pick} is for one objective; with several, use knee or the number of a trial"
+    elif not _has_several_objectives(sweep) and pick not in rules:
+        yield (
+            path,
+            f"{pick} picks from the front of several objectives, and there is one; say {' or '.join(rules)}",
+        )
+    elif pick in WITHIN_ERROR and repeats < 2:
+        yield path, f"{pick} takes the error of a value over seeds; give budget.repeats: 3, say"
 
 
 def _has_several_objectives(sweep: Draft) -> bool:
@@ -288,11 +292,11 @@ def _check_confirm(sweep: Draft) -> Notes:
             yield ("confirm", "until"), why
         if sweep.confirm.equivalence != LUCK:
             yield ("confirm", "equivalence"), why
-    if sweep.metrics is not None and sweep.metrics.pick == "one_se":
+    if sweep.metrics is not None and sweep.metrics.pick in WITHIN_ERROR:
         yield (
             ("metrics", "pick"),
-            "one_se picks by the repeats of the search, and confirm by fresh trainings; leave one of the two "
-            "out (of tied contenders the last block names the cheapest)",
+            f"{sweep.metrics.pick} picks by the repeats of the search, and confirm by fresh trainings; leave "
+            "one of the two out (of tied contenders the last block names the cheapest)",
         )
     if sweep.search.pruner is not None and sweep.search.pruner.name == PBT:
         yield ("confirm",), "trains params again, and pbt changes them in training; leave one of the two out"

@@ -21,8 +21,9 @@ from pydantic import (
 
 from .._imports import load_path
 from ..backends.registry import BACKENDS, DEFAULT
+from ..exceptions import ConfigError
 from ..selection.confirmation import LEAST_SEEDS, LEVELS, LUCK
-from ..selection.rules import RULES
+from ..selection.rules import RULES, CostUnit
 from .dimension_models import SpaceForm
 from .engine_section import Engine
 from .fields import (
@@ -86,14 +87,13 @@ ExamplesForm = Annotated[
 def _check_pick(value: Any) -> Any:
     number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
     if not number and value not in RULES:
-        raise wrong(f"expected best, one_se, knee or the number of a trial, got {value!r}")
+        raise wrong(f"expected {', '.join(RULES)} or the number of a trial, got {value!r}")
     return value
 
 
-_PickShape = Literal["best", "one_se", "knee"] | Annotated[int, Field(ge=0)]
-PickForm = Annotated[
-    Literal["best", "one_se", "knee"] | int, BeforeValidator(_check_pick, json_schema_input_type=_PickShape)
-]
+_Rule = Literal["best", "one_se", "cheapest_within_se", "knee"]
+_PickShape = _Rule | Annotated[int, Field(ge=0)]
+PickForm = Annotated[_Rule | int, BeforeValidator(_check_pick, json_schema_input_type=_PickShape)]
 
 
 class Metrics(Strict):
@@ -115,9 +115,9 @@ class Metrics(Strict):
     at: Literal["best", "last"] = "best"
     """The epoch whose value counts for a trial."""
     pick: PickForm = "best"
-    """The trial to pick: `best`, or `one_se`, the trial with the fewest epochs among those within one
-    standard error of the best, over repeats. With several objectives `knee`, or the number of a trial on the
-    front; without it the front is listed, and `best.yaml` holds the knee."""
+    """The trial to pick: `best`, or, of those within one standard error of the best, over repeats, `one_se`,
+    the trial with the fewest epochs, or `cheapest_within_se`, the cheapest. With several objectives `knee`,
+    or the number of a trial on the front; without it the front is listed, and `best.yaml` holds the knee."""
     track_examples: ExamplesForm = None
     """Keep the worst and best examples of each trial's picked epoch: true, a number, or a mapping."""
 
@@ -261,8 +261,29 @@ def _nested(place: str, model: type[BaseModel]) -> dict[str, type[BaseModel]]:
     return models
 
 
+class CostSource(Strict):
+    """A cost that is not counted in seconds: one of its keys."""
+
+    rate: Annotated[float, Field(gt=0)] | None = None
+    """Money for an hour of a trial."""
+    logged: Annotated[str, Field(min_length=1)] | None = None
+    """Name of a value that the engine logs; the cost of a trial is its sum over the epochs."""
+
+
+def _check_unit(value: Any) -> Any:
+    try:
+        CostUnit.parse(value)
+    except ConfigError as err:
+        raise wrong(str(err)) from None
+    return value
+
+
+_UnitShape = Literal["seconds", "gpu_seconds"] | CostSource
+UnitForm = Annotated[Any, BeforeValidator(_check_unit, json_schema_input_type=_UnitShape)]
+
+
 class Budget(Strict):
-    """The limits of the sweep; at least one of trials, time, target and stale."""
+    """The limits of the sweep; at least one of trials, time, target, stale and cost."""
 
     trials: Annotated[int, Field(ge=1, le=10**6)] | None = None
     """Total number of trials, those of earlier runs included."""
@@ -287,6 +308,12 @@ class Budget(Strict):
     stale: Annotated[int, Field(ge=1)] | None = None
     """Start no trial after this many complete ones in a row without a new best, in the order in which they
     ended. With several objectives a new best is a trial that enters the front."""
+    cost: Annotated[float, Field(gt=0)] | None = None
+    """Start no trial after those that have ended cost this much; running ones end. Trainings of `confirm` do
+    not count."""
+    cost_unit: UnitForm | None = None
+    """What a trial costs: `seconds` unless given, `gpu_seconds`, `{rate: 2.5}` for the money of an hour, or
+    `{logged: dollars}` for the sum of what the engine logs under a name in each epoch."""
     patience: Annotated[int, Field(ge=1)] | None = None
     """End a trial after this many epochs without improvement."""
     repeats: Annotated[int, Field(ge=1)] = 1

@@ -217,8 +217,9 @@ def _check_budget(config: Draft, document: Document) -> None:
     points = {("backend", name) for name, entry in BACKENDS.items() if entry.has_points}
     if {("backend",), ("search", "sampler"), *points} & document.broken:
         return  # it may be intended as a list or a grid, which end by themselves
-    if all(limit is None for limit in (budget.trials, budget.time, budget.target, budget.stale)):
-        document.add(("budget",), "needs one of trials, time, target, stale")
+    limits = ("trials", "time", "target", "stale", "cost")
+    if all(getattr(budget, name) is None for name in limits):
+        document.add(("budget",), f"needs one of {', '.join(limits)}")
 
 
 def _resolve_metrics(

@@ -94,7 +94,7 @@ def may_cut(budget: Budget | None, points: int) -> bool:
     """Return whether a budget may end before this number of trials is done."""
     if budget is None:
         return False
-    others = (budget.time, budget.target, budget.stale)
+    others = (budget.time, budget.target, budget.stale, budget.cost)
     return (budget.trials or points) < points or any(limit is not None for limit in others)
 
 

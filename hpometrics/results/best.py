@@ -349,7 +349,7 @@ def _format_facts(facts: dict[str, Any], form: str) -> str:
 def _best(records: Sequence[TrialRecord], resolved: Resolved, pick: Pick | str = "best") -> Best:
     """Pick a trial as `best_by` does; if none is feasible, the error holds the one that comes nearest."""
     try:
-        return best_by(records, resolved.optimized, pick)
+        return best_by(records, resolved.optimized, pick, resolved.unit)
     except NoFeasibleTrialError as err:
         least = least_violating(records, resolved.direction)
         if least is None:

@@ -81,7 +81,7 @@ def sweep_best(
     if isinstance(end, FrontConfirmation):
         return best_by(records, resolved.optimized, knee_of_front(end, resolved.pick))
     if end is None:
-        return best_by(records, resolved.optimized, resolved.pick)
+        return best_by(records, resolved.optimized, resolved.pick, resolved.unit)
     record = next(record for record in records if record.number == end.winner)
     best, fresh = Best.of(record, resolved.optimized), _fresh_runs(home, end)
     return replace(best, checkpoint=median_record(fresh, end.direction).checkpoint) if fresh else best

@@ -96,6 +96,7 @@ def trial_table(
     values = list(values_shown(records, resolved))
     steps = any(record.step is not None for record in records)
     facts = f"trial state value deviation repeats epoch{' step' * steps} epochs seconds seed reason".split()
+    facts += ["cost"] if resolved.weighs_cost else []
     standings = {} if confirmation is None else {one.trial: _standing(one) for one in confirmation.standings}
     if isinstance(confirmation, FrontConfirmation):
         facts += [f"confirmed_mean.{name}" for name in confirmation.objectives]
@@ -117,6 +118,7 @@ def trial_table(
             round(record.seconds, 3),
             record.seed,
             record.reason,
+            *cost_fact(record, resolved).values(),
             *standings.get(record.number, empty),
             *(mask_secrets(record.params.get(name)) for name in params),
             *(_scalar(record.picked_values.get(name)) for name in values),
@@ -165,6 +167,7 @@ def best_facts(
         "values": {name: None if value != value else _scalar(value) for name, value in best.values.items()},
         "verdict": None if verdict is None else verdict.to_json(),
         **({} if confirmed is None else {"confirmed": confirmed}),
+        **cost_fact(record, resolved),
         "checkpoint": None if best.checkpoint is None else os.path.relpath(best.checkpoint, home),
         "seed": record.seed,
         "sweep": resolved.name,
@@ -178,6 +181,12 @@ def best_facts(
 def step_fact(picked: Best | TrialRecord) -> dict[str, int]:
     """Return the steps done at the end of the picked epoch, as a fact; none where no steps are counted."""
     return {} if picked.step is None else {"step": picked.step}
+
+
+def cost_fact(record: TrialRecord, resolved: Resolved) -> dict[str, float | None]:
+    """Return what a trial has cost, as a fact; none where no cost counts."""
+    cost = resolved.unit.cost_of(record)
+    return {"cost": cost if math.isfinite(cost) else None} if resolved.weighs_cost else {}
 
 
 def least_facts(record: TrialRecord, resolved: Resolved, reason: str) -> dict[str, Any]:

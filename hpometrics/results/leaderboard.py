@@ -19,7 +19,7 @@ from ..exceptions import ConfigError
 from ..records.trial_record import TrialRecord, TrialState, place_text, to_json
 from ..selection.selection import Best, front_trials, ranked_by
 from .confirmation import stored_confirmation
-from .export import held_out, trials_csv, values_shown
+from .export import cost_fact, held_out, trials_csv, values_shown
 from .manifest import Resolved
 from .run_directory import RunDirectory
 
@@ -87,12 +87,14 @@ def _row(record: TrialRecord, beside: Sequence[str], params: Sequence[str]) -> l
 def optimal(best: Best, records: Sequence[TrialRecord], resolved: Resolved) -> str:
     """Return the block of the optimal engine params."""
     params, values = optimal_params(best, resolved), optimal_values(best, resolved)
+    weighed = [one for one in records if one.number == best.trial and resolved.weighs_cost]
     lines = [
         format_evaluated(records),
         f"Optimal Engine Params: ({where(best, resolved)}):",
         *_with_notes([(f"{name}: {value}", note and f"# {note}") for name, value, note in params]),
         "Metrics:",
         *_with_notes([(f"{name}: {value}", note) for name, value, note in values]),
+        *(f"Cost: {resolved.unit.format(resolved.unit.cost_of(one))}" for one in weighed),
     ]
     return "\n".join(lines)
 
@@ -210,7 +212,7 @@ def trials_text(
     Args:
         directory: the run directory.
         form: `table`, `json` or `csv`.
-        sort: `trial`, `state`, `epoch`, `epochs`, `seconds` or a param, smallest first; `value`, the
+        sort: `trial`, `state`, `epoch`, `epochs`, `seconds`, `cost` or a param, smallest first; `value`, the
             optimized metric or a tracked one, best first.
         states: only trials in one of these states, as in `complete`; by default, all.
 
@@ -237,12 +239,13 @@ def _sorted(records: Sequence[TrialRecord], resolved: Resolved, by: str) -> list
         return ranked_by(records, resolved.optimized)
     if by in resolved.beside:
         return sorted(records, key=lambda record: _goodness(record, by, resolved))
-    if by in _FACTS:
-        return _ascending(records, _FACTS[by])
+    facts = {**_FACTS, "cost": resolved.unit.cost_of}
+    if by in facts:
+        return _ascending(records, facts[by])
     params = {name for record in records for name in record.params}
     if by in params:
         return _ascending(records, lambda record: record.params.get(by))
-    columns = [*_FACTS, BEST, resolved.metric, *resolved.beside, *sorted(params)]
+    columns = [*facts, BEST, resolved.metric, *resolved.beside, *sorted(params)]
     raise ConfigError(
         f"no column {by!r} to sort by{did_you_mean(by, columns)}; there are {', '.join(columns)}"
     )
@@ -278,6 +281,7 @@ def _facts(
     return {
         **record.to_json(directory),
         "deviation": record.deviation,
+        **cost_fact(record, resolved),
         "test": None if tested is None else tested.to_json(),
         "params": resolved.ordered(record.params),
         "values": values,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pathlib
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from ..exceptions import ConfigError, NewerFormatError, RecordError
 from ..records._files import read_whole
 from ..records._json import FORMAT, FORMAT_KEY, check_format, digest_of
 from ..records.trial_record import TrialRecord
-from ..selection.rules import Constraint, Pick
+from ..selection.rules import CHEAPEST, Constraint, CostUnit, Pick, is_amount
 from ..selection.selection import trials_since_best
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ _COMPARED = (
     "budget.patience",
     "budget.trial_time",
     "budget.repeats",
+    "budget.cost_unit.logged",
 )
 _FATAL = ("name", "metric", "direction", "others", "formula", "constraints", "at")
 _KINDS = {
@@ -64,7 +65,8 @@ class Resolved:
     `formulas` are the formulas of combined values; `constraints` are bounds under the names of `track`;
     `file` is the sweep file, beside which the engine is; `sources` are the files of the engine by digest, see
     `sources_of`; `home` is the earlier path of the run directory; `tol` is the largest change of the metric
-    that is not an improvement; `prior` is what was taken from each earlier sweep, in JSON.
+    that is not an improvement; `cost_unit` is what a trial costs; `prior` is what was
+    taken from each earlier sweep, in JSON.
     """
 
     name: str
@@ -87,6 +89,7 @@ class Resolved:
     sources: Mapping[str, str] = field(default_factory=dict)
     home: str | None = None
     tol: float = 0.0
+    cost_unit: str | Mapping[str, Any] = "seconds"
     prior: Mapping[str, str] = field(default_factory=dict)
 
     def to_yaml(self) -> str:
@@ -154,9 +157,33 @@ class Resolved:
         """Return the sweep with another rule to pick."""
         return replace(self, config={**self.config, "metrics": {**self.config["metrics"], "pick": pick}})
 
+    @property
+    def unit(self) -> CostUnit:
+        """The unit of what a trial costs."""
+        return CostUnit.parse(self.cost_unit)
+
+    @property
+    def most_cost(self) -> float | None:
+        """The cost of the trials after which none starts; None if there is no such limit."""
+        cost: float | None = self.config["budget"].get("cost")
+        return cost
+
+    @property
+    def weighs_cost(self) -> bool:
+        """Whether the cost of a trial counts in any way."""
+        return self.most_cost is not None or self.cost_unit != "seconds" or self.pick == CHEAPEST
+
+    def is_used_up(self, records: Collection[TrialRecord]) -> bool:
+        """Return whether `budget.stale` or `budget.cost` is used up, so that no further trial starts."""
+        return self.is_stale(records) or self.is_spent(records)
+
     def is_stale(self, records: Iterable[TrialRecord]) -> bool:
         """Return whether `budget.stale` complete trials in a row have brought no new best."""
         return self.stale is not None and self.since_best(records) >= self.stale
+
+    def is_spent(self, records: Iterable[TrialRecord]) -> bool:
+        """Return whether the trials that have ended cost `budget.cost`."""
+        return self.most_cost is not None and self.unit.spent(records) >= self.most_cost
 
     def since_best(self, records: Iterable[TrialRecord]) -> int:
         """Return how many complete trials have ended since the last new best; see `trials_since_best`."""
@@ -330,9 +357,11 @@ def _check_kinds(content: Mapping[str, Any]) -> None:
     for key, part in {**parts, "engine.params": config["engine"].get("params")}.items():
         if not isinstance(part, Mapping):
             raise TypeError(f"config.{key} is not a mapping")
-    for key in ("repeats", "stale"):
-        if not isinstance(config["budget"].get(key, 1), int):
-            raise TypeError(f"config.budget.{key} is not a number")
+    budget = config["budget"]
+    whole = all(isinstance(budget.get(key, 1), int) for key in ("repeats", "stale"))
+    if not whole or not is_amount(budget.get("cost", 1)):
+        raise TypeError("config.budget: repeats, stale or cost is not a number")
+    CostUnit.parse(content.get("cost_unit", "seconds"))
     if not isinstance(content.get("tol", 0.0), (int, float)) or not content.get("tol", 0.0) >= 0:
         raise ValueError(f"tol is not a number from 0: {content['tol']!r}")
     names = (content[key] for key in ("name", "metric", "at"))

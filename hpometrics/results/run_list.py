@@ -117,4 +117,4 @@ def _rest(outcome: Outcome) -> str:
     if not all(record.state.finished for record in records):
         return "open"
     enough = resolved.trials is not None and len(records) >= resolved.trials
-    return "finished" if enough or resolved.is_stale(records) else "open"
+    return "finished" if enough or resolved.is_used_up(records) else "open"

@@ -138,6 +138,8 @@ class Outcome:
         }
         if self.resolved.stale is not None:
             facts["since_best"] = self.resolved.since_best(self.records)
+        if self.resolved.weighs_cost:
+            facts["cost"] = self.resolved.unit.spent(self.records)
         if self.best is None:
             return {**facts, "best": None, "reason": self.reason}
         record = record_of(self.best, self.records)
@@ -152,7 +154,7 @@ def status_text(home: RunDirectory, resolved: Resolved, records: Sequence[TrialR
         ("sweep", f"{resolved.name}   in {home.label}"),
         ("trials", counts(records, resolved)),
         *([("paused", f"hpometrics resume {home.label} goes on")] if Control.read(home).paused else []),
-        *_since_best(records, resolved),
+        *_limits(records, resolved),
         *_front(records, resolved),
         ("best", _best(home, records, resolved)),
         *_winner(home, records, resolved),
@@ -197,8 +199,8 @@ def opening(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecor
         )
     if total is not None and finished == total:
         return f"{head}  all {total} trials are done; raise budget.trials for more"
-    if resolved.is_stale(records):
-        return f"{head}  {finished} trials are done, {format_stale(resolved)}"
+    if resolved.is_used_up(records):
+        return f"{head}  {finished} trials are done, {format_end(records, resolved)}"
     return f"{head}  going on: {finished} of {total or 'any number'} done" if records else head
 
 
@@ -216,8 +218,8 @@ def results_text(home: RunDirectory, resolved: Resolved, records: Sequence[Trial
     else:
         end = stored_confirmation(home, records, resolved)
         block = "\n".join([front_text(records, resolved, home.label, end), *rows_lines(records)])
-    if resolved.is_stale(records):
-        block += f"\nthe search has ended: {format_stale(resolved)}"
+    if resolved.is_used_up(records):
+        block += f"\nthe search has ended: {format_end(records, resolved)}"
     files = (home.best, home.engine_params, home.table, home.study, home.journal)
     report = home.report(resolved.config["results"]["report"])
     saved = ", ".join(path.name for path in (*files, report) if path.exists())
@@ -239,16 +241,28 @@ def counts(records: Sequence[TrialRecord], resolved: Resolved) -> str:
     return f"{finished}{total} done{states_text}   {seconds} of training"
 
 
-def format_stale(resolved: Resolved) -> str:
-    """Return why a search has ended whose trials bring no new best."""
+def format_end(records: Sequence[TrialRecord], resolved: Resolved) -> str:
+    """Return why a search has ended whose trials bring no new best, or have cost what they may."""
+    if resolved.is_spent(records):
+        return f"its trials cost {_format_cost(records, resolved)}; raise budget.cost for more"
     return f"no new best for {plural(resolved.stale or 0, 'trial')}; raise budget.stale for more"
 
 
-def _since_best(records: Sequence[TrialRecord], resolved: Resolved) -> Iterator[tuple[str, str]]:
-    """Return how many trials have brought no new best, if their number is limited."""
-    if resolved.is_stale(records):
-        yield "ended", format_stale(resolved)
-    elif resolved.stale is not None:
+def _format_cost(records: Sequence[TrialRecord], resolved: Resolved) -> str:
+    """Return what the trials have cost of what they may."""
+    unit, most = resolved.unit, resolved.most_cost
+    spent = unit.spent(records)
+    return unit.format(spent) if most is None else f"{spent:.4g} of {unit.format(most)}"
+
+
+def _limits(records: Sequence[TrialRecord], resolved: Resolved) -> Iterator[tuple[str, str]]:
+    """Return how many trials have brought no new best, if their number is limited, and what they cost."""
+    if resolved.is_used_up(records):
+        yield "ended", format_end(records, resolved)
+        return
+    if resolved.weighs_cost:
+        yield "cost", _format_cost(records, resolved)
+    if resolved.stale is not None:
         since = resolved.since_best(records)
         yield "stale", f"{since} of {plural(resolved.stale, 'trial')} without a new best"
 

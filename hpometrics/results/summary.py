@@ -14,7 +14,7 @@ from ..config.plan import Plan
 from ..config.space_section import LIST, may_cut
 from ..config.yaml_writer import format_exact
 from ..direction import ARROWS
-from ..selection.rules import At
+from ..selection.rules import At, CostUnit
 from ..space.dimensions import Choice, Dimension, Int, Normal, Value
 
 _OPTIONS = 20
@@ -28,6 +28,7 @@ _WORDS = {
 _PICKS: dict[str | int, str] = {
     "best": "no trial; the Pareto front is named, and best.yaml holds its knee",
     "one_se": "of the trials within one standard error of the best, that of the fewest epochs",
+    "cheapest_within_se": "of the trials within one standard error of the best, the cheapest",
     "knee": "the knee of the Pareto front",
 }
 _DEFAULTS = {
@@ -252,6 +253,11 @@ def _budget(plan: Plan, finished: int) -> Iterator[str]:
         yield f"until a trial reaches {budget.target:g}"
     if budget.stale is not None:
         yield f"until {plural(budget.stale, 'trial')} in a row bring no new best"
+    unit = CostUnit.parse(budget.cost_unit or "seconds")
+    if budget.cost is not None:
+        yield f"until the trials cost {unit.format(budget.cost)}"
+    elif budget.cost_unit is not None:
+        yield f"cost in {unit.words}"
     if budget.patience is not None:
         yield f"patience {plural(budget.patience, 'report' if budget.steps else 'epoch')}"
 

@@ -158,6 +158,10 @@ class Plots:
         """Return the value of each trial, and the best so far."""
         return self._figures("history")[0]
 
+    def cost(self) -> go.Figure:
+        """Return the value of each trial by its cost, and the best at no higher cost."""
+        return self._figures("cost")[0]
+
     def curves(self) -> go.Figure:
         """Return the learning curve of each trial."""
         return self._figures("curves")[0]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .imported_engine import SweepEngine
 
 _OURS = ("metric", "direction", "track", "constraints", "at", "prune_by")
-_BUDGET = ("epochs", "steps", "every", "patience", "target", "trial_time")
+_BUDGET = ("epochs", "steps", "every", "patience", "target", "trial_time", "cost_unit")
 _MAX_BYTES = 1 << 20
 _INSTALLED = {"site-packages", "dist-packages"}
 
@@ -58,7 +58,7 @@ class SweepContext:
         gathers: whether it copies the records of those trials into its directory.
         earlier: the seconds that earlier invocations spent.
         reached: whether a trial has reached the target.
-        stale: whether `budget.stale` was used up when this invocation began.
+        used_up: whether `budget.stale` or `budget.cost` was used up when this invocation began.
         failed: the number of failed trials, those of earlier invocations included.
         finished: the number of finished trials, those of earlier invocations included.
         faults: of the first two trials.
@@ -80,7 +80,7 @@ class SweepContext:
     earlier: float = 0.0
     began: float = field(default_factory=time.monotonic)
     reached: bool = False
-    stale: bool = False
+    used_up: bool = False
     failed: int = 0
     finished: int = 0
     faults: Faults = field(default_factory=Faults)
@@ -135,7 +135,7 @@ class SweepContext:
         self.earlier = sum(record.seconds for record in earlier)
         self.finished = sum(record.state.finished for record in earlier)
         self.reached = any(self.reaches(record) for record in earlier)
-        self.stale = self.resolved.is_stale(earlier)
+        self.used_up = self.resolved.is_used_up(earlier)
         self.failed = sum(record.state is TrialState.FAILED for record in earlier)
         for record in earlier:
             self.faults.add(record)
@@ -237,7 +237,13 @@ def make_context(
         plan.config.budget.repeats,
         plan.config.budget.retries,
     )
-    resolved = replace(resolve(plan), sources=sources_of(engine), home=str(home.path), tol=spec.tol)
+    resolved = replace(
+        resolve(plan),
+        sources=sources_of(engine),
+        home=str(home.path),
+        tol=spec.tol,
+        cost_unit=spec.cost_unit,
+    )
     context = SweepContext(plan, resolved, home, trials, measured, extend=extend)
     warm = plan.config.search.warm_start
     if warm is not None and home.resolved.exists() and not fresh:

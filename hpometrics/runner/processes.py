@@ -22,7 +22,7 @@ from .context import SweepContext
 from .imported_engine import LocalEngine
 from .leases import LeasedOwnership, LocalOwnership
 from .reclaim import RecordCollector, claim_stale_or_next
-from .study import has_open_trials, is_over, is_stale, opened_study, reserve_slots
+from .study import has_open_trials, is_over, is_used_up, opened_study, reserve_slots
 
 
 def run_in_process(context: SweepContext, verbose: bool = False, most: int | None = None) -> None:
@@ -49,7 +49,7 @@ def run_in_process(context: SweepContext, verbose: bool = False, most: int | Non
                 _run(trial, study, context, ownership)
             elif has_open_trials(study, context) and ownership.wait():
                 continue  # other processes work on the last trials; one of them may die
-            elif context.plan.trials is not None or is_stale(study, context):
+            elif context.plan.trials is not None or is_used_up(study, context):
                 break
         if collector is not None:
             collector.collect(study)
@@ -69,7 +69,7 @@ def _claim_next(study: optuna.Study, context: SweepContext, ownership: LocalOwne
     that cannot be locked gets all slots at once: of several processes that add a slot each may add one too
     many.
     """
-    if is_stale(study, context):
+    if is_used_up(study, context):
         return claim_stale_or_next(study, context, ownership, total=0, starts=False)
     if ownership.can_add_slots(study):
         total = sys.maxsize if context.plan.trials is None else context.plan.trials
@@ -167,7 +167,7 @@ def _process_count(context: SweepContext) -> int:
 def _count_remaining(context: SweepContext) -> int:
     """Return how many trials remain, as far as this process knows; `sys.maxsize` without a limit."""
     total = context.plan.trials
-    if context.over or context.stale:
+    if context.over or context.used_up:
         return 0
     return sys.maxsize if total is None else total - context.finished
 

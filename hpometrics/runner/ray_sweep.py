@@ -305,6 +305,7 @@ def _make_tuner(
         reuse_actors=settings.reuse_actors,
         take=ownership.take,
         stale=context.resolved.stale,
+        cost=context.resolved.most_cost,
         run_config=tune.RunConfig(
             storage_path=_storage_path(settings.storage, context),
             callbacks=[callback],

@@ -223,7 +223,7 @@ def has_open_trials(study: optuna.Study, context: SweepContext) -> bool:
     _, trials = open_trials(study)
     total = context.plan.trials
     ours = [trial for trial in trials if total is None or trial.number < total]
-    if not ours or not is_stale(study, context):
+    if not ours or not is_used_up(study, context):
         return bool(ours)
     return any(trial.state is OptunaState.RUNNING or context.has_begun(trial.number) for trial in ours)
 
@@ -242,11 +242,12 @@ def is_over(study: optuna.Study, context: SweepContext) -> bool:
     return budget.target is not None and any(map(context.reaches, study_records(study, context.ended)))
 
 
-def is_stale(study: optuna.Study, context: SweepContext) -> bool:
-    """Return whether the trials have used up `budget.stale`: none starts, but those of the dead resume."""
-    return context.resolved.stale is not None and context.resolved.is_stale(
-        study_records(study, context.ended)
-    )
+def is_used_up(study: optuna.Study, context: SweepContext) -> bool:
+    """Return whether `budget.stale` or `cost` is used up: no trial starts, but those of the dead resume."""
+    budget = context.plan.config.budget
+    if budget.stale is budget.cost is None:
+        return False
+    return context.resolved.is_used_up(study_records(study, context.ended))
 
 
 def _add_faults(study: optuna.Study, context: SweepContext) -> None:

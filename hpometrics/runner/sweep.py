@@ -231,7 +231,7 @@ def _is_finished(context: SweepContext, records: Sequence[TrialRecord]) -> bool:
     if study_file(context) is None or not all(record.state.finished for record in records):
         return False
     total = context.plan.trials
-    ended = any(map(context.reaches, records)) or context.resolved.is_stale(records)
+    ended = any(map(context.reaches, records)) or context.resolved.is_used_up(records)
     return ended or (total is not None and len(records) >= total)
 
 

@@ -96,7 +96,7 @@ def test_its_page_in_a_notebook(result):
     assert "<caption>trial 1, epoch 2, seed 1</caption>" in page and "<td>0.8</td>" in page
     rows = re.findall(r"<tr><td>(?:\d|-)</td><td>(\d)</td>", page)
     assert rows == ["1", "0", "2", "3"]
-    assert page.count("Plotly.newPlot(") == 6 and "<b>no</b>" not in page
+    assert page.count("Plotly.newPlot(") == 7 and "<b>no</b>" not in page
 
 
 def test_without_plotly_the_page_has_no_curves(result, monkeypatch):

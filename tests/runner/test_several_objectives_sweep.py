@@ -101,7 +101,7 @@ def test_best_by_one_metric_of_several_objectives(swept, folder):
     for arguments, said in (
         (("--metric", "cost", "--pick", "knee"), "--metric cost picks itself"),
         (("--interval", "0.9"), "intervals are of one metric"),
-        (("--pick", "nee"), "pick is best, one_se, knee or the number of a trial, got 'nee'"),
+        (("--pick", "nee"), "pick is best, one_se, cheapest_within_se, knee or the number of a trial, got"),
     ):
         refused = called("best", str(HOME), *arguments)
         assert refused.exit_code == 2 and said in refused.stderr
@@ -194,11 +194,11 @@ def test_repeats_have_means_of_each_objective(sweep, folder):
         (("track", "pick: one_se, track"), "metrics.pick: one_se is for one objective"),
         (
             ("track", "pick: -1, track"),
-            "metrics.pick: expected best, one_se, knee or the number of a trial, got -1",
+            "metrics.pick: expected best, one_se, cheapest_within_se, knee or the number of a trial, got -1",
         ),
         (
             ("track", "pick: true, track"),
-            "metrics.pick: expected best, one_se, knee or the number of a trial, got",
+            "metrics.pick: expected best, one_se, cheapest_within_se, knee or the number of a trial, got",
         ),
         (
             ("[roc_auc, {metric: cost", "[roc_auc, auroc, {metric: cost"),

@@ -21,7 +21,7 @@ from ...run.spec import Train
 from ...selection.rules import At
 from ...space.space import Space
 from ..fresh_runs import FreshRuns
-from ..objective import BaseObjective, check_stale
+from ..objective import BaseObjective, check_limits
 from ..registry import check_prune_by, check_several
 from ._internals import storage_of
 from .fresh_study import FreshStudy
@@ -164,6 +164,7 @@ class OptunaObjective(BaseObjective):
         n_trials: int | None = None,
         *,
         stale: int | None = None,
+        cost: float | None = None,
         **arguments: Any,
     ) -> None:
         """Run trials until the study has `n_trials` in all, as `hpometrics run` does; a new call continues.
@@ -178,17 +179,19 @@ class OptunaObjective(BaseObjective):
         Args:
             study: the study on the first rank; the others pass none.
             n_trials: the total; several processes that share a storage may each run one more. None runs until
-                `timeout`, `stale` or `study.stop()`.
+                `timeout`, `stale`, `cost` or `study.stop()`.
             stale: complete trials in a row without a new best, by more than `tol`, after which none starts,
                 those of earlier calls included; see `trials_since_best`.
+            cost: what the trials cost, in the objective's `cost_unit`, when none starts any more; those of
+                earlier calls count.
             arguments: further arguments of `study.optimize`; in a process group not `catch` and `n_jobs`.
 
         Raises:
-            RunError: the first rank has no study, `stale` is below 1, or the ranks would diverge by an
-                argument or a retry.
+            RunError: the first rank has no study, `stale` is below 1, `cost` is not above 0, or the ranks
+                would diverge by an argument or a retry.
             RankError: another rank has failed.
         """
-        check_stale(stale)
+        check_limits(stale, cost)
         ranks = Ranks()
         if not ranks.alone:
             self._check_alike(arguments)
@@ -217,12 +220,12 @@ class OptunaObjective(BaseObjective):
                 stop = MaxTrialsCallback(max(started + 1, n_trials), states=_STARTED)
                 n_trials = max(0, n_trials - started)
                 arguments["callbacks"] = [*(arguments.get("callbacks") or ()), stop]
-            if stale is not None:
+            if not (stale is cost is None):
                 ended: dict[int, TrialRecord] = {}
-                if self.is_stale(study_records(study, ended), stale):
+                if self.is_used_up(study_records(study, ended), stale, cost):
                     n_trials = 0
-                stop_stale = partial(self._stop_stale, stale, ended)
-                arguments["callbacks"] = [*(arguments.get("callbacks") or ()), stop_stale]
+                stop_used_up = partial(self._stop_used_up, stale, cost, ended)
+                arguments["callbacks"] = [*(arguments.get("callbacks") or ()), stop_used_up]
             study.optimize(lead, n_trials=n_trials, **arguments)
         except _Interrupted as err:
             raise KeyboardInterrupt from err.__cause__
@@ -230,11 +233,16 @@ class OptunaObjective(BaseObjective):
             self._unlock(*self._at_work)
         ranks.from_first(_no_trial)
 
-    def _stop_stale(
-        self, stale: int, ended: dict[int, TrialRecord], study: optuna.Study, trial: FrozenTrial
+    def _stop_used_up(
+        self,
+        stale: int | None,
+        cost: float | None,
+        ended: dict[int, TrialRecord],
+        study: optuna.Study,
+        trial: FrozenTrial,
     ) -> None:
-        """Stop a study whose trials bring no new best: a callback of `study.optimize`."""
-        if self.is_stale(study_records(study, ended), stale):
+        """Stop a study whose trials bring no new best or cost enough: a callback of `study.optimize`."""
+        if self.is_used_up(study_records(study, ended), stale, cost):
             study.stop()
 
     def _take(self, number: int) -> bool:

@@ -24,7 +24,7 @@ from ...run.checkpoint import Keep
 from ...run.spec import Train
 from ...selection.rules import At
 from ...space.space import Space
-from ..objective import BaseObjective, check_stale
+from ..objective import BaseObjective, check_limits
 from ..optuna.prior import Source, warm_start as learn_from
 from ..optuna.samplers import make_sampler, own_pruner
 from ..optuna.study import check_origin, check_study, study_records, without_notices
@@ -119,6 +119,7 @@ class RayObjective(BaseObjective):
         take: Callable[[int], bool] | None = None,
         most_deaths: int = MOST_DEATHS,
         stale: int | None = None,
+        cost: float | None = None,
         run_config: tune.RunConfig | None = None,
         name: str | None = None,
         **tune_config: Any,
@@ -150,6 +151,7 @@ class RayObjective(BaseObjective):
                 trial; with 1 none continues. A lost machine does not count.
             stale: complete trials in a row without a new best, by more than `tol`, after which none starts;
                 see `trials_since_best`.
+            cost: what the trials cost, in the objective's `cost_unit`, when none starts any more.
             run_config: Tune's own; its callbacks and `CheckpointConfig` hold, and Tune adds its own loggers.
                 So does a `FailureConfig` that is not Tune's default; then Tune counts exceptions and deaths
                 alike, and `most_deaths` does not apply. By default nothing is printed, and reports are
@@ -161,7 +163,8 @@ class RayObjective(BaseObjective):
             DirectionError: a scheduler, a study or `mode` has another direction.
             ConfigError: a scheduler, sampler or resource does not exist, or there are several objectives and
                 a scheduler or sampler supports one alone.
-            RunError: the study has all its trials already, or `most_deaths` or `stale` is below 1.
+            RunError: the study has all its trials already, `most_deaths` or `stale` is below 1, `cost` is not
+                above 0, or there is no directory, whose records tell the cost.
         """
         check_unsteered(self.trials.spec, tune_config)
         prune_by = self.trials.spec.prune_by
@@ -176,12 +179,14 @@ class RayObjective(BaseObjective):
         if reuse_actors is None:
             reuse_actors = interval is not None or not per_trial.get("gpu")
         losses = self._losses(run_config, take, most_deaths)
-        check_stale(stale)
+        check_limits(stale, cost)
+        if cost is not None and self.trials.directory is None:
+            raise RunError("the cost on Ray is told by the records of trials; give directory=")
         single = len(self.optimized) == 1
         config = tune.TuneConfig(
             metric=PICKED if single else None,
             mode=self.directions[0].mode if single else None,
-            search_alg=self._searcher(study, take, losses, stale),
+            search_alg=self._searcher(study, take, losses, stale, cost),
             scheduler=Settled(scheduling, losses),
             num_samples=_count_open(study, take),
             max_concurrent_trials=max_concurrent,
@@ -301,6 +306,7 @@ class RayObjective(BaseObjective):
         take: Callable[[int], bool] | None,
         losses: Losses | None,
         stale: int | None,
+        cost: float | None,
     ) -> StudySearcher:
         spec, directory_of = self.trials.spec, self.trials.directory_of
         return StudySearcher(
@@ -312,8 +318,8 @@ class RayObjective(BaseObjective):
             take,
             spec.bounds,
             losses,
-            stale,
-            spec.tol,
+            spec.unit,
+            None if stale is cost is None else partial(self.is_used_up, stale=stale, cost=cost),
         )
 
     def _interval(self, scheduler: object, max_concurrent: int | None) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,14 +12,15 @@ from typing import Any
 
 import optuna
 from optuna.trial import Trial
+from ray.tune.result import TIME_TOTAL_S
 from ray.tune.search import Searcher
 
 from ...direction import Direction
 from ...records.epoch_log import read_trial
 from ...records.recovery import Losses
 from ...records.trial_record import EpochRecord, TrialRecord, TrialState, number_in, place_text, write_trial
-from ...selection.rules import At, Constraint, violation_of
-from ...selection.selection import Picker, trials_since_best
+from ...selection.rules import SECONDS, At, Constraint, CostUnit, violation_of
+from ...selection.selection import Picker
 from ...selection.trial_attempts import apply_constraints
 from ...space.space import Space
 from ..optuna._internals import local_copy_of
@@ -44,10 +45,10 @@ class StudySearcher(Searcher):
         take: see `claim` and `reclaim`; with it, trials of dead workers are resumed first, and one whose
             worker ends without a result stays running, to be reclaimed.
         constraints: the constraints of a picked epoch.
-        stale: complete trials in a row without a new best after which none starts; those at work may bring
-            one, and trials of dead workers resume.
-        tol: the largest change that is not an improvement.
         losses: has the reason why a trial failed that has lost its workers.
+        unit: the unit of what a trial costs.
+        is_used_up: returns whether no trial starts after these; those at work may bring a new best, and
+            trials of dead workers resume.
     """
 
     def __init__(
@@ -60,15 +61,15 @@ class StudySearcher(Searcher):
         take: Callable[[int], bool] | None = None,
         constraints: Sequence[Constraint] = (),
         losses: Losses | None = None,
-        stale: int | None = None,
-        tol: float = 0.0,
+        unit: CostUnit = SECONDS,
+        is_used_up: Callable[[Collection[TrialRecord]], bool] | None = None,
     ) -> None:
         self.direction, *self._others = optimized.values()
         super().__init__(metric=PICKED, mode=self.direction.mode)
         self.study, self.space, self.optimized, self.at = study, space, optimized, at
         self._directory_of, self._take, self._constraints = directory_of, take, constraints
         self._reasons = {} if losses is None else losses.reasons
-        self._stale, self._tol = stale, tol
+        self._unit, self._is_used_up = unit, is_used_up
         self._ended: dict[int, TrialRecord] = {}
         self._draws = True
         self._live: dict[str, _Live] = {}
@@ -77,7 +78,8 @@ class StudySearcher(Searcher):
         """Claim the next trial and draw its params; `FINISHED` when there is none."""
         if not self._draws:
             return Searcher.FINISHED
-        starts = not self._is_stale()
+        ended = self._is_used_up and self._is_used_up(study_records(self.study, self._ended))
+        starts = not ended
         if self._take is None:
             trial = claim(self.study) if starts else None
         else:
@@ -125,9 +127,10 @@ class StudySearcher(Searcher):
         """Restore nothing: the study has its trials, and a sweep that is resumed reclaims them."""
 
     def __getstate__(self) -> dict[str, Any]:
-        # Live trials, locks and the study, whose URL may name a password, belong to this process. A searcher
-        # that Tune reads from an experiment draws no more.
-        return {**self.__dict__, "_live": {}, "_take": None, "study": None, "_draws": False}
+        # Live trials, locks, the objective and the study, whose URL may name a password, belong to this
+        # process. A searcher that Tune reads from an experiment draws no more.
+        own = {"_live": {}, "_take": None, "_is_used_up": None, "study": None}
+        return {**self.__dict__, **own, "_draws": False}
 
     def _written(self, number: int) -> tuple[Path | None, TrialRecord | None]:
         """Return the directory of a trial, and the record in it."""
@@ -140,12 +143,6 @@ class StudySearcher(Searcher):
         if written is None or not written.exploits:
             return {}
         return {PARAMS: dict(written.params_at(None)), GIVEN: dict(written.given)}
-
-    def _is_stale(self) -> bool:
-        if self._stale is None:
-            return False
-        records = study_records(self.study, self._ended)
-        return trials_since_best(records, self.optimized, self._tol) >= self._stale
 
     def _take_orphan(self, number: int) -> bool:
         ours = any(live.trial.number == number for live in self._live.values())
@@ -172,6 +169,8 @@ class StudySearcher(Searcher):
                     value=record.value,
                     epoch=record.epoch,
                     epochs=record.epochs,
+                    seconds=record.seconds,
+                    cost=self._unit.logged_in(record.epochs),
                     params=written.params_at(record.epoch),
                     checkpoint=checkpoint_of(directory, record.epoch),
                 )
@@ -212,6 +211,7 @@ class _Live:
         self.trial, self.params, self.picker, self._constraints = trial, params, picker, constraints
         self._optimized = optimized
         self.epochs: list[EpochRecord] = []
+        self.seconds = 0.0
         self.full: str | None = None  # the reason if its process can write no more
 
     def add(self, result: Mapping[str, Any]) -> bool:
@@ -223,6 +223,7 @@ class _Live:
         front = f"{VALUES}/"
         values |= {key.removeprefix(front): value for key, value in result.items() if key.startswith(front)}
         self.epochs.append(EpochRecord(epoch, values, step=result.get(STEP)))
+        self.seconds = float(result.get(TIME_TOTAL_S, 0.0))
         value = math.nan if result.get(VOID) else result[VALUE]
         rest = [number_in(values, name) for name in self._optimized[1:]]
         self.picker.add(value, violation_of(self._constraints, values), rest)
@@ -240,4 +241,5 @@ class _Live:
             value=None if picked is None else self.picker.value,
             epoch=picked,
             epochs=tuple(self.epochs),
+            seconds=self.seconds,
         )

@@ -25,7 +25,7 @@ from ...selection.selection import ranked_by
 from ..best import MetricPick, picks_by_metric, record_of
 from ..leaderboard import optimal, optimal_params, optimal_values, ranked_rows, word
 from ..run_directory import RunDirectory
-from ..status import Outcome, format_stale
+from ..status import Outcome, format_end
 
 _ORIGINS = {
     "registry": "The direction is the metric's own, as the registry has it.",
@@ -71,7 +71,8 @@ class Report(Outcome):
         seconds = sum(record.seconds for record in self.records)
         text = f"{len(self.records)} engine params evaluated ({counts or 'none'})"
         text = f"{text}, {duration(seconds)} of training"
-        return f"{text}; {format_stale(self.resolved)}" if self.resolved.is_stale(self.records) else text
+        used_up = self.resolved.is_used_up(self.records)
+        return f"{text}; {format_end(self.records, self.resolved)}" if used_up else text
 
     @property
     def direction(self) -> str:

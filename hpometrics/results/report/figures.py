@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -57,6 +57,7 @@ def figures_of(records: Sequence[TrialRecord], resolved: Resolved, best: int | N
         yield _front(records, resolved)
     yield curves_figure(records, resolved, best)
     yield _history(records, resolved, best)
+    yield _cost(records, resolved, best)
     space = space_of(resolved)
     if space is None:
         yield Figure("params", "Params", "A list of params has no space to draw.")
@@ -167,11 +168,7 @@ def _ends(curves: Sequence[Curve], color: str) -> Trace:
 
 def _history(records: Sequence[TrialRecord], resolved: Resolved, best: int | None) -> Figure:
     title, metric, direction = "History", resolved.metric, resolved.direction
-    trained = [
-        Dot(record.number, record.number, record.value, record.state is TrialState.INFEASIBLE)
-        for record in sorted(records, key=lambda record: record.number)
-        if record.state.trained and record.value is not None and math.isfinite(record.value)
-    ]
+    trained = _dots(records, lambda record: record.number)
     if not trained:
         return Figure("history", title, "No trial is complete.")
     dots, remark = thin(trained, best)
@@ -181,23 +178,55 @@ def _history(records: Sequence[TrialRecord], resolved: Resolved, best: int | Non
         direction,
         f"{metric} by trial, with the best value so far",
         ("trial", metric),
-        _best_so_far(dots, direction),
+        _best_line(dots, direction, "best so far"),
         xaxis=whole_numbers(len(records)),
     )
     pruned = sum(record.state is TrialState.PRUNED for record in records)
-    caption = "A dot is a complete trial, the line the best value so far."
-    caption += " Gray dots break a constraint." if any(dot.infeasible for dot in dots) else ""
+    caption = f"A dot is a complete trial, the line the best value so far.{_gray_remark(dots)}"
     caption += f" Pruned trials, {pruned}, are among the learning curves alone." if pruned else ""
     return Figure("history", title, caption + outside_remark([drawn]) + remark, (drawn,))
 
 
-def _best_so_far(dots: Sequence[Dot], direction: Direction) -> list[Trace]:
+def _cost(records: Sequence[TrialRecord], resolved: Resolved, best: int | None) -> Figure:
+    title, metric, unit = "Value by cost", resolved.metric, resolved.unit
+    trained = _dots(records, unit.cost_of)
+    if not trained:
+        return Figure("cost", title, "No trial is complete with a known cost.")
+    dots, remark = thin(trained, best)
+    drawn = value_drawing(
+        dots,
+        best,
+        resolved.direction,
+        f"{metric} by the cost of a trial, with the best value at no higher cost",
+        (f"cost ({unit.words})", metric),
+        _best_line(dots, resolved.direction, "best at no higher cost"),
+    )
+    caption = f"A dot is a complete trial, the line the best value at no higher cost.{_gray_remark(dots)}"
+    return Figure("cost", title, caption + outside_remark([drawn]) + remark, (drawn,))
+
+
+def _dots(records: Sequence[TrialRecord], place_of: Callable[[TrialRecord], float]) -> list[Dot]:
+    """Return the trials that ran to their end with a value, in the order of their places."""
+    dots = [
+        Dot(record.number, place_of(record), record.value, record.state is TrialState.INFEASIBLE)
+        for record in records
+        if record.state.trained and record.value is not None and math.isfinite(record.value)
+    ]
+    return sorted((dot for dot in dots if math.isfinite(dot.x)), key=lambda dot: (dot.x, dot.number))
+
+
+def _gray_remark(dots: Sequence[Dot]) -> str:
+    return " Gray dots break a constraint." if any(dot.infeasible for dot in dots) else ""
+
+
+def _best_line(dots: Sequence[Dot], direction: Direction, name: str) -> list[Trace]:
+    """Return a line of the best value up to each place; none without a feasible trial."""
     feasible = [dot for dot in dots if not dot.infeasible]
     values: list[float] = []
     for dot in feasible:
         values.append(values[-1] if values and not direction.better(dot.value, values[-1]) else dot.value)
     line = {"color": ORANGE, "shape": "hv", "width": 2}
-    return [scatter([dot.x for dot in feasible], values, "best so far", "lines", line=line)] if values else []
+    return [scatter([dot.x for dot in feasible], values, name, "lines", line=line)] if values else []
 
 
 def _front(records: Sequence[TrialRecord], resolved: Resolved) -> Figure:

@@ -73,7 +73,7 @@ def test_the_report_draws_itself_offline(tmp_path):
     visit = visited(write_report(written(tmp_path, [*many(40), *FOUR[2:3]])))
     assert visit.console == []
     assert visit.requests == 0
-    assert visit.page.count('<div class="plot js-plotly-plot"') == visit.page.count('role="figure"') == 7
+    assert visit.page.count('<div class="plot js-plotly-plot"') == visit.page.count('role="figure"') == 8
 
 
 def test_params_that_look_like_markup_are_text(tmp_path):

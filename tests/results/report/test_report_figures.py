@@ -167,7 +167,7 @@ def test_a_list_has_no_figures_of_params():
     """There is no space that it was drawn from."""
     text = "engine: {target: a:b, output: binary}\nmetrics: {optimize: roc_auc}\nbudget: {}\n"
     listed = resolve(plan_of(text + "backend: {list: [{lr: 0.1}, {lr: 0.2}]}\n"))
-    assert list(figures([trial(0, [0.5])], listed)) == ["curves", "history", "params"]
+    assert list(figures([trial(0, [0.5])], listed)) == ["curves", "history", "cost", "params"]
 
 
 def test_curves_mark_what_was_stopped():
