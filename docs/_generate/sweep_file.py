@@ -20,8 +20,8 @@ _TITLES = {
     "ChoiceDimension": "space: choice", "ValueDimension": "space: value", "Metrics": "metrics",
     "MetricMapping": "metrics: an entry", "CombineMapping": "metrics: a combination",
     "TermMapping": "metrics: a term of it", "ExampleCounts": "metrics: track_examples", "Search": "search",
-    "WarmStart": "search: from", "Backend": "backend", **_SECTIONS, "Budget": "budget", "Confirm": "confirm",
-    "Results": "results",
+    "WarmStart": "search: from", "Backend": "backend", **_SECTIONS, "Budget": "budget",
+    "CostSource": "budget: cost_unit", "Confirm": "confirm", "Results": "results",
 }  # fmt: skip
 """The parts of a file in writing order, each with its place."""
 

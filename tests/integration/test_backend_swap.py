@@ -35,10 +35,11 @@ SETTINGS = {
     "diabetes": [*GRID, "budget.trials=3"],
     "engine_params": ["engine.params={data_source.folds: 2}", "search.seed=2"],
     "digit_halves": ["search.sampler={tpe: {n_startup_trials: 1}}", "budget.trials=3"],
+    "cheap_digits": ["metrics.pick=best"],
     "small_digits": ["search.sampler={nsga2: {population_size: 2}}", "budget.trials=3"],
 }
 """What is changed beside the budget: a grid, samplers that have learned something by the third trial, and
-stages of which two trials try both kinds and each is soon carried out.
+stages of which two trials try both kinds and each is soon carried out. What is cheapest differs by the run.
 """
 
 SHORT = ("small_digits",)
@@ -51,7 +52,7 @@ ONE_AT_A_TIME = ("breast_cancer_again", "digit_halves", "engine_params", "small_
 """Sweeps whose later params follow from the trials before, or whose data take each worker long to read."""
 
 COSTS = {row.name for row in DIAGNOSTICS.values() if row.unit in ("1/s", "s", "MiB")}
-OWN_TO_A_RUN = {"seconds", "started", "ended", "versions", "digest"}
+OWN_TO_A_RUN = {"seconds", "started", "ended", "versions", "digest", "cost"}
 
 
 def swapped(path: Path, backend: str) -> list[str]:
