@@ -129,7 +129,7 @@ class StudySearcher(Searcher):
     def __getstate__(self) -> dict[str, Any]:
         # Live trials, locks, the objective and the study, whose URL may name a password, belong to this
         # process. A searcher that Tune reads from an experiment draws no more.
-        own = {"_live": {}, "_take": None, "_is_used_up": None, "study": None}
+        own: dict[str, Any] = {"_live": {}, "_take": None, "_is_used_up": None, "study": None}
         return {**self.__dict__, **own, "_draws": False}
 
     def _written(self, number: int) -> tuple[Path | None, TrialRecord | None]:
