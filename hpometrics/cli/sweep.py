@@ -75,7 +75,8 @@ def run(
     """Run a sweep, or go on with it, up to the trials of its budget.
 
     Results are printed to stdout and kept in results.dir (runs/NAME, seen from the current directory).
-    --workers 4 is --set backend.optuna.workers=4, or that of ray, whichever the file names.
+    --workers 4 is --set backend.optuna.workers=4, or that of ray, whichever the file names. At the end of the
+    sweep the program of on_end is started; its failure changes no exit code.
     """
     with report_errors(verbose):
         _check_once(workers, assignments)

@@ -33,6 +33,7 @@ from .fields import (
     Module,
     Name,
     Params,
+    Part,
     PluginForm,
     Strict,
     Target,
@@ -426,6 +427,9 @@ class Draft(Strict):
     """Whether the best trials are trained again until the winner is decided: true, or a mapping."""
     results: Results = Results.model_construct()
     """The files that a sweep writes."""
+    on_end: Annotated[list[Part], Field(min_length=1, max_length=1000)] | None = None
+    """A program and its arguments, which `run` starts in the folder of this file once the sweep has ended, in
+    whichever way. It reads what came of it from its environment: `HPOMETRICS_STATE` and others."""
 
 
 class Sweep(Draft):

@@ -69,9 +69,9 @@ class Filling:
 
 _ENVIRONMENT = re.compile(r"\$\{env:(?:(?P<name>[A-Za-z_][A-Za-z0-9_]*)\})?")
 _PARAMS = ("engine", "params")
-_COMMAND = ("engine", "command")
+_COMMANDS = (("engine", "command"), ("on_end",))
 _PLACES = (
-    *(_PARAMS, _COMMAND, ("engine", "metrics_from"), ("results", "loggers")),
+    *(_PARAMS, *_COMMANDS, ("engine", "metrics_from"), ("results", "loggers")),
     *(("backend", name) for name, entry in BACKENDS.items() if not entry.has_points),
 )
 """Where files keep the placeholder; elsewhere they hold the value, because results are read by it."""
@@ -109,7 +109,8 @@ def fill_environment(document: Document) -> dict[str, Any]:
             return value
         try:
             text = _ENVIRONMENT.sub(lambda match: text_of(match, path), value)
-            is_whole = _ENVIRONMENT.fullmatch(value) is not None and path[:2] != _COMMAND
+            is_word = any(path[: len(command)] == command for command in _COMMANDS)
+            is_whole = _ENVIRONMENT.fullmatch(value) is not None and not is_word
             return read_plain(text) if is_whole else text
         except ScalarError:
             text = f"{value} is a number that no sweep can use; whole numbers have 64 bits, others are finite"

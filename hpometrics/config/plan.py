@@ -127,6 +127,7 @@ class Plan:
             del config["metrics"]["optimize"]  # the engine says it
         if not self.config.plugins:
             del config["plugins"]
+        config.pop("on_end", None)  # of the run that ends; no other command or machine needs its variables
         keep_placeholders(config, self.document.data)
         return config
 

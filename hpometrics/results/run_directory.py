@@ -73,6 +73,7 @@ class RunDirectory:
         self.control = path / "control.json"
         self.engine_params = path / "best.json"
         self.stamp = path / ".finished"
+        self.end = path / ".end"
         self.remarks: list[str] = []
         """Remarks on the opened directory: damage, or a changed engine."""
         self.is_known = True
@@ -343,7 +344,8 @@ class RunDirectory:
             *(path for path in self.locks.glob("*") if path.name.isdecimal()),
             *(path for path in self.locks.glob("confirm/*") if path.name.replace("-", "").isdecimal()),
         )
-        facts = (self.path / ".home", self.sweep_file, self.resolved, self.study, self.journal, self.stamp)
+        hidden = (self.path / ".home", self.stamp, self.end)
+        facts = (*hidden, self.sweep_file, self.resolved, self.study, self.journal)
         files = (*beside, *locks, *facts, *results)
         parts = (
             path for trial in self.trial_directories() for path in trial.iterdir() if path.name in TRIAL_FILES

@@ -128,6 +128,8 @@ def overview(plan: Plan, finished: int = 0) -> Iterator[tuple[str, str]]:
     if config.confirm is not None:
         yield "confirm", _confirm_text(plan)
     yield "results", ", ".join(_results(plan))
+    if config.on_end is not None:
+        yield "on_end", printable(shlex.join(config.on_end))
 
 
 def _without_common_output(plan: Plan) -> list[str]:

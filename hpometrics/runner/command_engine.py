@@ -160,7 +160,7 @@ class Program:
         log.flush()
         printed = printed or _read_lines(log, start)
         last = f": {printed[-1]}" if printed else ""
-        text = f"the program {self.command[0]!r} {_format_end(code, printed)}{last}"
+        text = f"the program {self.command[0]!r} {format_end(code, printed)}{last}"
         kind: type[Exception] = ProgramEndError if _is_killed(code, printed) else RunError
         if code in _NOTHING_TO_RUN and not run.history:
             kind = ProgramError
@@ -211,7 +211,7 @@ def _is_out_of_memory(printed: Sequence[str]) -> bool:
     return any(_OUT_OF_MEMORY.search(line) for line in printed[-_NOTED:])
 
 
-def _format_end(code: int, printed: Sequence[str]) -> str:
+def format_end(code: int, printed: Sequence[str] = ()) -> str:
     """Return how a program has ended that has not ended well."""
     out_of_memory = _is_out_of_memory(printed)
     suffix = ", out of memory" if out_of_memory else ""

@@ -173,6 +173,9 @@ def import_engine(plan: Plan, train: Train | None = None) -> SweepEngine:
     for index, plugin in enumerate(plugins):
         with _at(plan, "plugins", index):
             import_modules([plugin], folders)
+    if plan.config.on_end is not None:
+        with _at(plan, "on_end"):
+            check_program(plan.config.on_end, Path(home))
     if plan.config.engine.command is not None:
         with _at(plan, "engine", "command"):
             check_environment(plan.config.engine.command)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import linecache
+import os
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,18 +18,21 @@ from .._text import printable, printable_lines
 from ..backends.registry import BACKENDS
 from ..backends.storage_url import is_shared, redact_storage
 from ..config.plan import Plan
-from ..exceptions import ConfigError, NoFiniteValueError, RunError
-from ..records._files import read_whole, write_text
+from ..exceptions import ConfigError, DiskError, NoFiniteValueError, RunError
+from ..records._files import is_regular, read_whole, write_text
+from ..records._json import digest_of
 from ..records.trial_record import TrialRecord, TrialState
 from ..results.best import record_of
 from ..results.confirmation import confirmed_facts, stored_confirmation, sweep_best
 from ..results.export import best_facts, best_yaml, trials_csv
 from ..results.leaderboard import format_evaluated
 from ..results.report.content import write_report
+from ..results.run_directory import RunDirectory
 from ..results.stamp import Stamp, question_of
-from ..results.status import opening, results_text, status_json
+from ..results.status import Outcome, opening, results_text, status_json
 from ..results.verdict import conclude, stored_verdict
 from ..run.trial import ERROR_FILE
+from .command_engine import format_end
 from .confirm import check_confirmable, confirm_winner
 from .context import SweepContext, make_context, module_file
 from .imported_engine import PlainEngine, Train
@@ -36,6 +43,8 @@ from .study import check_published, study_file
 from .warm_start import warm_start
 
 OK, NOT_ON_FRONT, NOTHING_COMPLETE, TOO_MANY_FAILED = 0, 2, 3, 4
+_BY_SIGNAL = 128
+"""Exit codes above it are of sweeps that a signal has interrupted."""
 
 
 @dataclass(frozen=True)
@@ -74,49 +83,133 @@ def run_command(plan: Plan, options: Options, train: Train | None = None) -> int
     check_confirmable(context)
     learned = warm_start(context, published)
     text = plan.document.text.replace(storage, redact_storage(storage))
-    with (
-        raising_interrupts(),
-        home.opened(
-            text,
-            context.resolved,
-            fresh=options.fresh,
-            extend=options.extend,
-            restarts=context.judges_faults and not is_shared(storage),
-        ),
-        terminated_when(context.listen()),
-    ):
-        repairs, earlier = recover(context)
-        progress = Progress(
-            context.resolved, earlier, options.quiet, home, context.faults if context.judges_faults else None
-        )
-        context.tell, context.say = progress.tell, progress.say
-        context.count(earlier)
-        progress.say("\n".join([*repairs, opening(home, context.resolved, earlier), *learned]))
+    with raising_interrupts():
+        began = False
         try:
-            with progress.live(), aside():
-                load_path(BACKENDS[plan.config.backend.name].start)(context, options.verbose)
-                fails = context.broken or context.fails(context.failed)
-                if plan.config.confirm is not None and not fails:
-                    _confirm_if_possible(context, options.verbose)
-        except KeyboardInterrupt as interrupt:
-            records = home.records()
-            _conclude(context, records, progress)
-            progress.say(_format_interrupted(context, records, options))
-            if options.python:
-                raise
-            return exit_code(interrupt)
-        records = home.records()
-        code = _conclude(context, records, progress, options)
-        if context.broken:
-            first = next(record for record in records if record.number == context.faults.first)
-            return _end_by_failures(_format_fault(context, first, options), progress.complain, options)
-        failed = [record for record in records if record.state is TrialState.FAILED]
-        if context.fails(len(failed)):
-            return _end_by_failures(_format_failures(failed), progress.say, options)
-        if code == OK and _is_finished(context, records):
-            with suppress(OSError):  # its files change meanwhile
-                Stamp.of(home, question, module_file(context.engine)).write(home)
+            with (
+                home.opened(
+                    text,
+                    context.resolved,
+                    fresh=options.fresh,
+                    extend=options.extend,
+                    restarts=context.judges_faults and not is_shared(storage),
+                ),
+                terminated_when(context.listen()),
+            ):
+                began = True
+                code = _search(context, options, question, learned)
+        except BaseException as err:
+            if began:
+                _run_on_end(context, err)
+            raise
+        _run_on_end(context, code)
         return code
+
+
+def _search(context: SweepContext, options: Options, question: str, learned: Sequence[str]) -> int:
+    """Run the trials of an opened sweep, print its results and return the exit code."""
+    home, config = context.directory, context.plan.config
+    repairs, earlier = recover(context)
+    progress = Progress(
+        context.resolved, earlier, options.quiet, home, context.faults if context.judges_faults else None
+    )
+    context.tell, context.say = progress.tell, progress.say
+    context.count(earlier)
+    progress.say("\n".join([*repairs, opening(home, context.resolved, earlier), *learned]))
+    try:
+        with progress.live(), aside():
+            load_path(BACKENDS[config.backend.name].start)(context, options.verbose)
+            fails = context.broken or context.fails(context.failed)
+            if config.confirm is not None and not fails:
+                _confirm_if_possible(context, options.verbose)
+    except KeyboardInterrupt as interrupt:
+        records = home.records()
+        _conclude(context, records, progress)
+        progress.say(_format_interrupted(context, records, options))
+        if options.python:
+            raise
+        return exit_code(interrupt)
+    records = home.records()
+    code = _conclude(context, records, progress, options)
+    if context.broken:
+        first = next(record for record in records if record.number == context.faults.first)
+        return _end_by_failures(_format_fault(context, first, options), progress.complain, options)
+    failed = [record for record in records if record.state is TrialState.FAILED]
+    if context.fails(len(failed)):
+        return _end_by_failures(_format_failures(failed), progress.say, options)
+    if code == OK and _is_finished(context, records):
+        with suppress(OSError):  # its files change meanwhile
+            Stamp.of(home, question, module_file(context.engine)).write(home)
+    return code
+
+
+def _run_on_end(context: SweepContext, end: int | BaseException) -> None:
+    """Run the program of `on_end`, unless an earlier run has run it after the same trials.
+
+    Args:
+        context: the context of the sweep, whose directory is free for the program.
+        end: the exit code, or the error that ends the run.
+    """
+    command, home = context.plan.config.on_end, context.directory
+    if command is None:
+        return
+    state, best = "error", None
+    if isinstance(end, (int, KeyboardInterrupt, RunError)):  # of others the record may be unreadable
+        outcome = Outcome.of(home, context.resolved, home.records())
+        state, best = _state(context, outcome.records, end), outcome.best
+        if not _is_new(outcome, state, home):
+            return
+    facts = {
+        "HPOMETRICS_DIR": str(home.path),
+        "HPOMETRICS_NAME": context.plan.name,
+        "HPOMETRICS_STATE": state,
+        "HPOMETRICS_METRIC": context.resolved.metric,
+        "HPOMETRICS_TRIAL": "" if best is None else str(best.trial),
+        "HPOMETRICS_VALUE": "" if best is None else str(best.value),
+    }
+    try:
+        code = subprocess.run(
+            command,
+            cwd=context.plan.file.resolve().parent,
+            env=os.environ | facts,
+            stdin=subprocess.DEVNULL,
+            stdout=2,  # stdout is for the results
+        ).returncode
+        problem = format_end(code) if code else ""
+    except OSError as err:
+        problem = f"cannot be run: {err.strerror}"
+    except KeyboardInterrupt:
+        problem = "was interrupted"
+    if problem:
+        text = redacted(f"on_end: {command[0]} {problem}; the sweep and its results are as before")
+        print(printable_lines(text), file=sys.stderr, flush=True)
+
+
+def _state(context: SweepContext, records: Sequence[TrialRecord], end: int | BaseException) -> str:
+    """Return why a sweep has ended: interrupted, failed, target, stale, time or complete."""
+    total = context.plan.trials
+    if isinstance(end, KeyboardInterrupt) or (isinstance(end, int) and end > _BY_SIGNAL):
+        return "interrupted"
+    if isinstance(end, RunError) or end == TOO_MANY_FAILED:
+        return "failed"
+    if any(map(context.reaches, records)):
+        return "target"
+    if context.resolved.is_stale(records):
+        return "stale"
+    is_whole = total is not None and len(records) >= total
+    return "time" if context.seconds_left == 0 and not is_whole else "complete"
+
+
+def _is_new(outcome: Outcome, state: str, home: RunDirectory) -> bool:
+    """Return whether no earlier run has come to an end with the same trials; the next one will know this."""
+    trials = [[one.number, one.state.value, len(one.epochs), one.seconds] for one in outcome.records]
+    seeds = [] if outcome.confirmation is None else [one.seeds for one in outcome.confirmation.standings]
+    digest = digest_of(json.dumps([state, trials, seeds]))
+    if is_regular(home.end) and read_whole(home.end) == digest.encode():
+        return False
+    with suppress(DiskError):  # of which the sweep itself has complained
+        write_text(home.end, digest)
+    return True
 
 
 def _end_by_failures(text: str, say: Callable[[str], None], options: Options) -> int:
