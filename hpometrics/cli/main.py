@@ -72,6 +72,7 @@ _SECTIONS: dict[str, tuple[click.Command, ...]] = {
         results.status,
         results.best,
         results.trials,
+        results.tag,
         results.epochs,
         compare.compare,
         results.report,

@@ -16,6 +16,7 @@ from .options import AS_JSON, FILE, INTERVAL, METRIC, RUN_DIRECTORY, output_form
 
 Printer = Callable[[str], object]
 FactsPrinter = Callable[[dict[str, Any]], object]
+TAGS = click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only those with this tag.")
 STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "interrupted")
 
 
@@ -209,11 +210,12 @@ def status(directory: Path, as_json: bool) -> None:
     """
     with report_errors():
         from ..records.trial_record import TrialState
+        from ..results.annotations import annotated
         from ..results.run_directory import RunDirectory
         from ..results.status import status_json, status_text
 
         home = RunDirectory(directory)
-        resolved, records = home.read(), home.records()
+        resolved, records = annotated(home), home.records()
         show((status_json if as_json else status_text)(home, resolved, records))
         if all(record.state is not TrialState.COMPLETE for record in records):
             sys.exit(NOTHING_FINITE)
@@ -221,8 +223,9 @@ def status(directory: Path, as_json: bool) -> None:
 
 @click.command()
 @click.argument("folder", type=RUN_DIRECTORY, default=Path())
+@TAGS
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-def ls(folder: Path, as_json: bool) -> None:
+def ls(folder: Path, tags: tuple[str, ...], as_json: bool) -> None:
     """List the runs below a folder: how each stands, its best, and how long ago it changed.
 
     An open run has trials left, and no process works on them.
@@ -230,22 +233,55 @@ def ls(folder: Path, as_json: bool) -> None:
     with report_errors():
         from ..results.run_list import list_runs, runs_json, runs_text
 
-        lines = list_runs(folder)
-        show(runs_json(lines) if as_json else runs_text(lines, folder))
+        lines = list_runs(folder, tags)
+        show(runs_json(lines) if as_json else runs_text(lines, folder, tags))
 
 
 @click.command()
 @click.argument("directory", type=RUN_DIRECTORY)
 @click.option("--sort", default="trial", show_default=True, metavar="COLUMN", help="A metric: best first.")
 @click.option("--state", "states", multiple=True, type=click.Choice(STATES), help="Only these.")
+@TAGS
 @click.option("-f", "--format", "form", type=click.Choice(["table", "json", "csv"]), help="[table]")
 @AS_JSON
-def trials(directory: Path, sort: str, states: tuple[str, ...], form: str | None, as_json: bool) -> None:
+def trials(
+    directory: Path,
+    sort: str,
+    states: tuple[str, ...],
+    tags: tuple[str, ...],
+    form: str | None,
+    as_json: bool,
+) -> None:
     """List the trials of a run directory with the values of their picked epochs."""
     with report_errors():
         from ..results.leaderboard import trials_text
 
-        show(trials_text(directory, output_format(form, as_json, "table"), sort, states))
+        show(trials_text(directory, output_format(form, as_json, "table"), sort, states, tags))
+
+
+@click.command()
+@click.argument("directory", type=RUN_DIRECTORY)
+@click.argument("words", nargs=-1, metavar="[TAG]...")
+@click.option(
+    "--trial", "numbers", multiple=True, type=click.IntRange(min=0), help="Of this trial, not of the sweep."
+)
+@click.option("--remove", is_flag=True, help="Remove the tags.")
+@click.option("--note", metavar="TEXT", help="Write this note; '' removes it.")
+def tag(
+    directory: Path, words: tuple[str, ...], numbers: tuple[int, ...], remove: bool, note: str | None
+) -> None:
+    """Tag a sweep or its trials, as in tag runs/x good --trial 7, or write a note on them.
+
+    ls, status, trials, best, the report and trials.csv show them; ls --tag and trials --tag find them. The
+    sweep file may state tags and a note of the sweep, too.
+    """
+    with report_errors():
+        if not words and (remove or note is None):
+            raise click.UsageError("name a tag, as in hpometrics tag runs/x good, or --note 'a text'")
+        from ..results.annotations import annotate
+        from ..results.run_directory import RunDirectory
+
+        show(annotate(RunDirectory(directory), words, numbers, remove=remove, note=note))
 
 
 @click.command()

@@ -407,6 +407,10 @@ class Draft(Strict):
     """Version of this format."""
     name: Name | None = None
     """Name of the sweep; the file's name unless given."""
+    tags: Annotated[list[Name], Field(max_length=100)] = Field(default_factory=nothing_listed)
+    """Tags of the sweep, by which `hpometrics ls --tag` finds it. A sweep that goes on may change them."""
+    note: Annotated[str, Field(max_length=1000)] | None = None
+    """A note on the sweep."""
     include: IncludeForm = None
     """Other sweep files below the folder of this one, one or several: what they say counts unless a later one
     or this file says otherwise. The sections, `space` and `engine.params` are merged key by key."""

@@ -125,8 +125,9 @@ class Plan:
         config["engine"]["seed"] = self.engine_seed
         if not self.config.metrics.optimize:
             del config["metrics"]["optimize"]  # the engine says it
-        if not self.config.plugins:
-            del config["plugins"]
+        for key in ("plugins", "tags"):
+            if not config[key]:
+                del config[key]
         config.pop("on_end", None)  # of the run that ends; no other command or machine needs its variables
         keep_placeholders(config, self.document.data)
         return config

@@ -13,7 +13,6 @@ from typing import Any
 from ..exceptions import ConfigError, NewerFormatError, RecordError
 from ..records._files import read_whole, write_text
 from ..records._json import FORMAT, FORMAT_KEY, read_sealed, sealed
-from ..records.recovery import quarantine
 from .run_directory import RunDirectory
 
 _SECONDS = 0.5
@@ -82,14 +81,7 @@ class ControlListener:
 
     def _asked(self) -> Control:
         """Read the requests; move a damaged file aside, as if it held none."""
-        try:
-            return Control.read(self._home)
-        except NewerFormatError:
-            raise
-        except RecordError:
-            place, aside = self._home.display_path(self._home.control), quarantine(self._home.control)
-            self._home.remarks.append(f"{place}: is damaged, kept as {aside.name}")
-            return Control()
+        return self._home.recover(self._home.control, lambda: Control.read(self._home), Control())
 
     def wait(self, say: Callable[[str], object]) -> float:
         """Wait while the sweep is paused, and return the seconds that it took."""

@@ -21,6 +21,7 @@ from ..selection.front_confirmation import AnyConfirmation, FrontConfirmation, F
 from ..selection.intervals import Significance
 from ..selection.rules import Constraint
 from ..selection.selection import Best
+from .annotations import NOTE_LENGTH
 from .manifest import Resolved
 
 _TEST = "test:"
@@ -89,8 +90,9 @@ def trial_table(
 ) -> list[list[Any]]:
     """Return a head and a row per trial, with `params.name`, and `values.name` of its picked epoch.
 
-    Where the winner was confirmed, a contender also has the mean and the number of its fresh runs, and the
-    number of seeds after which it left. Where a front was, its trials have the mean of each objective.
+    Before the params are tags and notes, if there are some. Where the winner was confirmed, a contender also
+    has the mean and the number of its fresh runs, and the number of seeds after which it left. Where a front
+    was, its trials have the mean of each objective.
     """
     params = list(resolved.ordered({name: None for record in records for name in record.params}))
     values = list(values_shown(records, resolved))
@@ -104,7 +106,8 @@ def trial_table(
     elif confirmation is not None:
         facts += ["confirmed_mean", "confirmed_seeds", "left_at"]
     empty = [None] * len(next(iter(standings.values()), ()))
-    heads = [*(f"params.{name}" for name in params), *(f"values.{name}" for name in values)]
+    noted = resolved.annotations.columns([record.number for record in records], NOTE_LENGTH)
+    heads = [*noted, *(f"params.{name}" for name in params), *(f"values.{name}" for name in values)]
     rows = [
         [
             record.number,
@@ -120,10 +123,11 @@ def trial_table(
             record.reason,
             *cost_fact(record, resolved).values(),
             *standings.get(record.number, empty),
+            *(cells[index] for cells in noted.values()),
             *(mask_secrets(record.params.get(name)) for name in params),
             *(_scalar(record.picked_values.get(name)) for name in values),
         ]
-        for record in records
+        for index, record in enumerate(records)
     ]
     return [[*facts, *heads], *rows]
 
@@ -149,6 +153,7 @@ def best_facts(
 ) -> dict[str, Any]:
     """Return the optimal engine params with their provenance; `engine.params` accepts `params`."""
     tested = held_out(best.values, best.metric, best.direction, best.value)
+    annotation = resolved.annotations.trial(best.trial)
     return {
         FORMAT_KEY: FORMAT,
         "params": resolved.ordered(best.params),
@@ -164,6 +169,7 @@ def best_facts(
         "epoch": best.epoch,
         **step_fact(best),
         "trial": best.trial,
+        **(annotation.facts() if annotation else {}),
         "values": {name: None if value != value else _scalar(value) for name, value in best.values.items()},
         "verdict": None if verdict is None else verdict.to_json(),
         **({} if confirmed is None else {"confirmed": confirmed}),

@@ -18,6 +18,7 @@ from ..direction import ARROWS, Direction
 from ..exceptions import ConfigError
 from ..records.trial_record import TrialRecord, TrialState, place_text, to_json
 from ..selection.selection import Best, front_trials, ranked_by
+from .annotations import annotated
 from .confirmation import stored_confirmation
 from .export import cost_fact, held_out, trials_csv, values_shown
 from .manifest import Resolved
@@ -69,8 +70,10 @@ def trial_rows(records: Sequence[TrialRecord], resolved: Resolved) -> list[list[
         for name, direction in directions.items()
     ]
     unit = next((record.unit for record in records if record.epochs), "epoch")
-    head = ["trial", *values, f"{unit}s", *map(printable, params), "state"]
-    return [head, *(_row(record, list(directions)[1:], params) for record in records)]
+    noted = resolved.annotations.columns([record.number for record in records])
+    head = ["trial", *values, f"{unit}s", *map(printable, params), "state", *noted]
+    rows = (_row(record, list(directions)[1:], params) for record in records)
+    return [head, *([*row, *(cells[i] for cells in noted.values())] for i, row in enumerate(rows))]
 
 
 def _row(record: TrialRecord, beside: Sequence[str], params: Sequence[str]) -> list[str]:
@@ -96,6 +99,8 @@ def optimal(best: Best, records: Sequence[TrialRecord], resolved: Resolved) -> s
         *_with_notes([(f"{name}: {value}", note) for name, value, note in values]),
         *(f"Cost: {resolved.unit.format(resolved.unit.cost_of(one))}" for one in weighed),
     ]
+    if annotation := resolved.annotations.trial(best.trial):
+        lines.append(f"Trial {best.trial}: {annotation}")
     return "\n".join(lines)
 
 
@@ -205,7 +210,11 @@ _FACTS: dict[str, Callable[[TrialRecord], Any]] = {
 
 
 def trials_text(
-    directory: Path, form: str = "table", sort: str = "trial", states: Collection[str] = ()
+    directory: Path,
+    form: str = "table",
+    sort: str = "trial",
+    states: Collection[str] = (),
+    tags: Collection[str] = (),
 ) -> str:
     """Return a list of the trials.
 
@@ -215,15 +224,18 @@ def trials_text(
         sort: `trial`, `state`, `epoch`, `epochs`, `seconds`, `cost` or a param, smallest first; `value`, the
             optimized metric or a tracked one, best first.
         states: only trials in one of these states, as in `complete`; by default, all.
+        tags: only trials that have all of these tags.
 
     Raises:
         ConfigError: the directory is not a run directory, or has no such column to sort by.
         RecordError: one of its files is damaged.
     """
     home = RunDirectory(directory)
-    resolved, records = home.read(), home.records()
+    resolved, records = annotated(home), home.records()
     order = _sorted(records, resolved, sort)
-    chosen = [record for record in order if not states or record.state.value in states]
+    in_state = [record for record in order if not states or record.state.value in states]
+    wanted = set(tags)
+    chosen = [one for one in in_state if wanted <= set(resolved.annotations.trial(one.number).tags)]
     if form == "csv":
         return trials_csv(chosen, resolved, stored_confirmation(home, records, resolved)).rstrip("\n")
     if form == "json":
@@ -285,5 +297,6 @@ def _facts(
         "test": None if tested is None else tested.to_json(),
         "params": resolved.ordered(record.params),
         "values": values,
+        **resolved.annotations.trial(record.number).facts(),
         **({"front": record.number in front} if resolved.others else {}),
     }

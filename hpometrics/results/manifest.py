@@ -25,6 +25,7 @@ from ..records._json import FORMAT, FORMAT_KEY, check_format, digest_of
 from ..records.trial_record import TrialRecord
 from ..selection.rules import CHEAPEST, Constraint, CostUnit, Pick, is_amount
 from ..selection.selection import trials_since_best
+from .annotations import NONE, Annotation, Annotations
 
 if TYPE_CHECKING:
     from ..config.plan import Plan  # with pydantic, which readers of results need not load
@@ -65,8 +66,9 @@ class Resolved:
     `formulas` are the formulas of combined values; `constraints` are bounds under the names of `track`;
     `file` is the sweep file, beside which the engine is; `sources` are the files of the engine by digest, see
     `sources_of`; `home` is the earlier path of the run directory; `tol` is the largest change of the metric
-    that is not an improvement; `cost_unit` is what a trial costs; `prior` is what was
-    taken from each earlier sweep, in JSON.
+    that is not an improvement; `cost_unit` is what a trial costs; `prior` is what was taken from each
+    earlier sweep, in JSON; `annotations` are the tags and notes of its run directory, which another file
+    holds.
     """
 
     name: str
@@ -91,11 +93,13 @@ class Resolved:
     tol: float = 0.0
     cost_unit: str | Mapping[str, Any] = "seconds"
     prior: Mapping[str, str] = field(default_factory=dict)
+    annotations: Annotations = NONE
 
     def to_yaml(self) -> str:
         """Return the text of `sweep.resolved.yaml`."""
         content = {_KEYS.get(name, name): value for name, value in asdict(self).items()}
         content["objective"] = self.direction.value
+        del content["annotations"]
         content["constraints"] = list(self.constraints)
         content["track"] = {name: direction and direction.value for name, direction in self.track.items()}
         content["others"] = {name: direction.value for name, direction in self.others.items()}
@@ -119,6 +123,12 @@ class Resolved:
     def backend(self) -> str:
         """The name of the backend."""
         return str(next(iter(self.config["backend"])))
+
+    @property
+    def annotation(self) -> Annotation:
+        """The tags of the sweep file and those of its run directory; the latter's note, if it has one."""
+        own, file = self.annotations.sweep, Annotation.of(self.config)
+        return Annotation(tuple(dict.fromkeys((*file.tags, *own.tags))), own.note or file.note)
 
     @property
     def is_shared(self) -> bool:
@@ -322,6 +332,7 @@ def _parse(read: Callable[[], Document], source: str) -> Resolved:
         content = document.data
         _check_format(document)
         content.pop(FORMAT_KEY, None)
+        content.pop("annotations", None)
         _check_kinds(content)
         content |= {name: content.pop(key) for name, key in _KEYS.items()}
         content["direction"] = Direction.parse(content["direction"])
@@ -357,6 +368,7 @@ def _check_kinds(content: Mapping[str, Any]) -> None:
     for key, part in {**parts, "engine.params": config["engine"].get("params")}.items():
         if not isinstance(part, Mapping):
             raise TypeError(f"config.{key} is not a mapping")
+    Annotation.of(config)
     budget = config["budget"]
     whole = all(isinstance(budget.get(key, 1), int) for key in ("repeats", "stale"))
     if not whole or not is_amount(budget.get("cost", 1)):

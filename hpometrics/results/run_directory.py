@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ..exceptions import ConfigError, NewerFormatError, RecordError
 from ..records._files import (
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 
+T = TypeVar("T")
 TRIAL_FILES = (TRIAL_FILE, EPOCHS_FILE, "statistics.jsonl", ".trainstats", "error.txt", "output.txt")
 """The files in the directory of each trial."""
 _RUN = ("*", "checkpoints/*")
@@ -71,6 +72,7 @@ class RunDirectory:
         self.verdict = path / "verdict.json"
         self.confirmation = path / CONFIRM_FILE
         self.control = path / "control.json"
+        self.annotations = path / "annotations.json"
         self.engine_params = path / "best.json"
         self.stamp = path / ".finished"
         self.end = path / ".end"
@@ -151,6 +153,17 @@ class RunDirectory:
         if not os.path.lexists(self.resolved):
             raise ConfigError(f"{self.label}: is not a run directory; it has no {self.resolved.name}")
         return read_resolved(self.resolved)
+
+    def recover(self, path: pathlib.Path, read: Callable[[], T], empty: T) -> T:
+        """Read a file; move it aside and add a remark if it is damaged, as if it were empty."""
+        try:
+            return read()
+        except NewerFormatError:
+            raise
+        except RecordError:
+            place, aside = self.display_path(path), quarantine(path)
+            self.remarks.append(f"{place}: is damaged, kept as {aside.name}")
+            return empty
 
     def home_id(self) -> str:
         """Return the id by which the workers of this directory know each other; create it once."""
@@ -338,14 +351,14 @@ class RunDirectory:
         reports = (self.report("html"), self.report("md"))
         results = (self.table, self.best, self.verdict, self.confirmation, self.engine_params, *reports)
         beside = (self.study.with_name(f"{self.study.name}-{end}") for end in ("wal", "shm", "journal"))
-        names = (self.study.name, self.journal.name, f"{self.journal.name}.slots", ".home")
+        names = (self.study.name, self.journal.name, f"{self.journal.name}.slots", ".home", ".annotations")
         locks = (
             *(self.path / f"{name}.lock" for name in names),
             *(path for path in self.locks.glob("*") if path.name.isdecimal()),
             *(path for path in self.locks.glob("confirm/*") if path.name.replace("-", "").isdecimal()),
         )
         hidden = (self.path / ".home", self.stamp, self.end)
-        facts = (*hidden, self.sweep_file, self.resolved, self.study, self.journal)
+        facts = (*hidden, self.sweep_file, self.resolved, self.study, self.journal, self.annotations)
         files = (*beside, *locks, *facts, *results)
         parts = (
             path for trial in self.trial_directories() for path in trial.iterdir() if path.name in TRIAL_FILES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,11 @@ class RunLine:
         facts = {"directory": str(self.directory), "state": self.state, "age": round(self.age, 1)}
         return facts | ({"reason": self.reason} if self.outcome is None else self.outcome.facts())
 
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags of the sweep."""
+        return () if self.outcome is None else self.outcome.resolved.annotation.tags
+
     def cells(self) -> tuple[str, ...]:
         """Return the line as cells of the table."""
         place, age = printable(str(self.directory)), f"{duration(self.age)} ago"
@@ -81,20 +86,30 @@ class RunLine:
         )
 
 
-def list_runs(folder: Path) -> list[RunLine]:
+def list_runs(folder: Path, tags: Collection[str] = ()) -> list[RunLine]:
     """Return a line for each run directory at or below a folder, the one that changed last first.
 
     Hidden folders, links and what lies in a run directory are left out.
+
+    Args:
+        folder: the folder.
+        tags: only sweeps that have all of these tags.
     """
-    return sorted(map(RunLine.of, _run_directories(folder)), key=lambda line: line.age)
+    wanted, lines = set(tags), map(RunLine.of, _run_directories(folder))
+    return sorted((line for line in lines if wanted <= set(line.tags)), key=lambda line: line.age)
 
 
-def runs_text(lines: list[RunLine], folder: Path) -> str:
+def runs_text(lines: list[RunLine], folder: Path, tags: Collection[str] = ()) -> str:
     """Return the list as a table; below it, what is damaged."""
     if not lines:
-        return f"no run directory at or below {folder}"
+        wanted = f" with tag {' and '.join(tags)}" if tags else ""
+        return f"no run directory{wanted} at or below {folder}"
     damaged = [f"{line.directory}: {line.reason}" for line in lines if line.outcome is None]
-    return "\n".join([aligned([_HEAD, *(line.cells() for line in lines)], "<"), *damaged])
+    table = [_HEAD, *(line.cells() for line in lines)]
+    if any(line.tags for line in lines):
+        tags = ("tags", *(" ".join(line.tags) for line in lines))
+        table = [(*cells, text) for cells, text in zip(table, tags, strict=True)]
+    return "\n".join([aligned(table, "<"), *damaged])
 
 
 def runs_json(lines: list[RunLine]) -> str:

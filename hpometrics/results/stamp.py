@@ -23,6 +23,7 @@ from ..config.placeholders import fill_environment
 from ..exceptions import DiskError
 from ..records._files import atomic_write, read_whole
 from ..records._json import FORMAT, read_json
+from .annotations import annotated
 from .run_directory import RunDirectory
 from .status import opening, results_text, status_json
 
@@ -85,7 +86,7 @@ def print_finished(document: Document, quiet: bool = False, as_json: bool = Fals
     home = RunDirectory(path_of(document))
     if not is_finished(home, question_of(document)):
         return False
-    resolved, records = home.read(), home.records()
+    resolved, records = annotated(home), home.records()
     if not quiet:
         print(printable_lines(opening(home, resolved, records)), file=sys.stderr, flush=True)
     text = (status_json if as_json else results_text)(home, resolved, records)

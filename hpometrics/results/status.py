@@ -11,7 +11,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self
 
-from .._formatting import duration, number, plural, spread
+from .._formatting import duration, first_of, number, plural, spread
 from .._text import printable
 from ..exceptions import ConfigError, NoFiniteValueError
 from ..loggers.table import epoch_text, split_name
@@ -21,6 +21,7 @@ from ..selection.confirmation import Confirmation
 from ..selection.front_confirmation import AnyConfirmation
 from ..selection.intervals import Interval, Significance
 from ..selection.selection import Best, front_trials
+from .annotations import annotated
 from .best import front_facts, front_line, front_text, record_of
 from .confirmation import confirmed_facts, stored_confirmation, sweep_best
 from .control import Control
@@ -29,6 +30,8 @@ from .leaderboard import optimal, params_line, result_table, word
 from .manifest import Resolved
 from .run_directory import RunDirectory
 from .verdict import rows_lines, stored_verdict, winner_lines
+
+_NUMBERS = 20
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class Outcome:
             RecordError: one of its files is damaged.
         """
         home = RunDirectory(directory)
-        return cls.of(home, home.read(), home.records())
+        return cls.of(home, annotated(home), home.records())
 
     @classmethod
     def of(cls, home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord]) -> Self:
@@ -131,6 +134,7 @@ class Outcome:
         facts = {
             "name": self.resolved.name,
             "directory": str(self.directory),
+            **self.resolved.annotation.facts(),
             "trials": self.resolved.trials,
             "done": sum(state.finished for state in states),
             "states": {state.value: states.count(state) for state in TrialState},
@@ -152,6 +156,7 @@ def status_text(home: RunDirectory, resolved: Resolved, records: Sequence[TrialR
     """Return the progress, the best so far and the open trials."""
     lines = [
         ("sweep", f"{resolved.name}   in {home.label}"),
+        *_annotations(resolved),
         ("trials", counts(records, resolved)),
         *([("paused", f"hpometrics resume {home.label} goes on")] if Control.read(home).paused else []),
         *_limits(records, resolved),
@@ -162,6 +167,16 @@ def status_text(home: RunDirectory, resolved: Resolved, records: Sequence[TrialR
     ]
     width = max(len(head) for head, _ in lines)
     return "\n".join(f"{head:<{width}}  {text}" for head, text in lines)
+
+
+def _annotations(resolved: Resolved) -> Iterator[tuple[str, str]]:
+    """Return the tags and the note of a sweep, and the trials that have each tag."""
+    if resolved.annotation.tags:
+        yield "tags", ", ".join(resolved.annotation.tags)
+    if resolved.annotation.note:
+        yield "note", printable(resolved.annotation.note)
+    for tag, numbers in resolved.annotations.numbers_by_tag().items():
+        yield f"  {tag}", f"trial {first_of(numbers, _NUMBERS)}"
 
 
 def status_facts(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord]) -> dict[str, Any]:

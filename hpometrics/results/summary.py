@@ -82,6 +82,10 @@ def overview(plan: Plan, finished: int = 0) -> Iterator[tuple[str, str]]:
     output = "as the engine says" if plan.output is None else format_outputs(plan.output)
     threads = f"   threads {config.engine.threads}" if config.engine.threads else ""
     yield "sweep", f"{plan.name}   in {plan.directory}"
+    if config.tags:
+        yield "tags", ", ".join(config.tags)
+    if config.note:
+        yield "note", printable(" ".join(config.note.split()))
     engine = config.engine.target or shlex.join(config.engine.command or ())
     yield "engine", f"{engine}   output {output}   seed {plan.engine_seed}{threads}"
     if config.plugins:

@@ -74,7 +74,7 @@ class Sweep:
         name: the name of the sweep; that of the function unless given.
         directory: the run directory; `runs/{name}` unless given.
         settings: any other key of `engine`, `metrics`, `search`, `budget` or `results` in a sweep file, such
-            as `params`, `at`, `patience`, `time` and `report`.
+            as `params`, `at`, `patience`, `time` and `report`; its `tags`, `note` and `on_end`.
 
     Raises:
         SweepFileError: anything is wrong; it names the argument of each problem.

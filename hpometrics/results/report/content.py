@@ -204,7 +204,10 @@ def _reasons(records: Sequence[TrialRecord]) -> list[tuple[str, str]]:
 
 def _markdown(report: Report) -> Iterator[str]:
     """Yield lines of Markdown whose tables are code blocks, as the terminal shows them."""
-    yield f"# {report.resolved.name}\n\n{report.summary}. {report.direction}\n"
+    yield f"# {report.resolved.name}\n"
+    if report.resolved.annotation:
+        yield f"{report.resolved.annotation}\n"
+    yield f"{report.summary}. {report.direction}\n"
     yield f"## Optimal engine params\n\n{report.origin}\n"
     if report.best is not None:
         yield _block("\n".join([optimal(report.best, report.records, report.resolved), *report.sureness]))
