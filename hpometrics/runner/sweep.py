@@ -156,10 +156,12 @@ def _run_on_end(context: SweepContext, end: int | BaseException) -> None:
     if command is None:
         return
     state, best = "error", None
-    if isinstance(end, (int, KeyboardInterrupt, RunError)):  # of others the record may be unreadable
+    if isinstance(
+        end, (int, KeyboardInterrupt, RunError, BrokenPipeError)
+    ):  # after which results are written
         outcome = Outcome.of(home, context.resolved, home.records())
         state, best = _state(context, outcome.records, end), outcome.best
-        if not _is_new(outcome, state, home):
+        if not _record_end(outcome, state, home):
             return
     facts = {
         "HPOMETRICS_DIR": str(home.path),
@@ -202,8 +204,8 @@ def _state(context: SweepContext, records: Sequence[TrialRecord], end: int | Bas
     return "time" if context.seconds_left == 0 and not is_whole else "complete"
 
 
-def _is_new(outcome: Outcome, state: str, home: RunDirectory) -> bool:
-    """Return whether no earlier run has come to an end with the same trials; the next one will know this."""
+def _record_end(outcome: Outcome, state: str, home: RunDirectory) -> bool:
+    """Record the end of a sweep, and return whether no earlier run has recorded the same of its trials."""
     trials = [[one.number, one.state.value, len(one.epochs), one.seconds] for one in outcome.records]
     seeds = [] if outcome.confirmation is None else [one.seeds for one in outcome.confirmation.standings]
     digest = digest_of(json.dumps([state, trials, seeds]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from pathlib import Path
@@ -13,7 +14,10 @@ from sample_sweeps import problems_of
 
 from hpometrics import Sweep
 from hpometrics.cli.main import main
+from hpometrics.config.plan import read_plan
+from hpometrics.records._json import sealed
 from hpometrics.results.run_directory import RunDirectory
+from hpometrics.runner.sweep import Options, run_command
 
 ENGINE = """\
 import time
@@ -141,6 +145,33 @@ def test_an_interrupted_sweep_runs_it(place):
         assert CliRunner().invoke(main, ["stop", "runs/sweep"]).exit_code == 0
         assert run.ended() == 143
         assert ends() == ["sweep,interrupted,score,0,4.0,True"] * count
+
+
+def test_an_error_of_the_run_starts_it_too(place, sweep):
+    """Such as a file that a newer version has written; what is refused at the door does not."""
+    text = file(OPTUNA + "budget: {trials: 1, epochs: 1}\n")
+    assert sweep(text).exit_code == 0
+    assert sweep(text.replace("[1, 7]", "[1, 5]")).exit_code == 2 and len(ends()) == 1
+    RunDirectory(Path("runs/sweep")).annotations.write_text(sealed('{"format": 2, "trials": {}}'))
+    assert sweep(text, "--set", "budget.trials=2").exit_code == 2
+    assert ends()[1:] == ["sweep,error,score,,,True"]
+
+
+class Closed(io.StringIO):
+    """A stdout that nobody reads any more."""
+
+    def write(self, text: str) -> int:
+        """Fail as a pipe does."""
+        raise BrokenPipeError
+
+
+def test_a_closed_pipe_is_no_error_of_the_sweep(place, monkeypatch):
+    """As under `hpometrics run FILE | head -1`: the results were written before they were printed."""
+    (place / "sweep.yaml").write_text(file(LIST + "budget: {epochs: 1}\n"))
+    monkeypatch.setattr(sys, "stdout", Closed())
+    with pytest.raises(BrokenPipeError):
+        run_command(read_plan(place / "sweep.yaml"), Options(quiet=True))
+    assert ends() == ["sweep,complete,score,1,5.0,True"]
 
 
 @pytest.mark.parametrize(
