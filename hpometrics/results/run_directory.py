@@ -283,24 +283,6 @@ class RunDirectory:
         finally:
             lock.release()
 
-    @contextmanager
-    def claimed(self, fresh_run: str) -> Iterator[bool]:
-        """Hold the lock of a fresh run; yield whether it is held here, not in another process.
-
-        Args:
-            fresh_run: its trial and the number of its seed, as in `0034-3`.
-        """
-        lock = _file_lock(self.fresh_locks() / fresh_run)
-        try:
-            lock.acquire()
-        except TimeoutError:
-            yield False
-            return
-        try:
-            yield True
-        finally:
-            lock.release()
-
     def fresh_run(self, trial: int, seed_number: int) -> Path:
         """Return the directory of a contender's fresh run."""
         return self.trial(trial) / CONFIRM / str(seed_number)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 
 import optuna
+from filelock import FileLock, Timeout
 from optuna.exceptions import UpdateFinishedTrialError
 
 from .._formatting import duration, number, plural
@@ -170,12 +171,15 @@ class _DirectoryQueue:
         """Withdraw what nobody has begun: here nothing waits."""
 
     def _train_if_free(self, training: Training) -> bool:
-        home, context = self._context.directory, self._context
-        with home.claimed(f"{training.trial:04d}-{training.number}") as claimed:
-            record = read_trial(home.fresh_run(training.trial, training.number)) if claimed else None
-            if claimed and (record is None or not record.state.finished):
-                training.run(context.trials)
-            return claimed
+        home, (trial, number, _) = self._context.directory, training
+        try:
+            with FileLock(home.fresh_locks() / f"{trial:04d}-{number}", blocking=False):
+                record = read_trial(home.fresh_run(trial, number))
+                if record is None or not record.state.finished:
+                    training.run(self._context.trials)
+        except Timeout:
+            return False
+        return True
 
 
 class _SharedQueue(_DirectoryQueue):
