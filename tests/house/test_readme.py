@@ -14,7 +14,7 @@ import pytest
 import yaml
 from forked import hpometrics, program
 from matrix import EXHAUSTIVE
-from shipped import call, check_best, run_here
+from shipped import call, check_best, run_here, without_numbers
 
 from hpometrics.backends.storage_url import url_of
 from hpometrics.cli.main import main
@@ -28,7 +28,7 @@ PATHS = {path.name: path for path in (ROOT / "README.md", *sorted((ROOT / "docs"
 PAGES = {name: path.read_text(encoding="utf8") for name, path in PATHS.items()}
 README, SWEEPS, STAGES = PAGES["README.md"], PAGES["sweeps.md"], PAGES["engine-params.md"]
 BLOCKS = {
-    name: re.findall(r"```python\n(?!# mine/)(.*?)```", page, re.DOTALL)  # test_migration_pages.py runs those
+    name: re.findall(r"```python\n(?!# mine/)(.*?)```", page, re.DOTALL)  # others run those
     for name, page in PAGES.items()
 }
 EXCERPTS = [
@@ -177,15 +177,11 @@ def test_the_whole_quickstart_ends_as_is_shown(tmp_path):
 def check_end(printed):
     """It is what the README shows; how the winner was confirmed may end otherwise on another machine."""
     shown, (confirmed, value, *_) = END.split("Winner: ")[0], END.split("Winner: ")[1].splitlines()
-    assert _without_numbers(shown) in _without_numbers(printed)
+    assert without_numbers(shown) in without_numbers(printed)
     winner, expected = printed[printed.index("Winner: ") :].removeprefix("Winner: ").splitlines()[:2]
     ends = r"trial \d+, (decided|practically tied with [\d, and]+|not decided after \d+ trainings)   lr="
     assert re.match(ends, winner) and re.match(ends, confirmed)
-    assert _without_numbers(expected) == _without_numbers(value)
-
-
-def _without_numbers(text):
-    return re.sub(r" +", " ", re.sub(r"-?\d[\d.e-]*", "#", text))
+    assert without_numbers(expected) == without_numbers(value)
 
 
 @pytest.mark.parametrize(("path", "excerpt"), EXCERPTS, ids=[path for path, _ in EXCERPTS])

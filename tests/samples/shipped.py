@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -76,3 +77,8 @@ def check_best(asked: Mapping[str, Any], home: Path) -> None:
     first, *others = optimize if isinstance(optimize, list) else [optimize]
     assert best["objective"] == find_metric(first, output.type).direction
     assert list(best.get("objectives", {}))[1:] == [other["metric"] for other in others]
+
+
+def without_numbers(text: str) -> str:
+    """Return a text with `#` for each number, and one space for several."""
+    return re.sub(r" +", " ", re.sub(r"-?\d[\d.e-]*", "#", text))
