@@ -313,7 +313,7 @@ def test_a_tuner_in_python_ends(ray_cluster, tmp_path):
         for _ in run.epochs(2):
             run.log(score=VALUES[params["x"] - 1], dollars=params["x"])
 
-    with pytest.raises(RunError, match="the cost on Ray is told by the records of trials; give directory="):
+    with pytest.raises(RunError, match="the cost on Ray needs the records of trials; set directory="):
         RayObjective(train, {"x": Int(1, 8)}, metric=SCORE).tuner(8, cost=20)
     objective = RayObjective(
         train, {"x": Int(1, 8)}, metric=SCORE, cost_unit=DOLLARS, directory=tmp_path / "run"

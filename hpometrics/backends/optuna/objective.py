@@ -220,7 +220,7 @@ class OptunaObjective(BaseObjective):
                 stop = MaxTrialsCallback(max(started + 1, n_trials), states=_STARTED)
                 n_trials = max(0, n_trials - started)
                 arguments["callbacks"] = [*(arguments.get("callbacks") or ()), stop]
-            if not (stale is cost is None):
+            if stale is not None or cost is not None:
                 ended: dict[int, TrialRecord] = {}
                 if self.is_used_up(study_records(study, ended), stale, cost):
                     n_trials = 0

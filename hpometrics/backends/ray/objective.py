@@ -181,7 +181,7 @@ class RayObjective(BaseObjective):
         losses = self._losses(run_config, take, most_deaths)
         check_limits(stale, cost)
         if cost is not None and self.trials.directory is None:
-            raise RunError("the cost on Ray is told by the records of trials; give directory=")
+            raise RunError("the cost on Ray needs the records of trials; set directory=")
         single = len(self.optimized) == 1
         config = tune.TuneConfig(
             metric=PICKED if single else None,
@@ -319,7 +319,7 @@ class RayObjective(BaseObjective):
             spec.bounds,
             losses,
             spec.unit,
-            None if stale is cost is None else partial(self.is_used_up, stale=stale, cost=cost),
+            None if stale is None and cost is None else partial(self.is_used_up, stale=stale, cost=cost),
         )
 
     def _interval(self, scheduler: object, max_concurrent: int | None) -> int | None:
