@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from .._formatting import plural
 from .._redaction import excerpt
 from ..exceptions import NewerFormatError, RecordError, SpaceError
 from ._files import EPOCHS_LIMIT, atomic_write, free_name, read_whole, sync_directory
@@ -300,7 +301,8 @@ def _write_epochs(
         file.writelines(f"{one.to_line()}\n".encode() for one in epochs)
     numbers = ", ".join(str(one.epoch) for one in missing)
     fate = f"; of {numbers} {metric} alone" if added else f"; {numbers} is trained again" if missing else ""
-    return f"{damage}: {len({one.epoch for one in epochs})} epochs are left{aside}{fate}"
+    count = len({one.epoch for one in epochs})
+    return f"{damage}: {plural(count, 'epoch')} {'is' if count == 1 else 'are'} left{aside}{fate}"
 
 
 def _picked_epoch(final: TrialRecord, metric: str) -> tuple[EpochRecord, ...]:

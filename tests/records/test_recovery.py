@@ -117,7 +117,7 @@ def test_an_open_trial_keeps_what_is_before_the_damage(place):
     path = written(place, trial(0, TrialState.RUNNING))
     garble(path, 1)
     assert mended(place) == (
-        f"{path}:2: not an epoch record: 'garbage': 1 epochs are left, kept is epochs.jsonl.damaged-1"
+        f"{path}:2: not an epoch record: 'garbage': 1 epoch is left, kept is epochs.jsonl.damaged-1"
     )
     assert [epoch.epoch for epoch in read_trial(place).epochs] == [0]
     assert len((place / "epochs.jsonl.damaged-1").read_text().splitlines()) == 3
