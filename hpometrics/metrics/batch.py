@@ -408,7 +408,7 @@ def as_tensor(value: Any, name: str = "a batch") -> Tensor:
             raise MetricInputError(f"{name} must be a dense tensor, got a nested one; pad its rows")
         if value.layout is not torch.strided:
             layout = str(value.layout).removeprefix("torch.")
-            raise MetricInputError(f"{name} is read as a dense tensor, got a {layout} one; pass x.to_dense()")
+            raise MetricInputError(f"{name} must be a dense tensor, got a {layout} one; pass x.to_dense()")
         return _computable(value.detach().resolve_neg(), name)
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         hidden = int(np.ma.getmaskarray(value).sum())

@@ -228,7 +228,7 @@ def test_the_command_says_who_it_is():
     """Version, and help with the exit codes."""
     version = f"hpometrics, version {__version__}\n"
     assert call("--version").stdout == in_a_fresh_process("--version").stdout == version
-    assert "130 interrupted, a sweep that is run again goes on" in " ".join(call("-h").stdout.split())
+    assert "Run a sweep again to resume it" in " ".join(call("-h").stdout.split())
 
 
 def test_a_plan_without_conditions_does_not_count_them(tmp_path):

@@ -93,7 +93,7 @@ def test_trials_on_other_rows_are_warned_of_once():
         UserWarning, match="trial 2 was measured on other validation rows than trial 0"
     ) as told:
         records = searched.run()
-    assert len(told) == 1 and "give every trial the same rows" in str(told[0].message)
+    assert len(told) == 1 and "use the same rows in every trial" in str(told[0].message)
     assert len({record.targets for record in records}) == 2
 
 

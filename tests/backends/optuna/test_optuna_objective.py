@@ -235,7 +235,7 @@ def test_what_the_engine_says_of_itself_need_not_be_said_again():
     assert objective_of(train, metric="f1").trials.spec.output == Binary(threshold=0.3)
     assert objective_of(train, metric="f1", output=Binary()).trials.spec.output == Binary()
     assert objective_of(train, metric="f1").trials.spec.epochs == 2
-    with pytest.raises(RunError, match="what is optimized"):
+    with pytest.raises(RunError, match="metric= is missing; pass a name"):
         OptunaObjective(train, SPACE)
 
 

@@ -32,7 +32,8 @@ def test_each_is_read_in_its_form():
 def test_what_was_not_given_is_named(name):
     """With the argument to give."""
     with pytest.raises(
-        MetricInputError, match=rf"the metric reads {name}, which the output lacks; .* Ranking\({name}="
+        MetricInputError,
+        match=rf"the metric reads {name}, which the output does not have; .* Ranking\({name}=",
     ):
         getattr(SideData(Ranking()), name)
 
@@ -56,7 +57,7 @@ def test_what_was_not_given_is_named(name):
         ({"item_features": [[0], [0, 1], [1]]}, "item_features is read as .* got list"),
         (
             {"item_features": torch.eye(3).to_sparse()},
-            r"item_features is read as a dense tensor.*to_dense\(\)",
+            r"item_features must be a dense tensor.*to_dense\(\)",
         ),
     ],
 )
