@@ -26,7 +26,8 @@ OPTIONS = {
     "pbt": "{pbt: {mutate: [lr], perturbation_interval: 2}}",
 }
 STEPS = f"steps: {2 * EPOCHS}, every: 2"
-SHORT = {("optuna", "median", "none"), ("ray", "median", "none")}
+BY_EPOCHS = f"epochs: {EPOCHS}"
+SHORT = {("optuna", "median", "none", STEPS), ("ray", "median", "none", BY_EPOCHS)}
 SEARCHES = [
     pytest.param(
         backend,
@@ -35,14 +36,14 @@ SEARCHES = [
         length,
         id=f"{backend}-{pruner}-{kept}-{length.partition(':')[0]}",
         marks=[
-            *([] if (backend, pruner, kept) in SHORT else [EXHAUSTIVE]),
+            *([] if (backend, pruner, kept, length) in SHORT else [EXHAUSTIVE]),
             *([pytest.mark.ray] if backend == "ray" else []),
         ],
     )
     for pruner, backends in PRUNERS.items()
     for backend in backends
     for kept in ("best", "none")
-    for length in (f"epochs: {EPOCHS}", STEPS)
+    for length in (BY_EPOCHS, STEPS)
     if backend != "list" and (pruner, kept) != ("pbt", "none")  # pbt hands on checkpoints
 ]
 """Every scheduler of a backend, with and without checkpoints, by epochs and by steps."""
