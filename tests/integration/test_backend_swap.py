@@ -126,7 +126,7 @@ def what_is_kept(home: RunDirectory) -> dict[str, Any]:
     records = home.records()
     assert all(record.state == "complete" for record in records)
     trials = [home.trial(record.number) for record in records]
-    study = optuna.load_study(study_name=None, storage=f"sqlite:///{home.study}")
+    study = optuna.load_study(study_name=home.read().name, storage=f"sqlite:///{home.study}")
     return {
         "best": without_costs(yaml.safe_load(home.best.read_text(encoding="utf8"))),
         "verdict": text_of(home.path / "verdict.json"),
@@ -147,4 +147,6 @@ def without_costs(facts: dict[str, Any]) -> dict[str, Any]:
     kept = {name: fact for name, fact in facts.items() if name not in OWN_TO_A_RUN}
     if "values" in kept:
         kept["values"] = {name: value for name, value in kept["values"].items() if name not in COSTS}
+    if "repeats" in kept and isinstance(kept["repeats"], list):
+        kept["repeats"] = [without_costs(repeat) for repeat in kept["repeats"]]
     return kept
