@@ -210,7 +210,7 @@ def status(directory: Path, as_json: bool) -> None:
     """
     with report_errors():
         from ..records.trial_record import TrialState
-        from ..results.annotations import annotated
+        from ..results.annotation_file import annotated
         from ..results.run_directory import RunDirectory
         from ..results.status import status_json, status_text
 
@@ -278,7 +278,7 @@ def tag(
     with report_errors():
         if not words and (remove or note is None):
             raise click.UsageError("name a tag, as in hpometrics tag runs/x good, or --note 'a text'")
-        from ..results.annotations import annotate
+        from ..results.annotation_file import annotate
         from ..results.run_directory import RunDirectory
 
         show(annotate(RunDirectory(directory), words, numbers, remove=remove, note=note))

@@ -313,7 +313,7 @@ class Budget(Strict):
     """Start no trial after those that have ended cost this much; running ones end. Trainings of `confirm` do
     not count."""
     cost_unit: UnitForm | None = None
-    """What a trial costs: `seconds` unless given, `gpu_seconds`, `{rate: 2.5}` for the money of an hour, or
+    """The cost of a trial: `seconds` unless given, `gpu_seconds`, `{rate: 2.5}` for the money of an hour, or
     `{logged: dollars}` for the sum of what the engine logs under a name in each epoch."""
     patience: Annotated[int, Field(ge=1)] | None = None
     """End a trial after this many epochs without improvement."""

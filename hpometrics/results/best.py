@@ -21,7 +21,7 @@ from ..selection.intervals import Significance
 from ..selection.rules import At, Pick
 from ..selection.selection import Best, best_by, least_violating, pareto_front, picked_trial
 from ..selection.trial_attempts import repicked
-from .annotations import annotated
+from .annotation_file import annotated
 from .confirmation import confirmed_facts, front_end_facts, knee_of_front, stored_confirmation, sweep_best
 from .export import best_facts, best_yaml, least_facts, step_fact
 from .leaderboard import arguments, format_evaluated, leaders, optimal, params_line, ranked_rows, where

@@ -18,7 +18,7 @@ from ..direction import ARROWS, Direction
 from ..exceptions import ConfigError
 from ..records.trial_record import TrialRecord, TrialState, place_text, to_json
 from ..selection.selection import Best, front_trials, ranked_by
-from .annotations import annotated
+from .annotation_file import annotated
 from .confirmation import stored_confirmation
 from .export import cost_fact, held_out, trials_csv, values_shown
 from .manifest import Resolved

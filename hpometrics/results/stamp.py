@@ -23,7 +23,7 @@ from ..config.placeholders import fill_environment
 from ..exceptions import DiskError
 from ..records._files import atomic_write, read_whole
 from ..records._json import FORMAT, read_json
-from .annotations import annotated
+from .annotation_file import annotated
 from .run_directory import RunDirectory
 from .status import opening, results_text, status_json
 

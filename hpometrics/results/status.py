@@ -21,7 +21,7 @@ from ..selection.confirmation import Confirmation
 from ..selection.front_confirmation import AnyConfirmation
 from ..selection.intervals import Interval, Significance
 from ..selection.selection import Best, front_trials
-from .annotations import annotated
+from .annotation_file import annotated
 from .best import front_facts, front_line, front_text, record_of
 from .confirmation import confirmed_facts, stored_confirmation, sweep_best
 from .control import Control

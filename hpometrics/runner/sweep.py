@@ -22,7 +22,7 @@ from ..exceptions import ConfigError, DiskError, NoFiniteValueError, RunError
 from ..records._files import is_regular, read_whole, write_text
 from ..records._json import digest_of
 from ..records.trial_record import TrialRecord, TrialState
-from ..results.annotations import Annotations
+from ..results.annotation_file import recover_annotations
 from ..results.best import record_of
 from ..results.confirmation import confirmed_facts, stored_confirmation, sweep_best
 from ..results.export import best_facts, best_yaml, trials_csv
@@ -110,7 +110,7 @@ def run_command(plan: Plan, options: Options, train: Train | None = None) -> int
 def _search(context: SweepContext, options: Options, question: str, learned: Sequence[str]) -> int:
     """Run the trials of an opened sweep, print its results and return the exit code."""
     home, config = context.directory, context.plan.config
-    Annotations.recover(home)  # before any trial, as far as it is damaged
+    recover_annotations(home)  # before any trial, as far as it is damaged
     repairs, earlier = recover(context)
     progress = Progress(
         context.resolved, earlier, options.quiet, home, context.faults if context.judges_faults else None
@@ -284,7 +284,7 @@ def _conclude(
         options: the flags of the command; None if it was interrupted.
     """
     home = context.directory
-    resolved = replace(context.resolved, annotations=Annotations.recover(home))
+    resolved = replace(context.resolved, annotations=recover_annotations(home))
     end = stored_confirmation(home, records, resolved)
     write_text(home.table, trials_csv(records, resolved, end))
     try:

@@ -17,7 +17,8 @@ from hpometrics import Float, Sweep
 from hpometrics.cli.main import main
 from hpometrics.config.document import read_document
 from hpometrics.records._json import sealed
-from hpometrics.results.annotations import Annotation, Annotations, annotate, annotated
+from hpometrics.results.annotation_file import annotate, annotated, read_annotations
+from hpometrics.results.annotations import Annotation, Annotations
 from hpometrics.results.run_directory import RunDirectory
 from hpometrics.results.sweep_result import SweepResult
 
@@ -59,7 +60,7 @@ def test_trials_have_their_own(home):
     assert (code, text) == (0, "run: trial 1: tags good, better; note: lr too high")
     code, text = command("tag", "run", "good", "--remove", "--trial", 0)
     assert (code, text) == (0, "run: trial 0: no tags")
-    assert Annotations.read(home) == Annotations(trials={1: Annotation(("good", "better"), "lr too high")})
+    assert read_annotations(home) == Annotations(trials={1: Annotation(("good", "better"), "lr too high")})
 
 
 def test_they_are_found_by_tag(home):
@@ -130,7 +131,7 @@ def test_none_is_lost_where_many_are_given_at_once(home):
     """Each waits for the others."""
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: annotate(home, [f"tag-{number}"], [number % 4]), range(40)))
-    found = Annotations.read(home)
+    found = read_annotations(home)
     assert sorted(tag for one in found.trials.values() for tag in one.tags) == sorted(
         f"tag-{number}" for number in range(40)
     )

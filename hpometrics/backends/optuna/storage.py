@@ -40,7 +40,7 @@ SQLITE = b"SQLite format 3\0"
 """The first bytes of an SQLite file."""
 
 FRESH_RUNS = ":confirm"
-"""What the name of the study of fresh runs has after that of the search's study."""
+"""The end of the name of a study of fresh runs, after the name of the search's study."""
 
 _SQLITE = "sqlite:///"
 _WAL = b"\x02\x02"  # bytes 18 and 19 of a file with a write-ahead log
