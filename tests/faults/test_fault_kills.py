@@ -38,6 +38,7 @@ SEARCHES = [
         marks=[
             *([] if (backend, pruner, kept, length) in SHORT else [EXHAUSTIVE]),
             *([pytest.mark.ray] if backend == "ray" else []),
+            *([pytest.mark.thorough] if (backend, length) == ("ray", STEPS) and pruner != "median" else []),
         ],
     )
     for pruner, backends in PRUNERS.items()
@@ -46,7 +47,10 @@ SEARCHES = [
     for length in (BY_EPOCHS, STEPS)
     if backend != "list" and (pruner, kept) != ("pbt", "none")  # pbt hands on checkpoints
 ]
-"""Every scheduler of a backend, with and without checkpoints, by epochs and by steps."""
+"""Every scheduler of a backend, with and without checkpoints, by epochs and by steps.
+
+Each case on Ray takes a minute: of the schedulers by steps, one runs without `--faults`.
+"""
 
 
 @pytest.mark.parametrize(("backend", "pruner", "kept", "length"), SEARCHES)
