@@ -14,6 +14,7 @@ from ._json import read_json
 from .trial_record import TRIAL_FILE, EpochRecord, TrialRecord, check_trial_format
 
 EPOCHS_FILE = "epochs.jsonl"
+STATISTICS_FILE = "statistics.jsonl"
 Fsync = Literal["epoch", "trial"]
 
 _TAIL = 1 << 16  # bytes of the end of a file that are looked at together

@@ -27,7 +27,7 @@ from ..records._files import (
     write_text,
 )
 from ..records._json import may_be_newer
-from ..records.epoch_log import EPOCHS_FILE, read_epochs, read_trial
+from ..records.epoch_log import EPOCHS_FILE, STATISTICS_FILE, read_epochs, read_trial
 from ..records.recovery import quarantine
 from ..records.trial_record import TRIAL_FILE, TrialRecord, TrialState, write_trial
 from ..selection.confirmation import CONFIRM, CONFIRM_FILE
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-TRIAL_FILES = (TRIAL_FILE, EPOCHS_FILE, "statistics.jsonl", ".trainstats", "error.txt", "output.txt")
+TRIAL_FILES = (TRIAL_FILE, EPOCHS_FILE, STATISTICS_FILE, ".trainstats", "error.txt", "output.txt")
 """The files in the directory of each trial."""
 _RUN = ("*", "checkpoints/*")
 _OWN = (

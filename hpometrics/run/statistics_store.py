@@ -41,7 +41,7 @@ from ..metrics.statistics.scores import CLASS_SCORES, UNKNOWN, Pooled, Scores
 from ..metrics.statistics.statistic import Statistic
 from ..records._files import STATISTICS_LIMIT, read_lines, writing
 from ..records._json import FORMAT, FORMAT_KEY, read_sealed, real, sealed, whole
-from ..records.epoch_log import cut_torn_line
+from ..records.epoch_log import STATISTICS_FILE, cut_torn_line
 from ..records.trial_record import TRIAL_FILE
 from ..selection.model_rows import ModelRows
 
@@ -63,7 +63,6 @@ KEEPING: tuple[Keeping, ...] = ("small", "rows", "all", "none")
 MOST_BYTES = 1 << 16
 State = Mapping[str, Tensor]
 GROWS = "it grows with the rows"
-STATISTICS_FILE = "statistics.jsonl"
 
 
 def tensor_to_json(tensor: Tensor) -> dict[str, Any]:

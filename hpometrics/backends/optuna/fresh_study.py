@@ -6,6 +6,7 @@ make the luckiest of them its best trial.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -19,9 +20,10 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from ...direction import Direction
 from ...exceptions import SpaceError
-from ...records._files import atomic_write, make_private
+from ...records._files import STATISTICS_LIMIT, atomic_write, make_private, read_lines
+from ...records._json import read_sealed, sealed
+from ...records.epoch_log import STATISTICS_FILE
 from ...records.trial_record import TrialRecord
-from ...run.statistics_store import STATISTICS_FILE, read_statistics
 from ...space.space import Space
 from ._internals import storage_of, trial_id_of
 from .database import repeats_turn
@@ -131,7 +133,13 @@ class FreshStudy:
 
 def send_rows(trial: Trial, home: Path) -> None:
     """Write the row values of a run, as its directory has them, to its running trial."""
-    lines = [replace(one, parts=()).to_line() for one in read_statistics(home) if one.rows is not None]
+    path, lines = home / STATISTICS_FILE, []
+    if path.exists():
+        for line in read_lines(path, STATISTICS_LIMIT):
+            content = read_sealed(line.decode(), str(path))
+            if "rows" in content:
+                bare = {name: fact for name, fact in content.items() if name != "digest"}
+                lines.append(sealed(json.dumps({**bare, "parts": []}, allow_nan=False)))
     if lines:
         put_attribute(trial.set_user_attr, _ROWS, lines)
 
