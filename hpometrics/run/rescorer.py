@@ -21,13 +21,13 @@ from ..metrics.registry.names import THRESHOLD, MetricName
 from ..metrics.registry.scope import ALL_TASKS, VALIDATION
 from ..metrics.row_values.row_meter import MetricRows, NoRowValuesError, RowMeter, mean_over_tasks
 from ..metrics.statistics.confusion import Confusion
+from ..records.epoch_log import STATISTICS_FILE
 from ..records.trial_record import EpochRecord
 from ..selection.intervals import Kept, Scale
 from ..selection.model_rows import ModelRows
 from .spec import RunSpec
 from .split import EpochValues, Reasons, SplitMetrics, Values
 from .statistics_store import (
-    STATISTICS_FILE,
     EpochStatistics,
     RowsDigest,
     StatisticsSnapshot,
