@@ -31,9 +31,10 @@ from .processes import hired, own_gpus
 from .reclaim import after_death
 from .study import opened_fresh_study
 
+_JOINING = "the search is over; training the contenders of its confirmation"
 _POLL = 0.2  # seconds between looks at the runs of other processes
 _WAIT = 1.0  # seconds between looks for a confirmation that begins
-_PATIENCE = 4  # heartbeats without a run that waits or is trained, after which nobody leads the confirmation
+_PATIENCE = 4  # heartbeats without an open run, after which a worker elsewhere stops waiting for more
 
 
 def confirm_winner(context: SweepContext, verbose: bool = False) -> AnyConfirmation:
@@ -75,7 +76,7 @@ def await_confirmation(context: SweepContext) -> None:
     home = context.directory
     while home.is_led:
         if read_plans(home.confirmation) and read_confirmation(home) is None:
-            context.say("the search is over; training the contenders of its confirmation")
+            context.say(_JOINING)
             join_confirmation(context)
             return
         time.sleep(_WAIT)
@@ -83,7 +84,7 @@ def await_confirmation(context: SweepContext) -> None:
 
 def _train_elsewhere(context: SweepContext) -> None:
     """Train contenders in a directory that shares only the storage with the run that leads the sweep."""
-    context.say("the search is over; training the contenders of its confirmation")
+    context.say(_JOINING)
     with _opened_queue(context) as queue:
         if not isinstance(queue, _SharedQueue):
             return
@@ -152,10 +153,10 @@ class _DirectoryQueue:
         self._context, self._study = context, study
 
     def collect(self) -> None:
-        """Write the records of what was trained elsewhere: here nothing is."""
+        """Write the records of runs that other machines trained: here there are none."""
 
     def show(self, runs: FreshRuns) -> None:
-        """Write to the study what has ended and is not in it."""
+        """Add the runs that have ended to the study."""
         if self._study is not None:
             self._study.show(runs.ended)
 
@@ -168,7 +169,7 @@ class _DirectoryQueue:
         time.sleep(_POLL)
 
     def close(self) -> None:
-        """Withdraw what nobody has begun: here nothing waits."""
+        """Withdraw the runs that wait: here none does."""
 
     def _train_if_free(self, training: Training) -> bool:
         home, (trial, number, _) = self._context.directory, training
@@ -199,7 +200,7 @@ class _SharedQueue(_DirectoryQueue):
         self._collected: set[int] = set()
 
     def collect(self) -> None:
-        """Write the records of what was trained elsewhere."""
+        """Write the records of runs that other machines trained."""
         for trial in self.study.finished():
             if trial.number in self._collected or not self.ownership.take(trial.number):
                 continue  # a process of this directory is about to notice that it has lost the run
@@ -213,7 +214,7 @@ class _SharedQueue(_DirectoryQueue):
             self.ownership.release(trial.number)
 
     def train_next(self, missing: Sequence[Training]) -> bool:
-        """Offer what is missing to all, and train one that waits or has lost its process."""
+        """Offer the missing runs to all processes, and train one that waits or whose process died."""
         if missing:
             self.study.offer({(one.trial, one.number): one.params for one in missing})
         owner = self.ownership
@@ -232,7 +233,7 @@ class _SharedQueue(_DirectoryQueue):
         self.ownership.wait()
 
     def close(self) -> None:
-        """Withdraw what nobody has begun."""
+        """Withdraw the runs that wait."""
         self.study.close()
 
     def _train(self, trial: optuna.Trial, key: Key, died: bool) -> None:

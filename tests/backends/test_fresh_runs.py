@@ -14,12 +14,15 @@ import optuna
 import pytest
 import torch
 from forked import Forked
+from optuna.storages import InMemoryStorage
 from ranks import on_ranks
 
 from hpometrics import MAXIMIZE, MINIMIZE, Binary, ListObjective, OptunaObjective
 from hpometrics.backends.fresh_runs import read_plans
+from hpometrics.backends.optuna.fresh_study import FreshStudy, key_of
 from hpometrics.exceptions import ConfigError, HpometricsError, NoFiniteValueError, RecordError, RunError
 from hpometrics.records.epoch_log import read_trial
+from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
 from hpometrics.run import Reported
 from hpometrics.run.reporter import derive_seed
 from hpometrics.selection.confirmation import (
@@ -34,7 +37,8 @@ from hpometrics.selection.confirmation import (
 )
 from hpometrics.selection.confirmation_plan import plan_for
 from hpometrics.selection.intervals import Scale
-from hpometrics.space.dimensions import Choice
+from hpometrics.space.dimensions import Choice, Float
+from hpometrics.space.space import Space
 
 SCORE = Reported("score", MAXIMIZE)
 QUALITY = {"a": 0.90, "b": 0.905, "c": 0.91, "d": 0.5}
@@ -132,6 +136,16 @@ def test_optuna_and_a_list_decide_alike(tmp_path):
     counts = Counter(one.user_attrs["hpometrics:confirms"] for one in shown.trials)
     assert counts == {one.trial: one.seeds for one in settled.contenders}
     assert sum(counts.values()) == settled.confirmation.trainings
+
+
+def test_a_run_that_is_shown_leaves_those_that_wait():
+    """Of a study that other processes train from, whatever waits first."""
+    study = FreshStudy(InMemoryStorage(), "lr", {"score": MAXIMIZE}, Space({"lr": Float(0.0, 1.0)}))
+    study.offer({(0, 1): {"lr": 0.25}, (0, 2): {"lr": 0.25}})
+    record = TrialRecord(1, {"lr": 0.75}, TrialState.COMPLETE, value=0.9, epoch=0)
+    study.show({(5, 1): replace(record, epochs=(EpochRecord(0, {"score": 0.9}),))})
+    states = {key_of(one): (one.state.name, one.params) for one in study.study.trials}
+    assert states == {(0, 1): ("WAITING", {}), (0, 2): ("WAITING", {}), (5, 1): ("COMPLETE", {"lr": 0.75})}
 
 
 def test_a_failed_run_takes_its_contender_out():

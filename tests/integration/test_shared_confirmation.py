@@ -10,7 +10,7 @@ from pathlib import Path
 import optuna
 import pytest
 from click.testing import CliRunner
-from forked import hpometrics
+from forked import Forked, hpometrics
 from matrix import EXHAUSTIVE
 from sample_sweeps import SWEEP, changed
 
@@ -93,17 +93,23 @@ def ledger(name: str) -> list[str]:
     return Path(name).read_text().split()
 
 
+def run_and_worker(url, monkeypatch, heartbeat="8s", **environment) -> tuple[Forked, Forked]:
+    """Start a sweep and, with an environment of its own, a worker; both wait until both train contenders."""
+    monkeypatch.setenv("PROCESSES", "2")
+    Path("sweep.yaml").write_text(shared(url, f", heartbeat: {heartbeat}"))
+    run = hpometrics("run", "sweep.yaml")
+    assert run.waits_for((HOME / "sweep.resolved.yaml").exists)
+    for name, value in {"LEDGER": "worker.txt", **environment}.items():
+        monkeypatch.setenv(name, value)
+    return run, hpometrics("worker", url, "--study", RunDirectory(HOME).read().name, "--dir", "elsewhere")
+
+
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("url", ["postgresql", pytest.param("mysql", marks=EXHAUSTIVE)], indirect=True)
 def test_a_worker_at_the_url_trains_contenders_too(folder, url, monkeypatch):
     """Both train some, none twice; the run decides as one process does, and has every record."""
     alone = decision_alone(folder)
-    monkeypatch.setenv("PROCESSES", "2")
-    (folder / "sweep.yaml").write_text(shared(url, ", heartbeat: 8s"))
-    run = hpometrics("run", "sweep.yaml")
-    assert run.waits_for((folder / "runs/sweep/sweep.resolved.yaml").exists)
-    monkeypatch.setenv("LEDGER", "worker.txt")
-    worker = hpometrics("worker", url, "--study", RunDirectory(HOME).read().name, "--dir", "elsewhere")
+    run, worker = run_and_worker(url, monkeypatch)
     ran, joined = run.result(), worker.result()
     assert (ran.returncode, joined.returncode) == (0, 0), ran.stderr + joined.stderr
     assert decision() == alone
@@ -127,13 +133,7 @@ def test_a_worker_at_the_url_trains_contenders_too(folder, url, monkeypatch):
 def test_the_run_trains_what_a_killed_worker_leaves(folder, url, monkeypatch):
     """After four heartbeats; the decision is that of one process."""
     alone = decision_alone(folder)
-    monkeypatch.setenv("PROCESSES", "2")
-    (folder / "sweep.yaml").write_text(shared(url, ", heartbeat: 0.3s"))
-    run = hpometrics("run", "sweep.yaml")
-    assert run.waits_for((folder / "runs/sweep/sweep.resolved.yaml").exists)
-    monkeypatch.setenv("LEDGER", "worker.txt")
-    monkeypatch.setenv("KILLED", "1")
-    worker = hpometrics("worker", url, "--study", RunDirectory(HOME).read().name, "--dir", "elsewhere")
+    run, worker = run_and_worker(url, monkeypatch, heartbeat="0.3s", KILLED="1")
     assert worker.result().returncode == -signal.SIGKILL
     ran = run.result()
     assert ran.returncode == 0, ran.stderr

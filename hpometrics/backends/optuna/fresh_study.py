@@ -1,6 +1,6 @@
 """The study of a confirmation's fresh runs, `NAME:confirm`, in the storage of the search.
 
-They are no trials of the search: these would count in its budget, teach its sampler one point many times, and
+As trials of the search, the fresh runs would count in its budget, teach its sampler one point many times, and
 make the luckiest of them its best trial.
 """
 
@@ -100,7 +100,9 @@ class FreshStudy:
         new = ended.keys() - self._shown
         for key in sorted(new - self._present() if new else new):
             self._enqueue(key, ended[key].given)
-            trial = claim(self.study)
+            waiting = self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
+            ours = {one.number for one in waiting if key_of(one) == key}  # others wait for their training
+            trial = claim(self.study, ours.__contains__)
             if trial is not None:
                 self.describe(trial, ended[key])
                 tell(self.study, trial, ended[key])
