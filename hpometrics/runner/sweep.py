@@ -156,9 +156,8 @@ def _run_on_end(context: SweepContext, end: int | BaseException) -> None:
     if command is None:
         return
     state, best = "error", None
-    if isinstance(
-        end, (int, KeyboardInterrupt, RunError, BrokenPipeError)
-    ):  # after which results are written
+    has_results = isinstance(end, (int, KeyboardInterrupt, RunError, BrokenPipeError))
+    if has_results:
         outcome = Outcome.of(home, context.resolved, home.records())
         state, best = _state(context, outcome.records, end), outcome.best
         if not _record_end(outcome, state, home):
@@ -190,7 +189,7 @@ def _run_on_end(context: SweepContext, end: int | BaseException) -> None:
 
 
 def _state(context: SweepContext, records: Sequence[TrialRecord], end: int | BaseException) -> str:
-    """Return why a sweep has ended: interrupted, failed, target, stale, time or complete."""
+    """Return why a sweep has ended: interrupted, failed, target, stale, cost, time or complete."""
     total = context.plan.trials
     if isinstance(end, KeyboardInterrupt) or (isinstance(end, int) and end > _BY_SIGNAL):
         return "interrupted"
@@ -200,6 +199,8 @@ def _state(context: SweepContext, records: Sequence[TrialRecord], end: int | Bas
         return "target"
     if context.resolved.is_stale(records):
         return "stale"
+    if context.resolved.is_spent(records):
+        return "cost"
     is_whole = total is not None and len(records) >= total
     return "time" if context.seconds_left == 0 and not is_whole else "complete"
 
@@ -211,7 +212,7 @@ def _record_end(outcome: Outcome, state: str, home: RunDirectory) -> bool:
     digest = digest_of(json.dumps([state, trials, seeds]))
     if is_regular(home.end) and read_whole(home.end) == digest.encode():
         return False
-    with suppress(DiskError):  # of which the sweep itself has complained
+    with suppress(DiskError):  # the sweep itself has reported it
         write_text(home.end, digest)
     return True
 

@@ -27,6 +27,8 @@ import os
 import signal
 import time
 
+from hpometrics import engine
+
 
 def train(params, run):
     for epoch in run.epochs(2):
@@ -43,6 +45,11 @@ def wait(params, run):
 def seeded(params, run):
     for _ in run.epochs(1):
         run.log(score=VALUES[params["x"] - 1] + run.seed % 2, dollars=10 - params["x"])
+
+
+@engine(cost_unit={"logged": "dollars"})
+def priced(params, run):
+    train(params, run)
 
 
 def silent(params, run):
@@ -94,6 +101,17 @@ def test_a_sweep_ends_at_its_cost(sweep, folder, text):
     assert f"ended   {WORDS}\n" in CliRunner().invoke(main, ["status", "runs/sweep"]).stdout
     again = sweep(text)
     assert (again.stdout, again.stderr) == (first.stdout, f"sweep  runs/sweep  4 trials are done, {WORDS}\n")
+    assert costs(folder) == [2, 4, 6, 8]
+
+
+@pytest.mark.usefixtures("engine")
+def test_an_engine_may_state_its_unit(sweep, folder):
+    """The file then has the limit alone."""
+    text = SEARCH.replace("own_engine:train", "own_engine:priced").replace(
+        ", cost_unit: {logged: dollars}", ""
+    )
+    result = sweep(text)
+    assert result.exit_code == 0 and f"the search has ended: {WORDS}\n" in result.stdout, result.output
     assert costs(folder) == [2, 4, 6, 8]
 
 

@@ -55,17 +55,17 @@ LIST = "backend: {list: [{width: 2}, {width: 5}, {width: 3}]}\n"
 def place(folder):
     """A folder with the engine and the program, which adds a line to `ends`."""
     (folder / "ending.py").write_text(ENGINE)
-    (folder / "told.py").write_text(PROGRAM)
+    (folder / "notify.py").write_text(PROGRAM)
     return folder
 
 
 def file(text: str, *words: str) -> str:
     """A sweep with the program at its end."""
-    return SWEEP + text + f"on_end: {json.dumps([sys.executable, 'told.py', *words])}\n"
+    return SWEEP + text + f"on_end: {json.dumps([sys.executable, 'notify.py', *words])}\n"
 
 
 def ends() -> list[str]:
-    """What the program was told each time."""
+    """The lines that the program has written."""
     return Path("ends").read_text().splitlines() if Path("ends").exists() else []
 
 
@@ -93,6 +93,7 @@ def test_it_runs_again_after_more_trials(place, sweep):
         ("{trials: 3, epochs: 1}", "complete"),
         ("{target: 1, epochs: 1}", "target"),
         ("{stale: 2, epochs: 1}", "stale"),
+        ("{cost: 3, cost_unit: {logged: score}, epochs: 1}", "cost"),
         ("{time: 1s, epochs: 1}", "time"),
     ],
 )
@@ -206,7 +207,7 @@ def test_an_interrupted_program_changes_nothing(place):
 def test_the_directory_is_free_and_stdout_is_not(place):
     """The program may start another run in it; what it prints goes to stderr."""
     (place / "sweep.yaml").write_text(file(LIST + "budget: {epochs: 1}\n"))
-    (place / "told.py").write_text(
+    (place / "notify.py").write_text(
         "import os\nfrom pathlib import Path\nfrom hpometrics.results.run_directory import RunDirectory\n"
         "print('led:', RunDirectory(Path(os.environ['HPOMETRICS_DIR'])).is_led)\n"
     )
