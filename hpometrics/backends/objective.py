@@ -139,7 +139,7 @@ class BaseObjective:
                 front; see `knee_of`.
 
         Raises:
-            NoFiniteValueError: no trial is complete, or there are no repeats to take an error of.
+            NoFiniteValueError: no trial is complete, or the rule needs repeats and the trials have none.
             ConfigError: there are several objectives and `pick` is `best`, or there is no such way to pick.
         """
         return best_by(self.records(of), self.optimized, pick, self.trials.spec.unit)

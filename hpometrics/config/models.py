@@ -432,8 +432,8 @@ class Draft(Strict):
     results: Results = Results.model_construct()
     """The files that a sweep writes."""
     on_end: Annotated[list[Part], Field(min_length=1, max_length=1000)] | None = None
-    """A program and its arguments, which `run` starts in the folder of this file once the sweep has ended, in
-    whichever way. It reads what came of it from its environment: `HPOMETRICS_STATE` and others."""
+    """A program and its arguments, which `run` starts in the folder of this file at the end of the sweep,
+    also after an error or Ctrl-C. Its environment has the outcome: `HPOMETRICS_STATE` and others."""
 
 
 class Sweep(Draft):

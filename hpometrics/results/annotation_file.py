@@ -67,8 +67,8 @@ def annotate(
         note: a text that replaces the note; an empty one removes it.
 
     Raises:
-        ConfigError: a tag is no name, or is to be removed where it is not; the note is too long, or there is
-            no such trial.
+        ConfigError: a tag is not a valid name, a tag to remove does not exist, the note is too long, or the
+            trial does not exist.
         RecordError: the file is damaged.
     """
     from filelock import FileLock  # only writers of a directory need it

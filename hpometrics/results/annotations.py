@@ -25,7 +25,7 @@ class Annotation:
         """Read them from a mapping, which may lack both.
 
         Raises:
-            ValueError, TypeError: a tag is no name, or the note is no text.
+            ValueError, TypeError: a tag is not a valid name, or the note is not text.
         """
         tags, note = facts.get("tags", []), facts.get("note") or ""
         if not isinstance(tags, list) or not isinstance(note, str):

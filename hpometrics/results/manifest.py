@@ -174,7 +174,7 @@ class Resolved:
 
     @property
     def most_cost(self) -> float | None:
-        """The cost of the trials after which none starts; None if there is no such limit."""
+        """The limit on the cost of the trials, after which none starts; None without a limit."""
         cost: float | None = self.config["budget"].get("cost")
         return cost
 

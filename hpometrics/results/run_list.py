@@ -107,8 +107,8 @@ def runs_text(lines: list[RunLine], folder: Path, tags: Collection[str] = ()) ->
     damaged = [f"{line.directory}: {line.reason}" for line in lines if line.outcome is None]
     table = [_HEAD, *(line.cells() for line in lines)]
     if any(line.tags for line in lines):
-        tags = ("tags", *(" ".join(line.tags) for line in lines))
-        table = [(*cells, text) for cells, text in zip(table, tags, strict=True)]
+        column = ("tags", *(" ".join(line.tags) for line in lines))
+        table = [(*cells, text) for cells, text in zip(table, column, strict=True)]
     return "\n".join([aligned(table, "<"), *damaged])
 
 

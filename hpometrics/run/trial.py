@@ -231,7 +231,7 @@ def _record_at_start(
 
 
 def _gpu_count(reporter: Reporter) -> float:
-    """Return the number of GPUs of this process: what its host lends it, perhaps a part, or all it sees."""
+    """Return the number of GPUs of this process: those its host lends it, also a fraction, or all it sees."""
     lent: float | None = getattr(reporter, "gpus", None)
     return torch.cuda.device_count() if lent is None else lent
 

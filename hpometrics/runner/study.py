@@ -245,7 +245,7 @@ def is_over(study: optuna.Study, context: SweepContext) -> bool:
 def is_used_up(study: optuna.Study, context: SweepContext) -> bool:
     """Return whether `budget.stale` or `cost` is used up: no trial starts, but those of the dead resume."""
     budget = context.plan.config.budget
-    if budget.stale is budget.cost is None:
+    if budget.stale is None and budget.cost is None:
         return False
     return context.resolved.is_used_up(study_records(study, context.ended))
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from .._text import did_you_mean
 from ..direction import Direction
@@ -51,7 +51,7 @@ def read_pick(text: str) -> Pick:
     if text.isascii() and text.isdigit():
         return int(text)
     if text in RULES:
-        return text  # type: ignore[return-value]  # it is one of them
+        return cast("Pick", text)
     raise ConfigError(f"pick is {', '.join(RULES)} or the number of a trial, got {text!r}")
 
 

@@ -164,7 +164,7 @@ class RayObjective(BaseObjective):
             ConfigError: a scheduler, sampler or resource does not exist, or there are several objectives and
                 a scheduler or sampler supports one alone.
             RunError: the study has all its trials already, `most_deaths` or `stale` is below 1, `cost` is not
-                above 0, or there is no directory, whose records tell the cost.
+                above 0, or the objective has no directory, whose records have the cost.
         """
         check_unsteered(self.trials.spec, tune_config)
         prune_by = self.trials.spec.prune_by
