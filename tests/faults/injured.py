@@ -10,6 +10,7 @@ from pathlib import Path
 import optuna
 from forked import Forked, hpometrics
 from ledger_engine import cost_of
+from loaded_python import loaded_python
 from patient import EPOCHS, TRIALS
 from studied import Studied
 
@@ -48,13 +49,14 @@ class Injured(Studied):
         self.home = RunDirectory(folder / "runs/sweep")
         self.study = self.home.study
         facts = {"backend": backend, "retries": retries, "pruner": pruner, "checkpoints": checkpoints}
+        self._python = loaded_python() if "ray" in backend else None  # else each worker of Ray loads torch
         text = SWEEP.format(trials=trials, length=length, **facts)
         (folder / "sweep.yaml").write_text(text)
         shutil.copy(Path(__file__).with_name("ledger_engine.py"), folder)
 
     def start(self) -> Forked:
         """Start `hpometrics run sweep.yaml`."""
-        return hpometrics("run", "sweep.yaml", folder=self.folder, prints=self.folder)
+        return hpometrics("run", "sweep.yaml", folder=self.folder, prints=self.folder, python=self._python)
 
     def join(self) -> Forked:
         """Start `hpometrics worker runs/sweep`."""

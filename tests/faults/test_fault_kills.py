@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -38,7 +39,6 @@ SEARCHES = [
         marks=[
             *([] if (backend, pruner, kept, length) in SHORT else [EXHAUSTIVE]),
             *([pytest.mark.ray] if backend == "ray" else []),
-            *([pytest.mark.thorough] if (backend, length) == ("ray", STEPS) and pruner != "median" else []),
         ],
     )
     for pruner, backends in PRUNERS.items()
@@ -47,18 +47,25 @@ SEARCHES = [
     for length in (BY_EPOCHS, STEPS)
     if backend != "list" and (pruner, kept) != ("pbt", "none")  # pbt hands on checkpoints
 ]
-"""Every scheduler of a backend, with and without checkpoints, by epochs and by steps.
+"""Every scheduler of a backend, with and without checkpoints, by epochs and by steps."""
 
-Each case on Ray takes a minute: of the schedulers by steps, one runs without `--faults`.
-"""
+
+@pytest.fixture
+def searching(
+    tmp_path: Path, request: pytest.FixtureRequest, backend: str, pruner: str, kept: str, length: str
+) -> Injured:
+    """A folder with one of `SEARCHES`; on Ray the short suite starts a cluster, the others share one."""
+    if backend == "ray" and (backend, pruner, kept, length) not in SHORT:
+        backend = f"{{ray: {{address: '{request.getfixturevalue('ray_cluster')}'}}}}"
+    return Injured(
+        tmp_path, backend=backend, pruner=OPTIONS.get(pruner, pruner), checkpoints=kept, length=length
+    )
 
 
 @pytest.mark.parametrize(("backend", "pruner", "kept", "length"), SEARCHES)
-def test_each_epoch_that_counts_is_trained_once(tmp_path, backend, pruner, kept, length):
+def test_each_epoch_that_counts_is_trained_once(searching, pruner):
     """A trial that the search gives way to others, or whose last epoch is over, is not trained again."""
-    injured = Injured(
-        tmp_path, backend=backend, pruner=OPTIONS.get(pruner, pruner), checkpoints=kept, length=length
-    )
+    injured = searching
     assert injured.run() == 0, injured.err()
     records = injured.records()
     assert injured.trained() == Counter(
@@ -68,11 +75,9 @@ def test_each_epoch_that_counts_is_trained_once(tmp_path, backend, pruner, kept,
 
 
 @pytest.mark.parametrize(("backend", "pruner", "kept", "length"), SEARCHES)
-def test_a_kill_repeats_only_what_no_checkpoint_holds(tmp_path, backend, pruner, kept, length):
+def test_a_kill_repeats_only_what_no_checkpoint_holds(searching, kept):
     """Of each trial that was open; without checkpoints that is all that its killed attempt had trained."""
-    injured = Injured(
-        tmp_path, backend=backend, pruner=OPTIONS.get(pruner, pruner), checkpoints=kept, length=length
-    )
+    injured = searching
     injured.interrupted(signal.SIGKILL, trial=BEST, epoch=1)
     finished, before, reported = injured.finished(), injured.trained(), injured.trained("reported")
     assert injured.run() == 0, injured.err()
