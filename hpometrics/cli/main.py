@@ -78,6 +78,7 @@ _SECTIONS: dict[str, tuple[click.Command, ...]] = {
         results.report,
         results.dashboard,
         results.replay,
+        results.verify,
         results.audit,
     ),
     "Metrics": (metrics.metrics, metrics.measure),
@@ -92,8 +93,8 @@ _SECTIONS: dict[str, tuple[click.Command, ...]] = {
 def main() -> None:
     """Name any metric; search in the right direction; keep the optimal engine params.
 
-    Exit codes: 0 success; 1 audit found problems, replay did not reproduce the score, or compare
-    --fail-if-worse failed; 2 a file, a name or a setting is wrong, and nothing was run; 3 no trial is
+    Exit codes: 0 success; 1 audit found problems, replay or verify did not reproduce the values, or
+    compare --fail-if-worse failed; 2 a file, a name or a setting is wrong, and nothing was run; 3 no trial is
     complete, or no score is finite; 4 too many trials failed; 5 a disk or a storage failed; 130, 143 or 129
     Ctrl-C, SIGTERM or SIGHUP interrupted the command. Run a sweep again to resume it.
     """

@@ -11,6 +11,8 @@ from typing import Any, TextIO
 
 import click
 
+from ..backends.registry import backends_of
+from ..runner.signals import check_posix
 from .console import NOTHING_FINITE, report_errors, show, terminal_width
 from .options import AS_JSON, FILE, INTERVAL, METRIC, RUN_DIRECTORY, output_format
 
@@ -133,6 +135,33 @@ def replay(
 
                 sys.exit(best.run(*rebuild_evaluation(best.sweep_description), *printers))
             sys.exit(best.run(*best.load_evaluation(evaluation), *printers))
+
+
+@click.command()
+@click.argument("directory", type=RUN_DIRECTORY)
+@click.option("--trials", type=click.IntRange(min=1), default=4, metavar="N", help="How many each time.  [4]")
+@click.option(
+    "--backend", type=click.Choice(backends_of("median")), help="Where the first are trained.  [the other]"
+)
+@click.option(
+    "--workers", type=click.IntRange(min=1), metavar="N", help="By how many workers.  [2, or 1 after several]"
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what differs as JSON, its lines to stderr.")
+def verify(directory: Path, trials: int, backend: str | None, workers: int | None, as_json: bool) -> None:
+    """Train trials of a sweep again, here and on another backend, and list what differs.
+
+    Here, a sample of the complete trials is trained one after another, the best first. Then the first trials
+    of the search are trained on another backend by another number of workers, without its pruner. Each value
+    of each epoch is compared to the last digit; nothing is written into the directory. Exit code 1: something
+    differs.
+    """
+    with report_errors():
+        check_posix("hpometrics verify")
+        from .._imports import aside
+        from ..runner.trial_replay import verify_sweep  # with torch
+
+        with aside() as stdout:
+            sys.exit(verify_sweep(directory, trials, backend, workers, *_printers(stdout, as_json)))
 
 
 def _printers(stdout: TextIO, as_json: bool) -> tuple[Printer, FactsPrinter | None]:

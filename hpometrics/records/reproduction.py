@@ -11,7 +11,7 @@ from .._imports import version_changes
 
 SAME, DIFFERENT = 0, 1
 
-_NO_VERSION = (
+NO_VERSION = (
     "all recorded versions are the same; the code, the data, the machine or a draw without a seed differs"
 )
 
@@ -81,13 +81,13 @@ class Replayed:
         if self.failure is not None:
             yield f"  failed: {self.failure}"
         for name in dict.fromkeys([*self.recorded, *self.again]):
-            value = f"  {name}: {_format_value(self.again.get(name, '-'))}"
+            value = f"  {name}: {shown(self.again.get(name, '-'))}"
             if name not in self.recorded:
                 yield value
             elif self._came_out(name):
                 yield f"{value}  as recorded"
             else:
-                yield f"{value}  recorded {_format_value(self.recorded[name])}"
+                yield f"{value}  recorded {shown(self.recorded[name])}"
 
     def _verdict(self) -> Iterator[str]:
         if not self._counts:
@@ -97,8 +97,9 @@ class Replayed:
             yield f"{name} {came if self._came_out(name) else 'did not come out as recorded'}"
         if not self.same:
             changed = version_changes(self.versions)
-            yield f"versions that differ: {', '.join(changed)}" if changed else _NO_VERSION
+            yield f"versions that differ: {', '.join(changed)}" if changed else NO_VERSION
 
 
-def _format_value(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Return the text of a value; of a curve its shape."""
     return shape_of(value) if isinstance(value, list) else str(value)

@@ -1,19 +1,27 @@
-"""Replay of a sweep: a trial of a run directory trained again under recorded conditions and over seeds."""
+"""Replay of a sweep: trials of a run directory trained again, here and on another backend."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .._formatting import first_of
+from .._formatting import first_of, plural
+from .._imports import version_changes
 from .._text import printable
-from ..config.document import read_document
-from ..exceptions import ConfigError, RecordError
+from ..config.document import parse_document, read_document
+from ..config.metric_section import anything
+from ..config.plan import Plan, make_plan
+from ..config.yaml_writer import dump_yaml
+from ..exceptions import ConfigError, RecordError, RunError
 from ..records._json import check_format
 from ..records.epoch_log import read_trial
-from ..records.reproduction import Replayed
+from ..records.reproduction import DIFFERENT, NO_VERSION, SAME, Replayed, shown
 from ..records.trial_record import Repeat, TrialRecord, TrialState, deviation, mean, number_in, to_json
 from ..results.confirmation import stored_confirmation, sweep_best
 from ..results.manifest import Resolved
@@ -27,10 +35,15 @@ from ..selection.confirmation import CONFIRM
 from ..selection.trial_attempts import TrialAttempts
 from .context import spec_facts
 from .imported_engine import import_engine, settle
+from .sweep import Options, run_command
 from .worker import planned_again
 
 Tell = Callable[[str], object]
 TellFacts = Callable[[dict[str, Any]], object]
+_DRAWN_ALIKE = ("random", "qmc")
+"""The samplers that draw the first trials alike, whatever the number of trials and of workers."""
+_OF_A_TRIAL = ("epochs", "steps", "every", "trial_time", "patience", "repeats", "retries")
+"""The budgets that change the values of a trial."""
 
 
 class TrialReplay:
@@ -256,3 +269,195 @@ def _format_spread(metric: str, records: Sequence[TrialRecord]) -> str:
     if facts["mean"] is None:
         return f"{head}: too few values for a deviation"
     return f"{head}: mean {facts['mean']}, deviation {facts['deviation']}"
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Trials that were trained again in one way.
+
+    Args:
+        how: where and by how many workers.
+        differences: for each trial what differs from its record; nothing where all is as recorded.
+        epochs: for each trial the number of epochs that were compared.
+    """
+
+    how: str
+    differences: dict[int, list[str]] = field(default_factory=dict)
+    epochs: dict[int, int] = field(default_factory=dict)
+
+    def add(self, recorded: TrialRecord, again: TrialRecord | None) -> None:
+        """Compare a trial with its record."""
+        self.differences[recorded.number] = [*_differences(recorded, again)]
+        self.epochs[recorded.number] = 0 if again is None else min(len(recorded.epochs), len(again.epochs))
+
+    def lines(self) -> Iterator[str]:
+        """Yield a line per trial."""
+        yield f"{self.how}:"
+        for number, differences in self.differences.items():
+            same = f"{plural(self.epochs[number], 'epoch')} as recorded"
+            yield f"  trial {number}: {'; '.join(differences) or same}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the same as plain JSON."""
+        trials = [
+            {"trial": number, "epochs": self.epochs[number], "differences": differences}
+            for number, differences in self.differences.items()
+        ]
+        return {"how": self.how, "trials": trials}
+
+
+def verify_sweep(
+    path: Path,
+    count: int,
+    backend: str | None,
+    workers: int | None,
+    tell: Tell,
+    tell_facts: TellFacts | None = None,
+) -> int:
+    """Train trials of a sweep again, here and elsewhere, print what differs, and return the exit code.
+
+    Here, a sample of the complete trials is trained one after another, the best first. Elsewhere, the first
+    trials of the search are trained by another number of workers of another backend, without its pruner.
+    Every value of every epoch is compared, to the last digit. Nothing is written into the directory.
+
+    Args:
+        path: the run directory.
+        count: the number of trials each time.
+        backend: that of the second search; unless given, `ray` for a sweep on Optuna, else `optuna`.
+        workers: those of the second search; unless given, 2 for a sweep of one worker, else 1.
+        tell: called with every line.
+        tell_facts: called once with the same as plain JSON.
+
+    Raises:
+        HpometricsError, KeyboardInterrupt: see `TrialReplay`.
+    """
+    home = RunDirectory(path)
+    resolved, records = home.read(), home.records()
+    tell(f"verifying {resolved.name}: {resolved.engine}")
+    here, elsewhere = Verification("here, one after another"), None
+    for number in _spread(home, resolved, records, count):
+        replay = TrialReplay(path, number)
+        here.add(replay.record, replay.run_all()[0])
+    tell("\n".join(here.lines()))
+    first = _first_trials(records, count)
+    if resolved.backend == "list":
+        tell("a list has no workers, so its trials were trained here alone")
+    elif first:
+        elsewhere = _verify_elsewhere(home, resolved, first, backend, workers)
+        tell("\n".join(elsewhere.lines()))
+    ways = [here] if elsewhere is None else [here, elsewhere]
+    differ = sum(bool(differences) for way in ways for differences in way.differences.values())
+    trained = sum(len(way.differences) for way in ways)
+    changed = version_changes(dict(resolved.versions))
+    if differ:
+        tell(f"{differ} of {plural(trained, 'training')} did not come out as recorded")
+        tell(f"versions that differ: {', '.join(changed)}" if changed else NO_VERSION)
+    else:
+        epochs = sum(sum(way.epochs.values()) for way in ways)
+        tell(f"{plural(trained, 'training')} with {plural(epochs, 'epoch')} as recorded, to the last digit")
+    if tell_facts is not None:
+        facts = {"sweep": resolved.name, "reproduced": not differ, "versions_changed": changed}
+        tell_facts({**facts, "trainings": [way.to_json() for way in ways]})
+    return DIFFERENT if differ else SAME
+
+
+def _spread(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord], count: int) -> list[int]:
+    """Return the best trial and others that are complete, evenly spread over the search."""
+    best = sweep_best(home, stored_confirmation(home, records, resolved), records, resolved).trial
+    is_own = (one.number for one in records if one.state is TrialState.COMPLETE and not one.exploits)
+    others = [number for number in is_own if number != best]
+    places = range(min(count - 1, len(others)))
+    return [best, *(others[place * len(others) // len(places)] for place in places)]
+
+
+def _first_trials(records: Sequence[TrialRecord], count: int) -> list[TrialRecord]:
+    """Return the first trials of a search, up to one that is not over or went on from another's state."""
+    first: list[TrialRecord] = []
+    for record in records[:count]:
+        if record.number != len(first) or not record.state.finished or record.exploits:
+            break
+        first.append(record)
+    return first
+
+
+def _verify_elsewhere(
+    home: RunDirectory,
+    resolved: Resolved,
+    first: Sequence[TrialRecord],
+    backend: str | None,
+    workers: int | None,
+) -> Verification:
+    """Train the first trials by other workers of another backend."""
+    before = resolved.config["backend"][resolved.backend]
+    backend = backend or ("optuna" if resolved.backend == "ray" else "ray")
+    workers = workers or (1 if (before.get("workers") or 1) > 1 else 2)
+    numbers = "trial 0" if len(first) == 1 else f"trials 0 to {len(first) - 1}"
+    result = Verification(f"on {backend} with {plural(workers, 'worker')}, {numbers}")
+    with tempfile.TemporaryDirectory(prefix="hpometrics-verify-") as folder:
+        config = _other_search(planned_again(home), resolved, first) | {
+            "backend": {backend: {"workers": workers}}
+        }
+        config["results"] = {**config["results"], "dir": folder, "report": "none"}
+        document = parse_document(dump_yaml(config), resolved.file or str(home.resolved))
+        with suppress(RunError):  # of trials that fail, as they may have before
+            run_command(make_plan(document, registers=anything), Options(quiet=True, python=True))
+        again = {record.number: record for record in RunDirectory(Path(folder)).records()}
+    for record in first:
+        result.add(record, again.get(record.number))
+    return result
+
+
+def _other_search(plan: Plan, resolved: Resolved, first: Sequence[TrialRecord]) -> dict[str, Any]:
+    """Return a sweep of the first trials alone; those of a sampler that learns are given to it."""
+    config = deepcopy(dict(resolved.config))
+    for key in ("confirm", "tags", "note"):
+        config.pop(key, None)
+    config["metrics"].pop("pick", None)
+    budget = {name: value for name, value in config["budget"].items() if name in _OF_A_TRIAL}
+    config["budget"] = {**budget, "trials": len(first)}
+    search = config["search"]
+    if plan.sampler not in _DRAWN_ALIKE or "from" in search:
+        names = plan.space.params.keys() - plan.config.engine.params.keys()
+        points = [{name: value for name, value in one.given.items() if name in names} for one in first]
+        search = {"sampler": "random", "start": points, "seed": search["seed"]}
+    config["search"] = {key: value for key, value in search.items() if key != "prune_by"} | {"pruner": "none"}
+    config["results"] |= {"checkpoints": "none", "loggers": []}
+    return config
+
+
+def _differences(recorded: TrialRecord, again: TrialRecord | None) -> Iterator[str]:
+    """Yield what differs between a record and the same trial of another run."""
+    if again is None:
+        yield "was not trained"
+    elif differing := [name for name in recorded.given if recorded.given[name] != again.given.get(name)]:
+        name = differing[0]
+        drawn = f"{name} was drawn as {again.given.get(name)!r}, recorded {recorded.given[name]!r}"
+        yield f"{drawn} (another version of the sampler, or added by hand)"
+    elif TrialState.FAILED in (recorded.state, again.state):
+        ends = [_failure(one) or one.state.value for one in (again, recorded)]
+        if ends[0] != ends[1]:
+            yield f"{ends[0]}, recorded {ends[1]}"
+    else:
+        yield from _differing_values(recorded, again)
+
+
+def _differing_values(recorded: TrialRecord, again: TrialRecord) -> Iterator[str]:
+    is_cut = recorded.state is TrialState.PRUNED or recorded.ended_by == End.TRIAL_TIME
+    trained, before = len(again.epochs), len(recorded.epochs)
+    if trained < before or (trained > before and not is_cut):
+        yield f"{plural(trained, 'epoch')}, recorded {before}"
+    pairs = [
+        (one, name, to_json(one.values[name]), to_json(two.values.get(name, math.nan)))
+        for one, two in zip(recorded.epochs, again.epochs, strict=False)
+        for name in one.values
+    ]
+    wrong = [pair for pair in pairs if repr(pair[2]) != repr(pair[3])]
+    if wrong:
+        epoch, name, old, new = wrong[0]
+        values = f"{shown(new)}, recorded {shown(old)}"
+        yield f"{name} at epoch {epoch.epoch} is {values} ({len(wrong)} of {len(pairs)} values differ)"
+    repeats = [(one.value, two.value) for one, two in zip(recorded.repeats, again.repeats, strict=False)]
+    for index, (old, new) in enumerate(repeats):
+        if repr(old) != repr(new):
+            yield f"repeat {index} is {new}, recorded {old}"
+            return

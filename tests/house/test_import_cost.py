@@ -121,6 +121,7 @@ LIGHT = [
     ("run", "--help"),
     ("eval", "--help"),
     ("replay", "--help"),
+    ("verify", "--help"),
     ("compare", "--help"),
     ("epochs", "--help"),
     ("check", str(CONFIG)),

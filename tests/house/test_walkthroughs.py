@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from forked import hpometrics
+from loaded_python import loaded_python
 from shipped import without_numbers
 
 ROOT = Path(__file__).parents[2]
@@ -52,7 +53,7 @@ def run(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         monkeypatch.setenv(*words[1].split("=", 1))
         return ""
     if words[0] == "hpometrics":
-        ran = hpometrics(*words[1:], folder=folder).result()
+        ran = hpometrics(*words[1:], folder=folder, python=loaded_python()).result()
     else:
         ran = subprocess.run(words, cwd=folder, env=os.environ, capture_output=True, text=True, timeout=100)
     code = re.search(r"# exit code (\d+)", command)

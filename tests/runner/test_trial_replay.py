@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import json
 import statistics
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner, Result
-from sample_sweeps import SWEEP, changed
+from sample_sweeps import DOMINATED, SEVERAL, SWEEP, changed
 
 from hpometrics.cli.main import main
 from hpometrics.results.run_directory import RunDirectory
@@ -203,3 +204,139 @@ def test_nothing_complete_is_exit_code_3(swept):
     """As of the sweep."""
     swept(changed("toy_engine:train", "toy_engine:always_fail"))
     assert replay(HOME).exit_code == 3
+
+
+def verify(*arguments: str) -> Result:
+    """Call `hpometrics verify`, on Optuna in this process unless the arguments say otherwise."""
+    others = () if "--backend" in arguments else ("--backend", "optuna", "--workers", "1")
+    return CliRunner().invoke(main, ["verify", HOME, *arguments, *others])
+
+
+TPE = "search: {sampler: tpe, seed: 3, pruner: {median: {min_trials: 1}}}"
+WAYS = {
+    "random": SWEEP,
+    "qmc": changed("sampler: random", "sampler: qmc"),
+    "grid": changed("{float: [1e-4, 1e-1], log: true}", "{choice: [0.1, 0.2, 0.3]}").replace(
+        "sampler: random", "sampler: grid"
+    ),
+    "tpe": changed("search: {sampler: random, seed: 3}", TPE).replace("trials: 4", "trials: 8"),
+    "several": SEVERAL,
+    "dominated": DOMINATED,
+    "repeats": changed("epochs: 3", "epochs: 3, repeats: 2"),
+    "failing": changed("toy_engine:train", "toy_engine:fail"),
+    "confirmed": f"{SWEEP}confirm: {{top: 2, repeats: 3}}\n",
+    "started": changed("search: {", "search: {start: [{lr: 0.05}], "),
+}
+
+
+@pytest.mark.parametrize("text", WAYS.values(), ids=WAYS)
+def test_trials_come_out_here_and_in_another_search(text, swept, folder):
+    """Whatever drew, pruned or repeated them; nothing is written into the directory."""
+    swept(text)
+    before = {path: path.read_bytes() for path in (folder / HOME).rglob("*") if path.is_file()}
+    result = verify("--trials", "4")
+    assert result.exit_code == 0, result.output
+    here, elsewhere = result.stdout.split("on optuna with 1 worker, trials 0 to 3:\n")
+    assert [line.split(":")[0] for line in elsewhere.splitlines()[:4]] == [f"  trial {i}" for i in range(4)]
+    best = replay(HOME).stdout.split()[2]
+    assert here.splitlines()[2].startswith(f"  trial {best}: ")
+    assert result.stdout.endswith(" as recorded, to the last digit\n")
+    assert {path: path.read_bytes() for path in (folder / HOME).rglob("*") if path.is_file()} == before
+
+
+def test_a_sweep_that_was_interrupted_comes_out(sweep, folder):
+    """Its third trial went on in its second epoch."""
+    text = changed("toy_engine:train", "toy_engine:interrupt")
+    assert [sweep(text).exit_code for _ in range(2)] == [130, 0]
+    assert record(folder, 2).epochs[-1].attempt == 2
+    result = verify()
+    assert result.exit_code == 0, result.output
+
+
+def check_elsewhere(result, backend):
+    """Four trials here and four on a backend have no difference, as JSON."""
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    ways = ["here, one after another", f"on {backend} with 2 workers, trials 0 to 3"]
+    assert [way["how"] for way in facts["trainings"]] == ways
+    assert not any(trial["differences"] for way in facts["trainings"] for trial in way["trials"])
+    assert [trial["trial"] for trial in facts["trainings"][1]["trials"]] == [0, 1, 2, 3]
+    assert facts["reproduced"] is True and facts["versions_changed"] == []
+    assert result.stderr.startswith("verifying sweep: toy_engine:train\n")
+
+
+def test_trials_come_out_by_several_workers(swept):
+    """Each value of each epoch; workers are processes of their own."""
+    swept(WAYS["tpe"])
+    check_elsewhere(verify("--backend", "optuna", "--json"), "optuna")
+
+
+@pytest.mark.ray
+def test_trials_come_out_on_ray(swept, ray_started):
+    """As they do unless another backend is asked for."""
+    swept(WAYS["tpe"])
+    check_elsewhere(CliRunner().invoke(main, ["verify", HOME, "--json"]), "ray")
+
+
+def test_what_differs_is_named(swept, folder):
+    """By trial, value and epoch, with both values, here as elsewhere; and the versions that changed."""
+    swept(SWEEP)
+    *first, last = record(folder, 1).epochs
+    value, changed_epoch = last.values["accuracy"], replace(last, values={**last.values, "accuracy": 0.125})
+    lines = [f"{epoch.to_line()}\n" for epoch in (*first, changed_epoch)]
+    (folder / HOME / "trials/0001/epochs.jsonl").write_text("".join(lines))
+    result = verify()
+    differing = f"  trial 1: accuracy at epoch 2 is {value}, recorded 0.125 (1 of 18 values differ)"
+    assert (result.exit_code, result.stdout.splitlines().count(differing)) == (1, 2), result.output
+    assert (
+        "2 of 8 trainings did not come out as recorded\nall recorded versions are the same" in result.stdout
+    )
+
+
+def test_a_draw_without_a_seed_is_found(swept, folder):
+    """Its values differ each time."""
+    (folder / "toy_engine.py").write_text(
+        "import os\n\n\ndef train(params, run):\n"
+        "    for _ in run.epochs():\n        run.log(noise=int.from_bytes(os.urandom(4), 'big') / 2**32)\n"
+    )
+    text = changed("optimize: roc_auc, track: [accuracy]", "optimize: {metric: noise, direction: minimize}")
+    swept(changed(", output: binary", "", text))
+    result = verify()
+    assert result.exit_code == 1, result.output
+    assert "8 of 8 trainings did not come out as recorded" in result.stdout
+
+
+def test_params_that_the_sampler_does_not_draw_are_named(swept, folder):
+    """They were added by hand, or drawn by another version; nothing else of their trial is compared."""
+    swept(SWEEP)
+    file = folder / HOME / "trials/0001/trial.json"
+    facts = json.loads(file.read_text())
+    drawn, facts["params"]["lr"] = facts["params"]["lr"], 0.05
+    file.write_text(json.dumps(facts))
+    result = verify()
+    elsewhere = result.stdout.partition("on optuna")[2].splitlines()
+    assert result.exit_code == 1
+    hint = "(another version of the sampler, or added by hand)"
+    assert elsewhere[2] == f"  trial 1: lr was drawn as {drawn}, recorded 0.05 {hint}"
+    assert [line.endswith("3 epochs as recorded") for line in elsewhere[1:5]] == [True, False, True, True]
+
+
+def test_a_list_is_verified_here(swept):
+    """It has no workers."""
+    points = "backend: {list: [{lr: 0.01, depth: 1, width: 8}, {lr: 0.1, depth: 3, width: 32}]}"
+    swept(changed("search: {sampler: random, seed: 3}", points))
+    result = verify()
+    assert (result.exit_code, result.stdout.splitlines()[-2:]) == (
+        0,
+        [
+            "a list has no workers, so its trials were trained here alone",
+            "2 trainings with 6 epochs as recorded, to the last digit",
+        ],
+    ), result.output
+
+
+def test_a_sweep_without_a_complete_trial_is_refused(swept):
+    """There is nothing to train again."""
+    swept(changed("toy_engine:train", "toy_engine:always_fail"))
+    result = verify()
+    assert (result.exit_code, result.stdout) == (3, "verifying sweep: toy_engine:always_fail\n")
