@@ -83,14 +83,19 @@ def goes_on(run: Forked, seconds: float) -> bool:
     return run.lives(seconds)
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        "optuna",
-        *(pytest.param(host, marks=EXHAUSTIVE) for host in HOSTS if host not in ("optuna", "ray")),
-        pytest.param("ray", marks=[EXHAUSTIVE, pytest.mark.ray]),
-    ],
-)
+STORMS = [
+    pytest.param("optuna", 1, id="once-optuna"),
+    pytest.param("optuna", 5, id="often-optuna", marks=EXHAUSTIVE),
+    pytest.param("list", 1, id="once-list", marks=EXHAUSTIVE),
+    pytest.param("list", 5, id="often-list", marks=EXHAUSTIVE),
+    pytest.param("optuna, 2 workers", 1, id="once-2 workers", marks=EXHAUSTIVE),
+    pytest.param("optuna, 4 workers", 1, id="once-4 workers", marks=[EXHAUSTIVE, pytest.mark.thorough]),
+    pytest.param("ray", 1, id="once-ray", marks=[EXHAUSTIVE, pytest.mark.ray]),
+]
+"""Where it is killed, and how often without `--faults`; a kill of several workers starts them all again."""
+
+
+@pytest.mark.parametrize(("host", "rounds"), STORMS, indirect=["rounds"])
 def test_a_confirmation_killed_at_any_moment_decides_the_same(folder, request, card, rounds, host):
     """The same winner, state and p to the last digit, and what is in the record is not trained again."""
     cluster = request.getfixturevalue("ray_cluster") if host == "ray" else ""

@@ -39,6 +39,7 @@ SEARCHES = [
         marks=[
             *([] if (backend, pruner, kept, length) in SHORT else [EXHAUSTIVE]),
             *([pytest.mark.ray] if backend == "ray" else []),
+            *([pytest.mark.thorough] if (backend, length) == ("ray", STEPS) and pruner != "median" else []),
         ],
     )
     for pruner, backends in PRUNERS.items()
@@ -47,7 +48,10 @@ SEARCHES = [
     for length in (BY_EPOCHS, STEPS)
     if backend != "list" and (pruner, kept) != ("pbt", "none")  # pbt hands on checkpoints
 ]
-"""Every scheduler of a backend, with and without checkpoints, by epochs and by steps."""
+"""Every scheduler of a backend, with and without checkpoints, by epochs and by steps.
+
+Without `--faults`, one of the schedulers of Ray is tried by steps.
+"""
 
 
 @pytest.fixture

@@ -72,11 +72,13 @@ def test_an_example_imports_what_it_uses(name, tmp_path):
 @EXHAUSTIVE
 @pytest.mark.ray
 @pytest.mark.parametrize("name", PRINTS_ON_RAY)
-def test_an_example_on_ray_runs(name, python, ray_cluster, tmp_path, monkeypatch):
-    """The same, on the cluster of the tests unless it wants one of its own."""
+def test_an_example_on_ray_runs(name, ray_cluster, tmp_path, monkeypatch):
+    """The same in a new interpreter, on the cluster of the tests unless it wants one of its own."""
     monkeypatch.setenv("RAY_ADDRESS", ray_cluster)
     monkeypatch.delenv("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", raising=False)  # as in a shell
-    assert_optimum(python(EXAMPLES / name, tmp_path), PRINTS_ON_RAY[name])
+    command = [sys.executable, str(EXAMPLES / name)]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert_optimum(ran, PRINTS_ON_RAY[name])
 
 
 OF_FEWER = """
