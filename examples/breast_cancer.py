@@ -1,4 +1,4 @@
-"""The engine of `configs/breast_cancer.yaml`: logistic regression by gradient descent, a binary output."""
+"""The engines of `configs/breast_cancer.yaml` and `engines.yaml`: a linear model and boosted trees."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 
@@ -39,3 +40,14 @@ def train(params: Mapping[str, Any], run: Run) -> None:
         with torch.no_grad():
             run.update(logits=model(x_valid).squeeze(1), target=y_valid)
         run.checkpoint(model=model, optimizer=optimizer)
+
+
+@engine(output=Binary())
+def boost(params: Mapping[str, Any], run: Run) -> None:
+    """Boost trees, ten more in each epoch; report each epoch."""
+    x, y, x_valid, y_valid = tumours()
+    settings = {"max_depth": params["depth"], "learning_rate": params["rate"], "random_state": run.seed}
+    model = GradientBoostingClassifier(**settings, subsample=0.5, warm_start=True)
+    for epoch in run.epochs():
+        model.set_params(n_estimators=10 * (epoch + 1)).fit(x, y)
+        run.update(probabilities=model.predict_proba(x_valid)[:, 1], target=y_valid)

@@ -24,7 +24,7 @@ A command prints its errors to stderr and ends with one of these codes:
 | code | meaning |
 |---|---|
 | 0 | all is well |
-| 1 | `audit` found problems, `replay` or `verify` another value, `compare --fail-if-worse` a first model that is worse |
+| 1 | `audit` found problems, `replay` or `verify` found other values, `compare --fail-if-worse` a worse one |
 | 2 | a file, a name or a setting is wrong; nothing was run |
 | 3 | no trial is complete, or none is feasible |
 | 4 | as many trials failed as `budget.failures` allows, or the first two failed alike |

@@ -27,6 +27,8 @@ Scalar = str | int | float | bool | None
 Path = tuple[str | int, ...]
 """The keys and indices that lead to a value of a document."""
 
+ENGINE_PARAM = "engine"
+"""The param that names which of several engines, `engine: {choice: ...}`, trains."""
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64
 MAX_VALUES = 100_000

@@ -19,6 +19,7 @@ from ..space.space import Space
 from .fields import (
     Directory as Path,
     OutputForm,
+    ParamName,
     Params,
     Part,
     Strict,
@@ -47,6 +48,14 @@ def _parse_source(value: Any) -> Any:
             f"expected stdout, or a mapping of one of {', '.join(SOURCES)}, got {excerpt(repr(value), 60)}"
         )
     return value
+
+
+def _parse_choice(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    if repeated := [one for index, one in enumerate(value) if one in value[:index]]:
+        raise wrong(f"{excerpt(repr(repeated[0]), 60)} is listed twice")
+    return {str(one): one for one in value}
 
 
 def _as_list(value: Any) -> Any:
@@ -109,6 +118,13 @@ class Engine(Strict):
     target: Target | None = None
     """`module:function`, called as `train(params, run)`, or an engine of stages or evaluation,
     `module:Class`; found beside the file or in the current folder."""
+    choice: Annotated[
+        dict[ParamName, Target] | None,
+        BeforeValidator(_parse_choice, json_schema_input_type=list[Target] | dict[str, Target]),
+        Field(min_length=2),
+    ] = None
+    """Several functions in place of a target, a list or by label. The search draws which of them trains a
+    trial, as the param `engine`; `when: {engine: trees}` makes a dimension that of one."""
     command: Annotated[list[Part], Field(min_length=1)] | None = None
     """A program instead of a target, with placeholders such as `{args}`, `{lr}` and `{params_file}`; see
     docs/how-to/programs.md. It prints a JSON object per epoch, unless its values come from elsewhere."""
@@ -124,12 +140,17 @@ class Engine(Strict):
     threads: Annotated[int, Field(ge=1)] | None = None
     """Threads of torch within an operation, on every backend; 1 unless given here or by the engine."""
 
+    @property
+    def place(self) -> str:
+        """The key that says what trains."""
+        return next(key for key in ("choice", "command", "target") if getattr(self, key) or key == "target")
+
     @model_validator(mode="before")
     @classmethod
     def _one_way_to_train(cls, value: Any) -> Any:
         if isinstance(value, dict):
-            one_key(value, ("target", "command"), "an engine")
-            if "target" in value and "metrics_from" in value:
+            one_key(value, ("target", "choice", "command"), "an engine")
+            if "command" not in value and "metrics_from" in value:
                 raise wrong("metrics_from belongs to a command; a function reports by run.log and run.update")
         return value
 

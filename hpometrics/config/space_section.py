@@ -18,10 +18,11 @@ from .dimension_models import (
     NormalDimension,
     kind_of,
 )
-from .document import Document, Path
+from .document import ENGINE_PARAM, Document, Path
 from .models import Budget, Draft
 
 LIST = "(list)"
+_DRAWN = "engine.choice draws this param; use another name here"
 T = TypeVar("T")
 Points = tuple[Mapping[str, Any], ...]
 
@@ -34,20 +35,28 @@ def read_space(config: Draft, document: Document) -> Space | None:
     before = len(document.problems)
     fixed = {} if config.engine is None else config.engine.params
     constants = {name: Value(value) for name, value in fixed.items()}
-    if config.backend.points is not None and not config.space:
+    engines = {} if config.engine is None else config.engine.choice or {}
+    if config.backend.points is not None and not config.space and not engines:
         points = {f"{index:04d}": point for index, point in enumerate(config.backend.points)}
         return _try_build(
             document, ("backend", config.backend.name), lambda: Space({**constants, LIST: Choice(points)})
         )
     dimensions = dict(_dimensions(config, document))
-    _check_conditions(dimensions, document)
+    chosen = {ENGINE_PARAM: Choice(list(engines))} if engines else {}
+    _check_conditions({**chosen, **dimensions}, document)
     _check_fixed(fixed, dimensions, document)
     section = document.data.get("space")
-    if not section and isinstance(section, dict | None):
+    if engines:
+        section = section or {}
+        if ENGINE_PARAM in dimensions:
+            document.add(("space", ENGINE_PARAM), _DRAWN)
+        if ENGINE_PARAM in fixed:
+            document.add(("engine", "params", ENGINE_PARAM), _DRAWN)
+    elif not section and isinstance(section, dict | None):
         document.add(("space",), "names no parameter; say what varies, as in lr: {float: [1e-4, 1e-1]}")
     if len(document.problems) > before or not isinstance(section, dict) or len(dimensions) < len(section):
         return None
-    return _try_build(document, ("space",), lambda: Space({**constants, **dimensions}))
+    return _try_build(document, ("space",), lambda: Space({**constants, **chosen, **dimensions}))
 
 
 def form_of(dimension: Dimension) -> dict[str, Any]:

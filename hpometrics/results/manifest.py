@@ -16,7 +16,7 @@ from .._imports import installed_versions
 from .._text import flat, one_line
 from ..backends.registry import BACKENDS
 from ..backends.storage_url import is_shared
-from ..config.document import Document, parse_document, read_document
+from ..config.document import ENGINE_PARAM, Document, parse_document, read_document
 from ..config.yaml_writer import dump_yaml
 from ..direction import Direction
 from ..exceptions import ConfigError, NewerFormatError, RecordError
@@ -115,9 +115,8 @@ class Resolved:
 
     @property
     def engine(self) -> str:
-        """The trained engine: `module:function`, or the command line of a program."""
-        engine = self.config["engine"]
-        return str(engine.get("target") or shlex.join(engine["command"]))
+        """The trained engine: `module:function`, several of them, or the command line of a program."""
+        return engine_text(self.config["engine"])
 
     @property
     def backend(self) -> str:
@@ -216,7 +215,8 @@ class Resolved:
     def ordered(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return params in the order of the sweep file, the fixed ones last."""
         order = [param for name in self.config["space"] for param in (name, *self._bundled(name))]
-        names = [name for name in (*order, *params) if name in params and name not in self.fixed]
+        chosen = [ENGINE_PARAM] if "choice" in self.config["engine"] else []
+        names = [name for name in (*chosen, *order, *params) if name in params and name not in self.fixed]
         return {name: params[name] for name in (*dict.fromkeys(names), *self.fixed) if name in params}
 
     def _bundled(self, name: str) -> list[str]:
@@ -354,6 +354,17 @@ def _check_format(document: Document) -> None:
         raise
 
 
+def engine_text(engine: Mapping[str, Any]) -> str:
+    """Return what trains, from the section `engine` of a sweep file.
+
+    >>> engine_text({"choice": {"net": "nets:train", "svm": "svms:train"}})
+    'nets:train or svms:train'
+    """
+    if choice := engine.get("choice"):
+        return " or ".join(map(str, choice.values()))
+    return str(engine.get("target") or shlex.join(engine["command"]))
+
+
 def _check_kinds(content: Mapping[str, Any]) -> None:
     """Raise if a value is of another type than `to_yaml` writes, as far as readers rely on it."""
     if content["objective_from"] not in _ORIGINS:
@@ -362,7 +373,7 @@ def _check_kinds(content: Mapping[str, Any]) -> None:
         if not isinstance(content.get(key, kind()), kind):
             raise TypeError(f"{key} is not {'text' if kind is str else 'a mapping'}")
     config = content["config"]
-    if not {"target", "command"} & config["engine"].keys():
+    if not {"target", "choice", "command"} & config["engine"].keys():
         raise KeyError("config.engine.target")
     parts = {key: config[key] for key in ("engine", "space", "metrics", "budget")}
     for key, part in {**parts, "engine.params": config["engine"].get("params")}.items():

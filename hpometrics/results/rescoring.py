@@ -124,9 +124,10 @@ def _import_metric(path: str) -> str:
 def _hint_class(resolved: Resolved, metric: str) -> str:
     """Return how to name a metric that code of the sweep, which readers do not import, may register."""
     modules = list(resolved.config.get("plugins", ()))
-    target = resolved.config["engine"].get("target")
-    if target and metric == resolved.metric and resolved.direction_from == "registry":
-        modules.append(split_target(target)[0])
+    engine = resolved.config["engine"]
+    targets = [engine["target"]] if "target" in engine else [*engine.get("choice", {}).values()]
+    if metric == resolved.metric and resolved.direction_from == "registry":
+        modules += dict.fromkeys(split_target(target)[0] for target in targets)
     if not modules or is_registered(MetricName.parse(metric)):
         return ""
     return f". Only run imports {' and '.join(modules)}; name the metric by its class: {modules[0]}:CLASS"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
@@ -30,7 +31,15 @@ from ..run.spec import RunSpec, engine_facts
 from ..run.trials import Trials
 from ..selection.trial_attempts import Faults
 from .command_engine import Program
-from .imported_engine import ImportedEngine, LocalEngine, Train, check_space, import_engine, settle
+from .imported_engine import (
+    ChosenEngine,
+    ImportedEngine,
+    LocalEngine,
+    Train,
+    check_space,
+    import_engine,
+    settle,
+)
 
 if TYPE_CHECKING:
     from .imported_engine import SweepEngine
@@ -307,23 +316,23 @@ def sources_of(engine: SweepEngine) -> dict[str, str]:
         parts = sorted(engine.command, key=lambda part: Path(part).is_absolute())  # its files before a shell
         files: Iterable[Path] = (Path(engine.folder, part) for part in parts)
     else:
-        files = _modules(module_file(engine))
+        files = chain.from_iterable(map(_modules, module_files(engine)))
     readable = (path for path in dict.fromkeys(files) if path.is_file() and path.stat().st_size < _MAX_BYTES)
     return {str(path): sha256(path.read_bytes()).hexdigest()[:16] for path in readable}
 
 
-def module_file(engine: SweepEngine) -> str | None:
-    """Return the file of an engine's module; None for a program, or an engine without a file."""
+def module_files(engine: SweepEngine) -> list[str]:
+    """Return the files of an engine's modules, of most engines one; of a program none."""
     if isinstance(engine, (Program, LocalEngine)):
-        return None
-    module, _ = split_target(engine.target)
-    return getattr(sys.modules.get(module), "__file__", None)
+        return []
+    targets = engine.targets.values() if isinstance(engine, ChosenEngine) else [engine.target]
+    modules = dict.fromkeys(split_target(target)[0] for target in targets)
+    files = (getattr(sys.modules.get(module), "__file__", None) for module in modules)
+    return [file for file in files if file is not None]
 
 
-def _modules(own: str | None) -> Iterator[Path]:
+def _modules(own: str) -> Iterator[Path]:
     """Yield the file of a module and those of all modules imported from its folder and below."""
-    if own is None:
-        return
     yield Path(own)
     home = Path(own).parent
     others = (module for key, module in list(sys.modules.items()) if key.partition(".")[0] != "hpometrics")

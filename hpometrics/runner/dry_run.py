@@ -80,7 +80,7 @@ def _failure(plan: Plan, error: Exception | None) -> Iterator[Problem]:
     """Yield the failure of the engine; that the metric has no value is a problem of the metric."""
     if error is None or isinstance(error, NoFiniteValueError):
         return
-    path: Path = ("engine", "command" if plan.config.engine.command else "target")
+    path: Path = ("engine", plan.config.engine.place)
     frame = failing_frame(error)
     where = "" if frame is None else f" ({FilePath(frame.filename).name}:{frame.lineno})"
     notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))

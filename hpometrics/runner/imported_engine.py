@@ -7,6 +7,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -14,14 +15,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from .._imports import Kind, import_modules, import_target, is_local, not_importable, same_folder
 from .._redaction import reveal_secrets
 from .._text import one_line
-from ..config.document import SweepFileError
+from ..config.document import ENGINE_PARAM, SweepFileError
 from ..config.metric_section import Outputs
 from ..config.placeholders import check_environment, check_program
 from ..config.plan import Plan, make_plan
 from ..exceptions import ConfigError, HpometricsError
 from ..metrics.features import Output, OutputFeature, parse_feature
 from ..metrics.registry.scope import check_output_name
-from ..run.spec import RunSpec, engine_facts
+from ..run.spec import RunSpec, engine, engine_facts
 from ..run.trials import check_search
 from .command_engine import Program
 
@@ -106,8 +107,49 @@ class ImportedEngine:
                 f"the output{which} of {self.target} cannot be read: {type(err).__name__}: {one_line(err)}"
             ) from err
 
-    def __reduce__(self) -> tuple[type[ImportedEngine], tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    def __reduce__(self) -> tuple[type[ImportedEngine], tuple[Any, ...]]:
         return type(self), (self.target, self.folders, self.plugins)
+
+
+class ChosenEngine(ImportedEngine):
+    """Several functions `train(params, run)`; the param `engine` names the one that trains.
+
+    Args:
+        targets: `module:function` of each by its label.
+        folders, plugins: see `ImportedEngine`.
+
+    Raises:
+        ConfigError: one cannot be imported, or two state different facts.
+    """
+
+    def __init__(
+        self, targets: Mapping[str, str], folders: tuple[str, ...], plugins: tuple[str, ...] = ()
+    ) -> None:
+        self.targets, self.folders, self.plugins = dict(targets), folders, plugins
+        self.engines = {label: ImportedEngine(one, folders, plugins) for label, one in targets.items()}
+        self.target = " or ".join(targets.values())
+        self.train = engine(**self._shared_facts())(partial(self._train))
+
+    def _train(self, params: dict[str, Any], run: Any) -> Any:
+        chosen = self.engines.get(params.get(ENGINE_PARAM, ""))
+        if chosen is None:
+            raise ConfigError(f"the param {ENGINE_PARAM} is one of {', '.join(self.engines)}, got {params!r}")
+        return chosen.train({name: value for name, value in params.items() if name != ENGINE_PARAM}, run)
+
+    def _shared_facts(self) -> dict[str, Any]:
+        shared: dict[str, tuple[str, Any]] = {}
+        for one in self.engines.values():
+            for name, fact in engine_facts(one.train).items():
+                target, other = shared.setdefault(name, (one.target, fact))
+                if other != fact:
+                    raise ConfigError(
+                        f"{target} states {name} {other}, and {one.target} {fact}; the engines of a sweep "
+                        "are measured alike, so state it once, in one of them or in the sweep file"
+                    )
+        return {name: fact for name, (_, fact) in shared.items()}
+
+    def __reduce__(self) -> tuple[type[ImportedEngine], tuple[Any, ...]]:
+        return type(self), (self.targets, self.folders, self.plugins)
 
 
 class LocalEngine(ImportedEngine):
@@ -187,6 +229,12 @@ def import_engine(plan: Plan, train: Train | None = None) -> SweepEngine:
             home,
             {} if source is None else source.model_dump(exclude_none=True),
         )
+    choice = plan.config.engine.choice
+    if choice is not None:
+        with _at(plan, "engine", "choice"):
+            if local := next(filter(is_local, choice.values()), None):
+                raise not_importable(local)
+            return ChosenEngine(choice, folders, plugins)
     target = plan.config.engine.target or ""
     with _at(plan, "engine", "target"):
         if is_local(target):
@@ -209,7 +257,7 @@ def settle(plan: Plan, engine: SweepEngine) -> Plan:
         SweepFileError: the engine cannot state its outputs, or contradicts the file.
     """
     _check_secrets(plan, engine)
-    with _at(plan, "engine", "target"):
+    with _at(plan, "engine", plan.config.engine.place):
         output = engine.output
     if isinstance(engine, PlainEngine):
         return make_plan(plan.document, output, settle=True)

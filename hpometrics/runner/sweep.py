@@ -35,7 +35,7 @@ from ..results.verdict import conclude, stored_verdict
 from ..run.trial import ERROR_FILE
 from .command_engine import format_end
 from .confirm import check_confirmable, confirm_winner
-from .context import SweepContext, make_context, module_file
+from .context import SweepContext, make_context, module_files
 from .imported_engine import PlainEngine, Train
 from .live import Progress, place_of
 from .reclaim import recover
@@ -141,7 +141,7 @@ def _search(context: SweepContext, options: Options, question: str, learned: Seq
         return _end_by_failures(_format_failures(failed), progress.say, options)
     if code == OK and _is_finished(context, records):
         with suppress(OSError):  # its files change meanwhile
-            Stamp.of(home, question, module_file(context.engine)).write(home)
+            Stamp.of(home, question, next(iter(module_files(context.engine)), None)).write(home)
     return code
 
 
@@ -326,8 +326,13 @@ def _report(context: SweepContext) -> None:
 
 
 def _is_finished(context: SweepContext, records: Sequence[TrialRecord]) -> bool:
-    """Return whether another run of the same file would have nothing to do."""
+    """Return whether another run of the same file would have nothing to do.
+
+    A stamp knows one file of code, so that a sweep of engines in several files is looked at again.
+    """
     if study_file(context) is None or not all(record.state.finished for record in records):
+        return False
+    if len(module_files(context.engine)) > 1:
         return False
     total = context.plan.trials
     ended = any(map(context.reaches, records)) or context.resolved.is_used_up(records)

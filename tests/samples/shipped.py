@@ -55,10 +55,11 @@ def earlier(path: Path, folder: Path) -> list[str]:
     return [f"search.from={home}"]
 
 
-def output_of(engine: str | dict[str, str]) -> OutputFeature:
-    """What the engine `module:function` of a sweep predicts; of an engine of stages the file says it."""
-    told = {"target": engine} if isinstance(engine, str) else engine
-    module, _, function = told["target"].partition(":")
+def output_of(engine: str | dict[str, Any]) -> OutputFeature:
+    """What the engine of a sweep, or its first, predicts; of an engine of stages the file says it."""
+    told: dict[str, Any] = {"target": engine} if isinstance(engine, str) else engine
+    target = next(iter(told["choice"].values())) if "choice" in told else told["target"]
+    module, _, function = target.partition(":")
     facts = engine_facts(getattr(importlib.import_module(module), function))
     return parse_feature(facts.get("output", told.get("output")))
 
@@ -68,9 +69,10 @@ def check_best(asked: Mapping[str, Any], home: Path) -> None:
     best = yaml.safe_load((home / "best.yaml").read_text(encoding="utf8"))
     engine = asked["engine"] if isinstance(asked["engine"], dict) else {}
     varied = set(best["params"]) - engine.get("params", {}).keys()
+    chosen = {"engine"} if "choice" in engine else set()
     drawn = {name: dimension for name, dimension in asked["space"].items() if isinstance(dimension, dict)}
     wanted = {name for name, dimension in drawn.items() if "when" not in dimension}
-    assert wanted <= varied <= asked["space"].keys()
+    assert wanted | chosen <= varied <= asked["space"].keys() | chosen
     output = output_of(asked["engine"])
     assert best["output"] == str(output)
     optimize = asked["metrics"]["optimize"]
