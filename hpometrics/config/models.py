@@ -20,8 +20,10 @@ from pydantic import (
 )
 
 from .._imports import load_path
+from .._redaction import redacted
 from ..backends.registry import BACKENDS, DEFAULT
 from ..exceptions import ConfigError
+from ..records.remote_copy import url_problem
 from ..selection.confirmation import LEAST_SEEDS, LEVELS, LUCK
 from ..selection.rules import RULES, CostUnit
 from .dimension_models import SpaceForm
@@ -363,11 +365,20 @@ ConfirmForm = Annotated[
 ]
 
 
+def _check_copy(value: str) -> str:
+    if problem := url_problem(value):
+        raise wrong(f"{redacted(value)} {problem}")
+    return value
+
+
 class Results(Strict):
     """The files that a sweep writes."""
 
     dir: Directory | None = None
     """The run directory, relative to the current directory; `runs/{name}` unless given."""
+    copy_to: Annotated[str, AfterValidator(_check_copy)] | None = None
+    """A URL to which `run` copies the run directory at its end, also after an error or Ctrl-C, as in
+    `s3://bucket/digits`: any file system of fsspec, whose package has to be installed."""
     report: Literal["html", "md", "none"] = "none"
     """Kind of report."""
     loggers: Annotated[list[PluginForm], Field(max_length=100)] = Field(default_factory=nothing_listed)

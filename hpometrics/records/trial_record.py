@@ -21,6 +21,8 @@ from ._json import FORMAT, FORMAT_KEY, check_format, digest_of, read_sealed, rea
 Reading: TypeAlias = float | list["Reading"]
 
 TRIAL_FILE = "trial.json"
+CHECKPOINTS = "checkpoints"
+"""The folder of the checkpoints of a trial."""
 _FIELDS_BEFORE_DIGESTS = frozenset(
     "checkpoint constraints ended_by epoch exploits failed_attempts first_params number params reason "
     "repeats seconds seed started state threads value versions".split()

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from importlib.util import find_spec
-from pathlib import Path
+from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 
 from .._formatting import html_table
 from ..exceptions import ConfigError, NoFiniteValueError, NotKeptError, missing_extra
-from ..records.trial_record import TrialRecord
+from ..records.remote_copy import fetch_directory, is_remote
+from ..records.trial_record import CHECKPOINTS, TrialRecord
 from ..selection.selection import Best
 from .export import trial_table
 from .leaderboard import optimal
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from .report.drawing import Figure
 
 _ROWS = 10
+_FETCHED: dict[str, TemporaryDirectory[str]] = {}
+"""Copies by their URL, each in a folder that this process removes at its end."""
 _REASONS = {
     "front": "one metric was optimized",
     "winner": "no trial is the winner",
@@ -102,7 +106,7 @@ def load_best(directory: str | Path, /, **objects: Stateful) -> Best:
         load_best("runs/digits", model=model)
 
     Args:
-        directory: the run directory.
+        directory: the run directory, or the URL that `results.copy_to` named, as in `s3://bucket/digits`.
         **objects: what the state is loaded into, by the names that `run.checkpoint` was given: `model=model`,
             `optimizer=optimizer`. A model keeps its device.
 
@@ -111,13 +115,28 @@ def load_best(directory: str | Path, /, **objects: Stateful) -> Best:
         winner, with the checkpoint of its training whose value is the median.
 
     Raises:
-        ConfigError: the directory is not a run directory.
+        ConfigError: the directory is not a run directory, or the URL not a copy of one that can be read.
         NoFiniteValueError: no trial is complete.
         NotKeptError: the trial has no checkpoint.
         RunError: the checkpoint holds no state of that name.
         RecordError: the checkpoint is damaged, or is not one.
     """
-    return SweepResult.read(Path(directory)).load_best(**objects)
+    if not is_remote(directory):
+        return SweepResult.read(Path(directory)).load_best(**objects)
+    return _load_remote_best(str(directory), objects)
+
+
+def _load_remote_best(url: str, objects: Mapping[str, Stateful]) -> Best:
+    """Fetch the records of a copy and the checkpoint of its best, into a folder as long as this process."""
+    folder = _FETCHED.setdefault(url, TemporaryDirectory(prefix="hpometrics-copy-"))
+    home = Path(folder.name)
+    fetch_directory(url, home, lambda name: CHECKPOINTS not in PurePath(name).parts)
+    result = SweepResult.read(home)
+    kept = None if result.best is None else result.best.checkpoint
+    if kept is not None:
+        wanted = kept.relative_to(home).as_posix()
+        fetch_directory(url, home, lambda name: name == wanted or name.startswith(f"{wanted}/"))
+    return result.load_best(**objects)
 
 
 def _load(best: Best, objects: Mapping[str, Stateful]) -> None:

@@ -25,7 +25,7 @@ from ..records._files import (
 )
 from ..records._json import read_json
 from ..records.epoch_log import EpochLog, Fsync
-from ..records.trial_record import EpochRecord
+from ..records.trial_record import CHECKPOINTS, EpochRecord
 from .checkpoint import Checkpoints, Keep, Stateful, copy_states, random_of_ranks
 from .epoch import EpochMeter
 from .example_selection import Line
@@ -37,7 +37,6 @@ PER_USER = "per_user"
 _MOST_CELLS = 1_000_000  # that are written as CSV
 _LIMIT = Limit("values by user", 1 << 32, 1 << 32, "track fewer metrics")
 EXAMPLES = "examples"
-CHECKPOINTS = "checkpoints"
 
 
 @dataclass(frozen=True)

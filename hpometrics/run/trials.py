@@ -13,10 +13,9 @@ from ..exceptions import RunError
 from ..loggers.registry import LoggerLike, check_logger
 from ..metrics._device import process
 from ..records.epoch_log import Fsync, read_epochs, read_trial
-from ..records.trial_record import Exploit, TrialRecord, TrialState, write_trial
+from ..records.trial_record import CHECKPOINTS, Exploit, TrialRecord, TrialState, write_trial
 from ..selection.trial_attempts import TrialAttempts
 from ..space.space import Space
-from .artifacts import CHECKPOINTS
 from .checkpoint import Checkpoints
 from .distributed import Ranks
 from .reporter import HoldsLast, ListReporter, Reporter, derive_seed

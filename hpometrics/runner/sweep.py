@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from .._formatting import plural
 from .._imports import aside, code_of, load_path
 from .._redaction import excerpt, redacted
 from .._text import printable, printable_lines
@@ -21,6 +22,7 @@ from ..config.plan import Plan
 from ..exceptions import ConfigError, DiskError, NoFiniteValueError, RunError
 from ..records._files import is_regular, read_whole, write_text
 from ..records._json import digest_of
+from ..records.remote_copy import copy_directory
 from ..records.trial_record import TrialRecord, TrialState
 from ..results.annotation_file import recover_annotations
 from ..results.best import record_of
@@ -43,7 +45,9 @@ from .signals import exit_code, raising_interrupts, terminated_when
 from .study import check_published, study_file
 from .warm_start import warm_start
 
-OK, NOT_ON_FRONT, NOTHING_COMPLETE, TOO_MANY_FAILED = 0, 2, 3, 4
+OK, NOT_ON_FRONT, NOTHING_COMPLETE, TOO_MANY_FAILED, DISK = 0, 2, 3, 4, 5
+RAY = "ray"
+"""The folder of Ray's own files in a run directory, which repeat the records."""
 _BY_SIGNAL = 128
 """Exit codes above it are of sweeps that a signal has interrupted."""
 
@@ -101,8 +105,11 @@ def run_command(plan: Plan, options: Options, train: Train | None = None) -> int
                 code = _search(context, options, question, learned)
         except BaseException as err:
             if began:
+                _copy(context)
                 _run_on_end(context, err)
             raise
+        if not _copy(context) and code == OK:
+            code = DISK
         _run_on_end(context, code)
         return code
 
@@ -143,6 +150,22 @@ def _search(context: SweepContext, options: Options, question: str, learned: Seq
         with suppress(OSError):  # its files change meanwhile
             Stamp.of(home, question, next(iter(module_files(context.engine)), None)).write(home)
     return code
+
+
+def _copy(context: SweepContext) -> bool:
+    """Copy the run directory to the URL of `results.copy_to`; return whether that succeeded."""
+    url, home = context.plan.config.results.copy_to, context.directory
+    if url is None:
+        return True
+    try:
+        copied = copy_directory(home.path, url, leave=(RAY,))
+    except DiskError as err:
+        home.stamp.unlink(missing_ok=True)  # another run has something to do
+        text = f"results.copy_to: {err}; {home.label} is whole, and hpometrics run copies it again"
+        print(printable_lines(redacted(text)), file=sys.stderr, flush=True)
+        return False
+    context.say(f"copied {plural(copied, 'file')} to {redacted(url)}")
+    return True
 
 
 def _run_on_end(context: SweepContext, end: int | BaseException) -> None:
@@ -270,7 +293,8 @@ def confirm_command(plan: Plan, options: Options) -> int:
         except KeyboardInterrupt as interrupt:
             progress.say(f"interrupted; go on with:\n  hpometrics confirm {shlex.quote(str(home.label))}")
             return exit_code(interrupt)
-        return _conclude(context, records, progress, options)
+        code = _conclude(context, records, progress, options)
+    return code if _copy(context) or code != OK else DISK
 
 
 def _conclude(
