@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from .._formatting import first_of, plural
 from .._imports import version_changes
 from .._text import printable
@@ -394,9 +396,8 @@ def _verify_elsewhere(
     numbers = "trial 0" if len(first) == 1 else f"trials 0 to {len(first) - 1}"
     result = Verification(f"on {backend} with {plural(workers, 'worker')}, {numbers}")
     with tempfile.TemporaryDirectory(prefix="hpometrics-verify-") as folder:
-        config = _other_search(planned_again(home), resolved, first) | {
-            "backend": {backend: {"workers": workers}}
-        }
+        config = _other_search(planned_again(home), resolved, first)
+        config["backend"] = {backend: _section_of(backend, workers, resolved)}
         config["results"] = {**config["results"], "dir": folder, "report": "none"}
         document = parse_document(dump_yaml(config), resolved.file or str(home.resolved))
         with suppress(RunError):  # of trials that fail, as they may have before
@@ -405,6 +406,15 @@ def _verify_elsewhere(
     for record in first:
         result.add(record, again.get(record.number))
     return result
+
+
+def _section_of(backend: str, workers: int, resolved: Resolved) -> dict[str, Any]:
+    """Return the settings of a backend, with its own study; on Ray each trial sees a GPU if there is one."""
+    if backend == resolved.backend:
+        before = {key: one for key, one in resolved.config["backend"][backend].items() if key != "storage"}
+        return {**before, "workers": workers}
+    gpus = torch.cuda.device_count() if backend == "ray" else 0
+    return {"workers": workers} | ({"resources": {"gpu": min(1.0, gpus / workers)}} if gpus else {})
 
 
 def _other_search(plan: Plan, resolved: Resolved, first: Sequence[TrialRecord]) -> dict[str, Any]:
@@ -422,6 +432,7 @@ def _other_search(plan: Plan, resolved: Resolved, first: Sequence[TrialRecord]) 
         search = {"sampler": "random", "start": points, "seed": search["seed"]}
     config["search"] = {key: value for key, value in search.items() if key != "prune_by"} | {"pruner": "none"}
     config["results"] |= {"checkpoints": "none", "loggers": []}
+    config["results"].pop("copy_to", None)
     return config
 
 

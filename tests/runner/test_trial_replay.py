@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner, Result
+from fsspec.implementations.memory import MemoryFileSystem
 from sample_sweeps import DOMINATED, SEVERAL, SWEEP, changed
 
 from hpometrics.cli.main import main
 from hpometrics.results.run_directory import RunDirectory
 from hpometrics.run.reporter import derive_seed
+from hpometrics.runner.trial_replay import _section_of as section_of
 
 HOME = "runs/sweep"
 LEARN = changed("toy_engine:train", "toy_engine:learn")
@@ -226,6 +228,7 @@ WAYS = {
     "failing": changed("toy_engine:train", "toy_engine:fail"),
     "confirmed": f"{SWEEP}confirm: {{top: 2, repeats: 3}}\n",
     "started": changed("search: {", "search: {start: [{lr: 0.05}], "),
+    "copied": f"{SWEEP}results: {{copy_to: 'memory://verified'}}\n",
 }
 
 
@@ -234,7 +237,9 @@ def test_trials_come_out_here_and_in_another_search(text, swept, folder):
     """Whatever drew, pruned or repeated them; nothing is written into the directory."""
     swept(text)
     before = {path: path.read_bytes() for path in (folder / HOME).rglob("*") if path.is_file()}
+    MemoryFileSystem.store.clear()
     result = verify("--trials", "4")
+    assert not MemoryFileSystem.store
     assert result.exit_code == 0, result.output
     here, elsewhere = result.stdout.split("on optuna with 1 worker, trials 0 to 3:\n")
     assert [line.split(":")[0] for line in elsewhere.splitlines()[:4]] == [f"  trial {i}" for i in range(4)]
@@ -340,3 +345,16 @@ def test_a_sweep_without_a_complete_trial_is_refused(swept):
     swept(changed("toy_engine:train", "toy_engine:always_fail"))
     result = verify()
     assert (result.exit_code, result.stdout) == (3, "verifying sweep: toy_engine:always_fail\n")
+
+
+def test_a_search_on_ray_has_the_gpus_of_the_machine(swept, folder, monkeypatch):
+    """Its workers share them, as Ray would hide them. On the same backend all settings stay but the study."""
+    text = f"{SWEEP}backend: {{optuna: {{workers: 1, gpus: all, storage: journal}}}}\n"
+    swept(text)
+    resolved = RunDirectory(folder / HOME).read()
+    assert section_of("ray", 2, resolved) == {"workers": 2}
+    assert section_of("optuna", 2, resolved).items() >= {"workers": 2, "gpus": "all"}.items()
+    assert "storage" not in section_of("optuna", 2, resolved)
+    for count, share in ((1, 0.5), (4, 1.0)):
+        monkeypatch.setattr("torch.cuda.device_count", lambda count=count: count)
+        assert section_of("ray", 2, resolved) == {"workers": 2, "resources": {"gpu": share}}
