@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 import pathlib
 import re
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -50,6 +51,17 @@ _MAX_PROBLEM_LENGTH = 2000  # characters; the longest of ours is a list of metri
 _MAX_PRINTED = 50  # problems in one message
 _SIMPLE = re.compile(r"[ \n\w:,.\[\]{}()'\"#=<+/;$^~-]*", re.ASCII)
 """Text that libyaml reads like PyYAML's own parser, in a fifth of the time."""
+
+
+def engine_text(engine: Mapping[str, Any]) -> str:
+    """Return what trains, from the section `engine` of a sweep file.
+
+    >>> engine_text({"choice": {"net": "nets:train", "svm": "svms:train"}})
+    'nets:train or svms:train'
+    """
+    if choice := engine.get("choice"):
+        return " or ".join(map(str, choice.values()))
+    return str(engine.get("target") or shlex.join(engine["command"]))
 
 
 class ScalarError(ValueError):

@@ -16,6 +16,7 @@ from ..exceptions import HpometricsError, missing_extra
 from ..metrics.registry.lookup import find_metric, measured_by
 from ..metrics.registry.names import MetricName
 from ..space.space import Space
+from .document import engine_text
 from .fields import (
     Directory as Path,
     OutputForm,
@@ -139,6 +140,9 @@ class Engine(Strict):
     """Base of the per-trial seeds; `search.seed` unless given."""
     threads: Annotated[int, Field(ge=1)] | None = None
     """Threads of torch within an operation, on every backend; 1 unless given here or by the engine."""
+
+    def __str__(self) -> str:
+        return engine_text({"target": self.target, "choice": self.choice, "command": self.command})
 
     @property
     def place(self) -> str:

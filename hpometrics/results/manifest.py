@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import pathlib
-import shlex
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -16,7 +15,7 @@ from .._imports import installed_versions
 from .._text import flat, one_line
 from ..backends.registry import BACKENDS
 from ..backends.storage_url import is_shared
-from ..config.document import ENGINE_PARAM, Document, parse_document, read_document
+from ..config.document import ENGINE_PARAM, Document, engine_text, parse_document, read_document
 from ..config.yaml_writer import dump_yaml
 from ..direction import Direction
 from ..exceptions import ConfigError, NewerFormatError, RecordError
@@ -352,17 +351,6 @@ def _check_format(document: Document) -> None:
     except NewerFormatError:
         _check_digest(document.text, document.source)  # whose number is damaged is not newer
         raise
-
-
-def engine_text(engine: Mapping[str, Any]) -> str:
-    """Return what trains, from the section `engine` of a sweep file.
-
-    >>> engine_text({"choice": {"net": "nets:train", "svm": "svms:train"}})
-    'nets:train or svms:train'
-    """
-    if choice := engine.get("choice"):
-        return " or ".join(map(str, choice.values()))
-    return str(engine.get("target") or shlex.join(engine["command"]))
 
 
 def _check_kinds(content: Mapping[str, Any]) -> None:

@@ -16,7 +16,6 @@ from ..config.yaml_writer import format_exact
 from ..direction import ARROWS
 from ..selection.rules import At, CostUnit
 from ..space.dimensions import Choice, Dimension, Int, Normal, Value
-from .manifest import engine_text
 
 _OPTIONS = 20
 _WORDS = {
@@ -87,8 +86,7 @@ def overview(plan: Plan, finished: int = 0) -> Iterator[tuple[str, str]]:
         yield "tags", ", ".join(config.tags)
     if config.note:
         yield "note", printable(" ".join(config.note.split()))
-    engine = engine_text(config.engine.model_dump())
-    yield "engine", f"{engine}   output {output}   seed {plan.engine_seed}{threads}"
+    yield "engine", f"{config.engine}   output {output}   seed {plan.engine_seed}{threads}"
     if config.plugins:
         yield "plugins", _plugins_text(plan)
     for name, value in config.engine.params.items():
