@@ -65,8 +65,8 @@ def copy_directory(home: Path, url: str, leave: Collection[str] = ()) -> int:
     Raises:
         DiskError: a file cannot be written there. What was copied before stays, and another call goes on.
     """
-    state = dict(_state(home, leave))
     try:
+        state = dict(_state(home, leave))
         files, root = _open(url)
         before = _read_index(files, root)
         changed = [name for name, facts in state.items() if before.get(name) != facts]
