@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path, PurePath
@@ -16,7 +16,7 @@ from ..records.trial_record import CHECKPOINTS, TrialRecord
 from ..selection.selection import Best
 from .export import trial_table
 from .leaderboard import optimal
-from .report.content import Report, write_report
+from .report.content import Report, notebook_figures, write_report
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,8 +90,7 @@ class SweepResult(Report):
             parts.append(html_table([["metric", "value", ""], *self.values], self.origin))
             parts.append(html_table([["param", "value", ""], *self.params]))
         parts.append(html_table(self.table[: _ROWS + 1]))
-        if find_spec("plotly") is not None:
-            parts += _drawings_html(self)
+        parts += notebook_figures(self)
         return "\n".join(parts)
 
 
@@ -216,17 +215,3 @@ class Plots:
         from .report.figures import report_figures  # with Optuna
 
         return next((figure for figure in report_figures(self._result) if figure.name == name), None)
-
-
-def _drawings_html(result: SweepResult) -> Iterator[str]:
-    """Yield the figures of a result for a notebook; the first drawing loads plotly."""
-    import plotly.graph_objects as go  # which takes long to import
-
-    from .report.figures import report_figures  # with Optuna
-
-    source: Literal["cdn", False] = "cdn"
-    for figure in report_figures(result):
-        yield f"<h5>{escape(figure.title)}</h5><p>{escape(figure.caption)}</p>"
-        for drawing in figure.drawings:
-            yield go.Figure(drawing).to_html(full_html=False, include_plotlyjs=source)
-            source = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from base64 import b64encode
@@ -10,9 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from gzip import decompress
 from hashlib import sha256
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from ..._formatting import aligned, column, duration, first_of, number
 from ..._text import printable
@@ -44,6 +47,18 @@ _MEANINGS = {
 }
 _PLOTLY = "plotly-cartesian.min.js.gz"
 """As npm has it in `plotly.js-cartesian-dist-min`, packed; the page unpacks it."""
+
+_DRAW = """(async ([place, drawings, packed]) => {
+  const bytes = Uint8Array.from(atob(packed), (one) => one.charCodeAt(0));
+  const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const text = await new Response(unpacked).text();
+  const module = { exports: {} }; // plotly's own, whatever loads modules in this page
+  new Function("module", "exports", "define", text)(module, module.exports);
+  const config = { displaylogo: false, responsive: true };
+  document.getElementById(place).querySelectorAll("[data-figure]").forEach((one, n) =>
+    module.exports.newPlot(one, drawings[n].data, drawings[n].layout, config));
+})(%s)"""
+"""Draws the figures of a notebook: the id of their parent, the drawings, and plotly, packed."""
 
 _MOST_ROWS = 1000
 _MOST_REASONS = 200
@@ -275,6 +290,21 @@ def _html(report: Report) -> str:
         script=Markup(script),
         policy=_policy(script.encode(), decompress(packed)),
     )
+
+
+def notebook_figures(report: Report) -> Iterator[str]:
+    """Yield the figures of a report as HTML for a notebook; one script draws all, without a network."""
+    from .figures import report_figures  # with Optuna
+
+    place, drawings = f"figures-{uuid4().hex}", list[Any]()
+    yield f'<div id="{place}">'
+    for figure in report_figures(report):
+        yield f"<h5>{escape(figure.title)}</h5><p>{escape(figure.caption)}</p>"
+        drawings += (_plain(drawing) for drawing in figure.drawings)
+        yield "<div data-figure></div>" * len(figure.drawings)
+    packed = files(__package__).joinpath(_PLOTLY).read_bytes()
+    content = json.dumps([place, drawings, b64encode(packed).decode()], allow_nan=False)
+    yield f"</div><script>{_DRAW % content.replace('<', chr(92) + 'u003c')}</script>"
 
 
 def _plain(value: Any) -> Any:

@@ -13,6 +13,7 @@ from sample_records import FOUR, many, trial, written
 from sample_sweeps import changed
 
 from hpometrics.results.report.content import write_report
+from hpometrics.results.sweep_result import SweepResult
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 AXE = Path(__file__).parents[3] / ".venv" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
@@ -74,6 +75,18 @@ def test_the_report_draws_itself_offline(tmp_path):
     assert visit.console == []
     assert visit.requests == 0
     assert visit.page.count('<div class="plot js-plotly-plot"') == visit.page.count('role="figure"') == 8
+
+
+@pytest.mark.parametrize("loader", ["", "<script>self.define = () => lost(); define.amd = true;</script>"])
+def test_a_notebook_draws_its_figures_offline(tmp_path, loader):
+    """Two results in one page, also where a loader of modules waits for scripts, as in an older notebook."""
+    result = SweepResult.read(written(tmp_path / "run", [*many(40), *FOUR[2:3]]))
+    file = tmp_path / "notebook.html"
+    file.write_text(f"<!doctype html>{loader}{result._repr_html_()}{result._repr_html_()}")
+    visit = visited(file)
+    assert visit.console == []
+    assert visit.requests == 0
+    assert visit.page.count('data-figure="" class="js-plotly-plot"') == 2 * 8
 
 
 def test_params_that_look_like_markup_are_text(tmp_path):
