@@ -10,7 +10,7 @@ import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +19,7 @@ from .._redaction import excerpt
 from .._text import printable, printable_lines
 from ..config.metric_section import suggest_value
 from ..direction import ARROWS
-from ..exceptions import NoFiniteValueError
+from ..exceptions import HpometricsError, NoFiniteValueError
 from ..records.trial_record import TrialRecord, TrialState, number_in
 from ..results.leaderboard import params_line, spread_of, word
 from ..results.manifest import Resolved
@@ -30,11 +30,14 @@ from ..selection.trial_attempts import Faults
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.status import Status
+    from rich.text import Text
 
 
 _WIDTH = 9  # of a value: 0.0912735
 _MAX_NAMES = 20  # of values in one warning
+_MOST_AT_WORK = 4  # trials in the live line
+_PAUSE = 2.0  # seconds until the files of the trials at work are read again
+_SHARE = 50  # a pause is so many times as long as the reading
 _STYLES = {TrialState.PRUNED: "dim", TrialState.INFEASIBLE: "yellow", TrialState.FAILED: "red"}
 
 
@@ -62,8 +65,8 @@ class Progress:
         self._finished = [record for record in earlier if record.state.finished]
         self._best = None if resolved.others else self._pick(self._finished)
         self._front = front_trials(self._finished, resolved.optimized) if resolved.others else []
-        self._live: Status | None = None
         self._console: Console | None = None
+        self._at_work, self._look_again = "", 0.0
         self._has_head = False
         self._warned = False
         self._before, self._began = len(self._finished), time.monotonic()
@@ -94,8 +97,6 @@ class Progress:
             else:
                 self._print_row(self._console, record, better)
             self._warn_of_missing(record)
-        if self._live is not None:
-            self._live.update(self._live_text())
 
     def _warn_of_missing(self, record: TrialRecord) -> None:
         """Warn of values that constraints name and the first trial to reach its end does not have."""
@@ -116,9 +117,9 @@ class Progress:
         from rich.console import Console  # only a terminal needs it
 
         self._console = Console(stderr=True)
-        with self._console.status(self._live_text()) as self._live:
+        with self._console.status(_LiveLine(self._live_text)):
             yield
-        self._live = self._console = None
+        self._console = None
 
     def _print_row(self, console: Console, record: TrialRecord, better: bool) -> None:
         """Print a row of the table of a terminal, cut to its width; a failure says why below its row."""
@@ -193,7 +194,34 @@ class Progress:
         best = f"  front {len(self._front)}" if self._front else best
         eta = self._seconds_to_go()
         remaining = "" if eta is None else f"  eta {duration(eta)}"
-        return f"{len(self._finished)}{f'/{total}' if total else ''}{best}  {counts}{remaining}"
+        done = f"{len(self._finished)}{f'/{total}' if total else ''}"
+        return f"{done}{best}  {counts}{remaining}{self._trials_at_work()}"
+
+    def _trials_at_work(self) -> str:
+        """Return the trials at work with their epochs, read from their files every few seconds."""
+        began = time.monotonic()
+        if self._home is not None and began >= self._look_again:
+            try:
+                self._at_work = self._read_trials_at_work(self._home)
+            except (
+                OSError,
+                HpometricsError,
+            ):  # a file changes meanwhile, or is damaged, which the end reports
+                self._at_work = ""
+            now = time.monotonic()
+            self._look_again = now + max(_PAUSE, _SHARE * (now - began))
+        return self._at_work
+
+    def _read_trials_at_work(self, home: RunDirectory) -> str:
+        done = {record.number for record in self._finished}
+        found = (home.record(number) for number in home.numbers() if number not in done)
+        records = [one for one in found if one is not None and one.state is TrialState.RUNNING]
+        budget = self._resolved.config["budget"]
+        most = budget.get("epochs") or budget.get("steps")
+        texts = [f"#{one.number} {one.extent}{f'/{most}' if most else ''}" for one in records[:_MOST_AT_WORK]]
+        more = f" and {len(records) - _MOST_AT_WORK} more" if len(records) > _MOST_AT_WORK else ""
+        unit = "steps" if "steps" in budget else "ep"
+        return f"  at work {', '.join(texts)} {unit}{more}" if texts else ""
 
     def _seconds_to_go(self) -> float | None:
         now, total = len(self._finished) - self._before, self._resolved.trials
@@ -215,6 +243,18 @@ class Progress:
             return pick_trial(records, self._resolved.direction)
         except NoFiniteValueError:
             return None
+
+
+class _LiveLine:
+    """The live line, whose text rich asks for at each refresh."""
+
+    def __init__(self, text: Callable[[], str]) -> None:
+        self._text = text
+
+    def __rich__(self) -> Text:
+        from rich.text import Text  # only a terminal needs it
+
+        return Text(self._text(), no_wrap=True, overflow="ellipsis")
 
 
 class Place(NamedTuple):

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import io
 import re
+import time
 
 import pytest
 from sample_sweeps import SWEEP, plan_of
 
-from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
+from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState, write_trial
 from hpometrics.results.manifest import resolve
 from hpometrics.results.run_directory import RunDirectory
 from hpometrics.runner.live import Progress
@@ -61,6 +62,29 @@ def test_a_terminal_has_a_live_line(quiet, monkeypatch):
     with progress.live():
         progress.tell(record(0, 0.8))
     assert ("1/4  best 0.8 (#0)  ok 1" in terminal.getvalue()) is not quiet
+
+
+def test_the_live_line_has_the_epochs_of_trials_at_work(monkeypatch, tmp_path):
+    """As far as their files have them: of those that are running, the first four."""
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    home = RunDirectory(tmp_path)
+    states = {
+        0: TrialState.COMPLETE,
+        1: TrialState.INTERRUPTED,
+        **dict.fromkeys(range(2, 8), TrialState.RUNNING),
+    }
+    for number, state in states.items():
+        written = record(number, 0.5, state)
+        write_trial(home.trial(number), written)
+        (home.trial(number) / "epochs.jsonl").write_text(f"{written.epochs[0].to_line()}\n")
+    progress = Progress(RESOLVED, [record(0, 0.8)], False, home)
+    with progress.live():
+        time.sleep(0.3)
+    assert "  at work #2 1/3, #3 1/3, #4 1/3, #5 1/3 ep and 2 more" in terminal.getvalue()
 
 
 def test_a_terminal_has_a_row_per_trial(monkeypatch):
