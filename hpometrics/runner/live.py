@@ -203,10 +203,7 @@ class Progress:
         if self._home is not None and began >= self._look_again:
             try:
                 self._at_work = self._read_trials_at_work(self._home)
-            except (
-                OSError,
-                HpometricsError,
-            ):  # a file changes meanwhile, or is damaged, which the end reports
+            except (OSError, HpometricsError):  # a file changes meanwhile, or is damaged
                 self._at_work = ""
             now = time.monotonic()
             self._look_again = now + max(_PAUSE, _SHARE * (now - began))

@@ -72,11 +72,8 @@ def test_the_live_line_has_the_epochs_of_trials_at_work(monkeypatch, tmp_path):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
     home = RunDirectory(tmp_path)
-    states = {
-        0: TrialState.COMPLETE,
-        1: TrialState.INTERRUPTED,
-        **dict.fromkeys(range(2, 8), TrialState.RUNNING),
-    }
+    states = dict.fromkeys(range(8), TrialState.RUNNING)
+    states |= {0: TrialState.COMPLETE, 1: TrialState.INTERRUPTED}
     for number, state in states.items():
         written = record(number, 0.5, state)
         write_trial(home.trial(number), written)
