@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import yaml
 from forked import hpometrics
@@ -14,8 +12,11 @@ ELSEWHERE = ("engine_params", "multitask", "small_digits", "quickstart")
 """Files that the short suite runs in `test_backend_swap`, on both backends, and in `test_readme`."""
 
 
+ON_RAY = [path for path in CONFIGS if "backend: ray" in path.read_text(encoding="utf8")]
+
+
 def _on_optuna() -> list[object]:
-    paths = [path for path in CONFIGS if "backend: ray" not in path.read_text(encoding="utf8")]
+    paths = [path for path in CONFIGS if path not in ON_RAY]
     return [pytest.param(p, id=p.stem, marks=EXHAUSTIVE if p.stem in ELSEWHERE else ()) for p in paths]
 
 
@@ -36,14 +37,11 @@ def test_a_shipped_sweep_runs(path, tmp_path, monkeypatch):
     assert ("warm start  2 of 2 trials" in ran.stderr) == (path.stem in EARLIER)
 
 
-def _needs(path: Path) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.ray] if "backend: ray" in path.read_text(encoding="utf8") else []
-
-
 @EXHAUSTIVE
-@pytest.mark.parametrize("path", [pytest.param(p, marks=_needs(p), id=p.stem) for p in CONFIGS])
-def test_a_shipped_sweep_runs_in_a_process_of_its_own(path, request, tmp_path, monkeypatch):
-    """The same for more epochs, also of what starts a Ray cluster of its own."""
+@pytest.mark.ray
+@pytest.mark.parametrize("path", ON_RAY, ids=lambda path: path.stem)
+def test_a_shipped_sweep_on_ray_runs_in_a_process_of_its_own(path, request, tmp_path, monkeypatch):
+    """It starts a Ray cluster of its own; `test_backend_swap` runs the others on that of the tests."""
     monkeypatch.chdir(ROOT)
     trials, reports = (4, 3) if path.stem == "quickstart_pbt" else (2, 2)  # it copies after three epochs
     fewer = changed(f"budget.trials={trials}", length(path, reports), f"results.dir={tmp_path / 'run'}")

@@ -433,6 +433,7 @@ def test_a_storage_that_cannot_be_used_is_refused_at_check(storage, told):
 
 
 @EXHAUSTIVE
+@pytest.mark.parametrize("url", ["mysql"], indirect=True)
 def test_a_sweep_and_its_epochs_may_be_long(folder, url):
     """A file and lines of more than the 64 KiB that a column of MySQL holds, from one machine to another."""
     starts = ", ".join(f"{{lr: {number}e-6, size: small}}" for number in range(100, 3100))
