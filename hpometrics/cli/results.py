@@ -139,13 +139,13 @@ def replay(
 
 @click.command()
 @click.argument("directory", type=RUN_DIRECTORY)
-@click.option("--trials", type=click.IntRange(min=1), default=4, metavar="N", help="How many each time.  [4]")
 @click.option(
-    "--backend", type=click.Choice(backends_of("median")), help="Where the first are trained.  [the other]"
+    "--trials", type=click.IntRange(min=1), default=4, metavar="N", help="Trials, here and there.  [4]"
 )
 @click.option(
-    "--workers", type=click.IntRange(min=1), metavar="N", help="By how many workers.  [2, or 1 after several]"
+    "--backend", type=click.Choice(backends_of("median")), help="Of the second search.  [the other one]"
 )
+@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Of the second search.  [2, or 1]")
 @click.option("--json", "as_json", is_flag=True, help="Print what differs as JSON, its lines to stderr.")
 def verify(directory: Path, trials: int, backend: str | None, workers: int | None, as_json: bool) -> None:
     """Train trials of a sweep again, here and on another backend, and list what differs.

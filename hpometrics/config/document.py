@@ -53,15 +53,19 @@ _SIMPLE = re.compile(r"[ \n\w:,.\[\]{}()'\"#=<+/;$^~-]*", re.ASCII)
 """Text that libyaml reads like PyYAML's own parser, in a fifth of the time."""
 
 
+def engine_targets(engine: Mapping[str, Any]) -> list[str]:
+    """Return the targets in the section `engine` of a sweep file; none for a program."""
+    target = engine.get("target")
+    return [target] if target else [*(engine.get("choice") or {}).values()]
+
+
 def engine_text(engine: Mapping[str, Any]) -> str:
-    """Return what trains, from the section `engine` of a sweep file.
+    """Return the targets in the section `engine` of a sweep file, or the command line of a program.
 
     >>> engine_text({"choice": {"net": "nets:train", "svm": "svms:train"}})
     'nets:train or svms:train'
     """
-    if choice := engine.get("choice"):
-        return " or ".join(map(str, choice.values()))
-    return str(engine.get("target") or shlex.join(engine["command"]))
+    return " or ".join(engine_targets(engine)) or shlex.join(engine["command"])
 
 
 class ScalarError(ValueError):

@@ -146,8 +146,8 @@ class Engine(Strict):
 
     @property
     def place(self) -> str:
-        """The key that says what trains."""
-        return next(key for key in ("choice", "command", "target") if getattr(self, key) or key == "target")
+        """The key of what trains: `target`, `choice` or `command`."""
+        return "choice" if self.choice else "command" if self.command else "target"
 
     @model_validator(mode="before")
     @classmethod

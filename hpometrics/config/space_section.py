@@ -36,8 +36,12 @@ def read_space(config: Draft, document: Document) -> Space | None:
     fixed = {} if config.engine is None else config.engine.params
     constants = {name: Value(value) for name, value in fixed.items()}
     engines = {} if config.engine is None else config.engine.choice or {}
-    if config.backend.points is not None and not config.space and not engines:
+    if config.backend.points is not None and not config.space:
         points = {f"{index:04d}": point for index, point in enumerate(config.backend.points)}
+        for index, point in enumerate(config.backend.points if engines else ()):
+            if point.get(ENGINE_PARAM) not in engines:
+                text = f"{ENGINE_PARAM} must be one of {', '.join(engines)}"
+                document.add(("backend", config.backend.name, index), text)
         return _try_build(
             document, ("backend", config.backend.name), lambda: Space({**constants, LIST: Choice(points)})
         )

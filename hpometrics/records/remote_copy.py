@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from .._redaction import redacted
@@ -15,9 +16,16 @@ from .._text import one_line
 from ..exceptions import ConfigError, DiskError, RecordError
 
 INDEX = "copied.json"
-"""The file with the size and the time of each copied file. It is written last."""
-State = Mapping[str, list[int]]
+"""The file with the name of the sweep and the size and time of each file. It is written first and last."""
+Files = Mapping[str, list[int]]
 """The size in bytes and the time in nanoseconds of each file, by its name in the directory."""
+
+
+class Index(NamedTuple):
+    """The name of the copied sweep, and its files; none before the first copy is whole."""
+
+    name: str
+    files: Files
 
 
 def is_remote(place: object) -> bool:
@@ -51,7 +59,21 @@ def url_problem(url: str) -> str | None:
     return None
 
 
-def copy_directory(home: Path, url: str, leave: Collection[str] = ()) -> int:
+def claim_copy(url: str, name: str) -> None:
+    """Make a URL the place of a sweep's copy, unless it is; done before a search, it finds what is wrong.
+
+    Args:
+        url: a folder of its own, which may not exist yet.
+        name: the name of the sweep.
+
+    Raises:
+        DiskError: nothing can be written there, or it holds something else, which is not touched.
+    """
+    with _disk_errors(url):
+        _claim(url, *_open(url), name)
+
+
+def copy_directory(home: Path, url: str, name: str, leave: Collection[str] = ()) -> int:
     """Copy what has changed in a directory since the last copy, and return the number of copied files.
 
     Hidden files of the directory itself, such as locks, stay where they are. Files that were copied and are
@@ -59,29 +81,51 @@ def copy_directory(home: Path, url: str, leave: Collection[str] = ()) -> int:
 
     Args:
         home: the directory.
-        url: where its files go.
+        url: where its files go, see `claim_copy`.
+        name: the name of the sweep.
         leave: names in the directory itself that are not copied.
 
     Raises:
-        DiskError: a file cannot be written there. What was copied before stays, and another call goes on.
+        DiskError: see `claim_copy`. What was copied before stays, and another call goes on.
     """
-    try:
-        state = dict(_state(home, leave))
-        files, root = _open(url)
-        before = _read_index(files, root)
-        changed = [name for name, facts in state.items() if before.get(name) != facts]
-        for name in changed:
-            _make_folder(files, f"{root}/{name}")
-            files.put_file(str(home / name), f"{root}/{name}")
-        for name in before.keys() - state.keys():
-            if files.exists(f"{root}/{name}"):
-                files.rm_file(f"{root}/{name}")
-        if changed or before.keys() != state.keys():
-            _make_folder(files, f"{root}/{INDEX}")
-            files.pipe_file(f"{root}/{INDEX}", json.dumps(state).encode())
-    except Exception as err:  # each file system has errors of its own
-        raise DiskError(f"{url}: {_reason(err)}") from err
+    with _disk_errors(url):
+        now = dict(_files_in(home, leave))
+        system, root = _open(url)
+        before = _claim(url, system, root, name)
+        changed = [file for file, facts in now.items() if before.get(file) != facts]
+        for file in changed:
+            system.makedirs(f"{root}/{file}".rpartition("/")[0], exist_ok=True)
+            system.put_file(str(home / file), f"{root}/{file}")
+        for file in before.keys() - now.keys():
+            if system.exists(f"{root}/{file}"):
+                system.rm_file(f"{root}/{file}")
+        if now != before:
+            _write_index(system, root, Index(name, now))
     return len(changed)
+
+
+@contextmanager
+def _disk_errors(url: str) -> Iterator[None]:
+    """Raise what a file system raises, which may be anything, as errors of a disk."""
+    try:
+        yield
+    except DiskError:
+        raise
+    except Exception as err:
+        raise DiskError(f"{url}: {_reason(err)}") from err
+
+
+def _claim(url: str, system: Any, root: str, name: str) -> Files:
+    """Return the files that the copy of a sweep has; a new one begins with an index without files."""
+    index = _read_index(system, root)
+    if index is None:
+        if system.exists(root) and system.ls(root, detail=False):
+            raise DiskError(f"{url}: is neither empty nor a copy of a run directory; name another URL")
+        index = Index(name, {})
+        _write_index(system, root, index)
+    if index.name != name:
+        raise DiskError(f"{url}: holds a copy of the sweep {index.name}; name another URL for {name}")
+    return index.files
 
 
 def fetch_directory(url: str, home: Path, wanted: Callable[[str], bool]) -> None:
@@ -99,42 +143,56 @@ def fetch_directory(url: str, home: Path, wanted: Callable[[str], bool]) -> None
     if problem := url_problem(url):
         raise ConfigError(f"{url} {problem}")
     try:
-        files, root = _open(url)
-        state = _read_index(files, root)
-        if not state:
-            raise ConfigError(f"{url}: is not a copy of a run directory; it has no {INDEX}")
-        for name, facts in state.items():
-            target = home / _checked(name, url)
+        system, root = _open(url)
+        index = _read_index(system, root)
+        if index is None or not index.files:
+            lack = f"it has no {INDEX}" if index is None else "its first copy is not whole yet"
+            raise ConfigError(f"{url}: is not a copy of a run directory; {lack}")
+        for name, facts in index.files.items():
+            _check_name(name, url)
+            target = home / name
             if wanted(name) and not (target.is_file() and _facts(target) == facts):
                 target.parent.mkdir(parents=True, exist_ok=True)
-                files.get_file(f"{root}/{name}", str(target))
+                system.get_file(f"{root}/{name}", str(target))
                 os.utime(target, ns=(facts[1], facts[1]))
+                if _facts(target) != facts:
+                    raise ConfigError(f"{url}: {name} is being copied; read it when the run has ended")
     except (ConfigError, RecordError):
         raise
-    except Exception as err:  # each file system has errors of its own
+    except Exception as err:  # a file system may raise anything
         raise ConfigError(f"{url}: cannot be read: {_reason(err)}") from err
 
 
 def _open(url: str) -> tuple[Any, str]:
     from fsspec.core import url_to_fs
 
-    files, root = url_to_fs(url)
-    return files, root.rstrip("/")
+    system, root = url_to_fs(url)
+    return system, root.rstrip("/")
 
 
-def _make_folder(files: Any, path: str) -> None:
-    files.makedirs(path.rpartition("/")[0], exist_ok=True)
+def _read_index(system: Any, root: str) -> Index | None:
+    """Return the index of a copy; None where there is none.
 
-
-def _read_index(files: Any, root: str) -> State:
+    Raises:
+        ValueError: it is damaged.
+    """
     try:
-        content: State = json.loads(files.cat_file(f"{root}/{INDEX}"))
+        text = system.cat_file(f"{root}/{INDEX}")
     except FileNotFoundError:
-        return {}
-    return content
+        return None
+    try:
+        content = json.loads(text)
+        return Index(str(content["name"]), dict(content["files"]))
+    except (ValueError, TypeError, KeyError) as err:
+        raise ValueError(f"{INDEX} is damaged; delete the copy, and the next run makes it again") from err
 
 
-def _state(home: Path, leave: Collection[str]) -> Iterator[tuple[str, list[int]]]:
+def _write_index(system: Any, root: str, index: Index) -> None:
+    system.makedirs(root, exist_ok=True)
+    system.pipe_file(f"{root}/{INDEX}", json.dumps(index._asdict()).encode())
+
+
+def _files_in(home: Path, leave: Collection[str]) -> Iterator[tuple[str, list[int]]]:
     for folder, folders, names in os.walk(home):
         if folder == str(home):
             folders[:], names = (
@@ -151,11 +209,10 @@ def _facts(path: Path) -> list[int]:
     return [facts.st_size, facts.st_mtime_ns]
 
 
-def _checked(name: str, url: str) -> str:
+def _check_name(name: str, url: str) -> None:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not name.isprintable():
         raise RecordError(f"{url}: {INDEX} names a file outside of the copy: {name!r}")
-    return name
 
 
 def _reason(err: Exception) -> str:

@@ -81,13 +81,13 @@ class Replayed:
         if self.failure is not None:
             yield f"  failed: {self.failure}"
         for name in dict.fromkeys([*self.recorded, *self.again]):
-            value = f"  {name}: {shown(self.again.get(name, '-'))}"
+            value = f"  {name}: {value_text(self.again.get(name, '-'))}"
             if name not in self.recorded:
                 yield value
             elif self._came_out(name):
                 yield f"{value}  as recorded"
             else:
-                yield f"{value}  recorded {shown(self.recorded[name])}"
+                yield f"{value}  recorded {value_text(self.recorded[name])}"
 
     def _verdict(self) -> Iterator[str]:
         if not self._counts:
@@ -100,6 +100,6 @@ class Replayed:
             yield f"versions that differ: {', '.join(changed)}" if changed else NO_VERSION
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """Return the text of a value; of a curve its shape."""
     return shape_of(value) if isinstance(value, list) else str(value)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from .._imports import import_modules, split_target
 from .._text import one_line
+from ..config.document import engine_targets
 from ..config.metric_section import read_measure, types_of
 from ..direction import Direction
 from ..exceptions import ConfigError, HpometricsError, MetricNameError, NotKeptError, UnknownMetricError
@@ -124,9 +125,8 @@ def _import_metric(path: str) -> str:
 def _hint_class(resolved: Resolved, metric: str) -> str:
     """Return how to name a metric that code of the sweep, which readers do not import, may register."""
     modules = list(resolved.config.get("plugins", ()))
-    engine = resolved.config["engine"]
-    targets = [engine["target"]] if "target" in engine else [*engine.get("choice", {}).values()]
     if metric == resolved.metric and resolved.direction_from == "registry":
+        targets = engine_targets(resolved.config["engine"])
         modules += dict.fromkeys(split_target(target)[0] for target in targets)
     if not modules or is_registered(MetricName.parse(metric)):
         return ""

@@ -65,6 +65,7 @@ class RunDirectory:
         self.study = path / "study.db"
         self.journal = path / "study.journal"
         self.trials = path / "trials"
+        self.ray = path / "ray"  # Ray's own files, which repeat the records
         self.locks = path / ".locks"
         self._run_lock = path / ".lock"
         self.table = path / "trials.csv"

@@ -33,22 +33,22 @@ class Stamp:
     """The digests of a finished sweep.
 
     `question` is the digest of the sweep file and of the changes by `--set`. `files` is the digest of size
-    and time of every file of the run directory and of the engine's module, the file `engine` if it has one.
+    and time of every file of the run directory and of the modules of its engines, the files `engines`.
     """
 
     question: str
-    engine: str | None
+    engines: list[str]
     files: str
     format: int = FORMAT
 
     @classmethod
-    def of(cls, home: RunDirectory, question: str, engine: str | None) -> Self:
+    def of(cls, home: RunDirectory, question: str, engines: list[str]) -> Self:
         """Compute the stamp of the current state of a run directory.
 
         Raises:
             OSError: a file of it cannot be examined.
         """
-        return cls(question, engine, _digest([*_file_facts(home.path), engine and _size_and_time(engine)]))
+        return cls(question, engines, _digest([*_file_facts(home.path), *map(_size_and_time, engines)]))
 
     @classmethod
     def read(cls, home: RunDirectory) -> Self | None:
@@ -61,7 +61,7 @@ class Stamp:
             stamp = cls(**read_json(read_whole(home.stamp)))
         except (ValueError, TypeError):
             return None
-        return stamp if stamp.format == FORMAT and isinstance(stamp.engine, str | None) else None
+        return stamp if stamp.format == FORMAT and isinstance(stamp.engines, list) else None
 
     def write(self, home: RunDirectory) -> None:
         """Write the stamp if the disk has room for it; without it the next run takes longer."""
@@ -105,7 +105,7 @@ def is_finished(home: RunDirectory, question: str) -> bool:
     home.check_private()
     try:
         stamp = Stamp.read(home)
-        return stamp is not None and stamp == Stamp.of(home, question, stamp.engine)
+        return stamp is not None and stamp == Stamp.of(home, question, stamp.engines)
     except (OSError, ValueError):  # a file has disappeared; or an impossible path
         return False
 

@@ -131,10 +131,8 @@ class ChosenEngine(ImportedEngine):
         self.train = engine(**self._shared_facts())(partial(self._train))
 
     def _train(self, params: dict[str, Any], run: Any) -> Any:
-        chosen = self.engines.get(params.get(ENGINE_PARAM, ""))
-        if chosen is None:
-            raise ConfigError(f"the param {ENGINE_PARAM} is one of {', '.join(self.engines)}, got {params!r}")
-        return chosen.train({name: value for name, value in params.items() if name != ENGINE_PARAM}, run)
+        own = dict(params)
+        return self.engines[own.pop(ENGINE_PARAM)].train(own, run)
 
     def _shared_facts(self) -> dict[str, Any]:
         shared: dict[str, tuple[str, Any]] = {}

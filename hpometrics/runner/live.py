@@ -67,6 +67,7 @@ class Progress:
         self._front = front_trials(self._finished, resolved.optimized) if resolved.others else []
         self._console: Console | None = None
         self._at_work, self._look_again = "", 0.0
+        self._over: set[int] = set()  # trials that have ended, also those of workers that joined
         self._has_head = False
         self._warned = False
         self._before, self._began = len(self._finished), time.monotonic()
@@ -210,9 +211,10 @@ class Progress:
         return self._at_work
 
     def _read_trials_at_work(self, home: RunDirectory) -> str:
-        done = {record.number for record in self._finished}
-        found = (home.record(number) for number in home.numbers() if number not in done)
+        self._over.update(record.number for record in self._finished)
+        found = [home.record(number) for number in home.numbers() if number not in self._over]
         records = [one for one in found if one is not None and one.state is TrialState.RUNNING]
+        self._over.update(one.number for one in found if one is not None and one.state.finished)
         budget = self._resolved.config["budget"]
         most = budget.get("epochs") or budget.get("steps")
         texts = [f"#{one.number} {one.extent}{f'/{most}' if most else ''}" for one in records[:_MOST_AT_WORK]]

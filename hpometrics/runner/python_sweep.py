@@ -61,7 +61,7 @@ class Sweep:
     `run` goes on where an earlier run of the same sweep ended, even in another process.
 
     Args:
-        train: `train(params, run)`, or its place `module:function`.
+        train: `train(params, run)`, or its place `module:function`; None with `choice`, several places.
         space: a `Space` or the mapping of one; a dimension may also be written as in a sweep file. It, and
             `params`, may be a config of OmegaConf or a dataclass.
         metric, track, constraints: the metric to optimize, or several; others to record; bounds on values.
@@ -113,7 +113,7 @@ class Sweep:
         place = {"backend": backend, "workers": workers, "directory": directory}
         _fill(document, engine | metrics | search | budget | place | settings)
         document.text = dump_yaml(document.data)
-        self._plan = make_plan(document, registers=anything if isinstance(train, str) else nothing)
+        self._plan = make_plan(document, registers=anything if isinstance(train, str | None) else nothing)
 
     @classmethod
     def from_file(cls, file: Path | str, **settings: Any) -> Self:

@@ -319,7 +319,7 @@ def _make_tuner(
 def _storage_path(place: str | None, context: SweepContext) -> str:
     """Return the place of Ray's own files: an absolute path, or a URI."""
     if place is None:
-        return str(context.directory.path / "ray")
+        return str(context.directory.ray)
     return place if "://" in place else str(Path(place).absolute())
 
 

@@ -22,7 +22,7 @@ from ..config.plan import Plan
 from ..exceptions import ConfigError, DiskError, NoFiniteValueError, RunError
 from ..records._files import is_regular, read_whole, write_text
 from ..records._json import digest_of
-from ..records.remote_copy import copy_directory
+from ..records.remote_copy import claim_copy, copy_directory
 from ..records.trial_record import TrialRecord, TrialState
 from ..results.annotation_file import recover_annotations
 from ..results.best import record_of
@@ -46,8 +46,6 @@ from .study import check_published, study_file
 from .warm_start import warm_start
 
 OK, NOT_ON_FRONT, NOTHING_COMPLETE, TOO_MANY_FAILED, DISK = 0, 2, 3, 4, 5
-RAY = "ray"
-"""The folder of Ray's own files in a run directory, which repeat the records."""
 _BY_SIGNAL = 128
 """Exit codes above it are of sweeps that a signal has interrupted."""
 
@@ -87,6 +85,8 @@ def run_command(plan: Plan, options: Options, train: Train | None = None) -> int
     published = check_published(context, options.fresh)
     check_confirmable(context)
     learned = warm_start(context, published)
+    if plan.config.results.copy_to is not None:
+        claim_copy(plan.config.results.copy_to, plan.name)
     text = plan.document.text.replace(storage, redact_storage(storage))
     with raising_interrupts():
         began = False
@@ -108,10 +108,11 @@ def run_command(plan: Plan, options: Options, train: Train | None = None) -> int
                 _copy(context)
                 _run_on_end(context, err)
             raise
-        if not _copy(context) and code == OK:
-            code = DISK
+        problem = _copy(context)
         _run_on_end(context, code)
-        return code
+        if problem is not None and options.python:
+            raise problem
+        return DISK if problem is not None and code == OK else code
 
 
 def _search(context: SweepContext, options: Options, question: str, learned: Sequence[str]) -> int:
@@ -148,24 +149,24 @@ def _search(context: SweepContext, options: Options, question: str, learned: Seq
         return _end_by_failures(_format_failures(failed), progress.say, options)
     if code == OK and _is_finished(context, records):
         with suppress(OSError):  # its files change meanwhile
-            Stamp.of(home, question, next(iter(module_files(context.engine)), None)).write(home)
+            Stamp.of(home, question, module_files(context.engine)).write(home)
     return code
 
 
-def _copy(context: SweepContext) -> bool:
-    """Copy the run directory to the URL of `results.copy_to`; return whether that succeeded."""
+def _copy(context: SweepContext) -> DiskError | None:
+    """Copy the run directory to the URL of `results.copy_to`; return the error, which is printed, if any."""
     url, home = context.plan.config.results.copy_to, context.directory
     if url is None:
-        return True
+        return None
     try:
-        copied = copy_directory(home.path, url, leave=(RAY,))
+        copied = copy_directory(home.path, url, context.plan.name, leave=(home.ray.name,))
     except DiskError as err:
         home.stamp.unlink(missing_ok=True)  # another run has something to do
-        text = f"results.copy_to: {err}; {home.label} is whole, and hpometrics run copies it again"
+        text = f"results.copy_to: {err}; {home.label} is whole, and the next run copies it"
         print(printable_lines(redacted(text)), file=sys.stderr, flush=True)
-        return False
+        return err
     context.say(f"copied {plural(copied, 'file')} to {redacted(url)}")
-    return True
+    return None
 
 
 def _run_on_end(context: SweepContext, end: int | BaseException) -> None:
@@ -294,7 +295,7 @@ def confirm_command(plan: Plan, options: Options) -> int:
             progress.say(f"interrupted; go on with:\n  hpometrics confirm {shlex.quote(str(home.label))}")
             return exit_code(interrupt)
         code = _conclude(context, records, progress, options)
-    return code if _copy(context) or code != OK else DISK
+    return DISK if _copy(context) is not None and code == OK else code
 
 
 def _conclude(
@@ -350,13 +351,8 @@ def _report(context: SweepContext) -> None:
 
 
 def _is_finished(context: SweepContext, records: Sequence[TrialRecord]) -> bool:
-    """Return whether another run of the same file would have nothing to do.
-
-    A stamp knows one file of code, so that a sweep of engines in several files is looked at again.
-    """
+    """Return whether another run of the same file would have nothing to do."""
     if study_file(context) is None or not all(record.state.finished for record in records):
-        return False
-    if len(module_files(context.engine)) > 1:
         return False
     total = context.plan.trials
     ended = any(map(context.reaches, records)) or context.resolved.is_used_up(records)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ import torch
 
 from .._formatting import first_of, plural
 from .._imports import version_changes
-from .._text import printable
+from .._text import one_line, printable
 from ..config.document import parse_document, read_document
 from ..config.metric_section import anything
 from ..config.plan import Plan, make_plan
@@ -23,7 +22,7 @@ from ..config.yaml_writer import dump_yaml
 from ..exceptions import ConfigError, RecordError, RunError
 from ..records._json import check_format
 from ..records.epoch_log import read_trial
-from ..records.reproduction import DIFFERENT, NO_VERSION, SAME, Replayed, shown
+from ..records.reproduction import DIFFERENT, NO_VERSION, SAME, Replayed, value_text
 from ..records.trial_record import Repeat, TrialRecord, TrialState, deviation, mean, number_in, to_json
 from ..results.confirmation import stored_confirmation, sweep_best
 from ..results.manifest import Resolved
@@ -279,11 +278,13 @@ class Verification:
 
     Args:
         how: where and by how many workers.
+        problem: why the search ended early, if it did.
         differences: for each trial what differs from its record; nothing where all is as recorded.
         epochs: for each trial the number of epochs that were compared.
     """
 
     how: str
+    problem: str | None = None
     differences: dict[int, list[str]] = field(default_factory=dict)
     epochs: dict[int, int] = field(default_factory=dict)
 
@@ -294,7 +295,7 @@ class Verification:
 
     def lines(self) -> Iterator[str]:
         """Yield a line per trial."""
-        yield f"{self.how}:"
+        yield f"{self.how}:" if self.problem is None else f"{self.how}, which ended early: {self.problem}"
         for number, differences in self.differences.items():
             same = f"{plural(self.epochs[number], 'epoch')} as recorded"
             yield f"  trial {number}: {'; '.join(differences) or same}"
@@ -305,7 +306,7 @@ class Verification:
             {"trial": number, "epochs": self.epochs[number], "differences": differences}
             for number, differences in self.differences.items()
         ]
-        return {"how": self.how, "trials": trials}
+        return {"how": self.how, "problem": self.problem, "trials": trials}
 
 
 def verify_sweep(
@@ -337,14 +338,16 @@ def verify_sweep(
     resolved, records = home.read(), home.records()
     tell(f"verifying {resolved.name}: {resolved.engine}")
     here, elsewhere = Verification("here, one after another"), None
-    for number in _spread(home, resolved, records, count):
+    for number in _sample(home, resolved, records, count):
         replay = TrialReplay(path, number)
         here.add(replay.record, replay.run_all()[0])
     tell("\n".join(here.lines()))
     first = _first_trials(records, count)
     if resolved.backend == "list":
         tell("a list has no workers, so its trials were trained here alone")
-    elif first:
+    elif not first:
+        tell("trial 0 is not over, or went on from the state of another, so there is no second search")
+    else:
         elsewhere = _verify_elsewhere(home, resolved, first, backend, workers)
         tell("\n".join(elsewhere.lines()))
     ways = [here] if elsewhere is None else [here, elsewhere]
@@ -363,7 +366,7 @@ def verify_sweep(
     return DIFFERENT if differ else SAME
 
 
-def _spread(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord], count: int) -> list[int]:
+def _sample(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord], count: int) -> list[int]:
     """Return the best trial and others that are complete, evenly spread over the search."""
     best = sweep_best(home, stored_confirmation(home, records, resolved), records, resolved).trial
     is_own = (one.number for one in records if one.state is TrialState.COMPLETE and not one.exploits)
@@ -394,15 +397,18 @@ def _verify_elsewhere(
     backend = backend or ("optuna" if resolved.backend == "ray" else "ray")
     workers = workers or (1 if (before.get("workers") or 1) > 1 else 2)
     numbers = "trial 0" if len(first) == 1 else f"trials 0 to {len(first) - 1}"
-    result = Verification(f"on {backend} with {plural(workers, 'worker')}, {numbers}")
+    problem = None
     with tempfile.TemporaryDirectory(prefix="hpometrics-verify-") as folder:
         config = _other_search(planned_again(home), resolved, first)
         config["backend"] = {backend: _section_of(backend, workers, resolved)}
         config["results"] = {**config["results"], "dir": folder, "report": "none"}
         document = parse_document(dump_yaml(config), resolved.file or str(home.resolved))
-        with suppress(RunError):  # of trials that fail, as they may have before
+        try:
             run_command(make_plan(document, registers=anything), Options(quiet=True, python=True))
+        except RunError as err:  # of trials that fail, as they may have before
+            problem = one_line(err)
         again = {record.number: record for record in RunDirectory(Path(folder)).records()}
+    result = Verification(f"on {backend} with {plural(workers, 'worker')}, {numbers}", problem)
     for record in first:
         result.add(record, again.get(record.number))
     return result
@@ -454,9 +460,9 @@ def _differences(recorded: TrialRecord, again: TrialRecord | None) -> Iterator[s
 
 def _differing_values(recorded: TrialRecord, again: TrialRecord) -> Iterator[str]:
     is_cut = recorded.state is TrialState.PRUNED or recorded.ended_by == End.TRIAL_TIME
-    trained, before = len(again.epochs), len(recorded.epochs)
-    if trained < before or (trained > before and not is_cut):
-        yield f"{plural(trained, 'epoch')}, recorded {before}"
+    trained, known = len(again.epochs), len(recorded.epochs)
+    if trained < known or (trained > known and not is_cut):
+        yield f"{plural(trained, 'epoch')}, recorded {known}"
     pairs = [
         (one, name, to_json(one.values[name]), to_json(two.values.get(name, math.nan)))
         for one, two in zip(recorded.epochs, again.epochs, strict=False)
@@ -465,8 +471,11 @@ def _differing_values(recorded: TrialRecord, again: TrialRecord) -> Iterator[str
     wrong = [pair for pair in pairs if repr(pair[2]) != repr(pair[3])]
     if wrong:
         epoch, name, old, new = wrong[0]
-        values = f"{shown(new)}, recorded {shown(old)}"
+        values = f"{value_text(new)}, recorded {value_text(old)}"
         yield f"{name} at epoch {epoch.epoch} is {values} ({len(wrong)} of {len(pairs)} values differ)"
+    if not is_cut and (repr(recorded.value), recorded.epoch) != (repr(again.value), again.epoch):
+        before = f"{recorded.value} of epoch {recorded.epoch}"
+        yield f"its value is {again.value} of epoch {again.epoch}, recorded {before}"
     repeats = [(one.value, two.value) for one, two in zip(recorded.repeats, again.repeats, strict=False)]
     for index, (old, new) in enumerate(repeats):
         if repr(old) != repr(new):

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+from dataclasses import replace
 
 import pytest
 import torch
+from forked import hpometrics
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 from sample_sweeps import changed, problems_of
 
-from hpometrics import ConfigError, load_best
+from hpometrics import ConfigError, Float, Sweep, load_best
 from hpometrics.exceptions import DiskError, RecordError
 from hpometrics.records.remote_copy import INDEX, copy_directory, fetch_directory, url_problem
 from hpometrics.results.run_directory import RunDirectory
@@ -54,37 +59,70 @@ def contents(folder):
 
 def test_what_has_changed_is_copied(home, url, tmp_path):
     """Hidden files of the directory itself stay; what is gone is removed; nothing is copied twice."""
-    assert copy_directory(home, url, leave=("ray",)) == 2
-    assert copy_directory(home, url, leave=("ray",)) == 0
+    assert copy_directory(home, url, "x", leave=("ray",)) == 2
+    assert copy_directory(home, url, "x", leave=("ray",)) == 0
     (home / "sweep.yaml").write_text("name: other")
     (home / "trials/0000/.kept").unlink()
-    assert copy_directory(home, url, leave=("ray",)) == 1
+    assert copy_directory(home, url, "x", leave=("ray",)) == 1
     fetch_directory(url, tmp_path / "fetched", everything)
     assert contents(tmp_path / "fetched") == {"sweep.yaml": "name: other"}
 
 
 def test_a_copy_that_broke_off_goes_on(home, url, tmp_path, monkeypatch):
-    """The index is written last, so that what it names is there."""
-    put = MemoryFileSystem.put_file
+    """The index names its files last, so that they are there."""
+    system = type(url_to_fs(url)[0])
+    whole = system.put_file
 
     def full(self, *args, **kwargs):
         raise OSError("no space")
 
-    url = "memory://sweeps/broken"
-    monkeypatch.setattr(MemoryFileSystem, "put_file", full)
+    monkeypatch.setattr(system, "put_file", full)
     with pytest.raises(DiskError, match=re.escape(f"{url}: no space")):
-        copy_directory(home, url)
-    with pytest.raises(ConfigError, match=f"is not a copy of a run directory; it has no {INDEX}"):
+        copy_directory(home, url, "x")
+    with pytest.raises(ConfigError, match="its first copy is not whole yet"):
         fetch_directory(url, tmp_path / "fetched", everything)
-    monkeypatch.setattr(MemoryFileSystem, "put_file", put)
-    assert copy_directory(home, url) == 3
+    monkeypatch.setattr(system, "put_file", whole)
+    assert copy_directory(home, url, "x") == 3
+
+
+def test_what_is_there_is_not_touched(home, url):
+    """Another sweep's copy, or files of the user."""
+    copy_directory(home, url, "x")
+    with pytest.raises(DiskError, match="holds a copy of the sweep x; name another URL for y"):
+        copy_directory(home, url, "y")
+    system, root = url_to_fs(url)
+    system.pipe_file(f"{root}/trials/sweep.yaml", b"mine")
+    with pytest.raises(DiskError, match="is neither empty nor a copy of a run directory"):
+        copy_directory(home, f"{url}/trials", "x")
+    assert system.cat_file(f"{root}/trials/sweep.yaml") == b"mine"
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"name": "x", "files": 3}'])
+def test_a_damaged_index_is_said(home, url, tmp_path, content):
+    """By whoever writes and whoever reads."""
+    copy_directory(home, url, "x")
+    system, root = url_to_fs(url)
+    system.pipe_file(f"{root}/{INDEX}", content.encode())
+    with pytest.raises(DiskError, match=f"{INDEX} is damaged"):
+        copy_directory(home, url, "x")
+    with pytest.raises(ConfigError, match=f"{INDEX} is damaged"):
+        fetch_directory(url, tmp_path / "fetched", everything)
+
+
+def test_a_file_that_is_being_copied_is_not_read(home, url, tmp_path):
+    """It is not the one that the index names."""
+    copy_directory(home, url, "x")
+    system, root = url_to_fs(url)
+    system.pipe_file(f"{root}/sweep.yaml", b"name: half")
+    with pytest.raises(ConfigError, match=r"sweep\.yaml is being copied"):
+        fetch_directory(url, tmp_path / "fetched", everything)
 
 
 def test_an_index_that_leaves_its_folder_is_refused(home, tmp_path):
     """Whoever may write the copy writes no other file of the reader."""
-    copy_directory(home, f"file://{tmp_path}/copy")
+    copy_directory(home, f"file://{tmp_path}/copy", "x")
     for name in ("../outside", "/etc/outside"):
-        (tmp_path / "copy" / INDEX).write_text(json.dumps({name: [1, 1]}))
+        (tmp_path / "copy" / INDEX).write_text(json.dumps({"name": "x", "files": {name: [1, 1]}}))
         with pytest.raises(RecordError, match="names a file outside of the copy"):
             fetch_directory(f"file://{tmp_path}/copy", tmp_path / "fetched", everything)
 
@@ -129,17 +167,64 @@ def test_a_sweep_that_is_interrupted_is_copied_and_goes_on(sweep, folder, url):
     assert second == RunDirectory(folder / "runs/sweep").records()
 
 
-def test_a_copy_that_fails_is_said_and_made_by_the_next_run(sweep, folder):
-    """Exit code 5: nothing recorded is lost."""
+def test_a_place_that_cannot_be_written_is_said_before_the_first_trial(sweep, folder):
+    """Exit code 5; nothing is left."""
     (folder / "copy").write_text("a file in the way")
-    text = f"{LEARN}results: {{copy_to: 'file://{folder}/copy'}}\n"
+    result = sweep(f"{LEARN}results: {{copy_to: 'file://{folder}/copy'}}\n")
+    assert (result.exit_code, result.stdout) == (5, "")
+    assert f"file://{folder}/copy: " in result.stderr and not (folder / "runs").exists()
+
+
+def broken(monkeypatch, folder):
+    """Have no file copied after the first trial has begun."""
+    whole = LocalFileSystem.put_file
+
+    def full(self, *args, **kwargs):
+        raise OSError("no space")
+
+    monkeypatch.setattr(LocalFileSystem, "put_file", full)
+    return f"file://{folder}/copy", lambda: monkeypatch.setattr(LocalFileSystem, "put_file", whole)
+
+
+def test_a_copy_that_fails_is_said_and_made_by_the_next_run(sweep, folder, monkeypatch):
+    """Exit code 5: nothing recorded is lost."""
+    url, mend = broken(monkeypatch, folder)
+    text = f"{LEARN}results: {{copy_to: '{url}'}}\n"
     result = sweep(text)
     assert result.exit_code == 5 and "Optimal Engine Params" in result.stdout
-    assert f"results.copy_to: file://{folder}/copy: " in result.stderr
-    assert "runs/sweep is whole, and hpometrics run copies it again" in result.stderr
-    (folder / "copy").unlink()
+    assert (
+        f"results.copy_to: {url}: no space; runs/sweep is whole, and the next run copies it" in result.stderr
+    )
+    mend()
     assert sweep(text).exit_code == 0
-    assert load_best(f"file://{folder}/copy").trial == load_best("runs/sweep").trial
+    assert load_best(url).trial == load_best("runs/sweep").trial
+
+
+def test_python_raises_what_a_copy_raises(folder, monkeypatch):
+    """After the sweep, whose results are there; the next call copies them."""
+    url, mend = broken(monkeypatch, folder)
+    sweep = Sweep(
+        "toy_engine:learn", {"lr": Float(0.01, 0.1)}, metric="roc_auc", trials=2, epochs=1, copy_to=url
+    )
+    with pytest.raises(DiskError, match="no space"):
+        sweep.run(progress=False)
+    mend()
+    assert sweep.run(progress=False).best.trial == load_best(url).trial
+
+
+def test_a_run_that_is_killed_is_copied_by_the_next(folder, monkeypatch):
+    """A kill leaves no time to copy."""
+    place = f"file://{folder}/copy"
+    (folder / "sweep.yaml").write_text(f"{LEARN}results: {{copy_to: '{place}'}}\n")
+    monkeypatch.setenv("KILL_AT", "1")
+    assert hpometrics("run", "sweep.yaml").ended() == -signal.SIGKILL
+    monkeypatch.delenv("KILL_AT")
+    assert hpometrics("run", "sweep.yaml").ended() == 0
+    fetch_directory(place, folder / "fetched", everything)
+    copied, ours = (RunDirectory(folder / place).records() for place in ("fetched", "runs/sweep"))
+    assert [replace(one, checkpoint=None) for one in copied] == [
+        replace(one, checkpoint=None) for one in ours
+    ]
 
 
 @pytest.mark.ray

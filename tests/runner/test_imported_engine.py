@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import signal
 
 import pytest
 import yaml
 from click.testing import CliRunner
+from forked import hpometrics
 from sample_sweeps import plan_of, problems_of
 
+from hpometrics import Float, Sweep
 from hpometrics.cli.main import main
 from hpometrics.results.run_directory import RunDirectory
 
@@ -25,7 +28,6 @@ budget: {trials: 8, epochs: 2}
 """
 ENGINE = """\
 import os
-import signal
 from pathlib import Path
 
 from hpometrics import engine
@@ -37,8 +39,9 @@ def fit(params, run):
     epoch = run.restore() and 0
     for epoch in run.epochs():
         if Path("press").exists() and epoch == 1:
+            number = int(Path("press").read_text())
             Path("press").unlink()
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
         run.log(distance=params[{name!r}] + params["shift"] + {more} - epoch / 10)
         run.checkpoint()
 """
@@ -77,14 +80,29 @@ def test_the_winner_is_that_of_all_engines(engines, sweep):
     assert "curves.py" in changed.stderr
 
 
-def test_a_sweep_that_was_interrupted_goes_on_with_its_engine(engines, sweep):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_a_sweep_that_was_ended_goes_on_with_its_engine(engines, number, code):
     """The trial at work keeps its engine and its epochs."""
-    (engines / "press").touch()
-    assert sweep(TWO).exit_code == 130
-    assert sweep(TWO).exit_code == 0
-    records = RunDirectory(engines / "runs/two").records()
+    (engines / "sweep.yaml").write_text(TWO)
+    (engines / "press").write_text(str(int(number)))
+    assert hpometrics("run", "sweep.yaml").ended() == code
+    assert hpometrics("run", "sweep.yaml").ended() == 0
+    check_gone_on(RunDirectory(engines / "runs/two").records())
+
+
+def check_gone_on(records):
+    """All is trained, and one trial went on in its second epoch."""
     check_two(records)
     assert [epoch.attempt for record in records for epoch in record.epochs].count(2) == 1
+
+
+@pytest.mark.ray
+def test_a_worker_of_ray_that_is_killed_goes_on_with_its_engine(engines, on_ray):
+    """Another worker takes up its trial."""
+    (engines / "sweep.yaml").write_text(TWO + on_ray())
+    (engines / "press").write_text(str(int(signal.SIGKILL)))
+    assert hpometrics("run", "sweep.yaml").ended() == 0
+    check_gone_on(RunDirectory(engines / "runs/two").records())
 
 
 @pytest.mark.ray
@@ -110,6 +128,24 @@ def test_a_list_names_engines_by_their_targets(engines, sweep):
     assert plan_of(alone.replace(listed, f"{listed}, params: {{slope: 1, power: 2, shift: 0}}")).trials == 2
 
 
+def test_a_list_chooses_engines_too(engines, sweep):
+    """Without a space; each point has the params of its engine."""
+    points = "backend: {list: [{engine: line, slope: 1, shift: 0}, {engine: curve, power: 2, shift: 0}]}\n"
+    start, end = TWO.index("space:"), TWO.index("metrics:")
+    text = TWO[:start] + points + TWO[end:].replace("search: {sampler: random, seed: 1}\n", "")
+    assert sweep(text).exit_code == 0
+    check_two(RunDirectory(engines / "runs/two").records())
+
+
+def test_python_chooses_engines_too(engines):
+    """By their targets."""
+    space = {"slope": Float(0, 1), "power": 2, "shift": 0}
+    choice = {"line": "lines:fit", "curve": "curves:fit"}
+    metric = {"metric": "distance", "direction": "minimize"}
+    result = Sweep(None, space, metric=metric, choice=choice, sampler="random", trials=6, epochs=2).run()
+    assert result.best.params["engine"] == "line"
+
+
 def test_engines_that_state_different_facts_are_refused(engines, sweep):
     """They are measured alike."""
     (engines / "curves.py").write_text(ENGINE.format(name="power", more=10, threads=2))
@@ -129,7 +165,12 @@ PROBLEMS = {
         "space.engine: engine.choice draws",
     ),
     "fixed": ("fit}}", "fit}, params: {engine: 1}}", "params.engine: engine.choice draws this"),
-    "unknown label": ("engine: curve}", "engine: curves}", "curves"),
+    "unknown label": ("engine: curve}", "engine: curves}", "space.power.when"),
+    "unknown in a list": (
+        TWO[TWO.index("space:") : TWO.index("metrics:")],
+        "backend: {list: [{engine: line, slope: 1}, {engine: lines, slope: 2}]}\n",
+        "backend.list[1]: engine must be one of line, curve",
+    ),
 }
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import statistics
 from dataclasses import replace
 
@@ -338,6 +339,39 @@ def test_a_list_is_verified_here(swept):
             "2 trainings with 6 epochs as recorded, to the last digit",
         ],
     ), result.output
+
+
+def test_a_first_trial_that_is_open_leaves_no_second_search(swept, folder):
+    """The others are trained here."""
+    swept(SWEEP)
+    file = folder / HOME / "trials/0000/trial.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"state": "interrupted"}))
+    result = verify()
+    assert result.exit_code == 0, result.output
+    assert "trial 0 is not over, or went on from the state of another" in result.stdout
+
+
+def test_a_picked_value_that_differs_is_named(swept, folder):
+    """Also where all epochs are as recorded."""
+    swept(SWEEP)
+    file = folder / HOME / "trials/0001/trial.json"
+    value = record(folder, 1).value
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"value": 0.125}))
+    result = verify()
+    assert result.exit_code == 1
+    assert re.search(
+        rf"  trial 1: its value is {value} of epoch (\d), recorded 0.125 of epoch \1\n", result.stdout
+    )
+
+
+def test_a_search_that_ends_early_says_why(swept, folder):
+    """Its engine fails now, in each trial; what was trained here is compared as well."""
+    swept(SWEEP)
+    (folder / "toy_engine.py").write_text("def train(params, run):\n    raise ValueError('never works')\n")
+    result = verify()
+    assert result.exit_code == 1, result.output
+    assert "on optuna with 1 worker, trials 0 to 3, which ended early: " in result.stdout
+    assert "  trial 3: was not trained\n" in result.stdout
 
 
 def test_a_sweep_without_a_complete_trial_is_refused(swept):

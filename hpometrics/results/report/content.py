@@ -304,7 +304,8 @@ def notebook_figures(report: Report) -> Iterator[str]:
         yield "<div data-figure></div>" * len(figure.drawings)
     packed = files(__package__).joinpath(_PLOTLY).read_bytes()
     content = json.dumps([place, drawings, b64encode(packed).decode()], allow_nan=False)
-    yield f"</div><script>{_DRAW % content.replace('<', chr(92) + 'u003c')}</script>"
+    content = content.replace("<", r"\u003c")  # a text of a trial cannot end the script
+    yield f"</div><script>{_DRAW % content}</script>"
 
 
 def _plain(value: Any) -> Any:
