@@ -84,6 +84,19 @@ def test_the_live_line_has_the_epochs_of_trials_at_work(monkeypatch, tmp_path):
     assert "  at work #2 1/3, #3 1/3, #4 1/3, #5 1/3 ep and 2 more" in terminal.getvalue()
 
 
+def test_a_trial_that_has_ended_is_read_once(tmp_path, monkeypatch):
+    """Also one of a worker that joined, of which the run is not told: there may be thousands."""
+    home, read = RunDirectory(tmp_path), []
+    for number, state in enumerate([TrialState.COMPLETE, TrialState.RUNNING]):
+        write_trial(home.trial(number), record(number, 0.5, state))
+    whole = home.record
+    monkeypatch.setattr(home, "record", lambda number: read.append(number) or whole(number))
+    progress = Progress(RESOLVED, [], False, home)
+    for _ in range(3):
+        progress._read_trials_at_work(home)
+    assert read == [0, 1, 1, 1]
+
+
 def test_a_terminal_has_a_row_per_trial(monkeypatch):
     """Below one head, cut to the width; a failure says why below its row, whole."""
     terminal = Terminal()
