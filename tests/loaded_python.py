@@ -1,8 +1,9 @@
 """A Python that has loaded what the tests need: its processes are forks of one that is started once.
 
 Loading torch and its companions takes longer than most tests. `loaded_python` returns the path of a script
-that takes the place of `sys.executable` where pytest, Ray and multiprocessing start their workers. The script
-passes its command, environment and open files to this file, which runs as a program and forks for each.
+that takes the place of `sys.executable` where pytest, Ray, multiprocessing and sweeps start their workers.
+The script passes its command, environment and open files to this file, which runs as a program and forks for
+each.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from contextlib import chdir, suppress
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 LOADED = [
@@ -49,14 +51,18 @@ LOADED = [
 Ray is left out: forks of a process that has loaded it all draw the same random ids.
 """
 
+HIRED = ["-m", "hpometrics", "worker"]
+"""The command of a worker that a run hires."""
+
 LAUNCHER = """#!{python} -IS
-import json, os, socket, sys
+import json, os, signal, socket, sys
 on_ray = any(argument.endswith("default_worker.py") for argument in sys.argv)
-if not on_ray and "-c" not in sys.argv:
+hired = sys.argv[1:4] == {hired!r}
+if not on_ray and not hired and "-c" not in sys.argv:
     os.execv({python!r}, [{python!r}, *sys.argv[1:]])
 numbers = [0, 1, 2]
 with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
-    if not on_ray:
+    if not on_ray and not hired:
         numbers += [number for number in range(3, 256) if os.path.exists(f"/dev/fd/{{number}}")]
         numbers.remove(server.fileno())
     server.connect({address!r})
@@ -65,9 +71,22 @@ with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
     if not on_ray:
         for number in numbers:
             os.close(number)
+    if hired:
+        fork = int(server.recv(16))
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda number, frame: os.kill(fork, number))
+        code = os.waitstatus_to_exitcode(int(server.recv(16)))
+        if code < 0:
+            signal.signal(-code, signal.SIG_DFL)
+            os.kill(os.getpid(), -code)
+        sys.exit(code)
+    if not on_ray:
         server.recv(1)
 """
-"""For a command it waits until the fork ends. For Ray it ends at once: Ray's workers register themselves."""
+"""For a command it waits until the fork ends. For Ray it ends at once: Ray's workers register themselves.
+
+For a worker that a run hires it passes signals on and ends as the fork does; to kill it kills the fork.
+"""
 
 COLLECTIONS = (50_000, 20, 50)
 """How often Python collects garbage: among this many objects its own thresholds take 3 % of the tests."""
@@ -99,13 +118,14 @@ def _start() -> Path:
     """Start the process that forks, which ends with this one; return the path of the script."""
     folder = tempfile.TemporaryDirectory(prefix="loaded-")
     address, launcher = str(Path(folder.name) / "socket"), Path(folder.name) / "python"
-    launcher.write_text(LAUNCHER.format(python=sys.executable, address=address), encoding="utf8")
+    text = LAUNCHER.format(python=sys.executable, address=address, hired=HIRED)
+    launcher.write_text(text, encoding="utf8")
     launcher.chmod(0o700)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
         server.bind(address)
         server.listen(64)
         number = server.fileno()
-        command = [sys.executable, __file__, str(number)]
+        command = [sys.executable, __file__, str(number), str(launcher)]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[number])
 
     def end() -> None:
@@ -116,40 +136,116 @@ def _start() -> Path:
     return launcher
 
 
-def _fork(server: socket.socket) -> None:
+def _fork(server: socket.socket, launcher: str) -> None:
     """Fork for each request until the process that has started this one closes its pipe."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with warnings.catch_warnings(action="error"):
         warnings.filterwarnings("ignore", ".torch.jit.* is deprecated", DeprecationWarning)  # ignite's
         for name in LOADED:
             with suppress(Exception):  # what cannot be loaded fails again in the test that needs it
                 import_module(name)
         _read_revisions_once()
+    _hire_by(launcher)
     gc.freeze()
     gc.set_threshold(*COLLECTIONS)
+    forks: list[_Fork] = []
     while True:
-        ready, _, _ = select.select([server, sys.stdin], [], [])
+        runs = [fork.run for fork in forks if fork.run is not None]
+        ready, _, _ = select.select([server, sys.stdin, *forks, *runs], [], [])
         if sys.stdin in ready:
             return
-        connection, _ = server.accept()
-        message, descriptors, _, _ = socket.recv_fds(connection, MESSAGE, 256)
-        if not message:  # it was killed before it could ask
-            connection.close()
-            continue
-        folder, environment, priority, arguments, numbers = json.loads(message)
-        if os.fork() == 0:
-            server.close()
-            fcntl(connection.fileno(), F_DUPFD_CLOEXEC, 256)  # open until this process ends, out of the way
-            connection.close()
-            os.chdir(folder)
-            os.environ.clear()
-            os.environ.update(environment)
-            os.nice(priority)
-            _place(descriptors, numbers)
-            _work(arguments)
+        for fork in forks:
+            if fork.run in ready:
+                fork.kill()
+            if fork in ready:
+                fork.end()
+        forks = [fork for fork in forks if not fork.ended]
+        if server in ready:
+            forks += _fork_one(server, forks)
+
+
+class _Fork:
+    """A process that was forked.
+
+    Args:
+        process: its id.
+        run: the connection to the launcher of a hired worker, which closes it only when it is killed.
+    """
+
+    def __init__(self, process: int, run: socket.socket | None) -> None:
+        self._process, self.run = process, run
+        self._file = os.pidfd_open(process)
+        self.ended = False
+        self._send(process)
+
+    def fileno(self) -> int:
+        """Return the file that can be read once the process has ended."""
+        return self._file
+
+    def _send(self, number: int) -> None:
+        if self.run is not None:
+            with suppress(OSError):  # the launcher was killed
+                self.run.send(b"%d" % number)
+
+    def kill(self) -> None:
+        """Kill the process, as its launcher was."""
+        os.kill(self._process, signal.SIGKILL)
+        self.close()
+
+    def end(self) -> None:
+        """Take the status of the process, which has ended, and pass it to its launcher."""
+        self._send(os.waitpid(self._process, 0)[1])
+        self.close()
+        os.close(self._file)
+        self.ended = True
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self.run is not None:
+            self.run.close()
+            self.run = None
+
+
+def _fork_one(server: socket.socket, forks: list[_Fork]) -> list[_Fork]:
+    """Fork for a request; where it is for a hired worker, answer with its id and keep the connection."""
+    connection, _ = server.accept()
+    message, descriptors, _, _ = socket.recv_fds(connection, MESSAGE, 256)
+    if not message:  # it was killed before it could ask
         connection.close()
-        for descriptor in descriptors:
-            os.close(descriptor)
+        return []
+    folder, environment, priority, arguments, numbers = json.loads(message)
+    process = os.fork()
+    if process == 0:
+        server.close()
+        for fork in forks:
+            os.close(fork.fileno())
+            fork.close()
+        if arguments[:3] != HIRED:
+            fcntl(connection.fileno(), F_DUPFD_CLOEXEC, 256)  # open until this process ends, out of the way
+        connection.close()
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(environment)
+        os.nice(priority)
+        _place(descriptors, numbers)
+        _work(arguments)
+    for descriptor in descriptors:
+        os.close(descriptor)
+    if arguments[:3] == HIRED:
+        return [_Fork(process, connection)]
+    connection.close()
+    return [_Fork(process, None)]
+
+
+def _hire_by(launcher: str) -> None:
+    """Have the runs of all forks hire workers that are forks as well."""
+    from hpometrics.runner import processes
+
+    start = processes._start_worker
+
+    def start_fork(command: list[str], *arguments: Any) -> subprocess.Popen[str]:
+        return start([launcher, *command[1:]], *arguments)
+
+    processes._start_worker = start_fork  # type: ignore[assignment]
 
 
 def _read_revisions_once() -> None:
@@ -185,10 +281,16 @@ def _place(descriptors: list[int], numbers: list[int]) -> None:
 
 def _work(arguments: list[str]) -> None:
     """Run the command or the Ray worker, and exit."""
-    os.setpgid(0, 0)  # Ray kills the group of a worker
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     random.seed()
     tempfile.tempdir = None  # which the environment names
+    if arguments[:3] == HIRED:
+        os.setsid()
+        paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        sys.path[0:1] = [os.getcwd(), *filter(None, paths)]
+        sys.argv = arguments[1:]
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+        sys.exit()
+    os.setpgid(0, 0)  # Ray kills the group of a worker
     if "-c" in arguments:
         at = arguments.index("-c")
         sys.argv = arguments[at : at + 1] + arguments[at + 2 :]
@@ -213,4 +315,4 @@ def _work_for_ray(arguments: list[str]) -> None:
 
 if __name__ == "__main__":
     with socket.socket(fileno=int(sys.argv[1])) as listening:
-        _fork(listening)
+        _fork(listening, sys.argv[2])

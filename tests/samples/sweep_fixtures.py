@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from loaded_python import loaded_python
 from matrix import EXHAUSTIVE
 
 from hpometrics.cli.main import main
@@ -29,9 +30,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(params=["shared", pytest.param("own", marks=EXHAUSTIVE)])
-def on_ray(request: pytest.FixtureRequest, ray_cluster: str) -> Callable[..., str]:
-    """The `backend:` of a sweep on the cluster of the tests; where all are tried, also on one of its own."""
-    address = f"address: '{ray_cluster}', " if request.param == "shared" else ""
+def on_ray(
+    request: pytest.FixtureRequest, ray_cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., str]:
+    """The `backend:` of a sweep on the cluster of the tests; where all are tried, also on one of its own.
+
+    The workers of its own are forks too; the sweeps of configs and pages start whole ones.
+    """
+    address = f"address: '{ray_cluster}', "
+    if request.param == "own":
+        address = ""
+        monkeypatch.setattr(sys, "executable", str(loaded_python()))
     return lambda workers=2: f"backend: {{ray: {{{address}workers: {workers}}}}}\n"
 
 
