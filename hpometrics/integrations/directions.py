@@ -11,7 +11,7 @@ from ..metrics.registry.lookup import possible_meanings
 from ..metrics.registry.scope import direction_problem
 from ..run.spec import Reported, RunSpec
 
-_DATA = re.compile(r"\w+-|(?:val|valid|validation|eval|test|train)_")
+_DATA = re.compile(r"\w+-|(?:val|valid|validation|eval|test|train)_(?:\d+_)?")
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -35,6 +35,8 @@ def direction_of_name(name: str) -> Direction | None:
 
     >>> [str(direction_of_name(name)) for name in ("val_loss", "valid_0-l2", "validation-BalancedAccuracy")]
     ['minimize', 'minimize', 'maximize']
+    >>> direction_of_name("val_0_auc")  # pytorch-tabnet's, of its first validation set
+    <Direction.MAXIMIZE: 'maximize'>
     >>> direction_of_name("val_gap")
     """
     word = _DATA.sub("", name, count=1).partition(":")[0]
