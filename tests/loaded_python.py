@@ -51,18 +51,18 @@ LOADED = [
 Ray is left out: forks of a process that has loaded it all draw the same random ids.
 """
 
-HIRED = ["-m", "hpometrics", "worker"]
-"""The command of a worker that a run hires."""
+COMMAND = ["-m", "hpometrics"]
+"""How a command of hpometrics begins, such as that of a worker that a run hires."""
 
 LAUNCHER = """#!{python} -IS
 import json, os, signal, socket, sys
 on_ray = any(argument.endswith("default_worker.py") for argument in sys.argv)
-hired = sys.argv[1:4] == {hired!r}
-if not on_ray and not hired and "-c" not in sys.argv:
+command = sys.argv[1:3] == {command!r}
+if not on_ray and not command and "-c" not in sys.argv:
     os.execv({python!r}, [{python!r}, *sys.argv[1:]])
 numbers = [0, 1, 2]
 with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
-    if not on_ray and not hired:
+    if not on_ray and not command:
         numbers += [number for number in range(3, 256) if os.path.exists(f"/dev/fd/{{number}}")]
         numbers.remove(server.fileno())
     server.connect({address!r})
@@ -71,7 +71,7 @@ with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
     if not on_ray:
         for number in numbers:
             os.close(number)
-    if hired:
+    if command:
         fork = int(server.recv(16))
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda number, frame: os.kill(fork, number))
@@ -83,9 +83,9 @@ with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
     if not on_ray:
         server.recv(1)
 """
-"""For a command it waits until the fork ends. For Ray it ends at once: Ray's workers register themselves.
+"""For `-c` it waits until the fork ends. For Ray it ends at once: Ray's workers register themselves.
 
-For a worker that a run hires it passes signals on and ends as the fork does; to kill it kills the fork.
+For a command of hpometrics it passes signals on and ends as the fork does; to kill it kills the fork.
 """
 
 COLLECTIONS = (50_000, 20, 50)
@@ -118,7 +118,7 @@ def _start() -> Path:
     """Start the process that forks, which ends with this one; return the path of the script."""
     folder = tempfile.TemporaryDirectory(prefix="loaded-")
     address, launcher = str(Path(folder.name) / "socket"), Path(folder.name) / "python"
-    text = LAUNCHER.format(python=sys.executable, address=address, hired=HIRED)
+    text = LAUNCHER.format(python=sys.executable, address=address, command=COMMAND)
     launcher.write_text(text, encoding="utf8")
     launcher.chmod(0o700)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
@@ -168,7 +168,7 @@ class _Fork:
 
     Args:
         process: its id.
-        run: the connection to the launcher of a hired worker, which closes it only when it is killed.
+        run: the connection to the launcher of a command, which closes it only when it is killed.
     """
 
     def __init__(self, process: int, run: socket.socket | None) -> None:
@@ -206,7 +206,7 @@ class _Fork:
 
 
 def _fork_one(server: socket.socket, forks: list[_Fork]) -> list[_Fork]:
-    """Fork for a request; where it is for a hired worker, answer with its id and keep the connection."""
+    """Fork for a request; where it is for a command, answer with its id and keep the connection."""
     connection, _ = server.accept()
     message, descriptors, _, _ = socket.recv_fds(connection, MESSAGE, 256)
     if not message:  # it was killed before it could ask
@@ -219,7 +219,7 @@ def _fork_one(server: socket.socket, forks: list[_Fork]) -> list[_Fork]:
         for fork in forks:
             os.close(fork.fileno())
             fork.close()
-        if arguments[:3] != HIRED:
+        if arguments[:2] != COMMAND:
             fcntl(connection.fileno(), F_DUPFD_CLOEXEC, 256)  # open until this process ends, out of the way
         connection.close()
         os.chdir(folder)
@@ -230,7 +230,7 @@ def _fork_one(server: socket.socket, forks: list[_Fork]) -> list[_Fork]:
         _work(arguments)
     for descriptor in descriptors:
         os.close(descriptor)
-    if arguments[:3] == HIRED:
+    if arguments[:2] == COMMAND:
         return [_Fork(process, connection)]
     connection.close()
     return [_Fork(process, None)]
@@ -280,13 +280,13 @@ def _place(descriptors: list[int], numbers: list[int]) -> None:
 
 
 def _work(arguments: list[str]) -> None:
-    """Run the command or the Ray worker, and exit."""
+    """Run the command, the code or the Ray worker, and exit."""
     random.seed()
     tempfile.tempdir = None  # which the environment names
-    if arguments[:3] == HIRED:
+    sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    if arguments[:2] == COMMAND:
         os.setsid()
-        paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        sys.path[0:1] = [os.getcwd(), *filter(None, paths)]
+        sys.path[0] = os.getcwd()
         sys.argv = arguments[1:]
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
         sys.exit()

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from loaded_python import loaded_python
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/how-to/own-metrics.md").read_text(encoding="utf8")
@@ -45,11 +46,11 @@ def installed(tmp_path_factory) -> Path:
     return site
 
 
-def run(folder: Path, *arguments: str, site: Path | None = None) -> str:
+def run(folder: Path, *arguments: str, site: Path | None = None, python: object = sys.executable) -> str:
     """Run Python in a folder, with hpometrics and what is installed at the site; return what it printed."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, filter(None, (site, ROOT))))}
     ran = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env=env, capture_output=True, text=True, timeout=300
+        [str(python), *arguments], cwd=folder, env=env, capture_output=True, text=True, timeout=300
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout
@@ -61,7 +62,7 @@ def test_an_installed_package_is_known_to_every_command(installed, tmp_path):
     (tmp_path / "sweep.yaml").write_text(SWEEP)
 
     def hpometrics(*arguments: str) -> str:
-        return run(tmp_path, "-m", "hpometrics", *arguments, site=installed)
+        return run(tmp_path, "-m", "hpometrics", *arguments, site=installed, python=loaded_python())
 
     assert "Share of predictions within a tolerance" in hpometrics("metrics", "show", "share_within")
     assert "share_within   maximize <- registry   reads predictions" in hpometrics("check", "sweep.yaml")

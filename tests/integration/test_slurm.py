@@ -7,11 +7,11 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from loaded_python import loaded_python
 from matrix import EXHAUSTIVE
 
 from hpometrics.records.trial_record import TrialState
@@ -26,10 +26,7 @@ search: {sampler: random, seed: 3}
 backend: {optuna: {storage: journal}}
 budget: {trials: 8, epochs: 3}
 """
-PROGRAMS = {
-    "srun": 'echo "$@" >> srun.txt\nexec "$@"\n',
-    "hpometrics": f'exec {shlex.quote(sys.executable)} -m hpometrics "$@"\n',
-}
+SRUN = 'echo "$@" >> srun.txt\nexec "$@"\n'
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 
@@ -39,7 +36,11 @@ def task(tmp_path, monkeypatch):
     """Start a task of the array by its number."""
     shutil.copy(Path(__file__).parents[1] / "samples" / "toy_engine.py", tmp_path)
     (tmp_path / "sweep.yaml").write_text(SWEEP)
-    for name, lines in PROGRAMS.items():
+    programs = {
+        "srun": SRUN,
+        "hpometrics": f'exec {shlex.quote(str(loaded_python()))} -m hpometrics "$@"\n',
+    }
+    for name, lines in programs.items():
         (tmp_path / "bin").mkdir(exist_ok=True)
         (tmp_path / "bin" / name).write_text(f"#!/usr/bin/env bash\n{lines}")
         (tmp_path / "bin" / name).chmod(0o755)

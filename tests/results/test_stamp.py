@@ -239,7 +239,7 @@ UNFINISHED = {
     "a broken engine": (FAILS_ALWAYS, 4),
     "too many failed": (FAILS_ONCE, 4),
     "interrupted": (changed("toy_engine:train", "toy_engine:interrupt"), 130),
-    "the time is up": (SMALL.replace("trials: 2", "time: 1s"), 0),
+    "the time is up": (SMALL.replace("trials: 2", "time: 3s"), 0),
     "a study in memory": (SMALL + "backend: {optuna: {storage: memory}}\n", 0),
 }
 
