@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,10 +103,14 @@ def packages(names: Iterable[str]) -> set[str]:
     return {name.partition(".")[0] for name in names}
 
 
-def together_and_alone(cases: Sequence[Any], ids: Callable[[Any], str]) -> list[Any]:
-    """All cases for one process, which does what any of them does; where all is tried, each alone too."""
-    alone = [pytest.param([case], id=ids(case), marks=EXHAUSTIVE) for case in cases]
-    return [pytest.param(cases, id="together"), *alone]
+def commands_that_load(
+    unwanted: set[str], commands: Sequence[tuple[str, ...]]
+) -> dict[tuple[str, ...], set[str]]:
+    """The unwanted packages of each command that loads one; a process of all of them loads what any does."""
+    if not unwanted & packages(modules_of(commands)):
+        return {}
+    alone = {command: unwanted & loaded(*command) for command in commands}
+    return {command: names for command, names in alone.items() if names} or {("together",): unwanted}
 
 
 def test_the_package_itself_loads_none_of_its_hosts():
@@ -134,16 +138,15 @@ LIGHT = [
 ]
 
 
-@pytest.mark.parametrize("commands", together_and_alone(LIGHT, " ".join))
-def test_light_commands_load_neither_torch_nor_a_host(commands):
+def test_light_commands_load_neither_torch_nor_a_host():
     """The registry's index and the model of the file are enough."""
-    assert not packages(modules_of(commands)) & {*HEAVY, "optuna"}
+    assert commands_that_load({*HEAVY, "optuna"}, LIGHT) == {}
 
 
-@pytest.fixture(scope="module", params=together_and_alone(CONFIGS, lambda path: path.name))
-def checked(request, tmp_path_factory) -> tuple[set[str], list[Any]]:
-    """The modules that checks of sweep files have loaded where nothing has run, and the models they built."""
-    checks = json.dumps([["check", str(path)] for path in request.param])
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory) -> tuple[set[str], list[Any]]:
+    """The modules that checks of all shipped files have loaded where nothing has run, and their models."""
+    checks = json.dumps([["check", str(path)] for path in CONFIGS])
     command, folder = [sys.executable, "-c", PROBE + BUILT, checks], tmp_path_factory.mktemp("empty")
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100)
     seen, models = map(json.loads, ran.stderr.splitlines()[-2:])
@@ -232,13 +235,12 @@ def test_a_wrong_file_is_refused_before_anything_is_loaded(tmp_path):
 READERS = [("best",), ("epochs", "0"), ("status",), ("status", "--json"), ("trials",)]
 
 
-@pytest.mark.parametrize("commands", together_and_alone(READERS, " ".join))
-def test_readers_of_results_load_neither_torch_nor_a_host(tmp_path, commands):
+def test_readers_of_results_load_neither_torch_nor_a_host(tmp_path):
     """They read the record; the model of the file is not needed either."""
     (tmp_path / "sweep.resolved.yaml").write_text("name: x\n")
     write_trial(tmp_path / "trials" / "0000", TrialRecord(0, {}))
-    seen = modules_of((name, str(tmp_path), *options) for name, *options in commands)
-    assert not packages(seen) & {*HEAVY, "optuna", "pydantic"}
+    commands = [(name, str(tmp_path), *options) for name, *options in READERS]
+    assert commands_that_load({*HEAVY, "optuna", "pydantic"}, commands) == {}
 
 
 ENGINE = """\

@@ -132,10 +132,9 @@ def run_one_metric(name: str) -> None:
 
 
 @EXHAUSTIVE
-@pytest.mark.parametrize("name", ["mcc", "rmse"])
-def test_what_concerns_one_metric_passes(name):
+def test_what_concerns_one_metric_passes():
     """`make metric` passes, though it leaves out the cases of all other metrics."""
-    ran = Forked(ROOT, run_one_metric, name).result()
+    ran = Forked(ROOT, run_one_metric, "mcc").result()
     assert ran.returncode == 0, ran.stdout
     assert " passed" in ran.stdout
 

@@ -40,13 +40,16 @@ def test_a_shipped_sweep_runs(path, tmp_path, monkeypatch):
 @EXHAUSTIVE
 @pytest.mark.ray
 @pytest.mark.parametrize("path", ON_RAY, ids=lambda path: path.stem)
-def test_a_shipped_sweep_on_ray_runs_in_a_process_of_its_own(path, request, tmp_path, monkeypatch):
-    """It starts a Ray cluster of its own; `test_backend_swap` runs the others on that of the tests."""
+def test_a_shipped_sweep_on_ray_runs_in_a_process_of_its_own(path, ray_launcher, tmp_path, monkeypatch):
+    """It starts a Ray cluster of its own, the population with whole workers; those of the others are forks.
+
+    `test_backend_swap` runs all files on the cluster of the tests.
+    """
     monkeypatch.chdir(ROOT)
     trials, reports = (4, 3) if path.stem == "quickstart_pbt" else (2, 2)  # it copies after three epochs
     fewer = changed(f"budget.trials={trials}", length(path, reports), f"results.dir={tmp_path / 'run'}")
     fewer += changed(*earlier(path, tmp_path))
-    python = request.getfixturevalue("ray_launcher") if path.stem == "quickstart_ray" else None
+    python = None if path.stem == "quickstart_pbt" else ray_launcher
     ran = hpometrics("run", path, *fewer, folder=ROOT, python=python).result()
     assert ran.returncode == 0, ran.stderr
     check_run(path, tmp_path / "run", trials, ran.stdout)
