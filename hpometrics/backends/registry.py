@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -61,8 +62,14 @@ class PlugIn:
         Args:
             feature: the plug-in, as the message calls it.
         """
-        absent = next((package for package in self.needs if find_spec(package) is None), None)
+        absent = next((package for package in self.needs if not _is_installed(package)), None)
         return None if absent is None else missing_extra(feature, absent, self.extra)
+
+
+def _is_installed(package: str) -> bool:
+    if package in sys.modules:  # some replace themselves by a module that has no spec
+        return sys.modules[package] is not None
+    return find_spec(package) is not None
 
 
 Table = Mapping[str, PlugIn]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
+from types import ModuleType
 
 import optuna
 import pytest
@@ -39,6 +40,15 @@ def test_every_pruner_can_be_made_by_name(name):
     arguments = {"percentile": {"percentile": 25.0}, "patient": {"patience": 2}, "threshold": {"upper": 1.0}}
     spec = {name: arguments[name]} if name in arguments else name
     assert isinstance(make_pruner(spec, 10), optuna.pruners.BasePruner)
+
+
+def test_a_package_that_replaces_itself_is_installed(monkeypatch):
+    """As optuna_integration does when it is imported; its module has no spec."""
+    for package in SAMPLERS["botorch"].needs:
+        monkeypatch.setitem(sys.modules, package, ModuleType(package))
+    assert SAMPLERS["botorch"].missing("botorch") is None
+    monkeypatch.setitem(sys.modules, "botorch", None)
+    assert "needs botorch, which is not installed" in str(SAMPLERS["botorch"].missing("botorch"))
 
 
 def test_a_class_without_a_seed_is_created_once(tmp_path, monkeypatch):

@@ -192,8 +192,9 @@ class SeededSampler(BaseSampler):
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """Pass on to the trial's sampler."""
-        return self.of(trial).sample_relative(study, trial, search_space)
+        """Pass on to the trial's sampler; one that is not Optuna's own may be experimental at each draw."""
+        draw = partial(self.of(trial).sample_relative, study, trial, search_space)
+        return draw() if is_plain(self.of(trial)) else _quiet(draw)
 
     def sample_independent(
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution

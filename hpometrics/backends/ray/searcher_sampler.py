@@ -44,7 +44,7 @@ _streams = RLock()
 
 
 class _Outcome(NamedTuple):
-    """What a searcher learns from a finished trial: its point in the domains of Tune, and how good it was."""
+    """A finished trial as a searcher learns it: its point in the domains of Tune, and how good it was."""
 
     point: dict[str, Any]
     value: float
@@ -251,7 +251,8 @@ def _domain(distribution: BaseDistribution) -> Any:
 
 
 def _count(distribution: Any) -> int:
-    return 1 + round(float(distribution.high - distribution.low) / distribution.step)
+    count: int = round((distribution.high - distribution.low) / distribution.step) + 1
+    return count
 
 
 def _to_searcher(value: Any, distribution: BaseDistribution) -> Any:
