@@ -109,6 +109,7 @@ def test_every_sampler_is_tried():
 
 
 @pytest.mark.filterwarnings("ignore:Constraints have been set, but CmaEsSampler will not:UserWarning")
+@pytest.mark.filterwarnings("ignore:All acquisition values for raw sampled points")  # BoTorch's, early on
 @pytest.mark.parametrize(("spec", "asked"), CASES)
 def test_a_search_that_goes_on_draws_what_one_run_draws(spec, asked, tmp_path: Path, logged):
     """From a storage, by another sampler of the same seed; and nothing is logged for each trial."""
