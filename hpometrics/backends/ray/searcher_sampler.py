@@ -34,6 +34,7 @@ from ..._imports import foreign
 from ..._text import did_you_mean
 from ...exceptions import ConfigError
 from ...run.reporter import derive_seed
+from ..optuna._internals import storage_of, study_id_of
 
 _VALUE = "value"  # the key of the objective in the results that a searcher gets
 _SEEDS = ("seed", "random_state_seed", "random_state")
@@ -86,7 +87,7 @@ class SearcherSampler(BaseSampler):
                 f"{self._searcher.__name__} searches for one objective, and the study has "
                 f"{len(study.directions)}; choose tpe, gp, botorch, nsga2 or nsga3"
             )
-        space = intersection_search_space(study.get_trials(deepcopy=False), include_pruned=True)
+        space = intersection_search_space(_trials_of(study), include_pruned=True)
         return {name: one for name, one in space.items() if not one.single()}
 
     def sample_relative(
@@ -202,10 +203,15 @@ def _check_arguments(
             raise ConfigError(f"{name} has no argument {word!r}{hint} It knows {', '.join(words)}")
 
 
+def _trials_of(study: optuna.Study) -> list[FrozenTrial]:
+    """Return all trials of a study; with hyperband, a sampler gets one that shows those of a bracket."""
+    return storage_of(study).get_all_trials(study_id_of(study), deepcopy=False)
+
+
 def _outcomes(study: optuna.Study, space: Mapping[str, BaseDistribution]) -> Iterator[_Outcome]:
     """Yield what the finished trials that have all params say, in the order of their numbers."""
-    ended = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
-    ended = [one for one in ended if all(name in one.params for name in space)]
+    states = (TrialState.COMPLETE, TrialState.PRUNED)
+    ended = [one for one in _trials_of(study) if one.state in states and space.keys() <= one.params.keys()]
     full = max((len(one.intermediate_values) for one in ended), default=0)
     for trial in ended:
         pruned = trial.state is TrialState.PRUNED

@@ -90,6 +90,18 @@ def test_it_learns_each_finished_trial_again():
     assert study.best_value < min(trial.value for trial in study.trials[:3])
 
 
+def test_it_learns_the_trials_of_all_brackets():
+    """Optuna's hyperband shows a sampler those of one bracket; BOHB models all of them."""
+    pruner = optuna.pruners.HyperbandPruner(min_resource=1, max_resource=9)
+    study = optuna.create_study(sampler=make_sampler(Noting, 7), pruner=pruner)
+    for number in range(9):
+        trial = study.ask({"x": FloatDistribution(0, 1)})
+        trial.report(1.0, 1)
+        trial.should_prune()
+        study.tell(trial, float(number))
+    assert len(Noting.newest.results) == 8
+
+
 def test_it_learns_in_the_direction_of_the_study():
     """A searcher that maximizes goes the other way."""
     study = searched(NearBestSearcher, direction="maximize")
