@@ -8,6 +8,7 @@ from .backends.optuna.samplers import DominancePruner as DominancePruner
 from .backends.ray.objective import RayObjective as RayObjective
 from .backends.ray.own_tuner import best_result as best_result, tune_config as tune_config
 from .backends.ray.reporter import RayReporter as RayReporter, TuneReporter as TuneReporter
+from .backends.ray.searcher_sampler import SearcherSampler as SearcherSampler
 from .direction import MAXIMIZE as MAXIMIZE, MINIMIZE as MINIMIZE, Direction as Direction
 from .engines.engine import Engine as Engine
 from .engines.engine_params import EngineParams as EngineParams

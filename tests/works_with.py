@@ -42,6 +42,7 @@ PACKAGES = (
         "xgboost-cpu",
         "lightgbm",
         "catboost",
+        "botorch",
         "mlflow-skinny",
         "wandb",
         "plotly",

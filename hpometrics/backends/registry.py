@@ -1,12 +1,13 @@
 """The registry of backends, samplers and pruners by name: `tpe`, `{tpe: {arguments}}` or `module:Class`.
 
-It loads neither Optuna nor Ray.
+`hub:PATH` names a package in a local folder. The registry loads neither Optuna nor Ray.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -14,14 +15,15 @@ from typing import Any
 
 from .._imports import foreign, load_path, same_folder
 from .._text import did_you_mean
-from ..exceptions import ConfigError, missing_extra
+from ..exceptions import ConfigError, MissingExtraError, missing_extra
 from ..selection.rules import DOMINANCE, DominanceRule
+from .hub import class_in_name, is_hub, load_hub
 
 _PBT = ("pbt", "Population", "PopulationBasedTraining")
-_ONE_OBJECTIVE = ("cmaes", "CmaEsSampler")
+_ONE_OBJECTIVE = ("cmaes", "CmaEsSampler", "bohb", "BohbSampler", "SearcherSampler")
 _NOT_LEARNING = (
     *("random", "RandomSampler", "grid", "GridSampler", "BruteForceSampler", "qmc", "QMCSampler"),
-    *("cmaes", "CmaEsSampler", "nsga2", "NSGAIISampler", "NSGAIIISampler"),
+    *("cmaes", "CmaEsSampler", "nsga2", "NSGAIISampler", "nsga3", "NSGAIIISampler"),
 )
 _NO_PRUNING = ("none", "NopPruner", "FIFOScheduler")
 _SEEDED = ("seed",)
@@ -43,14 +45,31 @@ class PlugIn:
     Args:
         path: `package.module:Class`.
         words: our name of an argument -> the backend's.
-        needs: packages that the backend does not install; they come with the extra `samplers`.
+        needs: packages that the backend does not install.
         hidden: arguments that are set for the user, who may not pass them.
+        extra: the extra that installs those packages.
     """
 
     path: str
     words: Mapping[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
+    extra: str = "samplers"
+
+    def missing(self, feature: str) -> MissingExtraError | None:
+        """Return the error of the first package that is not installed; None if there is none.
+
+        Args:
+            feature: the plug-in, as the message calls it.
+        """
+        absent = next((package for package in self.needs if not _is_installed(package)), None)
+        return None if absent is None else missing_extra(feature, absent, self.extra)
+
+
+def _is_installed(package: str) -> bool:
+    if package in sys.modules:  # some replace themselves by a module that has no spec
+        return sys.modules[package] is not None
+    return find_spec(package) is not None
 
 
 Table = Mapping[str, PlugIn]
@@ -63,8 +82,27 @@ SAMPLERS: Mapping[str, PlugIn] = {
     "grid": PlugIn("optuna.samplers:RandomSampler", hidden=_SEEDED),  # its points are enqueued
     "qmc": PlugIn("optuna.samplers:QMCSampler", hidden=(*_SEEDED, "independent_sampler")),
     "nsga2": PlugIn("optuna.samplers:NSGAIISampler", hidden=_SEEDED),
+    "nsga3": PlugIn("optuna.samplers:NSGAIIISampler", hidden=(*_SEEDED, "reference_points")),
+    "botorch": PlugIn(
+        "optuna_integration.botorch:BoTorchSampler",
+        needs=("botorch", "optuna_integration"),
+        hidden=(*_SEEDED, "independent_sampler"),
+        extra="botorch",
+    ),
+    "bohb": PlugIn(
+        "hpometrics.backends.ray.searcher_sampler:BohbSampler",
+        needs=("hpbandster", "ConfigSpace"),
+        hidden=_SEEDED,
+        extra="bohb",
+    ),
 }
 """The samplers, which draw the params on every backend."""
+
+NOT_INSTALLABLE: Mapping[str, str] = {
+    "hebo": ": HEBO 0.3.6, its newest release, requires numpy<1.25, and this package numpy>=1.26, so that "
+    "pip cannot install both. Choose gp or botorch, whose models are the nearest.",
+}
+"""Samplers of other libraries that cannot be used, each with the reason and what to choose."""
 
 OPTUNA_PRUNERS: Mapping[str, PlugIn] = {
     "median": PlugIn("optuna.pruners:MedianPruner", _OPTUNA_PERCENTILE),
@@ -75,6 +113,7 @@ OPTUNA_PRUNERS: Mapping[str, PlugIn] = {
     "threshold": PlugIn(
         "optuna.pruners:ThresholdPruner", {"warmup": "n_warmup_steps", "interval": "interval_steps"}
     ),
+    "wilcoxon": PlugIn("optuna.pruners:WilcoxonPruner", {"warmup": "n_startup_steps"}),
     "none": PlugIn("optuna.pruners:NopPruner"),
 }
 RAY_SCHEDULERS: Mapping[str, PlugIn] = {
@@ -99,10 +138,10 @@ DOMINANCE_PRUNERS: Mapping[str, PlugIn] = {
 
 ALSO_CALLED: Mapping[str, Mapping[str, str]] = {
     "sampler": {
-        "tpe": "tpe", "bayes": "tpe", "bohb": "tpe", "tunebohb": "tpe", "hyperopt": "tpe", "optuna": "tpe",
+        "tpe": "tpe", "bayes": "tpe", "bohb": "bohb", "tunebohb": "bohb", "hyperopt": "tpe", "optuna": "tpe",
         "parzen": "tpe", "treeparzenestimator": "tpe", "custom": "tpe",
         "gp": "gp", "bayesian": "gp", "bayesianoptimization": "gp", "bayesopt": "gp", "gaussianprocess": "gp",
-        "gpei": "gp", "ax": "gp", "botorch": "gp", "hebo": "gp", "skopt": "gp", "scikitoptimize": "gp",
+        "gpei": "gp", "ax": "gp", "botorch": "botorch", "hebo": "gp", "skopt": "gp", "scikitoptimize": "gp",
         "dragonfly": "gp", "smac": "gp",
         "cmaes": "cmaes", "cma": "cmaes", "nevergrad": "cmaes", "sigopt": "gp",
         "random": "random", "randomsearch": "random", "randomized": "random", "variantgenerator": "random",
@@ -113,7 +152,7 @@ ALSO_CALLED: Mapping[str, Mapping[str, str]] = {
         "qmc": "qmc", "sobol": "qmc", "halton": "qmc", "quasirandom": "qmc",
         "nsga2": "nsga2", "nsgaii": "nsga2", "nsga": "nsga2", "genetic": "nsga2", "evolution": "nsga2",
         "evolutionary": "nsga2", "motpe": "tpe",
-        "nsga3": "optuna.samplers:NSGAIIISampler", "nsgaiii": "optuna.samplers:NSGAIIISampler",
+        "nsga3": "nsga3", "nsgaiii": "nsga3",
     },
     "pruner": {
         "median": "median", "medianstopping": "median", "medianstoppingrule": "median",
@@ -126,7 +165,7 @@ ALSO_CALLED: Mapping[str, Mapping[str, str]] = {
         "earlystop": "patient", "threshold": "threshold",
         "pbt": "pbt", "populationbasedtraining": "pbt", "population": "pbt", "pb2": "pbt",
         "none": "none", "nop": "none", "fifo": "none", "no": "none", "off": "none", "false": "none",
-        "wilcoxon": "optuna.pruners:WilcoxonPruner",
+        "wilcoxon": "wilcoxon", "wilcoxonsignedrank": "wilcoxon",
     },
 }  # fmt: skip
 """Names of Optuna, Ray Tune, Ludwig, W&B and KerasTuner, letters and digits alone; the nearest one here."""
@@ -214,7 +253,7 @@ def pruner_names() -> list[str]:
     """Return the names of the pruners of all backends, `none` last.
 
     >>> pruner_names()
-    ['median', 'asha', 'hyperband', 'percentile', 'patient', 'threshold', 'pbt', 'none']
+    ['median', 'asha', 'hyperband', 'percentile', 'patient', 'threshold', 'wilcoxon', 'pbt', 'none']
     """
     names = dict.fromkeys(name for backend in BACKENDS.values() for name in backend.pruners)
     return [*(name for name in names if name != "none"), "none"]
@@ -248,9 +287,8 @@ def check_spec(what: str, spec: object, table: Table) -> None:
     if name not in table:
         hint = suggest_plug_in(what, name, table) or "."
         raise ConfigError(f"{name!r} is not a {what}{hint} Choose from {', '.join(table)}")
-    for package in table[name].needs:
-        if find_spec(package) is None:
-            raise missing_extra(f"the {what} {name!r}", package, "samplers")
+    if error := table[name].missing(f"the {what} {name!r}"):
+        raise error
 
 
 def meaning_elsewhere(what: str, name: str) -> str | None:
@@ -259,9 +297,13 @@ def meaning_elsewhere(what: str, name: str) -> str | None:
     >>> meaning_elsewhere("pruner", "SuccessiveHalvingPruner"), meaning_elsewhere("sampler", "cma-es")
     ('asha', 'cmaes')
     """
-    plain = re.sub(r"[^a-z0-9]", "", name.lower())
+    plain = _plain(name)
     names = ALSO_CALLED["sampler" if what == "sampler" else "pruner"]
     return names.get(plain) or names.get(_KIND.sub("", plain))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def suggest_plug_in(what: str, name: str, names: Iterable[str]) -> str:
@@ -271,6 +313,8 @@ def suggest_plug_in(what: str, name: str, names: Iterable[str]) -> str:
     "; 'hyperband' is a pruner, as in search: {pruner: hyperband}."
     """
     names = list(names)
+    if what == "sampler" and (reason := NOT_INSTALLABLE.get(_KIND.sub("", _plain(name)))):
+        return reason
     called = meaning_elsewhere(what, name)
     if called is not None and (called in names or ":" in called):
         return f"; did you mean {called!r}?"
@@ -292,7 +336,7 @@ def find_class(what: str, spec: object, table: Table) -> tuple[Callable[..., Any
     check_spec(what, spec, table)
     name, arguments = read_spec(what, spec)
     plug_in = table.get(name, PlugIn(name))
-    cls = _load(what, plug_in.path)
+    cls = load_hub(what, name) if is_hub(name) else _load(what, plug_in.path)
     theirs = [word for word in inspect.signature(cls).parameters if word not in plug_in.hidden]
     words = [*plug_in.words, *(word for word in theirs if word not in plug_in.words.values())]
     for word in arguments:
@@ -308,6 +352,13 @@ def _load(what: str, path: str) -> Callable[..., Any]:
     if not isinstance(cls, type):
         raise ConfigError(f"{what} {path!r} is not a class, but a {type(cls).__name__}")
     return cls
+
+
+def is_searcher(spec: object) -> bool:
+    """Return whether an object is a class of searchers of Ray Tune; Ray is not loaded to find that out."""
+    return isinstance(spec, type) and any(
+        one.__name__ == "Searcher" and one.__module__.startswith("ray.tune.search.") for one in spec.__mro__
+    )
 
 
 def check_several(
@@ -329,7 +380,9 @@ def check_several(
     fact = f"{', '.join(optimized)} are {len(optimized)} objectives"
     if searches_for_one(sampler):
         name = _name_of(sampler)
-        raise ConfigError(f"the sampler {name} searches for one objective; {fact}. Choose tpe, gp or nsga2")
+        raise ConfigError(
+            f"the sampler {name} searches for one objective; {fact}. Choose tpe, gp, botorch, nsga2 or nsga3"
+        )
     if pruner is not None and (name := _name_of(pruner)) not in _NO_PRUNING:
         raise ConfigError(
             f"the {what} {name} judges one value; {fact}. Leave it out, or say by what it judges: "
@@ -389,7 +442,11 @@ def learns(sampler: object) -> bool:
 
 
 def _name_of(spec: object) -> str:
-    """Return the name of a plug-in; for `module:Class` and for an object that of the class."""
+    """Return the name of a plug-in; for `module:Class`, `hub:PATH:Class` and an object that of the class."""
     if isinstance(spec, Mapping) and spec:
         spec = next(iter(spec))
+    if isinstance(spec, type):
+        return "SearcherSampler" if is_searcher(spec) else spec.__name__
+    if isinstance(spec, str) and is_hub(spec):
+        return class_in_name(spec) or spec
     return spec.rpartition(":")[2] if isinstance(spec, str) else getattr(spec, "kind", type(spec).__name__)

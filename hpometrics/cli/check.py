@@ -110,7 +110,10 @@ def _sample_lines(sampled: Sample, plan: Plan) -> Lines:
         if trial == 0 and plan.config.engine.command is not None:
             yield "  command", printable(shlex.join(_command(plan, params)))
     if sampled.learner is not None:
-        yield f"  #{len(sampled.params)} ...", f"{sampled.learner} draws from the values of those before"
+        how = (
+            "is imported by run alone" if ":" in sampled.learner else "draws from the values of those before"
+        )
+        yield f"  #{len(sampled.params)} ...", f"{sampled.learner} {how}"
 
 
 def _command(plan: Plan, params: Mapping[str, Any]) -> list[str]:

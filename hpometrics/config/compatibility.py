@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.util import find_spec
 from itertools import chain
+from pathlib import Path as FilePath
 from typing import Any
 from warnings import catch_warnings
 
-from .._imports import load_path
+from .._imports import is_target, load_path
 from .._text import did_you_mean, one_line
+from ..backends.hub import find_hub, is_hub
 from ..backends.registry import (
     BACKENDS,
     DOMINANCE_PRUNERS,
@@ -29,7 +30,7 @@ from ..backends.registry import (
     suggest_plug_in,
 )
 from ..backends.storage_url import redact_storage
-from ..exceptions import ConfigError, HpometricsError, missing_extra
+from ..exceptions import ConfigError, HpometricsError
 from ..loggers.registry import LOGGERS, check_options, missing_package
 from ..selection.confirmation import LUCK
 from ..selection.rules import DOMINANCE, WITHIN_ERROR
@@ -65,8 +66,8 @@ def check_support(sweep: Draft, document: Document, settle: bool = False) -> Non
     """
     before = len(document.problems)
     notes = (
-        _check_sampler(sweep),
-        _check_pruner(sweep),
+        _check_sampler(sweep, document),
+        _check_pruner(sweep, document),
         _check_prune_by(sweep),
         _check_pick(sweep),
         _check_objectives(sweep),
@@ -124,7 +125,7 @@ def _check_options(sweep: Draft, settle: bool) -> Notes:
     backend, epochs = BACKENDS[sweep.backend.name], None if sweep.budget is None else sweep.budget.reports
     sampler, pruner = sweep.search.sampler, sweep.search.pruner
     try:
-        if sampler is not None and sampler.options:
+        if sampler is not None and sampler.options and ":" not in sampler.name:
             _check_sampler_options(sampler, sweep.search.seed)
     except (HpometricsError, TypeError, ValueError) as err:
         yield ("search", "sampler"), one_line(err)
@@ -132,6 +133,8 @@ def _check_options(sweep: Draft, settle: bool) -> Notes:
         if pruner is not None and sweep.search.prune_by == DOMINANCE:
             _check_types("pruner", pruner, DOMINANCE_PRUNERS)
             dominance_rule(pruner.spec)
+        elif pruner is not None and ":" in pruner.name:
+            return  # code of the user, which is imported by what runs it
         elif pruner is not None and pruner.options and (settle or not backend.schedules):
             _check_types("pruner", pruner, backend.pruners)
             load_path(backend.make_pruner)(pruner.spec, epochs)
@@ -174,27 +177,46 @@ def _fits(value: Any, word: str) -> bool:
     return type(value).__name__.removesuffix("Type") == word
 
 
-def _check_sampler(sweep: Draft) -> Notes:
+def _check_sampler(sweep: Draft, document: Document) -> Notes:
     path, sampler = ("search", "sampler"), sweep.search.sampler
     if sampler is None:
         return
-    if sampler.name not in SAMPLERS:
+    if ":" in sampler.name:
+        yield from _check_class(path, sampler, "sampler", document)
+    elif sampler.name not in SAMPLERS:
         yield path, _format_unknown(sampler, "sampler", SAMPLERS)
-        return
-    for package in SAMPLERS[sampler.name].needs:
-        if find_spec(package) is None:
-            yield path, str(missing_extra(f"the sampler {sampler.name}", package, "samplers"))
+    elif error := SAMPLERS[sampler.name].missing(f"the sampler {sampler.name}"):
+        yield path, str(error)
 
 
-def _check_pruner(sweep: Draft) -> Notes:
+def _check_class(path: Path, plugin: Plugin, kind: str, document: Document) -> Notes:
+    """Yield why a class of the user's own cannot be found; nothing of it is imported."""
+    if is_hub(plugin.name):
+        try:
+            find_hub(kind, plugin.name, (FilePath(document.source).parent,))
+        except ConfigError as err:
+            yield path, str(err)
+    elif not is_target(plugin.name):
+        yield path, f"{plugin.name!r} is not a class; write package.module:Class, or hub:FOLDER"
+
+
+def _check_pruner(sweep: Draft, document: Document) -> Notes:
     path, pruner, backend = ("search", "pruner"), sweep.search.pruner, sweep.backend.name
     if pruner is None:
         return
-    if pruner.name not in PRUNERS:
+    if ":" in pruner.name:
+        yield from _check_class(path, pruner, "pruner", document)
+    elif pruner.name not in PRUNERS:
         yield path, _format_unknown(pruner, "pruner", PRUNERS)
-    elif sweep.search.prune_by == DOMINANCE:
         return
-    elif backend not in PRUNERS[pruner.name] and sweep.backend.points is None:
+    if sweep.search.prune_by == DOMINANCE:
+        return
+    if is_hub(pruner.name) and BACKENDS[backend].schedules:
+        yield (
+            path,
+            f"{pruner.name} is a pruner of Optuna, and on {backend} a scheduler of its own stops trials",
+        )
+    elif pruner.name in PRUNERS and backend not in PRUNERS[pruner.name] and sweep.backend.points is None:
         fitting = [name for name, backends in PRUNERS.items() if backend in backends]
         where = " and ".join(PRUNERS[pruner.name])
         yield path, f"{pruner.name} runs on {where} only; on {backend} choose {', '.join(fitting)}"
@@ -208,7 +230,7 @@ def _check_pruner(sweep: Draft) -> Notes:
 
 def _check_prune_by(sweep: Draft) -> Notes:
     path, by, pruner = ("search", "prune_by"), sweep.search.prune_by, sweep.search.pruner
-    if by is None or (pruner is not None and pruner.name not in PRUNERS):
+    if by is None or (pruner is not None and pruner.name not in PRUNERS and ":" not in pruner.name):
         return
     if sweep.backend.points is not None:
         yield path, f"the {sweep.backend.name} backend runs its list as it is; leave prune_by out"

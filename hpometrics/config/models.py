@@ -152,9 +152,10 @@ class Search(Strict):
 
     sampler: PluginForm | None = None
     """A name, or a name with options; tpe unless given. `seed` draws the order of a grid that
-    the budget may cut. gp, cmaes and qmc draw a param with `when` at random, cmaes each choice too."""
+    the budget may cut. Only tpe models a param with `when`, and grid lists it; others draw it at random.
+    `module:Class` is a class of your own, `hub:PATH` a package of OptunaHub in a folder."""
     pruner: PluginForm | None = None
-    """A name, or a name with options; none unless given."""
+    """A name, `module:Class` or `hub:PATH`, or one of them with options; none unless given."""
     prune_by: Annotated[str, Field(min_length=1)] | None = None
     """By what the pruner judges a trial: an optimized or tracked metric, in its own direction, or
     `dominance`: by all objectives, median or percentile. Unless given, by the optimized metric; with

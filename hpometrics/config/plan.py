@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from .._text import one_line, slug_of
+from ..backends.hub import with_folder
 from ..backends.registry import BACKENDS
 from ..backends.storage_url import redact_storage
 from ..exceptions import HpometricsError
@@ -90,7 +91,15 @@ class Plan:
     def sampler_spec(self) -> object:
         """The sampler with its options; a list, whose points are fixed, never calls it."""
         sampler = self.config.search.sampler
-        return "random" if self.sampler == "list" else self.sampler if sampler is None else sampler.spec
+        if sampler is None or self.sampler == "list":
+            return "random" if self.sampler == "list" else self.sampler
+        return with_folder("sampler", sampler.spec, (self.file.parent,))
+
+    @property
+    def pruner_spec(self) -> object:
+        """The pruner with its options; None if there is none."""
+        pruner = self.config.search.pruner
+        return None if pruner is None else with_folder("pruner", pruner.spec, (self.file.parent,))
 
     @property
     def pruner(self) -> str:

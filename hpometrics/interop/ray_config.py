@@ -280,7 +280,7 @@ def read_warprec(notes: Notes) -> ConvertedSweep:
         expected = ", ".join(_SAMPLERS)
         notes.add_error((*optimization.path, "strategy"), f"expected {expected}, got {strategy!r}")
     elif strategy == "bohb":
-        optimization.remark("strategy", "bohb is not there; tpe is written, asha stops trials early")
+        optimization.remark("strategy", "bohb needs an extra; tpe is written, asha stops trials early")
     is_grid = strategy == "grid"
     space, fixed = _read_model(model, is_grid)
     if not (space or notes.errors):

@@ -67,7 +67,8 @@ class Sweep:
         metric, track, constraints: the metric to optimize, or several; others to record; bounds on values.
         output: what the engine predicts; several by name.
         trials, epochs: the total number of trials, and the most epochs of one.
-        sampler, pruner, seed: the search, as in the section `search` of a sweep file.
+        sampler, pruner, seed: the search, as in the section `search` of a sweep file; a sampler that is an
+            object cannot be written down, `OptunaObjective` takes it.
         warm_start: earlier sweeps to learn from, as `from` in that section.
         confirm: whether the best trials are trained again until the winner is decided: true, or a mapping.
         backend, workers: `optuna`, `ray` or a mapping as in a sweep file; the trials at the same time.

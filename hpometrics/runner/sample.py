@@ -25,8 +25,8 @@ _PLACEHOLDER = 0.0  # the value of every trial, which no sampler uses
 class Sample:
     """The params of trial 0, 1 and so on, as many as were requested and do not depend on a value.
 
-    `learner` is the sampler that draws the next trial from the values of earlier ones; None if the next trial
-    was not requested, or is beyond the budget.
+    `learner` is the sampler that draws the next trial, from the values of earlier ones or by code of the
+    user, which only a run imports; None if the next trial was not requested, or is beyond the budget.
     """
 
     params: tuple[dict[str, Any], ...]
@@ -41,6 +41,8 @@ def sample(plan: Plan, count: int) -> Sample:
         count: the number of trials.
     """
     requested = count if plan.trials is None else min(count, plan.trials)
+    if ":" in plan.sampler:  # code of the user, which only a run imports
+        return Sample((), plan.sampler)
     blind = requested if plan.sampler in _NEVER_LEARN else min(requested, max(1, _startup_trials(plan)))
     return Sample(tuple(_draw(plan, blind)), plan.sampler if blind < requested else None)
 
@@ -59,4 +61,5 @@ def _draw(plan: Plan, count: int) -> Iterator[dict[str, Any]]:
 def _startup_trials(plan: Plan) -> int:
     sampler_class, arguments = find_class("sampler", plan.sampler_spec, SAMPLERS)
     parameters = signature(sampler_class).parameters
-    return next(int(arguments.get(name, parameters[name].default)) for name in _STARTUP if name in parameters)
+    named = [name for name in _STARTUP if name in parameters]
+    return next((int(arguments.get(name, parameters[name].default)) for name in named), 1)

@@ -10,6 +10,7 @@ from typing import Any
 import optuna
 from optuna.trial import TrialState as OptunaState
 
+from .._imports import import_modules
 from ..backends.optuna.fresh_study import FreshStudy
 from ..backends.optuna.prior import with_prior
 from ..backends.optuna.restore import check_trials, is_sound, quarantine_study, read_trials, restore
@@ -286,7 +287,9 @@ def _open_study(context: SweepContext, storage: optuna.storages.BaseStorage) -> 
     plan, search = context.plan, context.plan.config.search
     optimized = context.resolved.optimized
     is_scheduled = BACKENDS[plan.config.backend.name].schedules
-    pruner = None if is_scheduled or search.pruner is None else search.pruner.spec
+    pruner = None if is_scheduled else plan.pruner_spec
+    if ":" in plan.sampler + plan.pruner:  # a class of the user's, perhaps beside the file
+        import_modules((), [str(plan.file.resolve().parent)])
     study = open_study(
         storage,
         plan.name,

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-import importlib.util
+import re
 import sys
+from types import ModuleType
 
 import optuna
 import pytest
@@ -16,16 +17,16 @@ from hpometrics.backends.registry import (
     meaning_elsewhere,
     pruner_names,
 )
-from hpometrics.exceptions import ConfigError, MetricNameError, MissingExtraError
+from hpometrics.exceptions import ConfigError, MetricNameError, MissingExtraError, pip_line
 from hpometrics.metrics.registry.register import get_metric
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_every_sampler_can_be_made_by_name(name):
     """Or says which package it needs and how to get it."""
-    missing = [package for package in SAMPLERS[name].needs if importlib.util.find_spec(package) is None]
-    if missing:
-        with pytest.raises(MissingExtraError, match=r"pip install 'cmaes>="):
+    if SAMPLERS[name].missing(name):
+        line = re.escape(pip_line(SAMPLERS[name].extra))
+        with pytest.raises(MissingExtraError, match=f"'{name}' needs .*, which is not installed: {line}$"):
             make_sampler(name, 7)
     else:
         assert isinstance(make_sampler(name, 7), SeededSampler)
@@ -37,6 +38,25 @@ def test_every_pruner_can_be_made_by_name(name):
     arguments = {"percentile": {"percentile": 25.0}, "patient": {"patience": 2}, "threshold": {"upper": 1.0}}
     spec = {name: arguments[name]} if name in arguments else name
     assert isinstance(make_pruner(spec, 10), optuna.pruners.BasePruner)
+
+
+def test_a_package_that_replaces_itself_is_installed(monkeypatch):
+    """As optuna_integration does when it is imported; its module has no spec."""
+    for package in SAMPLERS["botorch"].needs:
+        monkeypatch.setitem(sys.modules, package, ModuleType(package))
+    assert SAMPLERS["botorch"].missing("botorch") is None
+    monkeypatch.setitem(sys.modules, "botorch", None)
+    assert "needs botorch, which is not installed" in str(SAMPLERS["botorch"].missing("botorch"))
+
+
+def test_a_class_without_a_seed_is_created_once(tmp_path, monkeypatch):
+    """Its draws are its own matter; one with a seed has a stream for each trial."""
+    head = "from optuna.samplers import RandomSampler\nclass Own(RandomSampler):\n"
+    body = f"{head}    def __init__(self): super().__init__()\n"
+    (tmp_path / "unseeded.py").write_text(body)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert type(make_sampler("unseeded:Own", 7)).__name__ == "Own"
+    assert isinstance(make_sampler("optuna.samplers:RandomSampler", 7), SeededSampler)
 
 
 def test_our_words_become_the_hosts():
@@ -75,7 +95,16 @@ def test_a_class_by_path_and_an_object_are_taken_as_they_are():
         (lambda: check_spec("pruner", "mediam", PRUNERS), "did you mean 'median'"),
         (lambda: make_sampler("bayes"), "did you mean 'tpe'"),
         (lambda: make_sampler("CmaEsSampler"), "did you mean 'cmaes'"),
-        (lambda: make_sampler("NSGAIIISampler"), "did you mean 'optuna.samplers:NSGAIIISampler'"),
+        (lambda: make_sampler("NSGAIIISampler"), "did you mean 'nsga3'"),
+        (lambda: make_sampler("TuneBOHB"), "did you mean 'bohb'"),
+        (
+            lambda: make_sampler("hebo"),
+            "'hebo' is not a sampler: HEBO 0.3.6.* numpy<1.25.* Choose gp or botorch",
+        ),
+        (lambda: make_sampler("HEBOSearch"), "requires numpy<1.25"),
+        (lambda: make_sampler({"nsga3": {"reference_points": []}}), "no argument 'reference_points'"),
+        (lambda: make_pruner("WilcoxonPruner"), "did you mean 'wilcoxon'"),
+        (lambda: make_pruner({"wilcoxon": {"warmup": -1}}), "pruner: n_startup_steps must be nonnegative"),
         (lambda: make_sampler("ASHAScheduler"), r"'asha' is a pruner, as in search: \{pruner: asha\}\."),
         (lambda: make_pruner("successive_halving"), "did you mean 'asha'"),
         (lambda: make_pruner("MedianStoppingRule"), "did you mean 'median'"),

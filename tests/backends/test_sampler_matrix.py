@@ -10,6 +10,7 @@ from typing import Any
 import optuna
 import pytest
 from matrix import EXHAUSTIVE
+from sample_searchers import NearBestSearcher
 
 from hpometrics.backends.optuna.objective import OptunaObjective, finish
 from hpometrics.backends.registry import SAMPLERS, searches_for_one
@@ -36,8 +37,15 @@ SPECS: dict[str, Any] = {
     "random": "random",
     "grid": "grid",
     "qmc": "qmc",
+    "cmaes, with margin": {"cmaes": {**EARLY, "with_margin": True}},
     "nsga2": {"nsga2": {"population_size": 4}},
+    "nsga3": {"nsga3": {"population_size": 4}},
+    "botorch": {"botorch": EARLY},
+    "a package of OptunaHub": f"hub:{Path(__file__).parents[1] / 'samples' / 'hub' / 'near_best'}",
+    "a searcher of Ray": NearBestSearcher,
 }
+UNTRIED = {"bohb"}  # a package that it needs compiles C; its adapter is tried by a searcher that needs none
+LEARNS_AND_IS_QUICK = ("tpe", "gp", "a package of OptunaHub", "a searcher of Ray")
 ASKED: dict[str, dict[str, Any]] = {
     "params of all trials": {},
     "params with when": {"space": WHEN},
@@ -48,11 +56,15 @@ ASKED: dict[str, dict[str, Any]] = {
 }
 CASES = [
     pytest.param(
-        spec, asked, marks=() if spec in ("tpe", "gp") or asked == "params with when" else EXHAUSTIVE
+        spec,
+        asked,
+        marks=()
+        if spec in LEARNS_AND_IS_QUICK or (asked == "params with when" and spec != "botorch")
+        else EXHAUSTIVE,
     )
     for spec in SPECS
     for asked in ASKED
-    if not ("several" in ASKED[asked] and searches_for_one(spec))
+    if not ("several" in ASKED[asked] and searches_for_one(SPECS[spec]))
 ]
 TRIALS = 9
 
@@ -93,10 +105,11 @@ def logged() -> Iterator[list[str]]:
 
 def test_every_sampler_is_tried():
     """With its defaults but for the startup trials."""
-    assert SAMPLERS.keys() <= SPECS.keys()
+    assert SAMPLERS.keys() <= SPECS.keys() | UNTRIED
 
 
 @pytest.mark.filterwarnings("ignore:Constraints have been set, but CmaEsSampler will not:UserWarning")
+@pytest.mark.filterwarnings("ignore:All acquisition values for raw sampled points")  # BoTorch's, early on
 @pytest.mark.parametrize(("spec", "asked"), CASES)
 def test_a_search_that_goes_on_draws_what_one_run_draws(spec, asked, tmp_path: Path, logged):
     """From a storage, by another sampler of the same seed; and nothing is logged for each trial."""
@@ -112,7 +125,7 @@ def test_a_search_that_goes_on_draws_what_one_run_draws(spec, asked, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "spec", [pytest.param(spec, marks=() if spec in ("tpe", "gp") else EXHAUSTIVE) for spec in SPECS]
+    "spec", [pytest.param(spec, marks=() if spec in LEARNS_AND_IS_QUICK else EXHAUSTIVE) for spec in SPECS]
 )
 def test_a_sampler_draws_while_another_trial_is_at_work(spec, logged):
     """As those of other workers are; tpe and gp of Optuna 5 look at them."""

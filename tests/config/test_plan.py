@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
@@ -12,6 +13,7 @@ from hpometrics.config.document import SweepFileError, parse_document
 from hpometrics.config.plan import make_plan
 from hpometrics.config.space_section import arrange_points
 from hpometrics.direction import MAXIMIZE, MINIMIZE
+from hpometrics.exceptions import pip_line
 from hpometrics.metrics.features import Binary, Category, Image, Ranking
 from hpometrics.results.summary import overview
 
@@ -159,12 +161,65 @@ def test_a_pruner_that_cannot_run_names_those_that_can(pruner, backend, problem)
     assert any(problem in line for line in problems_of(text.replace("sampler: random", f"pruner: {pruner}")))
 
 
-@pytest.mark.parametrize(("sampler", "package"), [("cmaes", "cmaes")])
+@pytest.mark.parametrize(
+    ("sampler", "package"), [("cmaes", "cmaes"), ("botorch", "botorch"), ("bohb", "hpbandster")]
+)
 def test_a_missing_package_is_an_error_of_check(sampler, package, monkeypatch):
     """It names the extra that brings it."""
     monkeypatch.setitem(sys.modules, package, None)
     [problem] = problems_of(changed("sampler: random", f"sampler: {sampler}"))
-    assert f"needs {package}, which is not installed: pip install 'cmaes>=" in problem
+    assert f"needs {package}, which is not installed: {pip_line(SAMPLERS[sampler].extra)}" in problem
+
+
+@pytest.mark.parametrize(
+    ("plugin", "problem"),
+    [
+        ("sampler: hebo", "'hebo' is not a sampler: HEBO 0.3.6"),
+        ("sampler: 'hub:no/such'", "the sampler 'hub:no/such' names a folder that does not exist: "),
+        ("sampler: 'hub:bare'", "the sampler 'hub:bare' is not a package: "),
+        ("pruner: {'hub:no/such': {x: 1}}", "the pruner 'hub:no/such' names a folder that does not exist: "),
+        (
+            "sampler: 'no module:x y'",
+            "'no module:x y' is not a class; write package.module:Class, or hub:FOLDER",
+        ),
+        ("sampler: bohb, pruner: hyperbad", "'hyperbad' is not a pruner; did you mean 'hyperband'"),
+    ],
+)
+def test_a_plug_in_that_is_not_there_is_an_error_of_check(plugin, problem, tmp_path, monkeypatch):
+    """A package of OptunaHub is looked for and never fetched."""
+    monkeypatch.chdir(tmp_path)
+    Path("bare").mkdir()
+    assert any(problem in line for line in problems_of(changed("sampler: random", plugin)))
+
+
+SPRUNG = "open('sprung', 'w').close()\n"
+
+
+@pytest.mark.parametrize("kind", ["sampler", "pruner"])
+@pytest.mark.parametrize("name", ["hub:own", "hub:own:Any", "own:Any"])
+@pytest.mark.parametrize("options", ["", ": {spread: 3, other: x}"])
+def test_a_check_runs_no_class_of_the_users_own(kind, name, options, tmp_path, monkeypatch):
+    """Neither to find it nor for its options; it is beside the file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("own").mkdir()
+    Path("own", "__init__.py").write_text(SPRUNG)
+    spec = f"{{'{name}'{options}}}" if options else f"'{name}'"
+    plan = plan_of(changed("sampler: random", f"{kind}: {spec}"))
+    folder = Path(plan.file).parent if name.startswith("hub:") else None
+    assert not Path("sprung").exists()
+    spec = plan.sampler_spec if kind == "sampler" else plan.pruner_spec
+    written = next(iter(spec)) if options else spec
+    assert written == (name if folder is None else name.replace("hub:own", f"hub:{tmp_path / 'own'}"))
+
+
+def test_a_pruner_of_a_package_runs_on_optuna():
+    """Ray has schedulers."""
+    hub = Path(__file__).parents[1] / "samples" / "hub" / "two_pruners"
+    text = changed("sampler: random", f"pruner: 'hub:{hub}:NopPruner'")
+    assert problems_of(text) == []
+    [problem] = problems_of(f"{text}backend: ray\n")
+    assert "is a pruner of Optuna, and on ray a scheduler of its own stops trials" in problem
 
 
 def test_a_grid_is_counted():

@@ -33,6 +33,7 @@ from ..registry import (
     check_prune_by,
     dominance_rule,
     find_class,
+    is_searcher,
     read_spec,
 )
 from ._internals import random_streams, storage_of, trial_id_of
@@ -54,7 +55,11 @@ HAS_NAMES = hasattr(Trial, "set_constraint")
 
 
 def make_sampler(spec: object, seed: int | None = None, constrained: bool = False) -> BaseSampler:
-    """Create a sampler: a name (see `SAMPLERS`), `{name: {argument: value}}`, `module:Class` or an object.
+    """Create a sampler: a name (see `SAMPLERS`), `{name: {argument: value}}`, a class or an object.
+
+    A class is `module:Class`, or `hub:PATH` for a package of OptunaHub in a local folder. It may be a
+    searcher of Ray Tune, see `SearcherSampler`. One without an argument `seed` is created once for all
+    trials.
 
     `grid` draws nothing itself: enqueue the points of `space.grid()` (see `reserve`).
 
@@ -69,20 +74,46 @@ def make_sampler(spec: object, seed: int | None = None, constrained: bool = Fals
     """
     if isinstance(spec, BaseSampler):
         return spec
-    sampler_class, arguments = find_class("sampler", spec, SAMPLERS)
+    _check_no_searcher(spec)
+    sampler_class: Any = spec
+    arguments: dict[str, Any] = {}
+    if not is_searcher(spec):
+        sampler_class, arguments = find_class("sampler", spec, SAMPLERS)
+    if is_searcher(sampler_class):
+        from ..ray.searcher_sampler import as_sampler  # with Ray
+
+        sampler_class = as_sampler(sampler_class)
     make: Callable[..., BaseSampler] = partial(sampler_class, **{**_without_log(sampler_class), **arguments})
     if constrained:
         make = minding_constraints(make)
-    if seed is None:
+    if seed is None or not _takes(sampler_class, "seed"):
         return _create("sampler", spec, make)
-    if read_spec("sampler", spec)[0] == "qmc":  # one sequence for all workers; what it cannot draw is random
+    if spec == "qmc" or (
+        isinstance(spec, Mapping) and "qmc" in spec
+    ):  # one sequence for all workers; what it cannot draw is random
         return SeededSampler(partial(_make_qmc, make, seed), seed)
     _create("sampler", spec, partial(make, seed=0))  # errors now, not at the first trial
     return SeededSampler(make, seed)
 
 
+def _check_no_searcher(spec: object) -> None:
+    if is_searcher(type(spec)):
+        name = type(spec).__name__
+        raise ConfigError(
+            "the sampler is a searcher of Ray that has been created, and each trial needs a new one; pass "
+            f"its class, sampler={name}, or with arguments sampler=SearcherSampler({name}, ...)"
+        )
+
+
+def _takes(function: Callable[..., Any], argument: str) -> bool:
+    parameters = inspect.signature(function).parameters
+    return argument in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+
+
 def make_pruner(spec: object, epochs: int | None = None, prune_by: str | None = None) -> BasePruner:
-    """Create a pruner: a name (see `PRUNERS`), `{name: {argument: value}}`, `module:Class` or an object.
+    """Create a pruner: a name (see `PRUNERS`), `{name: {argument: value}}`, a class or an object.
+
+    A class is `module:Class`, or `hub:PATH` for a package of OptunaHub in a local folder.
 
     Args:
         spec: the pruner; None means no pruning.
@@ -161,8 +192,9 @@ class SeededSampler(BaseSampler):
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """Pass on to the trial's sampler."""
-        return self.of(trial).sample_relative(study, trial, search_space)
+        """Pass on to the trial's sampler; one that is not Optuna's own may be experimental at each draw."""
+        draw = partial(self.of(trial).sample_relative, study, trial, search_space)
+        return draw() if is_plain(self.of(trial)) else _quiet(draw)
 
     def sample_independent(
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
@@ -276,7 +308,8 @@ def _without_log(sampler_class: Callable[..., BaseSampler]) -> dict[str, bool]:
 
 
 def _create(what: str, spec: object, make: Callable[[], T]) -> T:
-    with foreign(f"{what} {read_spec(what, spec)[0]!r} cannot be made"):
+    name = spec.__name__ if isinstance(spec, type) else read_spec(what, spec)[0]
+    with foreign(f"{what} {name!r} cannot be made"):
         try:
             return _quiet(make)
         except (TypeError, ValueError) as err:
@@ -391,6 +424,9 @@ class _MetricView:
         self, study_id: int, deepcopy: bool = True, states: Container[TrialState] | None = None
     ) -> list[FrozenTrial]:
         return [self._shown(trial) for trial in self._inner.get_all_trials(study_id, False, states)]
+
+    def get_best_trial(self, study_id: int) -> FrozenTrial:
+        return BaseStorage.get_best_trial(self, study_id)  # type: ignore[arg-type]
 
     def _shown(self, trial: FrozenTrial) -> FrozenTrial:
         shown = self._ended.get(trial_id_of(trial))

@@ -1,0 +1,5 @@
+"""Two pruners in the form of OptunaHub."""
+
+from optuna.pruners import MedianPruner, NopPruner
+
+__all__ = ["MedianPruner", "NopPruner"]
