@@ -17,7 +17,9 @@ from .._text import did_you_mean
 from ..exceptions import ConfigError, missing_extra
 from ..selection.rules import DOMINANCE, DominanceRule
 
-_PBT = ("pbt", "Population", "PopulationBasedTraining")
+POPULATIONS = ("pbt", "pb2")
+"""The schedulers of Ray whose trials exploit each other."""
+_PBT = ("Population", "PopulationBasedTraining", "Bandit")
 _ONE_OBJECTIVE = ("cmaes", "CmaEsSampler")
 _NOT_LEARNING = (
     *("random", "RandomSampler", "grid", "GridSampler", "BruteForceSampler", "qmc", "QMCSampler"),
@@ -43,14 +45,16 @@ class PlugIn:
     Args:
         path: `package.module:Class`.
         words: our name of an argument -> the backend's.
-        needs: packages that the backend does not install; they come with the extra `samplers`.
+        needs: packages that the backend does not install.
         hidden: arguments that are set for the user, who may not pass them.
+        extra: the extra of this package that installs what it `needs`.
     """
 
     path: str
     words: Mapping[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
+    extra: str = "samplers"
 
 
 Table = Mapping[str, PlugIn]
@@ -86,6 +90,12 @@ RAY_SCHEDULERS: Mapping[str, PlugIn] = {
     "asha": PlugIn(_RAY_ASHA, _RAY_HALVING, hidden=_RAY_SET),
     "hyperband": PlugIn(_RAY_ASHA, _RAY_HALVING, hidden=_RAY_SET),  # its brackets run at once, without a wait
     "pbt": PlugIn("hpometrics.backends.ray.pbt:Population", hidden=("space", "seed")),
+    "pb2": PlugIn(
+        "hpometrics.backends.ray.pbt:Bandit",
+        needs=("sklearn",),
+        hidden=("space", "seed", "history"),
+        extra="sklearn",
+    ),
     "none": PlugIn("ray.tune.schedulers:FIFOScheduler"),
 }
 
@@ -124,7 +134,8 @@ ALSO_CALLED: Mapping[str, Mapping[str, str]] = {
         "bohb": "hyperband",
         "percentile": "percentile", "patient": "patient", "patience": "patient", "earlystopping": "patient",
         "earlystop": "patient", "threshold": "threshold",
-        "pbt": "pbt", "populationbasedtraining": "pbt", "population": "pbt", "pb2": "pbt",
+        "pbt": "pbt", "populationbasedtraining": "pbt", "population": "pbt",
+        "pb2": "pb2", "populationbasedbandits": "pb2", "populationbasedbandit": "pb2",
         "none": "none", "nop": "none", "fifo": "none", "no": "none", "off": "none", "false": "none",
         "wilcoxon": "optuna.pruners:WilcoxonPruner",
     },
@@ -214,7 +225,7 @@ def pruner_names() -> list[str]:
     """Return the names of the pruners of all backends, `none` last.
 
     >>> pruner_names()
-    ['median', 'asha', 'hyperband', 'percentile', 'patient', 'threshold', 'pbt', 'none']
+    ['median', 'asha', 'hyperband', 'percentile', 'patient', 'threshold', 'pbt', 'pb2', 'none']
     """
     names = dict.fromkeys(name for backend in BACKENDS.values() for name in backend.pruners)
     return [*(name for name in names if name != "none"), "none"]
@@ -250,7 +261,7 @@ def check_spec(what: str, spec: object, table: Table) -> None:
         raise ConfigError(f"{name!r} is not a {what}{hint} Choose from {', '.join(table)}")
     for package in table[name].needs:
         if find_spec(package) is None:
-            raise missing_extra(f"the {what} {name!r}", package, "samplers")
+            raise missing_extra(f"the {what} {name!r}", package, table[name].extra)
 
 
 def meaning_elsewhere(what: str, name: str) -> str | None:
@@ -363,7 +374,7 @@ def check_prune_by(prune_by: str | None, pruner: object, what: str = "pruner") -
     name = "none" if pruner is None else _name_of(pruner)
     if name in _NO_PRUNING:
         raise ConfigError(f"prune_by: {prune_by} needs a {what} that judges by it, such as {what}: median")
-    if name in _PBT:
+    if name in (*POPULATIONS, *_PBT):
         raise ConfigError(f"{name} stops no trial; leave prune_by out")
     if prune_by == DOMINANCE and name not in (*DOMINANCE_PRUNERS, "DominancePruner"):
         raise ConfigError(

@@ -17,7 +17,9 @@ from .._text import did_you_mean, one_line
 from ..backends.registry import (
     BACKENDS,
     DOMINANCE_PRUNERS,
+    POPULATIONS,
     SAMPLERS,
+    PlugIn,
     Table,
     backends_of,
     check_prune_by,
@@ -41,7 +43,6 @@ from .models import Draft
 Notes = Iterator[tuple[Path, str]]
 """Problems, each with the path in the file that it is about."""
 
-PBT = "pbt"
 _LENGTHS = {("budget", name) for name in ("epochs", "steps", "every")}
 """The keys that limit the length of a trial."""
 PRUNERS: Mapping[str, tuple[str, ...]] = {name: backends_of(name) for name in pruner_names()}
@@ -90,33 +91,36 @@ def check_support(sweep: Draft, document: Document, settle: bool = False) -> Non
 def check_population(config: Draft, space: Space | None, document: Document) -> None:
     """Check the settings and the space of a sweep whose trials exploit each other; see `backends.ray.pbt`."""
     pruner = config.search.pruner
-    if pruner is None or pruner.name != PBT:
+    if pruner is None or pruner.name not in POPULATIONS:
         return
-    for path, text in _check_exploits(config):
+    for path, text in _check_exploits(config, pruner.name):
         document.add(path, text)
     if space is None:
         return
     try:
-        mutable(space, pruner.options.get("mutate"))
+        mutable(space, pruner.options.get("mutate"), numbers_only=pruner.name == "pb2")
     except ConfigError as err:
         document.add(("search", "pruner"), str(err))
 
 
-def _check_exploits(config: Draft) -> Notes:
+def _check_exploits(config: Draft, pruner: str) -> Notes:
     name = config.backend.name
-    if PBT in BACKENDS[name].pruners and config.backend.section.workers is not None:
+    if pruner in BACKENDS[name].pruners and config.backend.section.workers is not None:
         yield (
             ("backend", name, "workers"),
-            "the trials of pbt wait for each other, so all are at work; leave workers out: how many train at "
-            "a time is a matter of resources",
+            f"the trials of {pruner} wait for each other, so all are at work; leave workers out: how many "
+            "train at a time is a matter of resources",
         )
     if config.budget is not None and config.budget.repeats > 1:
         yield (
             ("budget", "repeats"),
-            "pbt changes params in training, which no other seed would repeat; leave it out",
+            f"{pruner} changes params in training, which no other seed would repeat; leave it out",
         )
     if config.results.checkpoints == "none":
-        yield ("results", "checkpoints"), "pbt hands on checkpoints; let the latest be kept: last or best"
+        yield (
+            ("results", "checkpoints"),
+            f"{pruner} hands on checkpoints; let the latest be kept: last or best",
+        )
 
 
 def _check_options(sweep: Draft, settle: bool) -> Notes:
@@ -204,6 +208,11 @@ def _check_pruner(sweep: Draft) -> Notes:
             f"{pruner.name} judges one value; with several objectives leave it out, or give search.prune_by: "
             f"a metric, or {DOMINANCE}",
         )
+    else:
+        plug_in = BACKENDS[backend].pruners.get(pruner.name, PlugIn(pruner.name))
+        for package in plug_in.needs:
+            if find_spec(package) is None:
+                yield path, str(missing_extra(f"the pruner {pruner.name}", package, plug_in.extra))
 
 
 def _check_prune_by(sweep: Draft) -> Notes:
@@ -298,8 +307,9 @@ def _check_confirm(sweep: Draft) -> Notes:
             f"{sweep.metrics.pick} picks by the repeats of the search, and confirm by fresh trainings; leave "
             "one of the two out (of tied contenders the last block names the cheapest)",
         )
-    if sweep.search.pruner is not None and sweep.search.pruner.name == PBT:
-        yield ("confirm",), "trains params again, and pbt changes them in training; leave one of the two out"
+    if sweep.search.pruner is not None and (name := sweep.search.pruner.name) in POPULATIONS:
+        why = f"trains params again, and {name} changes them in training; leave one of the two out"
+        yield ("confirm",), why
 
 
 def _check_loggers(sweep: Draft) -> Notes:

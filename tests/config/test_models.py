@@ -331,6 +331,11 @@ def test_no_file_ends_in_a_traceback(data):
         ({"backend: ray": "backend: {ray: {workers: 2}}"}, "backend.ray.workers: the trials of pbt wait"),
         ({"epochs: 3}": "epochs: 3, repeats: 2}"}, "budget.repeats: pbt changes params in training"),
         ({"backend: ray": "backend: ray\nresults: {checkpoints: none}"}, "results.checkpoints: pbt hands on"),
+        ({"pbt: {": "pb2: {"}, None),
+        (
+            {"pbt: {": "pb2: {", "backend: ray": "backend: {ray: {workers: 2}}"},
+            "backend.ray.workers: the trials of pb2 wait",
+        ),
     ],
 )
 def test_a_population_is_checked_before_it_trains(changes, said):

@@ -18,6 +18,7 @@ from ray.tune.logger import JsonLoggerCallback
 from ray.tune.schedulers import TrialScheduler
 
 from ...exceptions import RunError
+from ...records.epoch_log import read_trial
 from ...records.recovery import MOST_DEATHS, Losses
 from ...records.trial_record import TrialRecord, TrialState
 from ...run.checkpoint import Keep
@@ -31,7 +32,7 @@ from ..optuna.study import check_origin, check_study, study_records, without_not
 from ..optuna.trial_queue import reserve
 from ..registry import check_prune_by, check_several, dominance_rule
 from .own_tuner import check_unsteered, checkpoint_of
-from .pbt import MemberLog, Population, TrialLog
+from .pbt import History, MemberLog, Population, TrialLog
 from .schedulers import DominanceScheduler, Settled, make_scheduler
 from .searcher import StudySearcher
 from .session import (
@@ -256,8 +257,9 @@ class RayObjective(BaseObjective):
             return DominanceScheduler(dominance_rule(spec), judged, earlier)
         direction, *_ = (*judged.values(), *self.directions)
         key = JUDGED if judged else VALUE
+        history = History(self.trials.spec.name, partial(_read_record, self.trials.directory_of))
         return make_scheduler(
-            spec, direction, self.trials.spec.most_reports, self.space, self.trials.seed, key
+            spec, direction, self.trials.spec.most_reports, self.space, self.trials.seed, key, history
         )
 
     def _prepared(
@@ -330,15 +332,16 @@ class RayObjective(BaseObjective):
         """
         if not isinstance(scheduler, Population):
             return None
+        kind = scheduler.kind
         if self.trials.directory is None:
-            raise RunError("pbt passes states between trials and records their origin; set directory=")
+            raise RunError(f"{kind} passes states between trials and records their origin; set directory=")
         if self.trials.repeats > 1:
             raise RunError(
-                "pbt changes params in training, and no other seed would repeat that; leave repeats out"
+                f"{kind} changes params in training, and no other seed would repeat that; leave repeats out"
             )
         if max_concurrent is not None:
             raise RunError(
-                "the trials of pbt wait for each other, so all are at work; leave max_concurrent out: "
+                f"the trials of {kind} wait for each other, so all are at work; leave max_concurrent out: "
                 "how many train at a time is a matter of resources"
             )
         return scheduler.interval
@@ -369,6 +372,12 @@ class RayObjective(BaseObjective):
         if own is None or loggers_on():
             settings.callbacks = _with_logger(settings.callbacks, interval is not None)
         return settings
+
+
+def _read_record(directory_of: Callable[[int], Path | None], number: int) -> TrialRecord | None:
+    """Return what a trial has written on disk."""
+    home = directory_of(number)
+    return None if home is None else read_trial(home)
 
 
 def _name_of(train: Train) -> str:

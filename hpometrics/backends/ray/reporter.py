@@ -147,8 +147,9 @@ class HandedOn:
         path = self.checkpoint_of(epoch)
         if path is None:
             raise RunError(
-                f"pbt hands on the state at the end of every {self.interval} epochs, and there is none of "
-                f"epoch {epoch}: call run.checkpoint(model=model, ...) in it, and run.restore before the loop"
+                f"a population hands on the state at the end of every {self.interval} epochs, and there is "
+                f"none of epoch {epoch}: call run.checkpoint(model=model, ...) in it, and run.restore before "
+                "the loop"
             )
         with TemporaryDirectory() as folder:
             shutil.copy(path, folder)

@@ -26,9 +26,9 @@ from ...records.recovery import Losses
 from ...records.trial_record import TrialRecord
 from ...selection.rules import DominanceRule
 from ...space.space import Space
-from ..registry import RAY_SCHEDULERS, find_class, read_spec
+from ..registry import POPULATIONS, RAY_SCHEDULERS, find_class, read_spec
 from ._internals import endure, epochs_of, goes_on, metric_and_mode, stops_for_good
-from .pbt import Population
+from .pbt import Bandit, History, Population
 from .session import EPOCH, NUMBER, UNJUDGED, VALUE
 
 
@@ -39,6 +39,7 @@ class _Search(NamedTuple):
     epochs: int | None
     space: Space | None
     seed: int | None
+    history: History | None
 
 
 def _halving(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:
@@ -55,12 +56,18 @@ def _median(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:
 
 def _population(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:
     if search.space is None:
-        raise ConfigError("pbt changes params within their space; make its tuner by RayObjective.tuner")
+        raise ConfigError(
+            f"{search.name} changes params within their space; make its tuner by RayObjective.tuner"
+        )
     return {"space": search.space, "seed": search.seed, "mutate": (), **arguments}
 
 
-_NEVER_PAUSE = (FIFOScheduler, AsyncHyperBandScheduler, Population)
-"""Classes that never pause a trial, and that of populations, which pauses a member with its state."""
+def _bandit(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:
+    return {**_population(arguments, search), "history": search.history}
+
+
+_NEVER_PAUSE = (FIFOScheduler, AsyncHyperBandScheduler, Population, Bandit)
+"""Classes that never pause a trial, and those of populations, which pause a member with its state."""
 
 
 def _passed_on(name: str) -> Any:
@@ -201,7 +208,13 @@ def _without_pauses(scheduler: TrialScheduler) -> TrialScheduler:
     return scheduler if type(scheduler) in _NEVER_PAUSE else Unpaused(scheduler)
 
 
-_COMPLETED = {"asha": _halving, "hyperband": _halving, "median": _median, "pbt": _population}
+_COMPLETED = {
+    "asha": _halving,
+    "hyperband": _halving,
+    "median": _median,
+    "pbt": _population,
+    "pb2": _bandit,
+}
 """Functions that add to the arguments of a scheduler those that they lack."""
 
 
@@ -212,6 +225,7 @@ def make_scheduler(
     space: Space | None = None,
     seed: int | None = None,
     key: str = VALUE,
+    history: History | None = None,
 ) -> TrialScheduler:
     """Create a scheduler that judges the current value in the metric's direction; a new one for every fit.
 
@@ -220,9 +234,10 @@ def make_scheduler(
             copied) or None for no scheduling.
         direction: the direction of the metric.
         epochs: the most epochs a run can have; halving needs them.
-        space: the space of the trials' params; `pbt` needs it.
-        seed: seeds the changes of `pbt`.
+        space: the space of the trials' params; `pbt` and `pb2` need it.
+        seed: seeds the changes of `pbt` and `pb2`.
         key: the key of the reports that has the value.
+        history: has the records that `pb2` learns from.
 
     Raises:
         DirectionError: an object has another metric or mode.
@@ -239,7 +254,7 @@ def make_scheduler(
     name, _ = read_spec("scheduler", "none" if spec is None else spec)
     scheduler_class, arguments = find_class("scheduler", "none" if spec is None else spec, RAY_SCHEDULERS)
     if name in _COMPLETED:
-        arguments = _COMPLETED[name](arguments, _Search(name, epochs, space, seed))
+        arguments = _COMPLETED[name](arguments, _Search(name, epochs, space, seed, history))
     with foreign(f"scheduler {name!r} cannot be made"):
         try:
             return _without_pauses(_adopted(scheduler_class(**arguments), direction, key))
@@ -250,13 +265,13 @@ def make_scheduler(
 
 
 def check_scheduler(spec: object, epochs: int | None) -> None:
-    """Check the arguments of a scheduler; `pbt` is made with its tuner, as it needs the space.
+    """Check the arguments of a scheduler; a population is made with its tuner, as it needs the space.
 
     Raises:
         ConfigError: see `make_scheduler`.
     """
     name, _ = read_spec("scheduler", spec)
-    if name != "pbt":
+    if name not in POPULATIONS:
         make_scheduler(spec, Direction.MINIMIZE, epochs)
 
 

@@ -165,3 +165,20 @@ def test_what_keeps_trials_apart_is_refused(facts, arguments, said, ray_cluster,
     objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=4, **facts)
     with pytest.raises(RunError, match=said):
         objective.tuner(4, scheduler=PBT, **arguments)
+
+
+def test_a_bandit_trains_its_members(ray_cluster, tmp_path):
+    """On Ray: the params of the worst are chosen from what all members have written, and differ by member."""
+    objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=4, directory=tmp_path, seed=3)
+    scheduler = {"pb2": {"mutate": ["lr"], "perturbation_interval": 2, "quantile_fraction": 0.5}}
+    results = objective.tuner(4, scheduler=scheduler, sampler="random", points=POINTS).fit()
+    assert not results.errors
+    records = objective.records(results)
+    assert [len(record.epochs) for record in records] == [4] * 4
+    chosen = {record.number: record.exploits[0] for record in records if record.exploits}
+    assert chosen.keys() == {0, 2}
+    assert {one.epoch for one in chosen.values()} == {2}
+    rates = {one.params["lr"] for one in chosen.values()}
+    assert len(rates) == 2 and not rates & {point["lr"] for point in POINTS}
+    for record in records:
+        assert [one.values["lr"] for one in record.epochs] == [record.params_at(n)["lr"] for n in range(4)]
