@@ -25,7 +25,9 @@ _NOT_LEARNING = (
     *("random", "RandomSampler", "grid", "GridSampler", "BruteForceSampler", "qmc", "QMCSampler"),
     *("cmaes", "CmaEsSampler", "nsga2", "NSGAIISampler", "NSGAIIISampler"),
 )
-_NO_PRUNING = ("none", "NopPruner", "FIFOScheduler")
+REPLAY = "pbt_replay"
+"""The scheduler of Ray whose trials train the schedule of params that a population has found."""
+_NO_PRUNING = ("none", "NopPruner", "FIFOScheduler", REPLAY)
 _SEEDED = ("seed",)
 _OPTUNA_PERCENTILE = {
     "warmup": "n_warmup_steps",
@@ -96,6 +98,7 @@ RAY_SCHEDULERS: Mapping[str, PlugIn] = {
         hidden=("space", "seed", "history"),
         extra="sklearn",
     ),
+    REPLAY: PlugIn("hpometrics.backends.ray.replay:Replay", hidden=("metric", "direction")),
     "none": PlugIn("ray.tune.schedulers:FIFOScheduler"),
 }
 
@@ -136,6 +139,7 @@ ALSO_CALLED: Mapping[str, Mapping[str, str]] = {
         "earlystop": "patient", "threshold": "threshold",
         "pbt": "pbt", "populationbasedtraining": "pbt", "population": "pbt",
         "pb2": "pb2", "populationbasedbandits": "pb2", "populationbasedbandit": "pb2",
+        "pbtreplay": REPLAY, "populationbasedtrainingreplay": REPLAY,
         "none": "none", "nop": "none", "fifo": "none", "no": "none", "off": "none", "false": "none",
         "wilcoxon": "optuna.pruners:WilcoxonPruner",
     },
@@ -225,7 +229,7 @@ def pruner_names() -> list[str]:
     """Return the names of the pruners of all backends, `none` last.
 
     >>> pruner_names()
-    ['median', 'asha', 'hyperband', 'percentile', 'patient', 'threshold', 'pbt', 'pb2', 'none']
+    ['median', 'asha', 'hyperband', 'percentile', 'patient', 'threshold', 'pbt', 'pb2', 'pbt_replay', 'none']
     """
     names = dict.fromkeys(name for backend in BACKENDS.values() for name in backend.pruners)
     return [*(name for name in names if name != "none"), "none"]

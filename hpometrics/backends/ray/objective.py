@@ -20,6 +20,7 @@ from ray.tune.schedulers import TrialScheduler
 from ...exceptions import RunError
 from ...records.epoch_log import read_trial
 from ...records.recovery import MOST_DEATHS, Losses
+from ...records.schedule import Schedule
 from ...records.trial_record import TrialRecord, TrialState
 from ...run.checkpoint import Keep
 from ...run.spec import Train
@@ -30,9 +31,10 @@ from ..optuna.prior import Source, warm_start as learn_from
 from ..optuna.samplers import make_sampler, own_pruner
 from ..optuna.study import check_origin, check_study, study_records, without_notices
 from ..optuna.trial_queue import reserve
-from ..registry import check_prune_by, check_several, dominance_rule
+from ..registry import REPLAY, check_prune_by, check_several, dominance_rule, read_spec
 from .own_tuner import check_unsteered, checkpoint_of
 from .pbt import History, MemberLog, Population, TrialLog
+from .replay import Replay
 from .schedulers import DominanceScheduler, Settled, make_scheduler
 from .searcher import StudySearcher
 from .session import (
@@ -174,8 +176,11 @@ class RayObjective(BaseObjective):
         start_ray()
         per_trial = dict(resources or {"cpu": 1})
         check_resources(per_trial)
+        replay = self._replay(scheduler, points, warm_start)
+        if replay is not None:
+            points = [replay.schedule.first] * num_samples
         study = self._prepared(study, sampler, num_samples, points, warm_start, enqueue)
-        scheduling = self._scheduler(scheduler)
+        scheduling = replay or self._scheduler(scheduler)
         interval = self._interval(scheduling, max_concurrent)
         if reuse_actors is None:
             reuse_actors = interval is not None or not per_trial.get("gpu")
@@ -194,7 +199,8 @@ class RayObjective(BaseObjective):
             reuse_actors=reuse_actors,
             **tune_config,
         )
-        trainable = self._trainable(interval, name or _name_of(self.trials.train))
+        schedule = None if replay is None else replay.schedule
+        trainable = self._trainable(interval, name or _name_of(self.trials.train), schedule)
         return ObjectiveTuner(
             tune.with_resources(trainable, per_trial),
             config,
@@ -324,6 +330,27 @@ class RayObjective(BaseObjective):
             None if stale is None and cost is None else partial(self.is_used_up, stale=stale, cost=cost),
         )
 
+    def _replay(self, spec: object, points: Iterable[Any], warm_start: Sequence[Source]) -> Replay | None:
+        """Return the scheduler that replays a schedule; None for another one.
+
+        Raises:
+            RunError: the trials could not change their params, or have others to begin with.
+        """
+        if not isinstance(spec, (str, Mapping)) or read_spec("scheduler", spec)[0] != REPLAY:
+            return None
+        if self.trials.directory is None:
+            raise RunError(f"{REPLAY} changes params and records that; set directory=")
+        if self.trials.repeats > 1:
+            raise RunError(f"{REPLAY} trains each trial under a seed of its own; leave repeats out")
+        if points or warm_start:
+            raise RunError(
+                f"{REPLAY} begins with the first params of its run; leave points and warm_start out"
+            )
+        scheduler = self._scheduler(spec)
+        if not isinstance(scheduler, Replay):
+            raise RunError(f"{REPLAY} judges nothing; leave prune_by out")
+        return scheduler
+
     def _interval(self, scheduler: object, max_concurrent: int | None) -> int | None:
         """Return the epochs after which members of a population hand on their states; None for other trials.
 
@@ -346,11 +373,13 @@ class RayObjective(BaseObjective):
             )
         return scheduler.interval
 
-    def _trainable(self, interval: int | None, name: str) -> Callable[[dict[str, Any]], None]:
+    def _trainable(
+        self, interval: int | None, name: str, schedule: Schedule | None = None
+    ) -> Callable[[dict[str, Any]], None]:
         """Return the function of this name that Tune calls; the metrics get to the workers by Ray's store."""
         shared = (ray.put(self.trials),)  # Tune would bring it again for each trial
         trainable: Callable[[dict[str, Any]], None]
-        trainable = tune.with_parameters(train_shared, shared=shared, interval=interval)
+        trainable = tune.with_parameters(train_shared, shared=shared, interval=interval, schedule=schedule)
         trainable.__name__ = re.sub(r"[^\w.-]+", "_", name)  # Tune names folders by it
         return trainable
 

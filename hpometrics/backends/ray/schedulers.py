@@ -26,9 +26,10 @@ from ...records.recovery import Losses
 from ...records.trial_record import TrialRecord
 from ...selection.rules import DominanceRule
 from ...space.space import Space
-from ..registry import POPULATIONS, RAY_SCHEDULERS, find_class, read_spec
+from ..registry import POPULATIONS, RAY_SCHEDULERS, REPLAY, find_class, read_spec
 from ._internals import endure, epochs_of, goes_on, metric_and_mode, stops_for_good
 from .pbt import Bandit, History, Population
+from .replay import Replay
 from .session import EPOCH, NUMBER, UNJUDGED, VALUE
 
 
@@ -40,6 +41,7 @@ class _Search(NamedTuple):
     space: Space | None
     seed: int | None
     history: History | None
+    direction: Direction
 
 
 def _halving(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:
@@ -66,7 +68,15 @@ def _bandit(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:
     return {**_population(arguments, search), "history": search.history}
 
 
-_NEVER_PAUSE = (FIFOScheduler, AsyncHyperBandScheduler, Population, Bandit)
+def _replay(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:
+    if search.history is None:
+        raise ConfigError(f"{search.name} trains in a search; make its tuner by RayObjective.tuner")
+    if "run" not in arguments:
+        raise ConfigError(f"run of {search.name} is the directory of a search by pbt or pb2, as in runs/pbt")
+    return {**arguments, "metric": search.history.metric, "direction": search.direction}
+
+
+_NEVER_PAUSE = (FIFOScheduler, AsyncHyperBandScheduler, Population, Bandit, Replay)
 """Classes that never pause a trial, and those of populations, which pause a member with its state."""
 
 
@@ -214,6 +224,7 @@ _COMPLETED = {
     "median": _median,
     "pbt": _population,
     "pb2": _bandit,
+    REPLAY: _replay,
 }
 """Functions that add to the arguments of a scheduler those that they lack."""
 
@@ -254,7 +265,7 @@ def make_scheduler(
     name, _ = read_spec("scheduler", "none" if spec is None else spec)
     scheduler_class, arguments = find_class("scheduler", "none" if spec is None else spec, RAY_SCHEDULERS)
     if name in _COMPLETED:
-        arguments = _COMPLETED[name](arguments, _Search(name, epochs, space, seed, history))
+        arguments = _COMPLETED[name](arguments, _Search(name, epochs, space, seed, history, direction))
     with foreign(f"scheduler {name!r} cannot be made"):
         try:
             return _without_pauses(_adopted(scheduler_class(**arguments), direction, key))
@@ -265,13 +276,13 @@ def make_scheduler(
 
 
 def check_scheduler(spec: object, epochs: int | None) -> None:
-    """Check the arguments of a scheduler; a population is made with its tuner, as it needs the space.
+    """Check the arguments of a scheduler; one that needs more than its arguments is made with its tuner.
 
     Raises:
         ConfigError: see `make_scheduler`.
     """
     name, _ = read_spec("scheduler", spec)
-    if name not in POPULATIONS:
+    if name not in (*POPULATIONS, REPLAY):
         make_scheduler(spec, Direction.MINIMIZE, epochs)
 
 

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import gc
+import os
 import time
+from dataclasses import replace
 from logging import getLogger
 from logging.handlers import BufferingHandler
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +18,8 @@ from ray.util.placement_group import PlacementGroup, placement_group_table, remo
 
 from hpometrics import RayObjective
 from hpometrics.direction import MINIMIZE
-from hpometrics.exceptions import NoFiniteValueError, RunError
-from hpometrics.records.trial_record import TrialState
+from hpometrics.exceptions import HpometricsError, NoFiniteValueError, RunError
+from hpometrics.records.trial_record import Exploit, TrialRecord, TrialState, write_trial
 from hpometrics.run import Reported
 from hpometrics.space.dimensions import Float
 
@@ -47,8 +50,11 @@ def freed(ray_cluster):
         time.sleep(0.1)
 
 
-def make_train(checkpoints: bool = True) -> Any:
-    """A train function that travels to Ray's workers by value, as a user's script does."""
+def make_train(checkpoints: bool = True, dies: Path | None = None) -> Any:
+    """A train function that travels to Ray's workers by value, as a user's script does.
+
+    One process dies in its third epoch, and leaves this file.
+    """
 
     def train(params, run):
         """Gradient descent on the square of a weight that begins at 5; at 0.01 it ends after three epochs."""
@@ -59,6 +65,9 @@ def make_train(checkpoints: bool = True) -> Any:
         for epoch in run.epochs():
             if epoch == 3 and params["lr"] == LEAVES:
                 break
+            if epoch == 2 and dies is not None and not dies.exists():
+                dies.touch()
+                os._exit(1)
             optimizer.zero_grad()
             model.weight.square().sum().backward()
             optimizer.step()
@@ -182,3 +191,60 @@ def test_a_bandit_trains_its_members(ray_cluster, tmp_path):
     assert len(rates) == 2 and not rates & {point["lr"] for point in POINTS}
     for record in records:
         assert [one.values["lr"] for one in record.epochs] == [record.params_at(n)["lr"] for n in range(4)]
+
+
+def replayed(directory: Path, source: Path, train: Any) -> tuple[Any, Any]:
+    """The objective and the tuner of two trials that replay the schedule of the only trial of a search."""
+    exploits = (Exploit(1, 0, {"lr": 0.2}), Exploit(3, 0, {"lr": 0.3}))
+    record = TrialRecord(0, {"lr": 0.3}, TrialState.COMPLETE, 0.1, 4, first_params={"lr": 0.1})
+    write_trial(source / "trials" / "0000", replace(record, exploits=exploits))
+    objective = RayObjective(train, SPACE, metric=LOSS, epochs=5, directory=directory, seed=3)
+    return objective, objective.tuner(2, scheduler={"pbt_replay": {"run": str(source), "trial": 0}})
+
+
+def test_a_schedule_is_replayed(ray_cluster, tmp_path):
+    """Each trial trains on from its own state at each change; so does the one whose process dies."""
+    rates = [0.1, 0.2, 0.2, 0.3, 0.3]
+    train = make_train(dies=tmp_path / "died")
+    objective, tuner = replayed(tmp_path / "runs", tmp_path / "source", train)
+    results = tuner.fit()
+    assert not results.errors
+    for record in objective.records(results):
+        assert record.given == {"lr": 0.1}
+        assert [one.values["lr"] for one in record.epochs] == rates
+        assert record.epochs[-1].values["loss"] == pytest.approx(descended(rates), rel=1e-5)
+        assert record.exploits == tuple(Exploit(at, record.number, {"lr": rates[at]}) for at in (1, 3))
+    assert (tmp_path / "died").exists() and objective.best(results).params == {"lr": 0.3}
+    assert [list(result.metrics_dataframe["epoch"]) for result in results] == [[1, 2, 3, 4, 5]] * 2
+
+
+def test_a_replay_without_checkpoints_says_what_to_do(ray_cluster, tmp_path):
+    """At the first change of the params."""
+    objective, tuner = replayed(tmp_path / "runs", tmp_path / "source", make_train(False))
+    results = tuner.fit()
+    with pytest.raises(NoFiniteValueError, match=r"no state to go on from: call run\.checkpoint"):
+        objective.best(results)
+
+
+@pytest.mark.parametrize(
+    ("facts", "options", "arguments", "said"),
+    [
+        ({}, {"run": "runs"}, {}, "pbt_replay changes params and records that; set directory="),
+        ({"directory": "x", "repeats": 2}, {"run": "runs"}, {}, "leave repeats out"),
+        ({"directory": "x"}, {"run": "runs"}, {"points": POINTS}, "leave points and warm_start out"),
+        ({"directory": "x"}, {}, {}, "run of pbt_replay is the directory of a search"),
+        ({"directory": "x"}, {"run": 3}, {}, "run is the directory of a search, as in runs/pbt, got 3"),
+        ({"directory": "x"}, {"run": "runs", "trial": "3"}, {}, "trial is the number of a trial, as in 3"),
+        ({"directory": "x"}, {"run": "runs"}, {}, "runs has no trials"),
+        ({"directory": "x"}, {"runs": "runs"}, {}, "has no argument 'runs'; did you mean 'run'"),
+        ({"directory": "x"}, {"run": "runs", "metric": "f1"}, {}, "has no argument 'metric'"),
+    ],
+)
+def test_what_replays_no_schedule_is_refused(
+    facts, options, arguments, said, ray_cluster, tmp_path, monkeypatch
+):
+    """Before the first trial."""
+    monkeypatch.chdir(tmp_path)
+    objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=4, **facts)
+    with pytest.raises(HpometricsError, match=said):
+        objective.tuner(2, scheduler={"pbt_replay": options}, **arguments)
