@@ -19,7 +19,12 @@ from ray.exceptions import RayActorError, RayTaskError
 from ray.train._internal.session import get_session
 from ray.tune.error import TuneError
 from ray.tune.experiment import Trial
-from ray.tune.schedulers import MedianStoppingRule, PopulationBasedTraining, TrialScheduler
+from ray.tune.schedulers import (
+    MedianStoppingRule,
+    PopulationBasedTraining,
+    ResourceChangingScheduler,
+    TrialScheduler,
+)
 from ray.tune.search import SearchAlgorithm, Searcher
 from ray.tune.utils.util import SafeFallbackEncoder  # type: ignore[attr-defined]
 
@@ -188,6 +193,16 @@ def metric_and_mode(part: object) -> tuple[Any, Any]:
 def stops_for_good(scheduler: MedianStoppingRule) -> bool:
     """Return whether a scheduler never resumes the trials that it stopped."""
     return bool(getattr(scheduler, "_hard_stop", True))
+
+
+def base_of(scheduler: ResourceChangingScheduler) -> TrialScheduler:
+    """Return the scheduler that decides which trials are stopped."""
+    return scheduler._base_scheduler
+
+
+def set_base(scheduler: ResourceChangingScheduler, base: TrialScheduler) -> None:
+    """Let another scheduler decide which trials are stopped."""
+    scheduler._base_scheduler = base
 
 
 def perturbation_interval(scheduler: PopulationBasedTraining) -> int:

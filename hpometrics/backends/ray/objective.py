@@ -35,7 +35,7 @@ from ..registry import REPLAY, check_prune_by, check_several, dominance_rule, re
 from .own_tuner import check_unsteered, checkpoint_of
 from .pbt import History, MemberLog, Population, TrialLog
 from .replay import Replay
-from .schedulers import DominanceScheduler, Settled, make_scheduler
+from .schedulers import DominanceScheduler, Reallocating, Settled, make_scheduler
 from .searcher import StudySearcher
 from .session import (
     CHECKPOINT_SCORE,
@@ -182,6 +182,10 @@ class RayObjective(BaseObjective):
         study = self._prepared(study, sampler, num_samples, points, warm_start, enqueue)
         scheduling = replay or self._scheduler(scheduler)
         interval = self._interval(scheduling, max_concurrent)
+        is_reallocated = isinstance(scheduling, Reallocating)
+        if is_reallocated:
+            self._check_reallocated(reuse_actors)
+            reuse_actors = False
         if reuse_actors is None:
             reuse_actors = interval is not None or not per_trial.get("gpu")
         losses = self._losses(run_config, take, most_deaths)
@@ -200,7 +204,9 @@ class RayObjective(BaseObjective):
             **tune_config,
         )
         schedule = None if replay is None else replay.schedule
-        trainable = self._trainable(interval, name or _name_of(self.trials.train), schedule)
+        trainable = self._trainable(
+            interval, name or _name_of(self.trials.train), schedule, is_reallocated=is_reallocated
+        )
         return ObjectiveTuner(
             tune.with_resources(trainable, per_trial),
             config,
@@ -351,6 +357,22 @@ class RayObjective(BaseObjective):
             raise RunError(f"{REPLAY} judges nothing; leave prune_by out")
         return scheduler
 
+    def _check_reallocated(self, reuse_actors: bool | None) -> None:
+        """Check that trials can be paused to change their resources.
+
+        Raises:
+            RunError: they could not continue.
+        """
+        what = "a ResourceChangingScheduler"
+        if self.trials.directory is None:
+            raise RunError(f"{what} lets trials go on in other processes, from their records; set directory=")
+        if self.trials.spec.checkpoints == Keep.NONE:
+            raise RunError(f"{what} lets trials go on from their checkpoints; let the latest be kept")
+        if self.trials.repeats > 1:
+            raise RunError(f"{what} pauses a trial in its only run; leave repeats out")
+        if reuse_actors:
+            raise RunError(f"{what} starts a process for other resources; leave reuse_actors out")
+
     def _interval(self, scheduler: object, max_concurrent: int | None) -> int | None:
         """Return the epochs after which members of a population hand on their states; None for other trials.
 
@@ -374,12 +396,18 @@ class RayObjective(BaseObjective):
         return scheduler.interval
 
     def _trainable(
-        self, interval: int | None, name: str, schedule: Schedule | None = None
+        self,
+        interval: int | None,
+        name: str,
+        schedule: Schedule | None = None,
+        is_reallocated: bool = False,
     ) -> Callable[[dict[str, Any]], None]:
         """Return the function of this name that Tune calls; the metrics get to the workers by Ray's store."""
         shared = (ray.put(self.trials),)  # Tune would bring it again for each trial
         trainable: Callable[[dict[str, Any]], None]
-        trainable = tune.with_parameters(train_shared, shared=shared, interval=interval, schedule=schedule)
+        trainable = tune.with_parameters(
+            train_shared, shared=shared, interval=interval, schedule=schedule, is_reallocated=is_reallocated
+        )
         trainable.__name__ = re.sub(r"[^\w.-]+", "_", name)  # Tune names folders by it
         return trainable
 

@@ -27,10 +27,10 @@ from ...records.trial_record import TrialRecord
 from ...selection.rules import DominanceRule
 from ...space.space import Space
 from ..registry import POPULATIONS, RAY_SCHEDULERS, REPLAY, find_class, read_spec
-from ._internals import endure, epochs_of, goes_on, metric_and_mode, stops_for_good
+from ._internals import base_of, endure, epochs_of, goes_on, metric_and_mode, set_base, stops_for_good
 from .pbt import Bandit, History, Population
 from .replay import Replay
-from .session import EPOCH, NUMBER, UNJUDGED, VALUE
+from .session import EPOCH, FINAL, NUMBER, UNJUDGED, VALUE
 
 
 class _Search(NamedTuple):
@@ -127,6 +127,22 @@ class Unpaused(Delegated):
         return self.CONTINUE if decision == self.PAUSE else decision
 
 
+class Reallocating(Delegated):
+    """A `ResourceChangingScheduler`, which pauses a trial to change its resources.
+
+    The trial continues in another process after its latest epoch, since each epoch has a checkpoint (see
+    `Resumable`). After its last epoch it is not paused.
+    """
+
+    scheduler: ResourceChangingScheduler
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        """Decide whether a trial is stopped, or is paused for other resources."""
+        if result.get(FINAL):
+            return str(base_of(self.scheduler).on_trial_result(tune_controller, trial, result))
+        return str(super().on_trial_result(tune_controller, trial, result))
+
+
 class Settled(Delegated):
     """A scheduler with a metric and a mode of its own, whatever the `TuneConfig` has.
 
@@ -209,9 +225,10 @@ def _without_pauses(scheduler: TrialScheduler) -> TrialScheduler:
             f"a {kind} pauses trials, which ends their processes; give 'hyperband', whose brackets run side "
             "by side, or 'asha'"
         )
-    if isinstance(scheduler, (ResourceChangingScheduler, PopulationBasedTrainingReplay)):
+    if isinstance(scheduler, PopulationBasedTrainingReplay):
         raise ConfigError(
-            f"a {kind} ends the processes of trials to change them, which is not supported here"
+            f"a {kind} reads Ray's own files, and changes params that are recorded; give "
+            "{'pbt_replay': {'run': 'runs/pbt'}}"
         )
     if isinstance(scheduler, MedianStoppingRule) and not stops_for_good(scheduler):
         raise ConfigError(f"a {kind} with hard_stop=False resumes the trials that it stopped; leave it out")
@@ -260,6 +277,8 @@ def make_scheduler(
         raise ConfigError(
             f"a {kind} of your own would change params that are recorded; give {{'pbt': {{'mutate': [...]}}}}"
         )
+    if isinstance(spec, ResourceChangingScheduler):
+        return _reallocating(deepcopy(spec), direction, key)
     if isinstance(spec, TrialScheduler):
         return _without_pauses(_adopted(deepcopy(spec), direction, key))
     name, _ = read_spec("scheduler", "none" if spec is None else spec)
@@ -273,6 +292,24 @@ def make_scheduler(
             raise
         except (AssertionError, TypeError, ValueError) as err:
             raise ConfigError(f"scheduler {name!r}: {err}") from err
+
+
+def _reallocating(scheduler: ResourceChangingScheduler, direction: Direction, key: str) -> Reallocating:
+    """Return a scheduler that changes the resources of trials; its base judges the metric.
+
+    Raises:
+        DirectionError: the base has another metric or mode.
+        ConfigError: the base pauses trials.
+    """
+    base = base_of(scheduler)
+    if isinstance(base, (PopulationBasedTraining, ResourceChangingScheduler)):
+        raise ConfigError(
+            f"a ResourceChangingScheduler cannot change the trials of a {type(base).__name__}; base_scheduler"
+            " is one that never pauses a trial, such as ASHAScheduler, or none"
+        )
+    set_base(scheduler, _without_pauses(_adopted(base, direction, key)))
+    scheduler.set_search_properties(key, direction.mode)
+    return Reallocating(scheduler)
 
 
 def check_scheduler(spec: object, epochs: int | None) -> None:

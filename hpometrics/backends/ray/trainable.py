@@ -27,7 +27,7 @@ from ...records.epoch_log import read_epochs
 from ...records.schedule import Schedule
 from ...records.trial_record import Exploit
 from .replay import StretchOver, StretchReporter, apply_change, check_first, next_stretch
-from .reporter import HandedOn, TuneReporter, checkpoint_of
+from .reporter import HandedOn, Resumable, TuneReporter, checkpoint_of
 from .session import DONOR, GIVEN, NUMBER, PARAMS, SINCE
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def train_shared(
     shared: Shared,
     interval: int | None = None,
     schedule: Schedule | None = None,
+    is_reallocated: bool = False,
 ) -> None:
     """Run the trial of a config.
 
@@ -54,6 +55,7 @@ def train_shared(
         interval: the epochs after which a member of a population reports its state; it may start from that of
             another. None for other trials.
         schedule: the params by epoch that the trial replays; None for other trials.
+        is_reallocated: whether Tune pauses the trial to change its resources.
     """
     number, params = config[NUMBER], config.get(GIVEN, config[PARAMS])
     trials = _load(*shared)
@@ -61,6 +63,11 @@ def train_shared(
     if schedule is not None:
         with _alone(trials, number) as home:
             _replay(number, params, trials, schedule, home)
+        return
+    if is_reallocated:
+        with _alone(trials, number) as home:
+            resumable = Resumable(partial(checkpoint_of, home), max(0, len(read_epochs(home)) - 1))
+            _run(TuneReporter(number, params, resumable), params, trials)
         return
     if interval is None:
         _run(TuneReporter(number, params), params, trials)

@@ -13,7 +13,9 @@ import pytest
 import ray
 import torch
 from loaded_python import start_cluster
-from ray import PlacementGroupID
+from ray import PlacementGroupID, tune
+from ray.tune import PlacementGroupFactory
+from ray.tune.schedulers import ResourceChangingScheduler
 from ray.util.placement_group import PlacementGroup, placement_group_table, remove_placement_group
 
 from hpometrics import RayObjective
@@ -50,10 +52,10 @@ def freed(ray_cluster):
         time.sleep(0.1)
 
 
-def make_train(checkpoints: bool = True, dies: Path | None = None) -> Any:
+def make_train(checkpoints: bool = True, dies: Path | None = None, cpus: bool = False) -> Any:
     """A train function that travels to Ray's workers by value, as a user's script does.
 
-    One process dies in its third epoch, and leaves this file.
+    One process dies in its third epoch, and leaves the file `dies`. With `cpus` it logs how many it has.
     """
 
     def train(params, run):
@@ -71,6 +73,8 @@ def make_train(checkpoints: bool = True, dies: Path | None = None) -> Any:
             optimizer.zero_grad()
             model.weight.square().sum().backward()
             optimizer.step()
+            if cpus:
+                run.log(cpus=tune.get_context().get_trial_resources().required_resources["CPU"])
             run.log(loss=float(model.weight.detach() ** 2), lr=optimizer.param_groups[0]["lr"])
             if checkpoints:
                 run.checkpoint(model=model, optimizer=optimizer)
@@ -248,3 +252,43 @@ def test_what_replays_no_schedule_is_refused(
     objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=4, **facts)
     with pytest.raises(HpometricsError, match=said):
         objective.tuner(2, scheduler={"pbt_replay": options}, **arguments)
+
+
+def more_cpus(controller: Any, trial: Any, result: Any, scheduler: Any) -> PlacementGroupFactory | None:
+    """Two CPUs after the second epoch, and one again after the third; also after the last, which is none."""
+    cpus = {2: 2, 3: 1, 4: 2}.get(result["epoch"])
+    return None if cpus is None else PlacementGroupFactory([{"CPU": cpus}])
+
+
+def test_a_trial_trains_on_with_other_resources(ray_cluster, tmp_path):
+    """In a process for each, from its own state: no epoch is trained or reported twice, none is missing."""
+    train = make_train(cpus=True)
+    objective = RayObjective(train, SPACE, metric=LOSS, epochs=4, directory=tmp_path, seed=3)
+    scheduler = ResourceChangingScheduler(None, more_cpus)
+    results = objective.tuner(2, scheduler=scheduler, sampler="random", points=POINTS[1:3]).fit()
+    assert not results.errors
+    for record, lr in zip(objective.records(results), (0.2, 1e-3), strict=True):
+        assert record.state is TrialState.COMPLETE
+        assert [(one.epoch, one.attempt) for one in record.epochs] == [(0, 1), (1, 1), (2, 2), (3, 3)]
+        assert [one.values["cpus"] for one in record.epochs] == [1, 1, 2, 1]
+        assert record.epochs[-1].values["loss"] == pytest.approx(descended([lr] * 4), rel=1e-5)
+    assert [list(result.metrics_dataframe["epoch"]) for result in results] == [[1, 2, 3, 4]] * 2
+
+
+@pytest.mark.parametrize(
+    ("facts", "arguments", "said"),
+    [
+        ({}, {}, "from their records; set directory="),
+        ({"directory": "x", "checkpoints": "none"}, {}, "let the latest be kept"),
+        ({"directory": "x", "repeats": 2}, {}, "leave repeats out"),
+        ({"directory": "x"}, {"reuse_actors": True}, "leave reuse_actors out"),
+    ],
+)
+def test_trials_that_cannot_be_paused_keep_their_resources(
+    facts, arguments, said, ray_cluster, tmp_path, monkeypatch
+):
+    """The scheduler is refused, with what to do."""
+    monkeypatch.chdir(tmp_path)
+    objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=4, **facts)
+    with pytest.raises(RunError, match=said):
+        objective.tuner(2, scheduler=ResourceChangingScheduler(), **arguments)

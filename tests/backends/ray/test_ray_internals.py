@@ -128,6 +128,18 @@ def test_a_population_has_its_intervals_and_states():
     assert internals.next_perturbation(population) == 7
 
 
+def test_a_scheduler_of_resources_has_its_base():
+    """Under `_base_scheduler`."""
+    from ray.tune.schedulers import FIFOScheduler, ResourceChangingScheduler
+
+    from hpometrics.backends.ray._internals import base_of, set_base
+
+    scheduler, base = ResourceChangingScheduler(), FIFOScheduler()
+    require(hasattr(scheduler, "_base_scheduler"), "ResourceChangingScheduler._base_scheduler")
+    set_base(scheduler, base)
+    assert base_of(scheduler) is base
+
+
 def test_the_bandit_has_its_model():
     """`bandit_point` calls `_select_config`, with its arguments in this order; the point is in bounds."""
     from ray.tune.schedulers import pb2
