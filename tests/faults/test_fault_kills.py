@@ -11,7 +11,7 @@ from injured import Injured, InjuredInJournal
 from matrix import EXHAUSTIVE
 from patient import EPOCHS
 
-from hpometrics.backends.registry import POPULATIONS
+from hpometrics.backends.registry import POPULATIONS, REPLAY
 from hpometrics.config.compatibility import PRUNERS
 from hpometrics.records.trial_record import TrialState
 
@@ -48,7 +48,9 @@ SEARCHES = [
     for backend in backends
     for kept in ("best", "none")
     for length in (BY_EPOCHS, STEPS)
-    if backend != "list" and not (pruner in POPULATIONS and kept == "none")  # they hand on checkpoints
+    if backend != "list"
+    and pruner != REPLAY
+    and not (pruner in POPULATIONS and kept == "none")  # they hand on checkpoints
 ]
 """Every scheduler of a backend, with and without checkpoints, by epochs and by steps.
 
