@@ -19,13 +19,17 @@ from ..exceptions import ConfigError, MissingExtraError, missing_extra
 from ..selection.rules import DOMINANCE, DominanceRule
 from .hub import class_in_name, is_hub, load_hub
 
-_PBT = ("pbt", "Population", "PopulationBasedTraining")
+POPULATIONS = ("pbt", "pb2")
+"""The schedulers of Ray whose trials exploit each other."""
+_PBT = ("Population", "PopulationBasedTraining", "Bandit")
 _ONE_OBJECTIVE = ("cmaes", "CmaEsSampler", "bohb", "BohbSampler", "SearcherSampler")
 _NOT_LEARNING = (
     *("random", "RandomSampler", "grid", "GridSampler", "BruteForceSampler", "qmc", "QMCSampler"),
     *("cmaes", "CmaEsSampler", "nsga2", "NSGAIISampler", "nsga3", "NSGAIIISampler"),
 )
-_NO_PRUNING = ("none", "NopPruner", "FIFOScheduler")
+REPLAY = "pbt_replay"
+"""The scheduler of Ray whose trials train the schedule of params that a population has found."""
+_NO_PRUNING = ("none", "NopPruner", "FIFOScheduler", REPLAY)
 _SEEDED = ("seed",)
 _OPTUNA_PERCENTILE = {
     "warmup": "n_warmup_steps",
@@ -125,6 +129,13 @@ RAY_SCHEDULERS: Mapping[str, PlugIn] = {
     "asha": PlugIn(_RAY_ASHA, _RAY_HALVING, hidden=_RAY_SET),
     "hyperband": PlugIn(_RAY_ASHA, _RAY_HALVING, hidden=_RAY_SET),  # its brackets run at once, without a wait
     "pbt": PlugIn("hpometrics.backends.ray.pbt:Population", hidden=("space", "seed")),
+    "pb2": PlugIn(
+        "hpometrics.backends.ray.pbt:Bandit",
+        needs=("sklearn",),
+        hidden=("space", "seed", "history"),
+        extra="sklearn",
+    ),
+    REPLAY: PlugIn("hpometrics.backends.ray.replay:Replay", hidden=("metric", "direction")),
     "none": PlugIn("ray.tune.schedulers:FIFOScheduler"),
 }
 
@@ -163,7 +174,9 @@ ALSO_CALLED: Mapping[str, Mapping[str, str]] = {
         "bohb": "hyperband",
         "percentile": "percentile", "patient": "patient", "patience": "patient", "earlystopping": "patient",
         "earlystop": "patient", "threshold": "threshold",
-        "pbt": "pbt", "populationbasedtraining": "pbt", "population": "pbt", "pb2": "pbt",
+        "pbt": "pbt", "populationbasedtraining": "pbt", "population": "pbt",
+        "pb2": "pb2", "populationbasedbandits": "pb2", "populationbasedbandit": "pb2",
+        "pbtreplay": REPLAY, "populationbasedtrainingreplay": REPLAY,
         "none": "none", "nop": "none", "fifo": "none", "no": "none", "off": "none", "false": "none",
         "wilcoxon": "wilcoxon", "wilcoxonsignedrank": "wilcoxon",
     },
@@ -252,8 +265,8 @@ def backends_of(pruner: str) -> tuple[str, ...]:
 def pruner_names() -> list[str]:
     """Return the names of the pruners of all backends, `none` last.
 
-    >>> pruner_names()
-    ['median', 'asha', 'hyperband', 'percentile', 'patient', 'threshold', 'wilcoxon', 'pbt', 'none']
+    >>> pruner_names()[-5:]
+    ['wilcoxon', 'pbt', 'pb2', 'pbt_replay', 'none']
     """
     names = dict.fromkeys(name for backend in BACKENDS.values() for name in backend.pruners)
     return [*(name for name in names if name != "none"), "none"]
@@ -416,7 +429,7 @@ def check_prune_by(prune_by: str | None, pruner: object, what: str = "pruner") -
     name = "none" if pruner is None else _name_of(pruner)
     if name in _NO_PRUNING:
         raise ConfigError(f"prune_by: {prune_by} needs a {what} that judges by it, such as {what}: median")
-    if name in _PBT:
+    if name in (*POPULATIONS, *_PBT):
         raise ConfigError(f"{name} stops no trial; leave prune_by out")
     if prune_by == DOMINANCE and name not in (*DOMINANCE_PRUNERS, "DominancePruner"):
         raise ConfigError(

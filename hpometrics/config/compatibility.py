@@ -18,7 +18,10 @@ from ..backends.hub import find_hub, is_hub
 from ..backends.registry import (
     BACKENDS,
     DOMINANCE_PRUNERS,
+    POPULATIONS,
+    REPLAY,
     SAMPLERS,
+    PlugIn,
     Table,
     backends_of,
     check_prune_by,
@@ -42,7 +45,6 @@ from .models import Draft
 Notes = Iterator[tuple[Path, str]]
 """Problems, each with the path in the file that it is about."""
 
-PBT = "pbt"
 _LENGTHS = {("budget", name) for name in ("epochs", "steps", "every")}
 """The keys that limit the length of a trial."""
 PRUNERS: Mapping[str, tuple[str, ...]] = {name: backends_of(name) for name in pruner_names()}
@@ -89,35 +91,65 @@ def check_support(sweep: Draft, document: Document, settle: bool = False) -> Non
 
 
 def check_population(config: Draft, space: Space | None, document: Document) -> None:
-    """Check the settings and the space of a sweep whose trials exploit each other; see `backends.ray.pbt`."""
+    """Check the settings and the space of a sweep whose trials change their params in training."""
     pruner = config.search.pruner
-    if pruner is None or pruner.name != PBT:
+    if pruner is not None and pruner.name == REPLAY:
+        for path, text in _check_replay(config, pruner):
+            document.add(path, text)
+    if pruner is None or pruner.name not in POPULATIONS:
         return
-    for path, text in _check_exploits(config):
+    for path, text in _check_exploits(config, pruner.name):
         document.add(path, text)
     if space is None:
         return
     try:
-        mutable(space, pruner.options.get("mutate"))
+        mutable(space, pruner.options.get("mutate"), numbers_only=pruner.name == "pb2")
     except ConfigError as err:
         document.add(("search", "pruner"), str(err))
 
 
-def _check_exploits(config: Draft) -> Notes:
+def _check_exploits(config: Draft, pruner: str) -> Notes:
     name = config.backend.name
-    if PBT in BACKENDS[name].pruners and config.backend.section.workers is not None:
+    if pruner in BACKENDS[name].pruners and config.backend.section.workers is not None:
         yield (
             ("backend", name, "workers"),
-            "the trials of pbt wait for each other, so all are at work; leave workers out: how many train at "
-            "a time is a matter of resources",
+            f"the trials of {pruner} wait for each other, so all are at work; leave workers out: how many "
+            "train at a time is a matter of resources",
         )
     if config.budget is not None and config.budget.repeats > 1:
         yield (
             ("budget", "repeats"),
-            "pbt changes params in training, which no other seed would repeat; leave it out",
+            f"{pruner} changes params in training, which no other seed would repeat; leave it out",
         )
     if config.results.checkpoints == "none":
-        yield ("results", "checkpoints"), "pbt hands on checkpoints; let the latest be kept: last or best"
+        yield (
+            ("results", "checkpoints"),
+            f"{pruner} hands on checkpoints; let the latest be kept: last or best",
+        )
+
+
+def _check_replay(config: Draft, pruner: Plugin) -> Notes:
+    path, options = ("search", "pruner"), pruner.options
+    run, trial = options.get("run"), options.get("trial")
+    if unknown := [word for word in options if word not in ("run", "trial")]:
+        yield path, f"{REPLAY} has no argument {unknown[0]!r}; it knows run, trial"
+    if not isinstance(run, str):
+        yield path, f"run of {REPLAY} is the directory of a sweep by pbt or pb2, as in runs/pbt, got {run!r}"
+    if trial is not None and (isinstance(trial, bool) or not isinstance(trial, int)):
+        yield path, f"trial of {REPLAY} is the number of a trial, as in 3; none means the best, got {trial!r}"
+    if trial is None and _has_several_objectives(config):
+        yield path, f"of several objectives there is no best trial; name the trial of {REPLAY}"
+    if config.budget is not None and config.budget.repeats > 1:
+        why = f"{REPLAY} trains each trial under a seed of its own; leave it out, and set trials"
+        yield ("budget", "repeats"), why
+    if config.results.checkpoints == "none":
+        why = f"{REPLAY} goes on from checkpoints; let the latest be kept: last or best"
+        yield ("results", "checkpoints"), why
+    for key, setting in (("start", config.search.start), ("from", config.search.warm_start)):
+        if setting:
+            yield ("search", key), f"{REPLAY} begins with the first params of its schedule; leave {key} out"
+    if config.search.sampler is not None and config.search.sampler.name == "grid":
+        yield ("search", "sampler"), f"{REPLAY} begins with the first params of its schedule; leave grid out"
 
 
 def _check_options(sweep: Draft, settle: bool) -> Notes:
@@ -220,12 +252,20 @@ def _check_pruner(sweep: Draft, document: Document) -> Notes:
         fitting = [name for name, backends in PRUNERS.items() if backend in backends]
         where = " and ".join(PRUNERS[pruner.name])
         yield path, f"{pruner.name} runs on {where} only; on {backend} choose {', '.join(fitting)}"
-    elif _has_several_objectives(sweep) and pruner.name != "none" and sweep.search.prune_by is None:
+    elif (
+        _has_several_objectives(sweep)
+        and pruner.name not in ("none", REPLAY)
+        and sweep.search.prune_by is None
+    ):
         yield (
             path,
             f"{pruner.name} judges one value; with several objectives leave it out, or give search.prune_by: "
             f"a metric, or {DOMINANCE}",
         )
+    else:
+        plug_in = BACKENDS[backend].pruners.get(pruner.name, PlugIn(pruner.name))
+        if error := plug_in.missing(f"the pruner {pruner.name}"):
+            yield path, str(error)
 
 
 def _check_prune_by(sweep: Draft) -> Notes:
@@ -320,8 +360,9 @@ def _check_confirm(sweep: Draft) -> Notes:
             f"{sweep.metrics.pick} picks by the repeats of the search, and confirm by fresh trainings; leave "
             "one of the two out (of tied contenders the last block names the cheapest)",
         )
-    if sweep.search.pruner is not None and sweep.search.pruner.name == PBT:
-        yield ("confirm",), "trains params again, and pbt changes them in training; leave one of the two out"
+    if sweep.search.pruner is not None and (name := sweep.search.pruner.name) in (*POPULATIONS, REPLAY):
+        why = f"trains params again, and {name} changes them in training; leave one of the two out"
+        yield ("confirm",), why
 
 
 def _check_loggers(sweep: Draft) -> Notes:

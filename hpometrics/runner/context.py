@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from .._imports import code_of, split_target
 from ..backends.optuna.prior import Prior, first_points
+from ..backends.registry import REPLAY
 from ..config.metric_section import Measure
 from ..config.plan import Plan
 from ..config.space_section import arrange_points
-from ..exceptions import RecordError, SpaceError
+from ..direction import Direction
+from ..exceptions import ConfigError, HpometricsError, RecordError, SpaceError
 from ..metrics.combined import Combined
 from ..records.epoch_log import read_trial
+from ..records.schedule import read_schedule
 from ..records.trial_record import TrialRecord, TrialState
 from ..results.control import ControlListener
 from ..results.manifest import Resolved, resolve
@@ -220,6 +223,23 @@ def with_priors(plan: Plan, prior: Mapping[str, str]) -> tuple[list[Prior], Plan
     return priors, replace(plan, points=(*plan.points, *points))
 
 
+def with_schedule(plan: Plan, metric: str, direction: Direction) -> Plan:
+    """Return a plan whose trials begin with the first params of the schedule that they replay, if they do.
+
+    Raises:
+        ConfigError: the schedule cannot be read, or the space does not contain its first params.
+    """
+    pruner = plan.config.search.pruner
+    if pruner is None or pruner.name != REPLAY:
+        return plan
+    try:
+        run, trial = pruner.options["run"], pruner.options.get("trial")
+        first = plan.space.encode(read_schedule(Path(run), trial, metric, direction).first)
+    except HpometricsError as err:
+        raise ConfigError(f"search.pruner: {REPLAY}: {err}") from err
+    return replace(plan, points=(first,) * (plan.trials or 0))
+
+
 def make_context(
     plan: Plan, extend: bool = False, train: Train | None = None, fresh: bool = False
 ) -> SweepContext:
@@ -246,6 +266,7 @@ def make_context(
         plan.config.budget.repeats,
         plan.config.budget.retries,
     )
+    plan = with_schedule(plan, spec.name, spec.optimized[spec.name])
     resolved = replace(
         resolve(plan),
         sources=sources_of(engine),

@@ -371,8 +371,13 @@ def _as_tuple(values: Any) -> tuple[Any, ...]:
     return tuple(values) if isinstance(values, (list, tuple)) else (values,)
 
 
-def mutable(space: Space, names: object) -> dict[str, Mutable]:
+def mutable(space: Space, names: object, numbers_only: bool = False) -> dict[str, Mutable]:
     """Return the dimensions of params that can change while the others stay.
+
+    Args:
+        space: the space of all params.
+        names: the names of those that change.
+        numbers_only: whether a choice is refused, because what changes the params models numbers.
 
     Raises:
         ConfigError: none is named; one does not exist, is a constant or a bundle, or is conditional, or
@@ -380,7 +385,13 @@ def mutable(space: Space, names: object) -> dict[str, Mutable]:
     """
     if isinstance(names, str) or not isinstance(names, Sequence) or not names:
         raise ConfigError(f"mutate lists the params that change in training, as in [lr], got {names!r}")
-    return {name: _mutable(space, name) for name in names}
+    dimensions = {name: _mutable(space, name) for name in names}
+    choices = [name for name, dimension in dimensions.items() if isinstance(dimension, Choice)]
+    if numbers_only and choices:
+        raise ConfigError(
+            f"mutate: pb2 models numbers, and {choices[0]} is a choice; leave it out of mutate, or use pbt"
+        )
+    return dimensions
 
 
 def _mutable(space: Space, name: object) -> Mutable:

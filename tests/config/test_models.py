@@ -331,11 +331,55 @@ def test_no_file_ends_in_a_traceback(data):
         ({"backend: ray": "backend: {ray: {workers: 2}}"}, "backend.ray.workers: the trials of pbt wait"),
         ({"epochs: 3}": "epochs: 3, repeats: 2}"}, "budget.repeats: pbt changes params in training"),
         ({"backend: ray": "backend: ray\nresults: {checkpoints: none}"}, "results.checkpoints: pbt hands on"),
+        ({"pbt: {": "pb2: {"}, None),
+        (
+            {"pbt: {": "pb2: {", "backend: ray": "backend: {ray: {workers: 2}}"},
+            "backend.ray.workers: the trials of pb2 wait",
+        ),
     ],
 )
 def test_a_population_is_checked_before_it_trains(changes, said):
     """Without Ray, which `check` does not load: what params there are and what keeps trials apart."""
     text = changed("seed: 3}", "seed: 3, pruner: {pbt: {mutate: [lr]}}}") + "backend: ray\n"
+    for old, new in changes.items():
+        text = changed(old, new, text)
+    found = problems_of(text)
+    assert (said is None and not found) or (len(found) == 1 and said in found[0]), found
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, None),
+        ({"backend: ray": "backend: {ray: {workers: 2}}"}, None),
+        ({"backend: ray": "backend: optuna"}, "search.pruner: pbt_replay runs on ray only"),
+        ({"run: runs/pbt": "run: 3"}, "search.pruner: run of pbt_replay is the directory of a sweep"),
+        ({"{run: runs/pbt}": "{}"}, "search.pruner: run of pbt_replay is the directory of a sweep"),
+        (
+            {"runs/pbt": "runs/pbt, trial: best"},
+            "search.pruner: trial of pbt_replay is the number",
+        ),
+        (
+            {"runs/pbt": "runs/pbt, epoch: 3"},
+            "search.pruner: pbt_replay has no argument 'epoch'",
+        ),
+        (
+            {"epochs: 3}": "epochs: 3, repeats: 2}"},
+            "budget.repeats: pbt_replay trains each trial under",
+        ),
+        (
+            {"backend: ray": "backend: ray\nresults: {checkpoints: none}"},
+            "results.checkpoints: pbt_replay",
+        ),
+        (
+            {"seed: 3,": "seed: 3, start: [{lr: 0.1}],"},
+            "search.start: pbt_replay begins with the first",
+        ),
+    ],
+)
+def test_a_replay_is_checked_before_it_trains(changes, said):
+    """Its options, and what would begin with other params or could not change them."""
+    text = changed("seed: 3}", "seed: 3, pruner: {pbt_replay: {run: runs/pbt}}}") + "backend: ray\n"
     for old, new in changes.items():
         text = changed(old, new, text)
     found = problems_of(text)

@@ -11,6 +11,7 @@ from injured import Injured, InjuredInJournal
 from matrix import EXHAUSTIVE
 from patient import EPOCHS
 
+from hpometrics.backends.registry import POPULATIONS, REPLAY
 from hpometrics.config.compatibility import PRUNERS
 from hpometrics.records.trial_record import TrialState
 
@@ -25,6 +26,7 @@ OPTIONS = {
     "patient": "{patient: {pruner: median, patience: 0}}",
     "threshold": "{threshold: {upper: 1.9}}",
     "pbt": "{pbt: {mutate: [lr], perturbation_interval: 2}}",
+    "pb2": "{pb2: {mutate: [lr], perturbation_interval: 2}}",
 }
 STEPS = f"steps: {2 * EPOCHS}, every: 2"
 BY_EPOCHS = f"epochs: {EPOCHS}"
@@ -46,7 +48,9 @@ SEARCHES = [
     for backend in backends
     for kept in ("best", "none")
     for length in (BY_EPOCHS, STEPS)
-    if backend != "list" and (pruner, kept) != ("pbt", "none")  # pbt hands on checkpoints
+    if backend != "list"
+    and pruner != REPLAY
+    and not (pruner in POPULATIONS and kept == "none")  # they hand on checkpoints
 ]
 """Every scheduler of a backend, with and without checkpoints, by epochs and by steps.
 
@@ -75,7 +79,7 @@ def test_each_epoch_that_counts_is_trained_once(searching, pruner):
     assert injured.trained() == Counter(
         (record.number, epoch.epoch) for record in records for epoch in record.epochs
     )
-    assert pruner == "pbt" or {epoch.attempt for record in records for epoch in record.epochs} == {1}
+    assert pruner in POPULATIONS or {epoch.attempt for record in records for epoch in record.epochs} == {1}
 
 
 @pytest.mark.parametrize(("backend", "pruner", "kept", "length"), SEARCHES)

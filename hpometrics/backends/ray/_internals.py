@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from warnings import catch_warnings, simplefilter
 
+import numpy as np
 import ray
 from ray import cloudpickle, tune
 from ray._private.state import actors
@@ -17,7 +19,12 @@ from ray.exceptions import RayActorError, RayTaskError
 from ray.train._internal.session import get_session
 from ray.tune.error import TuneError
 from ray.tune.experiment import Trial
-from ray.tune.schedulers import MedianStoppingRule, PopulationBasedTraining, TrialScheduler
+from ray.tune.schedulers import (
+    MedianStoppingRule,
+    PopulationBasedTraining,
+    ResourceChangingScheduler,
+    TrialScheduler,
+)
 from ray.tune.search import SearchAlgorithm, Searcher
 from ray.tune.utils.util import SafeFallbackEncoder  # type: ignore[attr-defined]
 
@@ -188,6 +195,16 @@ def stops_for_good(scheduler: MedianStoppingRule) -> bool:
     return bool(getattr(scheduler, "_hard_stop", True))
 
 
+def base_of(scheduler: ResourceChangingScheduler) -> TrialScheduler:
+    """Return the scheduler that decides which trials are stopped."""
+    return scheduler._base_scheduler
+
+
+def set_base(scheduler: ResourceChangingScheduler, base: TrialScheduler) -> None:
+    """Let another scheduler decide which trials are stopped."""
+    scheduler._base_scheduler = base
+
+
 def perturbation_interval(scheduler: PopulationBasedTraining) -> int:
     """Return the epochs between two exploits."""
     return int(scheduler._perturbation_interval)
@@ -198,9 +215,49 @@ def next_perturbation(scheduler: PopulationBasedTraining) -> int:
     return int(scheduler._next_perturbation_sync)
 
 
+def postpone(scheduler: PopulationBasedTraining, epoch: int) -> None:
+    """Let the members of a population wait for each other at this epoch, or at a later one."""
+    scheduler._next_perturbation_sync = max(scheduler._next_perturbation_sync, epoch)
+
+
+def bandit_point(
+    observed: Sequence[Sequence[float]],
+    changes: Sequence[float],
+    taken: Sequence[Sequence[float]],
+    base: Sequence[float],
+    bounds: Mapping[str, tuple[float, float]],
+) -> list[float] | None:
+    """Return the params that Ray's PB2 chooses, from numpy's random stream; None if it can fit no model.
+
+    Args:
+        observed: for each observation the epoch, the value before, and the params.
+        changes: the change of the value of each.
+        taken: the params that others have been given already.
+        base: the epoch and the value before of the trial that is copied.
+        bounds: the lowest and the highest value of each param, in the order of `observed`.
+    """
+    from ray.tune.schedulers.pb2 import _select_config  # needs scikit-learn
+
+    current: Any = np.array(taken) if taken else None
+    with catch_warnings():
+        simplefilter("ignore")  # of a fit at its bounds, and of options that SciPy has deprecated
+        try:
+            point = _select_config(
+                np.array(observed), np.array(changes), current, np.array(base), dict(bounds), num_f=len(base)
+            )
+        except (np.linalg.LinAlgError, ValueError):  # equal observations, or values that are too far apart
+            return None
+    return [float(one) for one in point]
+
+
 def state_of(scheduler: PopulationBasedTraining, trial: Trial) -> Any:
     """Return the state of a member of a population: its last score, result, training and perturbation."""
     return scheduler._trial_state[trial]
+
+
+def members_of(scheduler: PopulationBasedTraining) -> list[Trial]:
+    """Return the members of a population, those that have ended included."""
+    return list(scheduler._trial_state)
 
 
 def json_line(result: Mapping[str, Any]) -> str:

@@ -18,7 +18,9 @@ from ray.tune.logger import JsonLoggerCallback
 from ray.tune.schedulers import TrialScheduler
 
 from ...exceptions import RunError
+from ...records.epoch_log import read_trial
 from ...records.recovery import MOST_DEATHS, Losses
+from ...records.schedule import Schedule
 from ...records.trial_record import TrialRecord, TrialState
 from ...run.checkpoint import Keep
 from ...run.spec import Train
@@ -29,10 +31,11 @@ from ..optuna.prior import Source, warm_start as learn_from
 from ..optuna.samplers import make_sampler, own_pruner
 from ..optuna.study import check_origin, check_study, study_records, without_notices
 from ..optuna.trial_queue import reserve
-from ..registry import check_prune_by, check_several, dominance_rule
+from ..registry import REPLAY, check_prune_by, check_several, dominance_rule, read_spec
 from .own_tuner import check_unsteered, checkpoint_of
-from .pbt import MemberLog, Population, TrialLog
-from .schedulers import DominanceScheduler, Settled, make_scheduler
+from .pbt import History, MemberLog, Population, TrialLog
+from .replay import Replay
+from .schedulers import DominanceScheduler, Reallocating, Settled, make_scheduler
 from .searcher import StudySearcher
 from .session import (
     CHECKPOINT_SCORE,
@@ -173,9 +176,16 @@ class RayObjective(BaseObjective):
         start_ray()
         per_trial = dict(resources or {"cpu": 1})
         check_resources(per_trial)
+        replay = self._replay(scheduler, points, warm_start)
+        if replay is not None:
+            points = [replay.schedule.first] * num_samples
         study = self._prepared(study, sampler, num_samples, points, warm_start, enqueue)
-        scheduling = self._scheduler(scheduler)
+        scheduling = replay or self._scheduler(scheduler)
         interval = self._interval(scheduling, max_concurrent)
+        is_reallocated = isinstance(scheduling, Reallocating)
+        if is_reallocated:
+            self._check_reallocated(reuse_actors)
+            reuse_actors = False
         if reuse_actors is None:
             reuse_actors = interval is not None or not per_trial.get("gpu")
         losses = self._losses(run_config, take, most_deaths)
@@ -193,7 +203,10 @@ class RayObjective(BaseObjective):
             reuse_actors=reuse_actors,
             **tune_config,
         )
-        trainable = self._trainable(interval, name or _name_of(self.trials.train))
+        schedule = None if replay is None else replay.schedule
+        trainable = self._trainable(
+            interval, name or _name_of(self.trials.train), schedule, is_reallocated=is_reallocated
+        )
         return ObjectiveTuner(
             tune.with_resources(trainable, per_trial),
             config,
@@ -256,8 +269,9 @@ class RayObjective(BaseObjective):
             return DominanceScheduler(dominance_rule(spec), judged, earlier)
         direction, *_ = (*judged.values(), *self.directions)
         key = JUDGED if judged else VALUE
+        history = History(self.trials.spec.name, partial(_read_record, self.trials.directory_of))
         return make_scheduler(
-            spec, direction, self.trials.spec.most_reports, self.space, self.trials.seed, key
+            spec, direction, self.trials.spec.most_reports, self.space, self.trials.seed, key, history
         )
 
     def _prepared(
@@ -322,6 +336,43 @@ class RayObjective(BaseObjective):
             None if stale is None and cost is None else partial(self.is_used_up, stale=stale, cost=cost),
         )
 
+    def _replay(self, spec: object, points: Iterable[Any], warm_start: Sequence[Source]) -> Replay | None:
+        """Return the scheduler that replays a schedule; None for another one.
+
+        Raises:
+            RunError: the trials could not change their params, or have others to begin with.
+        """
+        if not isinstance(spec, (str, Mapping)) or read_spec("scheduler", spec)[0] != REPLAY:
+            return None
+        if self.trials.directory is None:
+            raise RunError(f"{REPLAY} changes params and records that; set directory=")
+        if self.trials.repeats > 1:
+            raise RunError(f"{REPLAY} trains each trial under a seed of its own; leave repeats out")
+        if points or warm_start:
+            raise RunError(
+                f"{REPLAY} begins with the first params of its run; leave points and warm_start out"
+            )
+        scheduler = self._scheduler(spec)
+        if not isinstance(scheduler, Replay):
+            raise RunError(f"{REPLAY} judges nothing; leave prune_by out")
+        return scheduler
+
+    def _check_reallocated(self, reuse_actors: bool | None) -> None:
+        """Check that trials can be paused to change their resources.
+
+        Raises:
+            RunError: they could not continue.
+        """
+        what = "a ResourceChangingScheduler"
+        if self.trials.directory is None:
+            raise RunError(f"{what} lets trials go on in other processes, from their records; set directory=")
+        if self.trials.spec.checkpoints == Keep.NONE:
+            raise RunError(f"{what} lets trials go on from their checkpoints; let the latest be kept")
+        if self.trials.repeats > 1:
+            raise RunError(f"{what} pauses a trial in its only run; leave repeats out")
+        if reuse_actors:
+            raise RunError(f"{what} starts a process for other resources; leave reuse_actors out")
+
     def _interval(self, scheduler: object, max_concurrent: int | None) -> int | None:
         """Return the epochs after which members of a population hand on their states; None for other trials.
 
@@ -330,24 +381,33 @@ class RayObjective(BaseObjective):
         """
         if not isinstance(scheduler, Population):
             return None
+        kind = scheduler.kind
         if self.trials.directory is None:
-            raise RunError("pbt passes states between trials and records their origin; set directory=")
+            raise RunError(f"{kind} passes states between trials and records their origin; set directory=")
         if self.trials.repeats > 1:
             raise RunError(
-                "pbt changes params in training, and no other seed would repeat that; leave repeats out"
+                f"{kind} changes params in training, and no other seed would repeat that; leave repeats out"
             )
         if max_concurrent is not None:
             raise RunError(
-                "the trials of pbt wait for each other, so all are at work; leave max_concurrent out: "
+                f"the trials of {kind} wait for each other, so all are at work; leave max_concurrent out: "
                 "how many train at a time is a matter of resources"
             )
         return scheduler.interval
 
-    def _trainable(self, interval: int | None, name: str) -> Callable[[dict[str, Any]], None]:
+    def _trainable(
+        self,
+        interval: int | None,
+        name: str,
+        schedule: Schedule | None = None,
+        is_reallocated: bool = False,
+    ) -> Callable[[dict[str, Any]], None]:
         """Return the function of this name that Tune calls; the metrics get to the workers by Ray's store."""
         shared = (ray.put(self.trials),)  # Tune would bring it again for each trial
         trainable: Callable[[dict[str, Any]], None]
-        trainable = tune.with_parameters(train_shared, shared=shared, interval=interval)
+        trainable = tune.with_parameters(
+            train_shared, shared=shared, interval=interval, schedule=schedule, is_reallocated=is_reallocated
+        )
         trainable.__name__ = re.sub(r"[^\w.-]+", "_", name)  # Tune names folders by it
         return trainable
 
@@ -369,6 +429,12 @@ class RayObjective(BaseObjective):
         if own is None or loggers_on():
             settings.callbacks = _with_logger(settings.callbacks, interval is not None)
         return settings
+
+
+def _read_record(directory_of: Callable[[int], Path | None], number: int) -> TrialRecord | None:
+    """Return what a trial has written on disk."""
+    home = directory_of(number)
+    return None if home is None else read_trial(home)
 
 
 def _name_of(train: Train) -> str:

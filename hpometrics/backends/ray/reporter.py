@@ -147,12 +147,41 @@ class HandedOn:
         path = self.checkpoint_of(epoch)
         if path is None:
             raise RunError(
-                f"pbt hands on the state at the end of every {self.interval} epochs, and there is none of "
-                f"epoch {epoch}: call run.checkpoint(model=model, ...) in it, and run.restore before the loop"
+                f"a population hands on the state at the end of every {self.interval} epochs, and there is "
+                f"none of epoch {epoch}: call run.checkpoint(model=model, ...) in it, and run.restore before "
+                "the loop"
             )
         with TemporaryDirectory() as folder:
             shutil.copy(path, folder)
             yield tune.Checkpoint.from_directory(folder)
+
+
+@dataclass(frozen=True)
+class Resumable:
+    """How a trial whose resources may change continues: from the checkpoint of its latest epoch.
+
+    Args:
+        checkpoint_of: see `HandedOn`.
+        reported: the number of epochs that were surely reported before: all on disk but the last.
+    """
+
+    checkpoint_of: Callable[[int], Path | None]
+    reported: int = 0
+
+    @contextmanager
+    def after(self, epoch: int) -> Iterator[None]:
+        """Check that an epoch has a checkpoint; Tune, which may pause the trial now, gets none.
+
+        Raises:
+            RunError: it has none.
+        """
+        if self.checkpoint_of(epoch) is None:
+            raise RunError(
+                "a trial whose resources change goes on from the state of its latest epoch, and there is "
+                f"none of epoch {epoch}: call run.checkpoint(model=model, ...) in every epoch, and "
+                "run.restore before the loop"
+            )
+        yield None
 
 
 class TrainReports:
@@ -219,7 +248,7 @@ class TuneReporter:
     Args:
         number: the number of the trial.
         params: its params.
-        handed_on: for a member of a population, which Tune pauses and never stops.
+        handed_on: for a member of a population, or a trial whose resources change; Tune pauses both.
 
     Attributes:
         stopped: whether Tune has stopped the trial; then nothing more is reported.
@@ -233,7 +262,7 @@ class TuneReporter:
         self,
         number: int | None = None,
         params: Mapping[str, Any] | None = None,
-        handed_on: HandedOn | None = None,
+        handed_on: HandedOn | Resumable | None = None,
     ) -> None:
         self.number, self.params = number, params
         self._handed_on = handed_on
@@ -303,7 +332,7 @@ class TuneReporter:
             raise self._stop(f"before {place_text(epoch, self._step)}")
         unmeasured = math.isnan(value) and self._metric not in values
         repeated = epoch <= self._newest or (self.carried is not None and epoch < self.carried.done)
-        if repeated or (unmeasured and not final and self._handed_on is None):
+        if repeated or (unmeasured and not final and not isinstance(self._handed_on, HandedOn)):
             return
         self._newest = epoch
         void = not math.isfinite(value)

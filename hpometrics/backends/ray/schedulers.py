@@ -26,10 +26,11 @@ from ...records.recovery import Losses
 from ...records.trial_record import TrialRecord
 from ...selection.rules import DominanceRule
 from ...space.space import Space
-from ..registry import RAY_SCHEDULERS, find_class, read_spec
-from ._internals import endure, epochs_of, goes_on, metric_and_mode, stops_for_good
-from .pbt import Population
-from .session import EPOCH, NUMBER, UNJUDGED, VALUE
+from ..registry import POPULATIONS, RAY_SCHEDULERS, REPLAY, find_class, read_spec
+from ._internals import base_of, endure, epochs_of, goes_on, metric_and_mode, set_base, stops_for_good
+from .pbt import Bandit, History, Population
+from .replay import Replay
+from .session import EPOCH, FINAL, NUMBER, UNJUDGED, VALUE
 
 
 class _Search(NamedTuple):
@@ -39,6 +40,8 @@ class _Search(NamedTuple):
     epochs: int | None
     space: Space | None
     seed: int | None
+    history: History | None
+    direction: Direction
 
 
 def _halving(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:
@@ -55,12 +58,26 @@ def _median(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:
 
 def _population(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:
     if search.space is None:
-        raise ConfigError("pbt changes params within their space; make its tuner by RayObjective.tuner")
+        raise ConfigError(
+            f"{search.name} changes params within their space; make its tuner by RayObjective.tuner"
+        )
     return {"space": search.space, "seed": search.seed, "mutate": (), **arguments}
 
 
-_NEVER_PAUSE = (FIFOScheduler, AsyncHyperBandScheduler, Population)
-"""Classes that never pause a trial, and that of populations, which pauses a member with its state."""
+def _bandit(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:
+    return {**_population(arguments, search), "history": search.history}
+
+
+def _replay(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:
+    if search.history is None:
+        raise ConfigError(f"{search.name} trains in a search; make its tuner by RayObjective.tuner")
+    if "run" not in arguments:
+        raise ConfigError(f"run of {search.name} is the directory of a search by pbt or pb2, as in runs/pbt")
+    return {**arguments, "metric": search.history.metric, "direction": search.direction}
+
+
+_NEVER_PAUSE = (FIFOScheduler, AsyncHyperBandScheduler, Population, Bandit, Replay)
+"""Classes that never pause a trial, and those of populations, which pause a member with its state."""
 
 
 def _passed_on(name: str) -> Any:
@@ -108,6 +125,22 @@ class Unpaused(Delegated):
         """Decide whether a trial is stopped; if not, it continues."""
         decision = super().on_trial_result(tune_controller, trial, result)
         return self.CONTINUE if decision == self.PAUSE else decision
+
+
+class Reallocating(Delegated):
+    """A `ResourceChangingScheduler`, which pauses a trial to change its resources.
+
+    The trial continues in another process after its latest epoch, since each epoch has a checkpoint (see
+    `Resumable`). After its last epoch it is not paused.
+    """
+
+    scheduler: ResourceChangingScheduler
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        """Decide whether a trial is stopped, or is paused for other resources."""
+        if result.get(FINAL):
+            return str(base_of(self.scheduler).on_trial_result(tune_controller, trial, result))
+        return str(super().on_trial_result(tune_controller, trial, result))
 
 
 class Settled(Delegated):
@@ -192,16 +225,24 @@ def _without_pauses(scheduler: TrialScheduler) -> TrialScheduler:
             f"a {kind} pauses trials, which ends their processes; give 'hyperband', whose brackets run side "
             "by side, or 'asha'"
         )
-    if isinstance(scheduler, (ResourceChangingScheduler, PopulationBasedTrainingReplay)):
+    if isinstance(scheduler, PopulationBasedTrainingReplay):
         raise ConfigError(
-            f"a {kind} ends the processes of trials to change them, which is not supported here"
+            f"a {kind} reads Ray's own files, and changes params that are recorded; give "
+            "{'pbt_replay': {'run': 'runs/pbt'}}"
         )
     if isinstance(scheduler, MedianStoppingRule) and not stops_for_good(scheduler):
         raise ConfigError(f"a {kind} with hard_stop=False resumes the trials that it stopped; leave it out")
     return scheduler if type(scheduler) in _NEVER_PAUSE else Unpaused(scheduler)
 
 
-_COMPLETED = {"asha": _halving, "hyperband": _halving, "median": _median, "pbt": _population}
+_COMPLETED = {
+    "asha": _halving,
+    "hyperband": _halving,
+    "median": _median,
+    "pbt": _population,
+    "pb2": _bandit,
+    REPLAY: _replay,
+}
 """Functions that add to the arguments of a scheduler those that they lack."""
 
 
@@ -212,6 +253,7 @@ def make_scheduler(
     space: Space | None = None,
     seed: int | None = None,
     key: str = VALUE,
+    history: History | None = None,
 ) -> TrialScheduler:
     """Create a scheduler that judges the current value in the metric's direction; a new one for every fit.
 
@@ -220,9 +262,10 @@ def make_scheduler(
             copied) or None for no scheduling.
         direction: the direction of the metric.
         epochs: the most epochs a run can have; halving needs them.
-        space: the space of the trials' params; `pbt` needs it.
-        seed: seeds the changes of `pbt`.
+        space: the space of the trials' params; `pbt` and `pb2` need it.
+        seed: seeds the changes of `pbt` and `pb2`.
         key: the key of the reports that has the value.
+        history: has the records that `pb2` learns from.
 
     Raises:
         DirectionError: an object has another metric or mode.
@@ -234,12 +277,14 @@ def make_scheduler(
         raise ConfigError(
             f"a {kind} of your own would change params that are recorded; give {{'pbt': {{'mutate': [...]}}}}"
         )
+    if isinstance(spec, ResourceChangingScheduler):
+        return _reallocating(deepcopy(spec), direction, key)
     if isinstance(spec, TrialScheduler):
         return _without_pauses(_adopted(deepcopy(spec), direction, key))
     name, _ = read_spec("scheduler", "none" if spec is None else spec)
     scheduler_class, arguments = find_class("scheduler", "none" if spec is None else spec, RAY_SCHEDULERS)
     if name in _COMPLETED:
-        arguments = _COMPLETED[name](arguments, _Search(name, epochs, space, seed))
+        arguments = _COMPLETED[name](arguments, _Search(name, epochs, space, seed, history, direction))
     with foreign(f"scheduler {name!r} cannot be made"):
         try:
             return _without_pauses(_adopted(scheduler_class(**arguments), direction, key))
@@ -249,14 +294,32 @@ def make_scheduler(
             raise ConfigError(f"scheduler {name!r}: {err}") from err
 
 
+def _reallocating(scheduler: ResourceChangingScheduler, direction: Direction, key: str) -> Reallocating:
+    """Return a scheduler that changes the resources of trials; its base judges the metric.
+
+    Raises:
+        DirectionError: the base has another metric or mode.
+        ConfigError: the base pauses trials.
+    """
+    base = base_of(scheduler)
+    if isinstance(base, (PopulationBasedTraining, ResourceChangingScheduler)):
+        raise ConfigError(
+            f"a ResourceChangingScheduler cannot change the trials of a {type(base).__name__}; base_scheduler"
+            " is one that never pauses a trial, such as ASHAScheduler, or none"
+        )
+    set_base(scheduler, _without_pauses(_adopted(base, direction, key)))
+    scheduler.set_search_properties(key, direction.mode)
+    return Reallocating(scheduler)
+
+
 def check_scheduler(spec: object, epochs: int | None) -> None:
-    """Check the arguments of a scheduler; `pbt` is made with its tuner, as it needs the space.
+    """Check the arguments of a scheduler; one that needs more than its arguments is made with its tuner.
 
     Raises:
         ConfigError: see `make_scheduler`.
     """
     name, _ = read_spec("scheduler", spec)
-    if name != "pbt":
+    if name not in (*POPULATIONS, REPLAY):
         make_scheduler(spec, Direction.MINIMIZE, epochs)
 
 

@@ -24,8 +24,10 @@ from ..._text import text_of
 from ...exceptions import DiskError, ProgramError, RunError
 from ...records._files import make_private
 from ...records.epoch_log import read_epochs
+from ...records.schedule import Schedule
 from ...records.trial_record import Exploit
-from .reporter import HandedOn, TuneReporter, checkpoint_of
+from .replay import StretchOver, StretchReporter, apply_change, check_first, next_stretch
+from .reporter import HandedOn, Resumable, TuneReporter, checkpoint_of
 from .session import DONOR, GIVEN, NUMBER, PARAMS, SINCE
 
 if TYPE_CHECKING:
@@ -38,7 +40,13 @@ _LET_END = {"TUNE_FUNCTION_THREAD_TIMEOUT_S": "600"}
 had not ended by then, Tune would lose the next one."""
 
 
-def train_shared(config: dict[str, Any], shared: Shared, interval: int | None = None) -> None:
+def train_shared(
+    config: dict[str, Any],
+    shared: Shared,
+    interval: int | None = None,
+    schedule: Schedule | None = None,
+    is_reallocated: bool = False,
+) -> None:
     """Run the trial of a config.
 
     Args:
@@ -46,10 +54,21 @@ def train_shared(config: dict[str, Any], shared: Shared, interval: int | None = 
         shared: what all trials have in common, which reaches a process once, by Ray's object store.
         interval: the epochs after which a member of a population reports its state; it may start from that of
             another. None for other trials.
+        schedule: the params by epoch that the trial replays; None for other trials.
+        is_reallocated: whether Tune pauses the trial to change its resources.
     """
     number, params = config[NUMBER], config.get(GIVEN, config[PARAMS])
     trials = _load(*shared)
     os.environ.update(_LET_END)
+    if schedule is not None:
+        with _alone(trials, number) as home:
+            _replay(number, params, trials, schedule, home)
+        return
+    if is_reallocated:
+        with _alone(trials, number) as home:
+            resumable = Resumable(partial(checkpoint_of, home), max(0, len(read_epochs(home)) - 1))
+            _run(TuneReporter(number, params, resumable), params, trials)
+        return
     if interval is None:
         _run(TuneReporter(number, params), params, trials)
         return
@@ -74,6 +93,22 @@ def _exploit(config: Mapping[str, Any], params: Mapping[str, Any], trials: Trial
             trials.exploit(config[NUMBER], params, change, Path(folder))
 
 
+def _replay(number: int, params: Mapping[str, Any], trials: Trials, schedule: Schedule, home: Path) -> None:
+    """Train each stretch of a schedule, from where the trial stands."""
+    check_first(number, params, schedule)
+    while True:
+        change, is_trained = next_stretch(schedule, home)
+        if change is not None and is_trained:
+            apply_change(trials, number, schedule, change, home)
+            continue
+        try:
+            reporter = StretchReporter(number, params, None if change is None else change.epoch, home)
+            _run(reporter, params, trials)
+        except StretchOver:
+            continue
+        return
+
+
 @contextmanager
 def _alone(trials: Trials, number: int) -> Iterator[Path]:
     """Wait until the process that Tune has paused the trial in has written all; yield its directory."""
@@ -90,6 +125,8 @@ def _run(reporter: TuneReporter, params: Mapping[str, Any], trials: Trials) -> N
         _, error = trials.run(params, reporter)
     except DiskError as err:  # its record could not be written
         error = err
+    if isinstance(error, StretchOver):
+        raise error
     if isinstance(error, (DiskError, ProgramError)):
         reporter.give_up(redacted(text_of(error)))
     if reporter.stopped:

@@ -1,20 +1,23 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
+from warnings import catch_warnings
 
+import numpy as np
 import optuna
 import pytest
 from ray.tune.experiment import Trial
 
 from hpometrics.backends.optuna.trial_queue import claim, reserve
-from hpometrics.backends.ray.pbt import Population
+from hpometrics.backends.ray.pbt import Bandit, History, Population, observations
 from hpometrics.backends.ray.schedulers import make_scheduler
 from hpometrics.backends.ray.searcher import StudySearcher
 from hpometrics.direction import MAXIMIZE, MINIMIZE
-from hpometrics.exceptions import ConfigError
+from hpometrics.exceptions import ConfigError, MissingExtraError
 from hpometrics.records.trial_record import EpochRecord, Exploit, TrialRecord, TrialState, write_trial
 from hpometrics.space.dimensions import Choice, Float, Int
 from hpometrics.space.draws import mutations
@@ -199,3 +202,167 @@ def test_a_trial_that_goes_on_is_given_the_params_in_force(tmp_path):
         study, space, {"loss": MINIMIZE}, directory_of=lambda _: tmp_path, take=lambda _: True
     )
     assert searcher.suggest("a") == {"number": 0, "params": {"lr": 0.4}, "given": {"lr": 0.1}}
+
+
+class Learners:
+    """The members of a bandit over a rate and a size, as the scheduler sees them, and what they have written.
+
+    The loss of a member falls the faster, the nearer its rate is to 0.01.
+    """
+
+    SPACE = Space({"lr": Float(1e-4, 1.0, log=True), "size": Int(8, 64, step=8), "act": Choice(["a", "b"])})
+    RATES = tuple(10 ** (place / 2 - 4) for place in range(9))
+
+    def __init__(self, epochs: int, seed: int | None = 1) -> None:
+        self.params = [
+            {"lr": rate, "size": 8 * (1 + place * 5 % 8), "act": "a"} for place, rate in enumerate(self.RATES)
+        ]
+        self.records = {number: self.record(number, epochs) for number in range(len(self.RATES))}
+        history = History("loss", lambda number: self.records[number])
+        self.scheduler = Bandit(self.SPACE, seed, history=history, mutate=["lr", "size"])
+        self.scheduler.set_search_properties("value", "min")
+        self.members: list[Any] = [Member(number, params) for number, params in enumerate(self.params)]
+        for member in self.members:
+            member.last_train_time = epochs
+            self.scheduler._trial_state[member] = member
+
+    def record(self, number: int, epochs: int) -> TrialRecord:
+        """What a member has written after so many epochs."""
+        slope = 1 - (np.log10(self.RATES[number]) + 2) ** 2 / 8
+        values = [EpochRecord(epoch, {"loss": 9 - slope * epoch}) for epoch in range(epochs)]
+        return TrialRecord(number, self.params[number], epochs=tuple(values))
+
+    def explored(self, number: int, donor: int) -> dict[str, Any]:
+        """The params that a member gets for a copy of another one."""
+        member = self.members[number]
+        with self.scheduler._seeded(member):
+            member.config = self.scheduler._get_new_config(member, self.members[donor])[0]
+        params: dict[str, Any] = member.config["params"]
+        return params
+
+
+def by_ray(learners: Learners, chosen: Sequence[Mapping[str, float]], donor: int) -> Mapping[str, float]:
+    """What Ray's own PB2 chooses for a copy of a member, from the same observations and random stream."""
+    import pandas
+    from ray.tune.schedulers import pb2
+
+    columns = ["Trial", "Time", "lr", "size", "Reward"]
+    rows = [
+        [
+            str(number),
+            time,
+            np.log(params["lr"]),
+            float(params["size"]),
+            -record.epochs[time - 1].values["loss"],
+        ]
+        for time in (1, 4, 8)
+        for (number, record), params in zip(learners.records.items(), learners.params, strict=True)
+    ]
+    bounds = {"lr": (np.log(1e-4), np.log(1.0)), "size": (8.0, 64.0)}
+    current = np.array([[np.log(one["lr"]), one["size"]] for one in chosen]) if chosen else None
+    config = {"lr": 0.0, "size": 0.0}
+    data = pandas.DataFrame(rows, columns=columns)
+    with catch_warnings(action="ignore"):
+        ray_chosen, _ = pb2._explore(data, bounds, current, str(donor), "other", config)  # type: ignore[arg-type]
+    return ray_chosen
+
+
+def test_the_bandit_chooses_as_rays_own():
+    """The same point for the first and, beside it, for the second; the size on its steps afterwards."""
+    learners, chosen = Learners(8), []
+    for number in (0, 8):
+        before = np.random.get_state()
+        with learners.scheduler._seeded(learners.members[number]):
+            theirs = by_ray(learners, chosen, donor=4)
+        ours = learners.explored(number, donor=4)
+        assert ours["lr"] == pytest.approx(np.exp(theirs["lr"]), rel=1e-3)
+        assert ours["size"] == learners.SPACE.dimensions["size"].nearest(theirs["size"])
+        assert ours["act"] == "a"
+        assert all(map(np.array_equal, before, np.random.get_state()))
+        learners.SPACE.check(ours)
+        chosen.append(ours)
+    assert chosen[0] != chosen[1]
+
+
+def test_the_bandit_learns_from_the_records_alone():
+    """One made anew after a kill chooses alike; under another seed, or by other records, not so."""
+    first = Learners(8).explored(0, donor=4)
+    again = Learners(8)
+    assert again.explored(0, donor=4) == first
+    other = Learners(8)
+    other.records = {n: replace(other.record(n % 3, 8), number=n, params=other.params[n]) for n in range(9)}
+    assert other.explored(0, donor=4) != first
+
+
+def test_without_an_observation_the_bandit_keeps_the_params():
+    """Nothing has changed yet after one epoch, so those of the donor go on."""
+    learners = Learners(1)
+    assert learners.explored(0, donor=4) == learners.params[4]
+
+
+def test_observations_begin_at_the_value_of_the_donor():
+    """After an exploit the change is that of the copied state; before the first epoch no value is known."""
+    values = {0: [8.0, 6.0, 5.0, 4.5], 1: [9.0, 9.0, 4.0, float("nan")]}
+    records = [
+        TrialRecord(
+            number,
+            {"lr": 0.1 * (number + 1)},
+            epochs=tuple(EpochRecord(epoch, {"loss": loss}) for epoch, loss in enumerate(losses)),
+            first_params={"lr": 0.2} if number else None,
+            exploits=(Exploit(2, 0, {"lr": 0.3}), Exploit(3, 0, {"lr": 0.4})) if number else (),
+        )
+        for number, losses in values.items()
+    ]
+    by_two = observations(records[::-1], "loss", MINIMIZE, interval=2, epochs=4)
+    assert [(one.number, one.epoch, one.before, one.change, dict(one.params)) for one in by_two] == [
+        (0, 2, -8.0, 2.0, {"lr": 0.1}),
+        (1, 2, -9.0, 0.0, {"lr": 0.2}),
+        (0, 4, -6.0, 0.75, {"lr": 0.1}),
+    ]
+    by_one = observations(records, "loss", MAXIMIZE, interval=1, epochs=3)
+    assert [(one.number, one.epoch, one.before, one.change) for one in by_one] == [
+        (0, 2, 8.0, -2.0),
+        (1, 2, 9.0, 0.0),
+        (0, 3, 6.0, -1.0),
+        (1, 3, 6.0, -2.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"mutate": ["lr", "augment"]},
+            "pb2 models numbers, and augment is a choice; leave it out of mutate",
+        ),
+        ({"mutate": ["lr"], "resample_probability": 0.5}, "has no argument 'resample_probability'"),
+        ({"mutate": ["lr"], "history": None}, "has no argument 'history'"),
+        ({}, "mutate lists the params"),
+    ],
+)
+def test_options_that_make_no_bandit_are_refused(options, said):
+    """Before the first trial, by name."""
+    with pytest.raises(ConfigError, match=said):
+        make_scheduler({"pb2": options}, MAXIMIZE, 8, SPACE)
+
+
+def test_a_bandit_without_scikit_learn_is_refused(monkeypatch):
+    """With the line that installs it."""
+    monkeypatch.setattr("hpometrics.backends.registry.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match="'pb2' needs sklearn, which is not installed: pip install"):
+        make_scheduler({"pb2": {"mutate": ["lr"]}}, MAXIMIZE, 8, SPACE)
+
+
+def test_a_population_that_is_resumed_does_not_wait_for_an_exploit_of_the_past():
+    """All members continue after their fifth epoch; after the sixth they wait, and then they go on."""
+    scheduler = Population(SPACE, mutate=NAMES, perturbation_interval=2)
+    scheduler.set_search_properties("value", "min")
+    trials = [Trial("train", stub=True, config={"number": n, "params": {}}) for n in range(2)]
+    controller: Any = SimpleNamespace(get_live_trials=lambda: trials, get_trials=lambda: trials)
+    controller._schedule_trial_save = lambda trial, result: None  # so that none exploits another
+    for trial in trials:
+        scheduler.on_trial_add(controller, trial)
+    for epoch in (5, 6):
+        for trial in trials:
+            scheduler.on_trial_result(controller, trial, {"epoch": epoch, "value": 0.5})
+    assert scheduler.choose_trial_to_run(controller) in trials

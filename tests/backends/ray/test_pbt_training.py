@@ -1,22 +1,27 @@
 from __future__ import annotations
 
 import gc
+import os
 import time
+from dataclasses import replace
 from logging import getLogger
 from logging.handlers import BufferingHandler
+from pathlib import Path
 from typing import Any
 
 import pytest
 import ray
 import torch
 from loaded_python import start_cluster
-from ray import PlacementGroupID
+from ray import PlacementGroupID, tune
+from ray.tune import PlacementGroupFactory
+from ray.tune.schedulers import ResourceChangingScheduler
 from ray.util.placement_group import PlacementGroup, placement_group_table, remove_placement_group
 
 from hpometrics import RayObjective
 from hpometrics.direction import MINIMIZE
-from hpometrics.exceptions import NoFiniteValueError, RunError
-from hpometrics.records.trial_record import TrialState
+from hpometrics.exceptions import HpometricsError, NoFiniteValueError, RunError
+from hpometrics.records.trial_record import Exploit, TrialRecord, TrialState, write_trial
 from hpometrics.run import Reported
 from hpometrics.space.dimensions import Float
 
@@ -47,8 +52,11 @@ def freed(ray_cluster):
         time.sleep(0.1)
 
 
-def make_train(checkpoints: bool = True) -> Any:
-    """A train function that travels to Ray's workers by value, as a user's script does."""
+def make_train(checkpoints: bool = True, dies: Path | None = None, cpus: bool = False) -> Any:
+    """A train function that travels to Ray's workers by value, as a user's script does.
+
+    One process dies in its third epoch, and leaves the file `dies`. With `cpus` it logs how many it has.
+    """
 
     def train(params, run):
         """Gradient descent on the square of a weight that begins at 5; at 0.01 it ends after three epochs."""
@@ -59,9 +67,14 @@ def make_train(checkpoints: bool = True) -> Any:
         for epoch in run.epochs():
             if epoch == 3 and params["lr"] == LEAVES:
                 break
+            if epoch == 2 and dies is not None and not dies.exists():
+                dies.touch()
+                os._exit(1)
             optimizer.zero_grad()
             model.weight.square().sum().backward()
             optimizer.step()
+            if cpus:
+                run.log(cpus=tune.get_context().get_trial_resources().required_resources["CPU"])
             run.log(loss=float(model.weight.detach() ** 2), lr=optimizer.param_groups[0]["lr"])
             if checkpoints:
                 run.checkpoint(model=model, optimizer=optimizer)
@@ -165,3 +178,117 @@ def test_what_keeps_trials_apart_is_refused(facts, arguments, said, ray_cluster,
     objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=4, **facts)
     with pytest.raises(RunError, match=said):
         objective.tuner(4, scheduler=PBT, **arguments)
+
+
+def test_a_bandit_trains_its_members(ray_cluster, tmp_path):
+    """On Ray: the params of the worst are chosen from what all members have written, and differ by member."""
+    objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=4, directory=tmp_path, seed=3)
+    scheduler = {"pb2": {"mutate": ["lr"], "perturbation_interval": 2, "quantile_fraction": 0.5}}
+    results = objective.tuner(4, scheduler=scheduler, sampler="random", points=POINTS).fit()
+    assert not results.errors
+    records = objective.records(results)
+    assert [len(record.epochs) for record in records] == [4] * 4
+    chosen = {record.number: record.exploits[0] for record in records if record.exploits}
+    assert chosen.keys() == {0, 2}
+    assert {one.epoch for one in chosen.values()} == {2}
+    rates = {one.params["lr"] for one in chosen.values()}
+    assert len(rates) == 2 and not rates & {point["lr"] for point in POINTS}
+    for record in records:
+        assert [one.values["lr"] for one in record.epochs] == [record.params_at(n)["lr"] for n in range(4)]
+
+
+def replayed(directory: Path, source: Path, train: Any) -> tuple[Any, Any]:
+    """The objective and the tuner of two trials that replay the schedule of the only trial of a search."""
+    exploits = (Exploit(1, 0, {"lr": 0.2}), Exploit(3, 0, {"lr": 0.3}))
+    record = TrialRecord(0, {"lr": 0.3}, TrialState.COMPLETE, 0.1, 4, first_params={"lr": 0.1})
+    write_trial(source / "trials" / "0000", replace(record, exploits=exploits))
+    objective = RayObjective(train, SPACE, metric=LOSS, epochs=5, directory=directory, seed=3)
+    return objective, objective.tuner(2, scheduler={"pbt_replay": {"run": str(source), "trial": 0}})
+
+
+def test_a_schedule_is_replayed(ray_cluster, tmp_path):
+    """Each trial trains on from its own state at each change; so does the one whose process dies."""
+    rates = [0.1, 0.2, 0.2, 0.3, 0.3]
+    train = make_train(dies=tmp_path / "died")
+    objective, tuner = replayed(tmp_path / "runs", tmp_path / "source", train)
+    results = tuner.fit()
+    assert not results.errors
+    for record in objective.records(results):
+        assert record.given == {"lr": 0.1}
+        assert [one.values["lr"] for one in record.epochs] == rates
+        assert record.epochs[-1].values["loss"] == pytest.approx(descended(rates), rel=1e-5)
+        assert record.exploits == tuple(Exploit(at, record.number, {"lr": rates[at]}) for at in (1, 3))
+    assert (tmp_path / "died").exists() and objective.best(results).params == {"lr": 0.3}
+    assert [list(result.metrics_dataframe["epoch"]) for result in results] == [[1, 2, 3, 4, 5]] * 2
+
+
+def test_a_replay_without_checkpoints_says_what_to_do(ray_cluster, tmp_path):
+    """At the first change of the params."""
+    objective, tuner = replayed(tmp_path / "runs", tmp_path / "source", make_train(False))
+    results = tuner.fit()
+    with pytest.raises(NoFiniteValueError, match=r"no state to go on from: call run\.checkpoint"):
+        objective.best(results)
+
+
+@pytest.mark.parametrize(
+    ("facts", "options", "arguments", "said"),
+    [
+        ({}, {"run": "runs"}, {}, "pbt_replay changes params and records that; set directory="),
+        ({"directory": "x", "repeats": 2}, {"run": "runs"}, {}, "leave repeats out"),
+        ({"directory": "x"}, {"run": "runs"}, {"points": POINTS}, "leave points and warm_start out"),
+        ({"directory": "x"}, {}, {}, "run of pbt_replay is the directory of a search"),
+        ({"directory": "x"}, {"run": 3}, {}, "run is the directory of a search, as in runs/pbt, got 3"),
+        ({"directory": "x"}, {"run": "runs", "trial": "3"}, {}, "trial is the number of a trial, as in 3"),
+        ({"directory": "x"}, {"run": "runs"}, {}, "runs has no trials"),
+        ({"directory": "x"}, {"runs": "runs"}, {}, "has no argument 'runs'; did you mean 'run'"),
+        ({"directory": "x"}, {"run": "runs", "metric": "f1"}, {}, "has no argument 'metric'"),
+    ],
+)
+def test_what_replays_no_schedule_is_refused(
+    facts, options, arguments, said, ray_cluster, tmp_path, monkeypatch
+):
+    """Before the first trial."""
+    monkeypatch.chdir(tmp_path)
+    objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=4, **facts)
+    with pytest.raises(HpometricsError, match=said):
+        objective.tuner(2, scheduler={"pbt_replay": options}, **arguments)
+
+
+def more_cpus(controller: Any, trial: Any, result: Any, scheduler: Any) -> PlacementGroupFactory | None:
+    """Two CPUs after the second epoch, and one again after the third; also after the last, which is none."""
+    cpus = {2: 2, 3: 1, 4: 2}.get(result["epoch"])
+    return None if cpus is None else PlacementGroupFactory([{"CPU": cpus}])
+
+
+def test_a_trial_trains_on_with_other_resources(ray_cluster, tmp_path):
+    """In a process for each, from its own state: no epoch is trained or reported twice, none is missing."""
+    train = make_train(cpus=True)
+    objective = RayObjective(train, SPACE, metric=LOSS, epochs=4, directory=tmp_path, seed=3)
+    scheduler = ResourceChangingScheduler(None, more_cpus)
+    results = objective.tuner(2, scheduler=scheduler, sampler="random", points=POINTS[1:3]).fit()
+    assert not results.errors
+    for record, lr in zip(objective.records(results), (0.2, 1e-3), strict=True):
+        assert record.state is TrialState.COMPLETE
+        assert [(one.epoch, one.attempt) for one in record.epochs] == [(0, 1), (1, 1), (2, 2), (3, 3)]
+        assert [one.values["cpus"] for one in record.epochs] == [1, 1, 2, 1]
+        assert record.epochs[-1].values["loss"] == pytest.approx(descended([lr] * 4), rel=1e-5)
+    assert [list(result.metrics_dataframe["epoch"]) for result in results] == [[1, 2, 3, 4]] * 2
+
+
+@pytest.mark.parametrize(
+    ("facts", "arguments", "said"),
+    [
+        ({}, {}, "from their records; set directory="),
+        ({"directory": "x", "checkpoints": "none"}, {}, "let the latest be kept"),
+        ({"directory": "x", "repeats": 2}, {}, "leave repeats out"),
+        ({"directory": "x"}, {"reuse_actors": True}, "leave reuse_actors out"),
+    ],
+)
+def test_trials_that_cannot_be_paused_keep_their_resources(
+    facts, arguments, said, ray_cluster, tmp_path, monkeypatch
+):
+    """The scheduler is refused, with what to do."""
+    monkeypatch.chdir(tmp_path)
+    objective = RayObjective(make_train(), SPACE, metric=LOSS, epochs=4, **facts)
+    with pytest.raises(RunError, match=said):
+        objective.tuner(2, scheduler=ResourceChangingScheduler(), **arguments)

@@ -123,6 +123,36 @@ def test_a_population_has_its_intervals_and_states():
     for name in ("_perturbation_interval", "_next_perturbation_sync", "_trial_state"):
         require(hasattr(population, name), f"PopulationBasedTraining.{name}")
     assert internals.perturbation_interval(population) == internals.next_perturbation(population) == 3
+    assert internals.members_of(population) == []
+    internals.postpone(population, 7)
+    assert internals.next_perturbation(population) == 7
+
+
+def test_a_scheduler_of_resources_has_its_base():
+    """Under `_base_scheduler`."""
+    from ray.tune.schedulers import FIFOScheduler, ResourceChangingScheduler
+
+    from hpometrics.backends.ray._internals import base_of, set_base
+
+    scheduler, base = ResourceChangingScheduler(), FIFOScheduler()
+    require(hasattr(scheduler, "_base_scheduler"), "ResourceChangingScheduler._base_scheduler")
+    set_base(scheduler, base)
+    assert base_of(scheduler) is base
+
+
+def test_the_bandit_has_its_model():
+    """`bandit_point` calls `_select_config`, with its arguments in this order; the point is in bounds."""
+    from ray.tune.schedulers import pb2
+
+    from hpometrics.backends.ray._internals import bandit_point
+
+    wanted = ["Xraw", "yraw", "current", "newpoint", "bounds", "num_f"]
+    require(list(inspect.signature(pb2._select_config).parameters) == wanted, "pb2._select_config")
+    observed = [[4, 0.5, 2.0], [4, 0.5, 3.0], [8, 0.7, 2.5]]
+    point = bandit_point(observed, [0.1, 0.3, 0.2], [[2.2]], [8, 0.7], {"lr": (2.0, 3.0)})
+    require(point is not None and len(point) == 1 and 2 <= point[0] <= 3, "what pb2._select_config returns")
+    observed[0][1] = float("nan")
+    assert bandit_point(observed, [0.1, 0.3, 0.2], [], [8, 0.7], {"lr": (2.0, 3.0)}) is None
 
 
 def test_a_session_has_its_storage():

@@ -19,6 +19,7 @@ from ray.tune.schedulers import (
     HyperBandForBOHB,
     HyperBandScheduler,
     MedianStoppingRule,
+    PopulationBasedTraining,
     ResourceChangingScheduler,
     TrialScheduler,
 )
@@ -342,9 +343,15 @@ def test_no_scheduler_pauses_a_trial(spec):
         (HyperBandScheduler(), ConfigError, "a HyperBandScheduler pauses trials, .* give 'hyperband'"),
         (HyperBandForBOHB(), ConfigError, "a HyperBandForBOHB pauses trials"),
         (
-            ResourceChangingScheduler(),
+            ResourceChangingScheduler(PopulationBasedTraining(hyperparam_mutations={"lr": [1, 2]})),
             ConfigError,
-            "a ResourceChangingScheduler ends the processes of trials",
+            "cannot change the trials of a PopulationBasedTraining; base_scheduler is one that never pauses",
+        ),
+        (ResourceChangingScheduler(HyperBandScheduler()), ConfigError, "a HyperBandScheduler pauses trials"),
+        (
+            ResourceChangingScheduler(AsyncHyperBandScheduler(mode="max")),
+            DirectionError,
+            "must be minimized, but the .* has mode='max'",
         ),
         (MedianStoppingRule(hard_stop=False), ConfigError, "with hard_stop=False resumes"),
         ({"median": {"hard_stop": False}}, ConfigError, "with hard_stop=False resumes"),
