@@ -201,7 +201,7 @@ def base_of(scheduler: ResourceChangingScheduler) -> TrialScheduler:
 
 
 def set_base(scheduler: ResourceChangingScheduler, base: TrialScheduler) -> None:
-    """Let another scheduler decide which trials are stopped."""
+    """Replace the scheduler that decides which trials are stopped."""
     scheduler._base_scheduler = base
 
 
@@ -216,7 +216,7 @@ def next_perturbation(scheduler: PopulationBasedTraining) -> int:
 
 
 def postpone(scheduler: PopulationBasedTraining, epoch: int) -> None:
-    """Let the members of a population wait for each other at this epoch, or at a later one."""
+    """Make the members of a population wait for each other at this epoch, or at a later one."""
     scheduler._next_perturbation_sync = max(scheduler._next_perturbation_sync, epoch)
 
 
