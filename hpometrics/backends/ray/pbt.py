@@ -171,8 +171,9 @@ class Population(PopulationBasedTraining):
             self._reporting.add(trial)
             state.last_perturbation_time = (result[EPOCH] - 1) // self.interval * self.interval
             postpone(self, state.last_perturbation_time + self.interval)
-        if result.get(FINAL):
-            return self.CONTINUE
+        epoch = result[EPOCH]
+        if result.get(FINAL) or epoch % self.interval or epoch < next_perturbation(self):
+            return self.CONTINUE  # one that is resumed behind the others meets them where they wait
         return super().on_trial_result(tune_controller, trial, result)
 
     def on_trial_complete(

@@ -13,6 +13,7 @@ import pytest
 from ray.tune.experiment import Trial
 
 from hpometrics.backends.optuna.trial_queue import claim, reserve
+from hpometrics.backends.ray._internals import next_perturbation
 from hpometrics.backends.ray.pbt import Bandit, History, Population, observations
 from hpometrics.backends.ray.schedulers import make_scheduler
 from hpometrics.backends.ray.searcher import StudySearcher
@@ -366,3 +367,21 @@ def test_a_population_that_is_resumed_does_not_wait_for_an_exploit_of_the_past()
         for trial in trials:
             scheduler.on_trial_result(controller, trial, {"epoch": epoch, "value": 0.5})
     assert scheduler.choose_trial_to_run(controller) in trials
+
+
+def test_a_member_that_is_resumed_behind_the_others_meets_them_at_a_whole_interval():
+    """It has five epochs and the other six; both wait after the eighth, none after the seventh."""
+    scheduler = Population(SPACE, mutate=NAMES, perturbation_interval=2)
+    scheduler.set_search_properties("value", "min")
+    trials = [Trial("train", stub=True, config={"number": n, "params": {}}) for n in range(2)]
+    controller: Any = SimpleNamespace(get_live_trials=lambda: trials, get_trials=lambda: trials)
+    controller._schedule_trial_save = lambda trial, result: None
+    for trial in trials:
+        scheduler.on_trial_add(controller, trial)
+    decisions = [
+        scheduler.on_trial_result(controller, trials[number], {"epoch": epoch, "value": 0.5})
+        for number, epoch in ((0, 6), (1, 7), (1, 8), (0, 7), (0, 8))
+    ]
+    go_on, wait = Population.CONTINUE, Population.PAUSE
+    assert decisions == [wait, go_on, wait, go_on, wait]
+    assert next_perturbation(scheduler) == 10
