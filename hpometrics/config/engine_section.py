@@ -42,11 +42,14 @@ def _check_fixed(params: dict[str, Any]) -> dict[str, Any]:
 def _parse_source(value: Any) -> Any:
     if value == "stdout":
         return None
+    if value == "wandb":
+        return {"wandb": "{dir}"}
     if isinstance(value, dict):
         one_key(value, SOURCES, "metrics_from")
     elif value is not None and not isinstance(value, MetricsFrom):
         raise wrong(
-            f"expected stdout, or a mapping of one of {', '.join(SOURCES)}, got {excerpt(repr(value), 60)}"
+            f"expected stdout, wandb, or a mapping of one of {', '.join(SOURCES)}, got "
+            f"{excerpt(repr(value), 60)}"
         )
     return value
 
@@ -79,7 +82,7 @@ Pattern = Annotated[str, AfterValidator(_check_pattern)]
 
 
 class MetricsFrom(Strict):
-    """The source of a program's values: one of the first four keys. Paths may have placeholders."""
+    """The source of a program's values: one of the first five keys. Paths may have placeholders."""
 
     csv: Path | None = None
     """A CSV file with a header that the program writes; a column `epoch` groups its rows."""
@@ -87,6 +90,9 @@ class MetricsFrom(Strict):
     """A file with a JSON object per line that the program writes; `epoch` groups its lines."""
     tensorboard: Path | None = None
     """A directory of TensorBoard's event files; needs tensorboardX."""
+    wandb: Path | None = None
+    """The directory for the offline files of W&B, of a program that calls `wandb.log`; `metrics_from: wandb`
+    is that of the trial. `wandb.config` has the params. Needs wandb."""
     regex: Annotated[
         list[Pattern] | None,
         BeforeValidator(_as_list, json_schema_input_type=str | list[str]),
@@ -106,10 +112,10 @@ class MetricsFrom(Strict):
 
 
 _EVENTS = "tensorboardX"  # reads event files, and comes with Ray Tune
-SOURCES = ("csv", "jsonl", "tensorboard", "regex")
+SOURCES = ("csv", "jsonl", "tensorboard", "wandb", "regex")
 MetricsFromForm = Annotated[
     MetricsFrom | None,
-    BeforeValidator(_parse_source, json_schema_input_type=Literal["stdout"] | MetricsFrom),
+    BeforeValidator(_parse_source, json_schema_input_type=Literal["stdout", "wandb"] | MetricsFrom),
 ]
 
 
@@ -130,7 +136,7 @@ class Engine(Strict):
     """A program instead of a target, with placeholders such as `{args}`, `{lr}` and `{params_file}`; see
     docs/how-to/programs.md. It prints a JSON object per epoch, unless its values come from elsewhere."""
     metrics_from: MetricsFromForm = None
-    """The source of a program's values: `stdout`, unless a file, event files or a pattern are named."""
+    """The source of a program's values: `stdout`, unless a file, event files, W&B or a pattern are named."""
     output: OutputForm = None
     """The output of the engine: `category`, `set(ignore_index=-1)`, `number` ...; several by name."""
     params: Annotated[Params, AfterValidator(_check_fixed)] = Field(default_factory=nothing_by_name)
@@ -193,6 +199,8 @@ def command_problems(engine: Engine, space: Space, several: bool, wanted: Mappin
         )
     if kind == "tensorboard" and find_spec(_EVENTS) is None:
         yield place, str(missing_extra("reading event files", _EVENTS, extra=None))
+    if kind == "wandb" and find_spec("wandb") is None:
+        yield place, str(missing_extra("reading the files of W&B", "wandb", "wandb"))
 
 
 def _name_problems(source: MetricsFrom, wanted: Mapping[str, bool]) -> Problems:

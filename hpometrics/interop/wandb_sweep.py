@@ -58,7 +58,7 @@ def read_wandb(notes: Notes) -> ConvertedSweep:
     if not (space or notes.errors):
         notes.add_error(("parameters",), "names nothing that varies")
     optimize = _optimize(top)
-    engine: dict[str, Any] = {"command": _command(top)}
+    engine: dict[str, Any] = {"command": _command(top), "metrics_from": "wandb"}
     if fixed:
         engine["params"] = fixed
     config: dict[str, Any] = {
@@ -102,9 +102,7 @@ def _command(top: Section) -> list[str]:
     if "program" not in top.mapping and command is None:
         top.remark("program", f"is missing; {program} is a guess")
     parts = command or ["${env}", "${interpreter}", "${program}", "${args}"]
-    arguments = [_with_program(part, program, top) for part in parts]
-    top.remark("program", "calls hpometrics.log, or prints a JSON object of values, where it calls wandb.log")
-    return arguments
+    return [_with_program(part, program, top) for part in parts]
 
 
 def _with_program(part: str, program: str, top: Section) -> str:

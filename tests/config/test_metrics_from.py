@@ -6,6 +6,8 @@ import pytest
 import yaml
 from sample_sweeps import plan_of, problems_of
 
+from hpometrics.config import engine_section
+
 SWEEP = """\
 engine: {command: [python, train.py, "{args}"], metrics_from: SOURCE}
 space: {lr: {float: [0.1, 1]}}
@@ -28,6 +30,7 @@ def sweep(source: str) -> str:
         "{csv: '{dir}/log.csv', names: {accuracy: val acc, loss: val loss, size: MB}}",
         "{jsonl: 'runs/{lr}/{seed}.jsonl'}",
         "{tensorboard: '{dir}/events'}",
+        "{wandb: '{dir}/logged', names: {accuracy: val.accuracy}}",
         "{regex: 'acc=(?P<acc>.*)', names: {accuracy: acc}}",
         "{regex: ['epoch (?P<epoch>[0-9]+)', 'accuracy: (?P<accuracy>.*)']}",
     ],
@@ -45,8 +48,11 @@ def test_a_source_is_read_and_written_as_it_is(source):
 @pytest.mark.parametrize(
     ("source", "problem"),
     [
-        ("stderr", "expected stdout, or a mapping of one of csv, jsonl, tensorboard, regex"),
-        ("{tensorbord: x}", "metrics_from needs one of csv, jsonl, tensorboard, regex; did you mean 'tensor"),
+        ("stderr", "expected stdout, wandb, or a mapping of one of csv, jsonl, tensorboard, "),
+        (
+            "{tensorbord: x}",
+            "metrics_from needs one of csv, jsonl, tensorboard, wandb, regex; did you mean '",
+        ),
         ("{csv: a, jsonl: b}", "metrics_from is one of csv and jsonl, not several"),
         ("{csv: a, name: {accuracy: b}}", "unknown key 'name'; did you mean 'names'?"),
         ("{csv: '{args}'}", "metrics_from.csv: {args} stands for several arguments"),
@@ -62,6 +68,14 @@ def test_a_wrong_source_is_named(source, problem):
     """With its place, and what was probably meant."""
     problems = problems_of(sweep(source))
     assert len(problems) == 1 and problem in problems[0]
+
+
+def test_wandb_is_read_from_the_directory_of_the_trial(monkeypatch):
+    """Where nothing else is said; it has to be installed."""
+    assert plan_of(sweep("wandb")).to_config()["engine"]["metrics_from"] == {"wandb": "{dir}"}
+    monkeypatch.setattr(engine_section, "find_spec", lambda name: None)
+    (problem,) = problems_of(sweep("wandb"))
+    assert "reading the files of W&B needs wandb, which is not installed" in problem
 
 
 def test_programs_at_a_time_write_files_of_their_own():

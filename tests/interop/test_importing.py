@@ -66,7 +66,8 @@ def test_a_carried_sweep_runs(tmp_path, monkeypatch):
     (tmp_path / "train.py").write_text(PROGRAM)
     assert init(Path(__file__).parent / "files/wandb_grid.yaml", tmp_path).exit_code == 0
     python = f'engine.command=["{sys.executable}", "train.py", "--config", "{{params_file}}"]'
-    result = CliRunner().invoke(main, ["run", "sweep.yaml", "--set", python, "--set", "budget.target=9.0"])
+    settings = python, "engine.metrics_from=stdout", "budget.target=9.0"
+    result = CliRunner().invoke(main, ["run", "sweep.yaml", *(f"--set={one}" for one in settings)])
     assert result.exit_code == 0, result.output
     assert "# engine params evaluated: 9  (ok 9)" in result.stdout
     assert read_document(tmp_path / "runs" / tmp_path.name / "best.yaml").data["params"]["lr"] == 0.1

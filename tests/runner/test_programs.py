@@ -148,6 +148,18 @@ elif options.way == "events":
                 writer.add_scalar("epoch_accuracy", accuracy if folder == "validation" else 1.0, epoch)
                 writer.add_scalar("loss", loss, epoch) if folder == "train" else None
 """
+WANDB = """\
+import sys, time
+import wandb
+run = wandb.init(project="digits", config={"lr": 9.0, "note": "kept"})
+assert run.config.note == "kept"
+for epoch in range(int(sys.argv[1])):
+    lr = run.config.lr  # of the trial
+    wandb.log({"val": {"accuracy": lr * (2 - abs(epoch - 1))}, "loss": 1 / (epoch + 1), "note": "x"})
+    if epoch == 2 and lr < 0.4:
+        time.sleep(60)
+"""
+FROM_WANDB = ", metrics_from: {wandb: '{dir}', names: {accuracy: val.accuracy}}"
 EVENTS = "{tensorboard: '{dir}/events', names: {accuracy: validation/epoch_accuracy}}"
 WAYS = {
     "csv": ("{csv: '{dir}/log.csv'}", "{dir}/log.csv"),
@@ -232,6 +244,25 @@ def test_a_source_without_values_is_named(run, way, source, message):
     first, second = (str(record.reason) for record in home.records()[:2])
     assert result.exit_code == (4 if first == second else 3)
     assert message in str(home.records()[0].reason)
+
+
+def test_a_program_of_wandb_runs_as_it_is(run):
+    """`wandb.config` has the params and `wandb.log` the values; it is pruned while it runs."""
+    text = sweep_file("3", more=FROM_WANDB, budget="epochs: 9").replace(", 0.125]", "]")
+    text = text.replace("{sampler: grid}", "{sampler: grid, pruner: {threshold: {lower: 0.4, warmup: 1}}}")
+    result, home = run(text, WANDB)
+    assert result.exit_code == 0, result.output
+    stopped, whole = home.records()
+    assert (stopped.params["lr"], stopped.state, len(stopped.epochs)) == (0.25, TrialState.PRUNED, 3)
+    assert [epoch.values["accuracy"] for epoch in whole.epochs] == [0.5, 1.0, 0.5]
+
+
+def test_a_program_that_logs_nothing_to_wandb_is_named(run):
+    """With what it has instead."""
+    text = sweep_file("2", more=FROM_WANDB.replace("val.accuracy", "acc"), budget="trials: 1, epochs: 9")
+    result, home = run(text, WANDB)
+    assert result.exit_code == 3
+    assert "of wandb.log, it has val.accuracy, loss, note" in str(home.records()[0].reason)
 
 
 PRUNED = """\

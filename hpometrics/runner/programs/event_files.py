@@ -7,19 +7,17 @@ a checksum (4).
 from __future__ import annotations
 
 import struct
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .tail import Tail
+from .tail import Files, Tail
 
 PATTERN = "*.tfevents.*"
 
 _LENGTH = struct.Struct("<Q")
 _HEAD, _FOOT = 12, 4
-_SEARCH_INTERVAL = 1.0  # seconds; a directory of checkpoints may hold many files
 _FORMATS = {1: "f", 2: "d", 3: "i", 9: "q"}  # of TensorFlow's types: float, double, int32, int64
 
 
@@ -43,28 +41,19 @@ class EventFiles:
 
     def __init__(self, directory: Path, skips: bool) -> None:
         self._directory = directory
-        self._files = {path: EventFile(path, skips) for path in self._paths()}
-        self._next_search = 0.0
+        self._files = Files(lambda: directory.rglob(PATTERN), EventFile, skips)
 
     def read(self, last: bool = False) -> list[Scalar]:
-        """Return the scalars that are new, file by file; files are searched once a second, and at last."""
-        if last or time.monotonic() >= self._next_search:
-            self._next_search = time.monotonic() + _SEARCH_INTERVAL
-            for path in self._paths():
-                if path not in self._files:
-                    self._files[path] = EventFile(path, skips=False)
+        """Return the scalars that are new, file by file; at last also of files of the last second."""
         return [
             Scalar(tag, step, value, self._folder(path))
-            for path, file in self._files.items()
+            for path, file in self._files.read(last)
             for tag, step, value in file.read()
         ]
 
     def _folder(self, path: Path) -> str:
         folder = path.parent.relative_to(self._directory).as_posix()
         return "" if folder == "." else folder
-
-    def _paths(self) -> list[Path]:
-        return sorted(self._directory.rglob(PATTERN))
 
 
 class EventFile:

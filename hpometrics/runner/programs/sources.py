@@ -1,4 +1,4 @@
-"""The source of a program's values: its output, a CSV or JSON Lines file, event files of TensorBoard."""
+"""The source of a program's values: its output, a CSV or JSON Lines file, files of TensorBoard or W&B."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ...exceptions import RunError
 from ...run.spec import RunSpec
 from .event_files import EventFiles
 from .tail import Lines
+from .wandb_files import PARAMS_FILE, HistoryFiles, environment
 
 EPOCH = "epoch"
 LOG_FILE = "log.jsonl"
@@ -48,9 +49,11 @@ class Source(ABC):
 
     Attributes:
         reads_errors: whether it reads what the program prints to stderr too.
+        environment: variables for the program, by which it writes where the source reads.
     """
 
     reads_errors = False
+    environment: Mapping[str, str] = {}
 
     def read_line(self, line: str) -> list[Epoch]:
         """Return the epochs that a line of the output ends."""
@@ -374,6 +377,31 @@ class Scalars(Growing):
         return name
 
 
+class History(Growing):
+    """What a program logs by `wandb.log`, in the offline files of W&B below a directory."""
+
+    def __init__(self, path: Path, grouping: Grouping, skips: bool) -> None:
+        super().__init__(path, grouping, skips)
+        self._files = HistoryFiles(path, skips)
+
+    def prepare(self, filling: Filling) -> None:
+        """Set the variables by which W&B writes below the directory, and has the params of the trial."""
+        self.environment = environment(
+            self._path.absolute(), filling.by_name, filling.directory / PARAMS_FILE
+        )
+
+    def _read(self, last: bool) -> Iterator[Epoch]:
+        for row in self._files.read(last):
+            label = row.pop(EPOCH, None)
+            yield from self._grouping.add(label, _numbers(row, self._grouping, "wandb.log"))
+
+    def absence(self) -> str:
+        """Return the names of the values."""
+        if self._grouping.seen:
+            return f"of wandb.log, {self._grouping.absence()}"
+        return "it has not called wandb.log; engine.metrics_from names another source"
+
+
 def make_source(
     settings: Mapping[str, Any], filling: Filling, folder: Path, spec: RunSpec, first: int
 ) -> Source:
@@ -405,11 +433,15 @@ def _make_source(
     if "regex" in settings:
         return MatchedLines(settings["regex"], grouping)
     kind, make = next((kind, make) for kind, make in _FILES.items() if kind in settings)
-    return make(folder / fill_text(settings[kind], filling), grouping, skips)
+    source = make(folder / fill_text(settings[kind], filling), grouping, skips)
+    if isinstance(source, History):
+        source.prepare(filling)
+    return source
 
 
 _FILES: Mapping[str, Callable[[Path, Grouping, bool], Source]] = {
     "csv": Table,
     "jsonl": ObjectLines,
     "tensorboard": Scalars,
+    "wandb": History,
 }

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from ...exceptions import RunError
 
+T = TypeVar("T")
+
 _HEAD = 4096  # bytes by which a file that was written anew is told from one that has grown
+_SEARCH_INTERVAL = 1.0  # seconds; a directory of checkpoints may hold many files
 
 
 class Tail:
@@ -96,3 +102,29 @@ class Lines:
     def first(self) -> str:
         """The first line of the file."""
         return self.tail.head().partition(b"\n")[0].decode("utf8", "replace").strip("\r\ufeff")
+
+
+class Files(Generic[T]):
+    """Files that a program creates while it runs, each with its reader.
+
+    Args:
+        find: returns the paths that there are.
+        reader: creates the reader of a file, from its path and whether what it holds now is left out.
+        skips: whether what the files of now hold is left out.
+    """
+
+    def __init__(
+        self, find: Callable[[], Iterable[Path]], reader: Callable[[Path, bool], T], skips: bool
+    ) -> None:
+        self._find, self._reader = find, reader
+        self._readers = {path: reader(path, skips) for path in sorted(find())}
+        self._next_search = 0.0
+
+    def read(self, last: bool = False) -> Iterator[tuple[Path, T]]:
+        """Yield each path with its reader; new files are searched once a second, and at last."""
+        if last or time.monotonic() >= self._next_search:
+            self._next_search = time.monotonic() + _SEARCH_INTERVAL
+            for path in sorted(self._find()):
+                if path not in self._readers:
+                    self._readers[path] = self._reader(path, False)
+        yield from self._readers.items()
