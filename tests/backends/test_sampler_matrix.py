@@ -45,7 +45,6 @@ SPECS: dict[str, Any] = {
     "a searcher of Ray": NearBestSearcher,
 }
 UNTRIED = {"bohb"}  # a package that it needs compiles C; its adapter is tried by a searcher that needs none
-LEARNS_AND_IS_QUICK = ("tpe", "gp", "a package of OptunaHub", "a searcher of Ray")
 ASKED: dict[str, dict[str, Any]] = {
     "params of all trials": {},
     "params with when": {"space": WHEN},
@@ -58,9 +57,7 @@ CASES = [
     pytest.param(
         spec,
         asked,
-        marks=()
-        if spec in LEARNS_AND_IS_QUICK or (asked == "params with when" and spec != "botorch")
-        else EXHAUSTIVE,
+        marks=() if spec == "tpe" or (asked == "params with when" and spec != "botorch") else EXHAUSTIVE,
     )
     for spec in SPECS
     for asked in ASKED
@@ -125,7 +122,7 @@ def test_a_search_that_goes_on_draws_what_one_run_draws(spec, asked, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "spec", [pytest.param(spec, marks=() if spec in LEARNS_AND_IS_QUICK else EXHAUSTIVE) for spec in SPECS]
+    "spec", [pytest.param(spec, marks=() if spec in ("tpe", "gp") else EXHAUSTIVE) for spec in SPECS]
 )
 def test_a_sampler_draws_while_another_trial_is_at_work(spec, logged):
     """As those of other workers are; tpe and gp of Optuna 5 look at them."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from loaded_python import loaded_python
+from matrix import EXHAUSTIVE
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/how-to/own-metrics.md").read_text(encoding="utf8")
@@ -71,6 +72,7 @@ def test_an_installed_package_is_known_to_every_command(installed, tmp_path):
     assert "share_within(tolerance=5.0): 0.5" in hpometrics("best", "runs/sweep", "--metric", other)
 
 
+@EXHAUSTIVE
 def test_the_tests_of_the_package_pass(installed, tmp_path):
     """Every law, the exemption, and the value by hand."""
     (tmp_path / "test_errors.py").write_text(FILES["tests/test_errors.py"])

@@ -349,7 +349,7 @@ def test_options_that_make_no_bandit_are_refused(options, said):
 
 def test_a_bandit_without_scikit_learn_is_refused(monkeypatch):
     """With the line that installs it."""
-    monkeypatch.setattr("hpometrics.backends.registry.find_spec", lambda name: None)
+    monkeypatch.setattr("hpometrics.backends.registry._is_installed", lambda name: False)
     with pytest.raises(MissingExtraError, match="'pb2' needs sklearn, which is not installed: pip install"):
         make_scheduler({"pb2": {"mutate": ["lr"]}}, MAXIMIZE, 8, SPACE)
 
