@@ -101,12 +101,6 @@ class Forked:
         out, err = ((self._prints / name).read_text(encoding="utf8") for name in ("out", "err"))
         return CompletedProcess([], code, out, err)
 
-    def kill_child(self, pid: int) -> None:
-        """Kill a process that it has started."""
-        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-        assert str(pid) in children
-        os.kill(pid, signal.SIGKILL)
-
     def killed(self) -> int:
         """Kill it at once."""
         self.send(signal.SIGKILL)
