@@ -43,7 +43,7 @@ $(VENV)/lowest/.installed: $(VENV)/.installed tests/requirements.py
 # Those compare with the newest torchmetrics, value by value or name by name.
 OF_THE_NEWEST := %_aliases.py %_torchmetrics_names.py %_oracles.py %_unknown_labels.py
 # What is tried with the pinned versions alone.
-OF_THE_PINNED := $(addprefix tests/backends/, test_sampler_matrix.py optuna/test_rustuna.py ray/test_pbt_training.py \
+OF_THE_PINNED := $(addprefix tests/backends/, test_sampler_matrix.py optuna/test_rustuna.py ray/test_bandit.py ray/test_pbt_training.py \
 	$(addprefix ray/test_ray_, lost_workers.py own_tuner.py train.py user_settings.py user_tables.py)) \
 	$(addprefix tests/integration/test_, backend_swap.py configs.py constrained.py examples.py parity.py \
 	several_objectives.py slurm.py value_gates.py) tests/metrics/registry/test_warprec_names.py \

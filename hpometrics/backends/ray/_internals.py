@@ -220,6 +220,15 @@ def postpone(scheduler: PopulationBasedTraining, epoch: int) -> None:
     scheduler._next_perturbation_sync = max(scheduler._next_perturbation_sync, epoch)
 
 
+def bandit_problem() -> str | None:
+    """Return why Ray's PB2 can choose no params; None if it can."""
+    from ray.tune.schedulers import pb2  # needs scikit-learn
+
+    if hasattr(pb2, "select_length"):
+        return None
+    return f"pb2 of Ray {ray.__version__} needs GPy too: pip install GPy, or install a newer Ray"
+
+
 def bandit_point(
     observed: Sequence[Sequence[float]],
     changes: Sequence[float],

@@ -28,6 +28,7 @@ from ...space.draws import mutations
 from ...space.space import Space, mutable
 from ._internals import (
     bandit_point,
+    bandit_problem,
     json_line,
     members_of,
     metric_and_mode,
@@ -323,7 +324,7 @@ class Bandit(Population):
         perturbation_interval, quantile_fraction: see `Population`.
 
     Raises:
-        ConfigError: a param cannot change, or is a choice.
+        ConfigError: a param cannot change, or is a choice, or Ray's model lacks a package.
     """
 
     kind = "pb2"
@@ -339,6 +340,8 @@ class Bandit(Population):
         quantile_fraction: float = 0.25,
     ) -> None:
         mutable(space, mutate, numbers_only=True)
+        if problem := bandit_problem():
+            raise ConfigError(problem)
         super().__init__(
             space,
             seed,

@@ -1,20 +1,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
-from warnings import catch_warnings
 
-import numpy as np
 import optuna
 import pytest
 from ray.tune.experiment import Trial
 
 from hpometrics.backends.optuna.trial_queue import claim, reserve
 from hpometrics.backends.ray._internals import next_perturbation
-from hpometrics.backends.ray.pbt import Bandit, History, Population, observations
+from hpometrics.backends.ray.pbt import Population, observations
 from hpometrics.backends.ray.schedulers import make_scheduler
 from hpometrics.backends.ray.searcher import StudySearcher
 from hpometrics.direction import MAXIMIZE, MINIMIZE
@@ -203,102 +200,6 @@ def test_a_trial_that_goes_on_is_given_the_params_in_force(tmp_path):
         study, space, {"loss": MINIMIZE}, directory_of=lambda _: tmp_path, take=lambda _: True
     )
     assert searcher.suggest("a") == {"number": 0, "params": {"lr": 0.4}, "given": {"lr": 0.1}}
-
-
-class Learners:
-    """The members of a bandit over a rate and a size, as the scheduler sees them, and what they have written.
-
-    The loss of a member falls the faster, the nearer its rate is to 0.01.
-    """
-
-    SPACE = Space({"lr": Float(1e-4, 1.0, log=True), "size": Int(8, 64, step=8), "act": Choice(["a", "b"])})
-    RATES = tuple(10 ** (place / 2 - 4) for place in range(9))
-
-    def __init__(self, epochs: int, seed: int | None = 1) -> None:
-        self.params = [
-            {"lr": rate, "size": 8 * (1 + place * 5 % 8), "act": "a"} for place, rate in enumerate(self.RATES)
-        ]
-        self.records = {number: self.record(number, epochs) for number in range(len(self.RATES))}
-        history = History("loss", lambda number: self.records[number])
-        self.scheduler = Bandit(self.SPACE, seed, history=history, mutate=["lr", "size"])
-        self.scheduler.set_search_properties("value", "min")
-        self.members: list[Any] = [Member(number, params) for number, params in enumerate(self.params)]
-        for member in self.members:
-            member.last_train_time = epochs
-            self.scheduler._trial_state[member] = member
-
-    def record(self, number: int, epochs: int) -> TrialRecord:
-        """What a member has written after so many epochs."""
-        slope = 1 - (np.log10(self.RATES[number]) + 2) ** 2 / 8
-        values = [EpochRecord(epoch, {"loss": 9 - slope * epoch}) for epoch in range(epochs)]
-        return TrialRecord(number, self.params[number], epochs=tuple(values))
-
-    def explored(self, number: int, donor: int) -> dict[str, Any]:
-        """The params that a member gets for a copy of another one."""
-        member = self.members[number]
-        with self.scheduler._seeded(member):
-            member.config = self.scheduler._get_new_config(member, self.members[donor])[0]
-        params: dict[str, Any] = member.config["params"]
-        return params
-
-
-def by_ray(learners: Learners, chosen: Sequence[Mapping[str, float]], donor: int) -> Mapping[str, float]:
-    """What Ray's own PB2 chooses for a copy of a member, from the same observations and random stream."""
-    import pandas
-    from ray.tune.schedulers import pb2
-
-    columns = ["Trial", "Time", "lr", "size", "Reward"]
-    rows = [
-        [
-            str(number),
-            time,
-            np.log(params["lr"]),
-            float(params["size"]),
-            -record.epochs[time - 1].values["loss"],
-        ]
-        for time in (1, 4, 8)
-        for (number, record), params in zip(learners.records.items(), learners.params, strict=True)
-    ]
-    bounds = {"lr": (np.log(1e-4), np.log(1.0)), "size": (8.0, 64.0)}
-    current = np.array([[np.log(one["lr"]), one["size"]] for one in chosen]) if chosen else None
-    config = {"lr": 0.0, "size": 0.0}
-    data = pandas.DataFrame(rows, columns=columns)
-    with catch_warnings(action="ignore"):
-        ray_chosen, _ = pb2._explore(data, bounds, current, str(donor), "other", config)  # type: ignore[arg-type]
-    return ray_chosen
-
-
-def test_the_bandit_chooses_as_rays_own():
-    """The same point for the first and, beside it, for the second; the size on its steps afterwards."""
-    learners, chosen = Learners(8), []
-    for number in (0, 8):
-        before = np.random.get_state()
-        with learners.scheduler._seeded(learners.members[number]):
-            theirs = by_ray(learners, chosen, donor=4)
-        ours = learners.explored(number, donor=4)
-        assert ours["lr"] == pytest.approx(np.exp(theirs["lr"]), rel=1e-3)
-        assert ours["size"] == learners.SPACE.dimensions["size"].nearest(theirs["size"])
-        assert ours["act"] == "a"
-        assert all(map(np.array_equal, before, np.random.get_state()))
-        learners.SPACE.check(ours)
-        chosen.append(ours)
-    assert chosen[0] != chosen[1]
-
-
-def test_the_bandit_learns_from_the_records_alone():
-    """One made anew after a kill chooses alike; under another seed, or by other records, not so."""
-    first = Learners(8).explored(0, donor=4)
-    again = Learners(8)
-    assert again.explored(0, donor=4) == first
-    other = Learners(8)
-    other.records = {n: replace(other.record(n % 3, 8), number=n, params=other.params[n]) for n in range(9)}
-    assert other.explored(0, donor=4) != first
-
-
-def test_without_an_observation_the_bandit_keeps_the_params():
-    """Nothing has changed yet after one epoch, so those of the donor go on."""
-    learners = Learners(1)
-    assert learners.explored(0, donor=4) == learners.params[4]
 
 
 def test_observations_begin_at_the_value_of_the_donor():
