@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from hpometrics.backends.ray.pbt import Bandit, History
+from hpometrics.exceptions import ConfigError
 from hpometrics.records.trial_record import EpochRecord, TrialRecord
 from hpometrics.space.dimensions import Choice, Float, Int
 from hpometrics.space.space import Space
