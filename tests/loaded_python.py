@@ -144,7 +144,8 @@ def _fork(server: socket.socket, launcher: str) -> None:
             with suppress(Exception):  # what cannot be loaded fails again in the test that needs it
                 import_module(name)
         _read_revisions_once()
-    _hire_by(launcher)
+    with suppress(ImportError):  # without torch there are no sweeps
+        _hire_by(launcher)
     gc.freeze()
     gc.set_threshold(*COLLECTIONS)
     forks: list[_Fork] = []
