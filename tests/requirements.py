@@ -21,6 +21,8 @@ OF_TESTS = (
     "pytest",
     "pytest-timeout",
     "pytest-xdist",
+    "scikit-learn",  # which `check` asks for `pb2`
+    "wandb",  # and for the values of W&B
 )
 
 
