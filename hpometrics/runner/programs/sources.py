@@ -378,7 +378,7 @@ class Scalars(Growing):
 
 
 class History(Growing):
-    """What a program logs by `wandb.log`, in the offline files of W&B below a directory."""
+    """The values that a program logs by `wandb.log`, in the offline files of W&B below a directory."""
 
     def __init__(self, path: Path, grouping: Grouping, skips: bool) -> None:
         super().__init__(path, grouping, skips)

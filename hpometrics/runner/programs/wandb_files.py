@@ -1,4 +1,4 @@
-"""What a program logs by `wandb.log`, read from the offline files of W&B while it writes them.
+"""The values that a program logs by `wandb.log`, read from the offline files of W&B while it writes them.
 
 Source: the transaction log of W&B: a header of 7 bytes, then the log format of LevelDB. Its blocks of 32 KiB
 hold chunks: a checksum (4 bytes), a length (2), a kind (1), the data. A record is one chunk or several.
