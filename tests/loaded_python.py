@@ -246,7 +246,7 @@ def _hire_by(launcher: str) -> None:
     def start_fork(command: list[str], *arguments: Any) -> subprocess.Popen[str]:
         return start([launcher, *command[1:]], *arguments)
 
-    processes._start_worker = start_fork  # type: ignore[assignment]
+    mock.patch.object(processes, "_start_worker", start_fork).start()
 
 
 def _read_revisions_once() -> None:

@@ -346,6 +346,8 @@ def find_class(what: str, spec: object, table: Table) -> tuple[Callable[..., Any
         ConfigError: there is no such name, class or argument.
         MissingExtraError: see `check_spec`.
     """
+    if is_searcher(spec):
+        return spec, {}  # type: ignore[return-value]
     check_spec(what, spec, table)
     name, arguments = read_spec(what, spec)
     plug_in = table.get(name, PlugIn(name))
@@ -392,11 +394,11 @@ def check_several(
         return
     fact = f"{', '.join(optimized)} are {len(optimized)} objectives"
     if searches_for_one(sampler):
-        name = _name_of(sampler)
+        name = name_of(sampler)
         raise ConfigError(
             f"the sampler {name} searches for one objective; {fact}. Choose tpe, gp, botorch, nsga2 or nsga3"
         )
-    if pruner is not None and (name := _name_of(pruner)) not in _NO_PRUNING:
+    if pruner is not None and (name := name_of(pruner)) not in _NO_PRUNING:
         raise ConfigError(
             f"the {what} {name} judges one value; {fact}. Leave it out, or say by what it judges: "
             f"prune_by={next(iter(optimized))!r} or prune_by={DOMINANCE!r}"
@@ -426,7 +428,7 @@ def check_prune_by(prune_by: str | None, pruner: object, what: str = "pruner") -
     """
     if prune_by is None:
         return
-    name = "none" if pruner is None else _name_of(pruner)
+    name = "none" if pruner is None else name_of(pruner)
     if name in _NO_PRUNING:
         raise ConfigError(f"prune_by: {prune_by} needs a {what} that judges by it, such as {what}: median")
     if name in (*POPULATIONS, *_PBT):
@@ -440,7 +442,7 @@ def check_prune_by(prune_by: str | None, pruner: object, what: str = "pruner") -
 
 def searches_for_one(sampler: object) -> bool:
     """Return whether a sampler supports one objective only."""
-    return sampler is not None and _name_of(sampler) in _ONE_OBJECTIVE
+    return sampler is not None and name_of(sampler) in _ONE_OBJECTIVE
 
 
 def learns(sampler: object) -> bool:
@@ -451,10 +453,10 @@ def learns(sampler: object) -> bool:
     >>> learns("tpe"), learns({"random": {}}), learns("my.samplers:Own")
     (True, False, True)
     """
-    return _name_of(sampler) not in _NOT_LEARNING
+    return name_of(sampler) not in _NOT_LEARNING
 
 
-def _name_of(spec: object) -> str:
+def name_of(spec: object) -> str:
     """Return the name of a plug-in; for `module:Class`, `hub:PATH:Class` and an object that of the class."""
     if isinstance(spec, Mapping) and spec:
         spec = next(iter(spec))

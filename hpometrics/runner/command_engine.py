@@ -133,7 +133,7 @@ class Program:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT if source.reads_errors else log,
-                env={**os.environ, **source.environment, **_environment(filling, run)},
+                env={**os.environ, **source.prepare(filling), **_environment(filling, run)},
                 bufsize=0,
                 start_new_session=True,
             )

@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from threading import get_ident
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import optuna
@@ -34,6 +34,7 @@ from ..registry import (
     dominance_rule,
     find_class,
     is_searcher,
+    name_of,
     read_spec,
 )
 from ._internals import random_streams, storage_of, trial_id_of
@@ -75,22 +76,17 @@ def make_sampler(spec: object, seed: int | None = None, constrained: bool = Fals
     if isinstance(spec, BaseSampler):
         return spec
     _check_no_searcher(spec)
-    sampler_class: Any = spec
-    arguments: dict[str, Any] = {}
-    if not is_searcher(spec):
-        sampler_class, arguments = find_class("sampler", spec, SAMPLERS)
+    sampler_class, arguments = find_class("sampler", spec, SAMPLERS)
     if is_searcher(sampler_class):
         from ..ray.searcher_sampler import as_sampler  # with Ray
 
-        sampler_class = as_sampler(sampler_class)
+        sampler_class = as_sampler(cast("Any", sampler_class))
     make: Callable[..., BaseSampler] = partial(sampler_class, **{**_without_log(sampler_class), **arguments})
     if constrained:
         make = minding_constraints(make)
     if seed is None or not _takes(sampler_class, "seed"):
         return _create("sampler", spec, make)
-    if spec == "qmc" or (
-        isinstance(spec, Mapping) and "qmc" in spec
-    ):  # one sequence for all workers; what it cannot draw is random
+    if name_of(spec) == "qmc":  # one sequence for all workers; what it cannot draw is random
         return SeededSampler(partial(_make_qmc, make, seed), seed)
     _create("sampler", spec, partial(make, seed=0))  # errors now, not at the first trial
     return SeededSampler(make, seed)
@@ -426,7 +422,12 @@ class _MetricView:
         return [self._shown(trial) for trial in self._inner.get_all_trials(study_id, False, states)]
 
     def get_best_trial(self, study_id: int) -> FrozenTrial:
-        return BaseStorage.get_best_trial(self, study_id)  # type: ignore[arg-type]
+        complete = self.get_all_trials(study_id, states=(TrialState.COMPLETE,))
+        valued = [(one, one.values[0]) for one in complete if one.values and math.isfinite(one.values[0])]
+        if not valued:
+            raise ValueError("No trials are completed yet.")  # as Optuna's storages do
+        best = Direction.parse(self._direction.name).best_index(value for _, value in valued)
+        return valued[best][0]
 
     def _shown(self, trial: FrozenTrial) -> FrozenTrial:
         shown = self._ended.get(trial_id_of(trial))

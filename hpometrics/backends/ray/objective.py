@@ -20,7 +20,6 @@ from ray.tune.schedulers import TrialScheduler
 from ...exceptions import RunError
 from ...records.epoch_log import read_trial
 from ...records.recovery import MOST_DEATHS, Losses
-from ...records.schedule import Schedule
 from ...records.trial_record import TrialRecord, TrialState
 from ...run.checkpoint import Keep
 from ...run.spec import Train
@@ -31,7 +30,7 @@ from ..optuna.prior import Source, warm_start as learn_from
 from ..optuna.samplers import make_sampler, own_pruner
 from ..optuna.study import check_origin, check_study, study_records, without_notices
 from ..optuna.trial_queue import reserve
-from ..registry import REPLAY, check_prune_by, check_several, dominance_rule, read_spec
+from ..registry import check_prune_by, check_several, dominance_rule
 from .own_tuner import check_unsteered, checkpoint_of
 from .pbt import History, MemberLog, Population, TrialLog
 from .replay import Replay
@@ -48,7 +47,7 @@ from .session import (
     loggers_on,
     start_ray,
 )
-from .trainable import train_shared
+from .trainable import Course, MemberCourse, ReallocatedCourse, ReplayCourse, train_shared
 
 _KEPT_BY_TUNE = 4
 """States of a member that Tune keeps: others may continue from one that is not the newest."""
@@ -176,18 +175,13 @@ class RayObjective(BaseObjective):
         start_ray()
         per_trial = dict(resources or {"cpu": 1})
         check_resources(per_trial)
-        replay = self._replay(scheduler, points, warm_start)
-        if replay is not None:
-            points = [replay.schedule.first] * num_samples
+        scheduling = self._scheduler(scheduler, study)
+        course = _course_of(scheduling)
+        course.check(self.trials, max_concurrent, reuse_actors)
+        points = course.first_points(points, warm_start, num_samples)
         study = self._prepared(study, sampler, num_samples, points, warm_start, enqueue)
-        scheduling = replay or self._scheduler(scheduler)
-        interval = self._interval(scheduling, max_concurrent)
-        is_reallocated = isinstance(scheduling, Reallocating)
-        if is_reallocated:
-            self._check_reallocated(reuse_actors)
-            reuse_actors = False
         if reuse_actors is None:
-            reuse_actors = interval is not None or not per_trial.get("gpu")
+            reuse_actors = not per_trial.get("gpu") if course.reuses_actors is None else course.reuses_actors
         losses = self._losses(run_config, take, most_deaths)
         check_limits(stale, cost)
         if cost is not None and self.trials.directory is None:
@@ -203,14 +197,11 @@ class RayObjective(BaseObjective):
             reuse_actors=reuse_actors,
             **tune_config,
         )
-        schedule = None if replay is None else replay.schedule
-        trainable = self._trainable(
-            interval, name or _name_of(self.trials.train), schedule, is_reallocated=is_reallocated
-        )
+        trainable = self._trainable(name or _name_of(self.trials.train), course)
         return ObjectiveTuner(
             tune.with_resources(trainable, per_trial),
             config,
-            self._run_config(run_config, interval),
+            self._run_config(run_config, course.hands_on),
             loggers=run_config is not None,
         )
 
@@ -256,16 +247,17 @@ class RayObjective(BaseObjective):
             options: further arguments of `tune.Tuner.restore`, such as `resume_errored`.
         """
         start_ray()
-        trainable = self._trainable(None, name or _name_of(self.trials.train))
+        trainable = self._trainable(name or _name_of(self.trials.train), Course())
         trainable = tune.with_resources(trainable, dict(resources or {"cpu": 1}))
         return ObjectiveTuner.adopt(tune.Tuner.restore(str(path), trainable, **options))
 
-    def _scheduler(self, spec: object) -> TrialScheduler:
-        """Return the scheduler of a tuner; by dominance it has the trials on disk."""
+    def _scheduler(self, spec: object, study: optuna.Study | None) -> TrialScheduler:
+        """Return the scheduler of a tuner; by dominance it has the trials of the study that are on disk."""
         judged = self.trials.spec.judged
         if len(judged) > 1:
-            on_disk = self.records() if self.trials.directory is not None else []
-            earlier = [one for one in on_disk if one.state.finished and one.state is not TrialState.FAILED]
+            on_disk = [] if study is None or self.trials.directory is None else study_records(study)
+            ended = [one for one in on_disk if one.state.finished and one.state is not TrialState.FAILED]
+            earlier = [self.trials.with_epochs(record) for record in ended]
             return DominanceScheduler(dominance_rule(spec), judged, earlier)
         direction, *_ = (*judged.values(), *self.directions)
         key = JUDGED if judged else VALUE
@@ -336,99 +328,41 @@ class RayObjective(BaseObjective):
             None if stale is None and cost is None else partial(self.is_used_up, stale=stale, cost=cost),
         )
 
-    def _replay(self, spec: object, points: Iterable[Any], warm_start: Sequence[Source]) -> Replay | None:
-        """Return the scheduler that replays a schedule; None for another one.
-
-        Raises:
-            RunError: the trials could not change their params, or have others to begin with.
-        """
-        if not isinstance(spec, (str, Mapping)) or read_spec("scheduler", spec)[0] != REPLAY:
-            return None
-        if self.trials.directory is None:
-            raise RunError(f"{REPLAY} changes params and records that; set directory=")
-        if self.trials.repeats > 1:
-            raise RunError(f"{REPLAY} trains each trial under a seed of its own; leave repeats out")
-        if points or warm_start:
-            raise RunError(
-                f"{REPLAY} begins with the first params of its run; leave points and warm_start out"
-            )
-        scheduler = self._scheduler(spec)
-        if not isinstance(scheduler, Replay):
-            raise RunError(f"{REPLAY} judges nothing; leave prune_by out")
-        return scheduler
-
-    def _check_reallocated(self, reuse_actors: bool | None) -> None:
-        """Check that trials can be paused to change their resources.
-
-        Raises:
-            RunError: they could not continue.
-        """
-        what = "a ResourceChangingScheduler"
-        if self.trials.directory is None:
-            raise RunError(f"{what} lets trials go on in other processes, from their records; set directory=")
-        if self.trials.spec.checkpoints == Keep.NONE:
-            raise RunError(f"{what} lets trials go on from their checkpoints; let the latest be kept")
-        if self.trials.repeats > 1:
-            raise RunError(f"{what} pauses a trial in its only run; leave repeats out")
-        if reuse_actors:
-            raise RunError(f"{what} starts a process for other resources; leave reuse_actors out")
-
-    def _interval(self, scheduler: object, max_concurrent: int | None) -> int | None:
-        """Return the epochs after which members of a population hand on their states; None for other trials.
-
-        Raises:
-            RunError: the members could not hand on their states.
-        """
-        if not isinstance(scheduler, Population):
-            return None
-        kind = scheduler.kind
-        if self.trials.directory is None:
-            raise RunError(f"{kind} passes states between trials and records their origin; set directory=")
-        if self.trials.repeats > 1:
-            raise RunError(
-                f"{kind} changes params in training, and no other seed would repeat that; leave repeats out"
-            )
-        if max_concurrent is not None:
-            raise RunError(
-                f"the trials of {kind} wait for each other, so all are at work; leave max_concurrent out: "
-                "how many train at a time is a matter of resources"
-            )
-        return scheduler.interval
-
-    def _trainable(
-        self,
-        interval: int | None,
-        name: str,
-        schedule: Schedule | None = None,
-        is_reallocated: bool = False,
-    ) -> Callable[[dict[str, Any]], None]:
+    def _trainable(self, name: str, course: Course) -> Callable[[dict[str, Any]], None]:
         """Return the function of this name that Tune calls; the metrics get to the workers by Ray's store."""
         shared = (ray.put(self.trials),)  # Tune would bring it again for each trial
         trainable: Callable[[dict[str, Any]], None]
-        trainable = tune.with_parameters(
-            train_shared, shared=shared, interval=interval, schedule=schedule, is_reallocated=is_reallocated
-        )
+        trainable = tune.with_parameters(train_shared, shared=shared, course=course)
         trainable.__name__ = re.sub(r"[^\w.-]+", "_", name)  # Tune names folders by it
         return trainable
 
-    def _run_config(self, own: tune.RunConfig | None, interval: int | None) -> tune.RunConfig:
+    def _run_config(self, own: tune.RunConfig | None, hands_on: bool) -> tune.RunConfig:
         """Return Tune's settings, with the logger whose files it reads at the end."""
         if own is None:
             path = None if self.trials.directory is None else str(self.trials.directory / "ray")
             settings = tune.RunConfig(storage_path=path, verbose=0, callbacks=[])
             settings.checkpoint_config = _KEPT[Keep(self.trials.spec.checkpoints)]
-            if interval is not None:
+            if hands_on:
                 settings.checkpoint_config = tune.CheckpointConfig(num_to_keep=_KEPT_BY_TUNE)
         else:
             settings = copy(own)
             checkpoints: Any = own.checkpoint_config
             count = checkpoints.num_to_keep
-            if interval is not None and count is not None and count < _KEPT_BY_TUNE:
+            if hands_on and count is not None and count < _KEPT_BY_TUNE:
                 settings.checkpoint_config = replace(checkpoints, num_to_keep=_KEPT_BY_TUNE)
         settings.callbacks = list(settings.callbacks or ())
         if own is None or loggers_on():
-            settings.callbacks = _with_logger(settings.callbacks, interval is not None)
+            settings.callbacks = _with_logger(settings.callbacks, hands_on)
         return settings
+
+
+def _course_of(scheduler: TrialScheduler) -> Course:
+    """Return how a process trains the trials of a scheduler."""
+    if isinstance(scheduler, Population):
+        return MemberCourse(scheduler.kind, scheduler.interval)
+    if isinstance(scheduler, Replay):
+        return ReplayCourse(scheduler.read)
+    return ReallocatedCourse() if isinstance(scheduler, Reallocating) else Course()
 
 
 def _read_record(directory_of: Callable[[int], Path | None], number: int) -> TrialRecord | None:

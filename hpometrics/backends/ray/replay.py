@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -35,8 +36,11 @@ class Replay(FIFOScheduler):
         metric: the name of the metric by which the best one is chosen.
         direction: of the metric.
 
+    Attributes:
+        read: reads the schedule.
+
     Raises:
-        ConfigError: the directory has no such trial.
+        ConfigError: run or trial is not what it stands for.
     """
 
     kind = "pbt_replay"
@@ -54,7 +58,7 @@ class Replay(FIFOScheduler):
             raise ConfigError(f"run is the directory of a search, as in runs/pbt, got {run!r}")
         if isinstance(trial, bool) or not isinstance(trial, (int, type(None))):
             raise ConfigError(f"trial is the number of a trial, as in 3, got {trial!r}")
-        self.schedule = read_schedule(Path(run), trial, metric, direction)
+        self.read = partial(read_schedule, Path(run), trial, metric, direction)
 
 
 class StretchOver(Pause):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, ClassVar
 
 import ray.train
 from ray import tune
@@ -128,8 +128,12 @@ class HandedOn:
         interval: the epochs between two reports with a state.
         checkpoint_of: returns the path of the state at the end of an epoch, if it was kept.
         reported: the number of epochs that were reported before the member was paused.
+
+    Attributes:
+        needs_all: whether Tune needs a report of an epoch in which the metric was not measured, too.
     """
 
+    needs_all: ClassVar[bool] = True
     interval: int
     checkpoint_of: Callable[[int], Path | None]
     reported: int = 0
@@ -165,6 +169,7 @@ class Resumable:
         reported: the number of epochs that were surely reported before: all on disk but the last.
     """
 
+    needs_all: ClassVar[bool] = False
     checkpoint_of: Callable[[int], Path | None]
     reported: int = 0
 
@@ -332,7 +337,8 @@ class TuneReporter:
             raise self._stop(f"before {place_text(epoch, self._step)}")
         unmeasured = math.isnan(value) and self._metric not in values
         repeated = epoch <= self._newest or (self.carried is not None and epoch < self.carried.done)
-        if repeated or (unmeasured and not final and not isinstance(self._handed_on, HandedOn)):
+        needed = final or (self._handed_on is not None and self._handed_on.needs_all)
+        if repeated or (unmeasured and not needed):
             return
         self._newest = epoch
         void = not math.isfinite(value)

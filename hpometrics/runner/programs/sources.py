@@ -19,7 +19,7 @@ from ...exceptions import RunError
 from ...run.spec import RunSpec
 from .event_files import EventFiles
 from .tail import Lines
-from .wandb_files import PARAMS_FILE, HistoryFiles, environment
+from .wandb_files import HistoryFiles, offline_variables, write_params
 
 EPOCH = "epoch"
 LOG_FILE = "log.jsonl"
@@ -49,11 +49,13 @@ class Source(ABC):
 
     Attributes:
         reads_errors: whether it reads what the program prints to stderr too.
-        environment: variables for the program, by which it writes where the source reads.
     """
 
     reads_errors = False
-    environment: Mapping[str, str] = {}
+
+    def prepare(self, filling: Filling) -> Mapping[str, str]:
+        """Write what the program of a trial needs, and return variables for its environment."""
+        return {}
 
     def read_line(self, line: str) -> list[Epoch]:
         """Return the epochs that a line of the output ends."""
@@ -384,11 +386,11 @@ class History(Growing):
         super().__init__(path, grouping, skips)
         self._files = HistoryFiles(path, skips)
 
-    def prepare(self, filling: Filling) -> None:
-        """Set the variables by which W&B writes below the directory, and has the params of the trial."""
-        self.environment = environment(
-            self._path.absolute(), filling.by_name, filling.directory / PARAMS_FILE
-        )
+    def prepare(self, filling: Filling) -> Mapping[str, str]:
+        """Write the params of the trial, and return the variables by which W&B writes below the directory."""
+        self._path.mkdir(parents=True, exist_ok=True)  # W&B would write elsewhere if it were not there
+        params_file = write_params(filling.directory, filling.by_name)
+        return offline_variables(self._path.absolute(), params_file)
 
     def _read(self, last: bool) -> Iterator[Epoch]:
         for row in self._files.read(last):
@@ -399,7 +401,7 @@ class History(Growing):
         """Return the names of the values."""
         if self._grouping.seen:
             return f"of wandb.log, {self._grouping.absence()}"
-        return "it has not called wandb.log; engine.metrics_from names another source"
+        return f"no file of wandb.log appeared below {self._path}; engine.metrics_from names another source"
 
 
 def make_source(
@@ -433,10 +435,7 @@ def _make_source(
     if "regex" in settings:
         return MatchedLines(settings["regex"], grouping)
     kind, make = next((kind, make) for kind, make in _FILES.items() if kind in settings)
-    source = make(folder / fill_text(settings[kind], filling), grouping, skips)
-    if isinstance(source, History):
-        source.prepare(filling)
-    return source
+    return make(folder / fill_text(settings[kind], filling), grouping, skips)
 
 
 _FILES: Mapping[str, Callable[[Path, Grouping, bool], Source]] = {

@@ -15,23 +15,29 @@ from typing import Any
 from .tail import Files, Tail
 
 PATTERN = "*wandb/*run-*/run-*.wandb"  # `latest-run`, a link, is left out
-PARAMS_FILE = "wandb-params.yaml"
-"""The file with the params of a trial, for `wandb.config`."""
 
 _HEADER, _BLOCK = 7, 2**15
 _CHUNK = struct.Struct("<IHB")
 _WHOLE, _LAST = 1, 4  # the kinds of chunks that end a record
+_PARAMS_FILE = "wandb-params.yaml"
 _FLUSH_INTERVAL = "0.5"  # seconds
 
 
-def environment(directory: Path, params: Mapping[str, Any], params_file: Path) -> dict[str, str]:
-    """Return the variables by which W&B writes its files into a directory, and writes often.
-
-    `wandb.config` has the params, as those of a program that W&B's agent has started.
-    """
+def write_params(folder: Path, params: Mapping[str, Any]) -> Path:
+    """Write the params of a trial as W&B's agent does, for `wandb.config`; return the path of the file."""
+    path = folder / _PARAMS_FILE
     facts = {"wandb_version": 1, **{name: {"value": value} for name, value in params.items()}}
-    params_file.write_text(json.dumps(facts), encoding="utf8")  # which is YAML too
-    directory.mkdir(parents=True, exist_ok=True)  # W&B would write elsewhere if it were not there
+    path.write_text(json.dumps(facts), encoding="utf8")  # which is YAML too
+    return path
+
+
+def offline_variables(directory: Path, params_file: Path) -> dict[str, str]:
+    """Return the variables of the environment by which W&B writes its files into a directory, and often.
+
+    Args:
+        directory: the directory.
+        params_file: the file of `write_params`.
+    """
     return {
         "WANDB_MODE": "offline",
         "WANDB_DIR": str(directory),

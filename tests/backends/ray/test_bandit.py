@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from warnings import catch_warnings
 
 import numpy as np
 import pytest
+from ray.tune.experiment import Trial
 
 from hpometrics.backends.ray.pbt import Bandit, History
 from hpometrics.exceptions import ConfigError
 from hpometrics.records.trial_record import EpochRecord, TrialRecord
 from hpometrics.space.dimensions import Choice, Float, Int
 from hpometrics.space.space import Space
-
-
-class Member:
-    """What a scheduler looks at in a trial of Ray."""
-
-    def __init__(self, number: int, params: dict[str, Any]) -> None:
-        self.config = {"number": number, "params": params}
-        self.last_train_time = 3
 
 
 class Learners:
@@ -42,10 +36,12 @@ class Learners:
         history = History("loss", lambda number: self.records[number])
         self.scheduler = Bandit(self.SPACE, seed, history=history, mutate=["lr", "size"])
         self.scheduler.set_search_properties("value", "min")
-        self.members: list[Any] = [Member(number, params) for number, params in enumerate(self.params)]
+        self.members = [
+            Trial("train", stub=True, config={"number": number, "params": params})
+            for number, params in enumerate(self.params)
+        ]
         for member in self.members:
-            member.last_train_time = epochs
-            self.scheduler._trial_state[member] = member
+            self.scheduler._trial_state[member] = cast("Any", SimpleNamespace(last_train_time=epochs))
 
     def record(self, number: int, epochs: int) -> TrialRecord:
         """What a member has written after so many epochs."""
@@ -83,8 +79,9 @@ def by_ray(learners: Learners, chosen: Sequence[Mapping[str, float]], donor: int
     current = np.array([[np.log(one["lr"]), one["size"]] for one in chosen]) if chosen else None
     config = {"lr": 0.0, "size": 0.0}
     data = pandas.DataFrame(rows, columns=columns)
+    base, other = (cast("Any", str(number)) for number in (donor, "other"))  # it compares their texts
     with catch_warnings(action="ignore"):
-        ray_chosen, _ = pb2._explore(data, bounds, current, str(donor), "other", config)  # type: ignore[arg-type]
+        ray_chosen, _ = pb2._explore(data, bounds, current, base, other, config)
     return ray_chosen
 
 

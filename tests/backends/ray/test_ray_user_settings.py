@@ -21,6 +21,7 @@ from ray.tune.logger import JsonLoggerCallback
 from hpometrics._imports import environment
 from hpometrics.backends.ray.objective import RayObjective, _name_of
 from hpometrics.backends.ray.session import LEFT_BY_RAY, signal_handlers
+from hpometrics.backends.ray.trainable import Course
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.run import Reported
 from hpometrics.space.dimensions import Float
@@ -203,7 +204,7 @@ def test_optuna_announces_no_study_that_the_user_has_not_made(ray_cluster, tmp_p
 def test_an_experiment_is_named_after_its_function(ray_cluster, tmp_path):
     """Or as it is called; what a folder could not be called is replaced."""
     objective = make_objective(tmp_path)
-    assert objective._trainable(None, "a b/c").__name__ == "a_b_c"
+    assert objective._trainable("a b/c", Course()).__name__ == "a_b_c"
     names = [_name_of(train) for train in (make_descend(), partial(make_descend()), lambda params, run: 0)]
     assert names == ["descend", "descend", "lambda"]
 
