@@ -361,7 +361,7 @@ class TuneReporter:
             self.stopped = True
             judged = {name: values[name] for name in self._judged if name in values}
             why = judged_text(judged) if judged else f"at {value:g}"
-            raise self._stop(f"after {place_text(epoch, self._step)} {why}") from stop
+            raise self._stop(f"after {place_text(epoch, self._step)} {why}", final) from stop
 
     def _place(self, epoch: int) -> dict[str, int]:
         """Return the keys of a report that schedulers may take for its time."""
@@ -382,8 +382,8 @@ class TuneReporter:
             return self.carried.handed_over()
         return nullcontext() if self._handed_on is None or final else self._handed_on.after(epoch)
 
-    def _stop(self, when: str) -> BaseException:
-        if self._handed_on is not None:
+    def _stop(self, when: str, final: bool = False) -> BaseException:
+        if self._handed_on is not None and not final:
             return PausedByTune(f"Tune paused trial {self.number} {when}")
         return StoppedByTune(f"Tune stopped trial {self.number} {when}")
 

@@ -15,7 +15,7 @@ import torch
 from loaded_python import start_cluster
 from ray import PlacementGroupID, tune
 from ray.tune import PlacementGroupFactory
-from ray.tune.schedulers import ResourceChangingScheduler
+from ray.tune.schedulers import AsyncHyperBandScheduler, ResourceChangingScheduler
 from ray.util.placement_group import PlacementGroup, placement_group_table, remove_placement_group
 
 from hpometrics import RayObjective
@@ -264,11 +264,12 @@ def test_a_trial_trains_on_with_other_resources(ray_cluster, tmp_path):
     """In a process for each, from its own state: no epoch is trained or reported twice, none is missing."""
     train = make_train(cpus=True)
     objective = RayObjective(train, SPACE, metric=LOSS, epochs=4, directory=tmp_path, seed=3)
-    scheduler = ResourceChangingScheduler(None, more_cpus)
+    base = AsyncHyperBandScheduler(time_attr="epoch", max_t=4, grace_period=4)  # stops each at its end
+    scheduler = ResourceChangingScheduler(base, more_cpus)
     results = objective.tuner(2, scheduler=scheduler, sampler="random", points=POINTS[1:3]).fit()
     assert not results.errors
     for record, lr in zip(objective.records(results), (0.2, 1e-3), strict=True):
-        assert record.state is TrialState.COMPLETE
+        assert (record.state, record.reason) == (TrialState.COMPLETE, None)
         assert [(one.epoch, one.attempt) for one in record.epochs] == [(0, 1), (1, 1), (2, 2), (3, 3)]
         assert [one.values["cpus"] for one in record.epochs] == [1, 1, 2, 1]
         assert record.epochs[-1].values["loss"] == pytest.approx(descended([lr] * 4), rel=1e-5)
