@@ -25,7 +25,6 @@ from threadpoolctl import threadpool_limits
 
 from hpometrics import Binary, ListObjective
 from hpometrics.direction import MAXIMIZE, MINIMIZE
-from hpometrics.run.reporter import derive_seed
 from hpometrics.selection.confirmation import (
     Confirmation,
     ConfirmationPlan,
@@ -38,6 +37,7 @@ from hpometrics.selection.confirmation_plan import plan_for
 from hpometrics.selection.honest_value import Redraws
 from hpometrics.selection.intervals import Scale
 from hpometrics.selection.two_way import TwoWay
+from hpometrics.space.draws import derive_seed
 
 LEVEL = 0.05
 SEARCHED = 60

@@ -21,7 +21,7 @@ from ..records._json import FORMAT, FORMAT_KEY, read_sealed, real, sealed, whole
 from ..records.epoch_log import read_trial
 from ..records.trial_record import TrialRecord
 from ..run.distributed import Ranks
-from ..run.reporter import ListReporter, derive_seed
+from ..run.reporter import ListReporter
 from ..run.spec import RunSpec
 from ..run.statistics_store import StoredRows, read_statistics
 from ..run.trials import Trials
@@ -43,6 +43,7 @@ from ..selection.front_plan import front_contenders, plan_front
 from ..selection.honest_value import Redraws
 from ..selection.rules import At
 from ..selection.selection import Best, median_record
+from ..space.draws import derive_seed
 
 T = TypeVar("T")
 

@@ -18,6 +18,7 @@ from ..config.placeholders import Filling, fill
 from ..config.plan import Plan, read_plan
 from ..config.yaml_writer import format_exact
 from ..results.summary import count_finished, overview, overview_text, plan_facts
+from ..space.draws import derive_seed
 
 if TYPE_CHECKING:
     from ..runner.dry_run import Probe
@@ -118,8 +119,6 @@ def _sample_lines(sampled: Sample, plan: Plan) -> Lines:
 
 def _command(plan: Plan, params: Mapping[str, Any]) -> list[str]:
     """Return the command of trial 0."""
-    from ..run.reporter import derive_seed  # with the reporters, which a check without a sample does not need
-
     home = plan.directory.absolute() / "trials" / "0000"
     return fill(plan.config.engine.command or (), Filling(params, derive_seed(plan.engine_seed, 0), home))
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..exceptions import EngineError, EngineParamsError
-from ..run.reporter import derive_seed
+from ..space.draws import derive_seed
 from .engine import STAGES, Engine, EvaluatedFold, Stages
 from .engine_params import EngineParams, StageKeys
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -17,19 +16,6 @@ if TYPE_CHECKING:
     import optuna
 
     from .spec import RunSpec
-
-
-def derive_seed(seed: int, number: int, repeat: int = 0, name: str | None = None) -> int:
-    """Return the 32-bit seed of one repeat of one trial, the same on every machine and in every version.
-
-    With a `name` it is the seed of one of its params.
-
-    >>> derive_seed(7, 0), derive_seed(7, 1)
-    (1470615247, 1214197947)
-    """
-    whole = f"hpometrics:{seed}:{number}:{repeat}"
-    digest = hashlib.sha256((whole if name is None else f"{whole}:{name}").encode()).digest()
-    return int.from_bytes(digest[:4], "little")
 
 
 class Reporter(Protocol):

@@ -15,10 +15,11 @@ from ..metrics._device import process
 from ..records.epoch_log import Fsync, read_epochs, read_trial
 from ..records.trial_record import CHECKPOINTS, Exploit, TrialRecord, TrialState, write_trial
 from ..selection.trial_attempts import TrialAttempts
+from ..space.draws import derive_seed
 from ..space.space import Space
 from .checkpoint import Checkpoints
 from .distributed import Ranks
-from .reporter import HoldsLast, ListReporter, Reporter, derive_seed
+from .reporter import HoldsLast, ListReporter, Reporter
 from .spec import RunSpec, Train, engine_facts
 from .trial import attempt, earlier_trial
 

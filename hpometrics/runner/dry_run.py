@@ -17,9 +17,10 @@ from ..exceptions import NoFiniteValueError
 from ..metrics.registry.diagnostics import diagnostic
 from ..records.trial_record import EpochRecord, Reading, to_json
 from ..run.checkpoint import Keep
-from ..run.reporter import ListReporter, derive_seed
+from ..run.reporter import ListReporter
 from ..run.spec import RunSpec
 from ..run.trial import attempt, failing_frame
+from ..space.draws import derive_seed
 from .context import spec_facts
 from .imported_engine import check_space, import_engine, settle
 from .sample import sample

@@ -29,11 +29,12 @@ from ..results.manifest import Resolved
 from ..results.run_directory import RunDirectory
 from ..run.checkpoint import Keep
 from ..run.epoch_closer import End
-from ..run.reporter import ListReporter, derive_seed
+from ..run.reporter import ListReporter
 from ..run.spec import RunSpec
 from ..run.trial import attempt
 from ..selection.confirmation import CONFIRM
 from ..selection.trial_attempts import TrialAttempts
+from ..space.draws import derive_seed
 from .context import spec_facts
 from .imported_engine import import_engine, settle
 from .sweep import Options, run_command

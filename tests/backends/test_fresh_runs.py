@@ -24,7 +24,6 @@ from hpometrics.exceptions import ConfigError, HpometricsError, NoFiniteValueErr
 from hpometrics.records.epoch_log import read_trial
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
 from hpometrics.run import Reported
-from hpometrics.run.reporter import derive_seed
 from hpometrics.selection.confirmation import (
     CONFIRM,
     CONFIRM_FILE,
@@ -38,6 +37,7 @@ from hpometrics.selection.confirmation import (
 from hpometrics.selection.confirmation_plan import plan_for
 from hpometrics.selection.intervals import Scale
 from hpometrics.space.dimensions import Choice, Float
+from hpometrics.space.draws import derive_seed
 from hpometrics.space.space import Space
 
 SCORE = Reported("score", MAXIMIZE)

@@ -14,9 +14,10 @@ from hpometrics.exceptions import RecordError
 from hpometrics.records.epoch_log import read_trial
 from hpometrics.records.trial_record import TrialRecord, TrialState, deviation, mean
 from hpometrics.run import Reported, RunSpec
-from hpometrics.run.reporter import ListReporter, derive_seed
+from hpometrics.run.reporter import ListReporter
 from hpometrics.run.trials import Trials
 from hpometrics.space.dimensions import Float
+from hpometrics.space.draws import derive_seed
 
 LOSS = Reported("loss", "minimize")
 Train = Callable[..., None]

@@ -17,8 +17,8 @@ from hpometrics.config.document import read_document
 from hpometrics.direction import MAXIMIZE
 from hpometrics.records.trial_record import TrialRecord, TrialState
 from hpometrics.results.run_directory import RunDirectory
-from hpometrics.run.reporter import derive_seed
 from hpometrics.selection.selection import pick_trial, simplest_within_error
+from hpometrics.space.draws import derive_seed
 
 
 def records(folder, name="sweep"):

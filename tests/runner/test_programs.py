@@ -262,7 +262,7 @@ def test_a_program_that_logs_nothing_to_wandb_is_named(run):
     text = sweep_file("2", more=FROM_WANDB.replace("val.accuracy", "acc"), budget="trials: 1, epochs: 9")
     result, home = run(text, WANDB)
     assert result.exit_code == 3
-    assert "of wandb.log, it has val.accuracy, loss, note" in str(home.records()[0].reason)
+    assert "of wandb.log, it has loss, note, val.accuracy" in str(home.records()[0].reason)
 
 
 PRUNED = """\

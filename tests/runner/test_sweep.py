@@ -11,7 +11,7 @@ from sample_sweeps import SWEEP, changed
 from hpometrics.config.document import read_document
 from hpometrics.records.trial_record import TrialState
 from hpometrics.results.run_directory import RunDirectory
-from hpometrics.run.reporter import derive_seed
+from hpometrics.space.draws import derive_seed
 
 
 def records(folder, name="sweep"):

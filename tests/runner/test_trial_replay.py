@@ -12,8 +12,8 @@ from sample_sweeps import DOMINATED, SEVERAL, SWEEP, changed
 
 from hpometrics.cli.main import main
 from hpometrics.results.run_directory import RunDirectory
-from hpometrics.run.reporter import derive_seed
 from hpometrics.runner.trial_replay import _section_of as section_of
+from hpometrics.space.draws import derive_seed
 
 HOME = "runs/sweep"
 LEARN = changed("toy_engine:train", "toy_engine:learn")

@@ -12,7 +12,6 @@ from hypothesis import given, settings, strategies as st
 
 from hpometrics import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConfigError, NoFiniteValueError
-from hpometrics.run.reporter import derive_seed
 from hpometrics.selection.confirmation import (
     ConfirmationPlan,
     ConfirmationRecord,
@@ -24,6 +23,7 @@ from hpometrics.selection.confirmation import (
 )
 from hpometrics.selection.confirmation_plan import _LEVELS, plan_for
 from hpometrics.selection.rules import Constraint
+from hpometrics.space.draws import derive_seed
 
 RACE = {
     4: [0.90, 0.91, 0.905, 0.915, 0.90],

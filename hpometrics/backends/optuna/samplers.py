@@ -25,8 +25,8 @@ from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState
 from ..._imports import foreign
 from ...direction import Direction
 from ...exceptions import ConfigError
-from ...run.reporter import derive_seed
 from ...selection.rules import DOMINANCE, DominanceRule
+from ...space.draws import derive_seed
 from ..registry import (
     OPTUNA_PRUNERS as PRUNERS,
     SAMPLERS,

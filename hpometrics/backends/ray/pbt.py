@@ -22,9 +22,8 @@ from ray.tune.schedulers import PopulationBasedTraining
 from ...direction import Direction
 from ...exceptions import ConfigError
 from ...records.trial_record import TrialRecord
-from ...run.reporter import derive_seed
 from ...space.dimensions import Choice
-from ...space.draws import mutations
+from ...space.draws import derive_seed, mutations
 from ...space.space import Space, mutable
 from ._internals import (
     bandit_point,

@@ -33,7 +33,7 @@ from ray.tune.search import Searcher
 from ..._imports import foreign
 from ..._text import did_you_mean
 from ...exceptions import ConfigError
-from ...run.reporter import derive_seed
+from ...space.draws import derive_seed
 from ..optuna._internals import storage_of, study_id_of
 
 _VALUE = "value"  # the key of the objective in the results that a searcher gets

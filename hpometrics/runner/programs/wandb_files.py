@@ -85,9 +85,9 @@ class HistoryFile:
         for content in self._records():
             record = Record.FromString(content)
             if record.HasField("history"):
-                names = [".".join(item.nested_key) or item.key for item in record.history.item]
-                values = [json.loads(item.value_json) for item in record.history.item]
-                yield {name: one for name, one in zip(names, values, strict=True) if name[:1] != "_"}
+                items = {".".join(item.nested_key) or item.key: item for item in record.history.item}
+                names = sorted(name for name in items if name[:1] != "_")  # the file has them in any order
+                yield {name: json.loads(items[name].value_json) for name in names}
 
     def _records(self) -> Iterator[bytes]:
         content, anew = self._tail.read()

@@ -20,8 +20,9 @@ from hpometrics.backends.optuna.trial_queue import claim, open_trials, reclaim, 
 from hpometrics.direction import MAXIMIZE, MINIMIZE, Direction
 from hpometrics.exceptions import DirectionError, RecordError, RunError
 from hpometrics.records.trial_record import TrialRecord, TrialState
-from hpometrics.run.reporter import ListReporter, Report, as_reporter, derive_seed
+from hpometrics.run.reporter import ListReporter, Report, as_reporter
 from hpometrics.space.dimensions import Choice, Float, Int
+from hpometrics.space.draws import derive_seed
 from hpometrics.space.space import Space
 
 SPACE = Space({"lr": Float(1e-4, 1e-1, log=True), "width": Int(1, 64), "optimizer": Choice(["sgd", "adam"])})

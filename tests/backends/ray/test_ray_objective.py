@@ -36,8 +36,8 @@ from hpometrics.exceptions import ConfigError, DirectionError, NoFiniteValueErro
 from hpometrics.records.epoch_log import read_trial
 from hpometrics.records.trial_record import TrialRecord, TrialState, write_trial
 from hpometrics.run import Reported, Run
-from hpometrics.run.reporter import derive_seed
 from hpometrics.space.dimensions import Choice, Float, Int
+from hpometrics.space.draws import derive_seed
 from hpometrics.space.space import Space
 
 LOSS = Reported("loss", MINIMIZE)

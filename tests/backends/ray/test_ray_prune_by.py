@@ -89,7 +89,7 @@ def test_a_scheduler_judges_the_metric_in_its_direction():
     scheduler = make_scheduler("asha", MINIMIZE, epochs=4, key=JUDGED)
     assert isinstance(scheduler, AsyncHyperBandScheduler) and scheduler.metric == JUDGED
     objective = RayObjective(make_train(), SPACE, **FACTS, prune_by="loss")
-    assert objective._scheduler("asha").metric == JUDGED
+    assert objective._scheduler("asha", None).metric == JUDGED
 
 
 def test_an_epoch_that_cannot_be_judged_goes_on():
