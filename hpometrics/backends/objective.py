@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -24,6 +24,9 @@ from ..selection.selection import Best, best_by, pareto_front, trials_since_best
 from ..space.dimensions import describe
 from ..space.space import Space
 from .fresh_runs import FreshRuns, confirm_together
+from .trial_lines import TrialLines
+
+TellTrial = Callable[[TrialRecord], None]
 
 
 @dataclass(frozen=True)
@@ -254,6 +257,20 @@ class BaseObjective:
             return True
         return stale is not None and trials_since_best(records, self.optimized, spec.tol) >= stale
 
+    def _lines(self, progress: bool, earlier: Iterable[TrialRecord] = ()) -> TellTrial:
+        """Return what prints the line of each trial as it ends to stderr, as `hpometrics run` does.
+
+        Args:
+            progress: whether anything is printed.
+            earlier: the trials before, among which the best one may be.
+        """
+        if not progress:
+            return tell_nothing
+        names = dict.fromkeys(spec.name for spec in self.trials.spec.requested)
+        beside = [name for name in names if name != self.trials.spec.name]
+        finished = [record for record in earlier if record.state.finished]
+        return TrialLines(self.optimized, beside, finished, retries=self.trials.retries).tell
+
     def _values(self) -> Mapping[str, Sequence[Any]]:
         """Return each param that a trial may have, with the values that it can take."""
         return self.space.params
@@ -286,20 +303,23 @@ class ListObjective(BaseObjective):
         self.params = [dict(p) if own is None else own.decode(own.encode(p)) for p in params]
         super().__init__(train, own or {}, **settings)
 
-    def run(self, *, stale: int | None = None, cost: float | None = None) -> list[TrialRecord]:
+    def run(
+        self, *, stale: int | None = None, cost: float | None = None, progress: bool = False
+    ) -> list[TrialRecord]:
         """Train all of them, or until they bring no new best or cost enough, and return their records.
 
         Args:
             stale: complete trials in a row without a new best, by more than `tol`, after which none starts;
                 see `trials_since_best`.
             cost: what the trials cost, in the list's `cost_unit`, when none starts any more.
+            progress: whether to print a line per trial to stderr.
 
         Raises:
             KeyboardInterrupt: after the trial that it struck is recorded as interrupted.
             RunError: `stale` is not a whole number of at least 1, or `cost` is not above 0.
         """
         check_limits(stale, cost)
-        records: list[TrialRecord] = []
+        tell, records = self._lines(progress), list[TrialRecord]()
         for number, params in enumerate(self.params):
             if self.is_used_up(records, stale, cost):
                 break
@@ -307,6 +327,7 @@ class ListObjective(BaseObjective):
             if error is not None and not record.state.finished:
                 raise error
             records.append(record)
+            tell(record)
         return records
 
     def records(self, of: Sequence[TrialRecord]) -> list[TrialRecord]:
@@ -323,6 +344,10 @@ class ListObjective(BaseObjective):
             for name, value in one.items():
                 values[name] = (*values.get(name, ()), value)
         return values
+
+
+def tell_nothing(_: TrialRecord) -> None:
+    """Print no line."""
 
 
 def check_limits(stale: object, cost: object) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from .._formatting import aligned, column, duration, number, spread
 from .._redaction import SECRET, is_secret
 from .._text import did_you_mean, printable
+from ..backends.trial_lines import spread_of, word
 from ..config.yaml_writer import format_exact, format_short
 from ..direction import ARROWS, Direction
 from ..exceptions import ConfigError
@@ -25,18 +26,7 @@ from .manifest import Resolved
 from .run_directory import RunDirectory
 
 BEST = "value"
-WORDS = {TrialState.COMPLETE: "ok", TrialState.INFEASIBLE: "infeas."}
 _ROWS = 10
-
-
-def word(state: TrialState) -> str:
-    """Return the short word for a state."""
-    return WORDS.get(state, state.value)
-
-
-def spread_of(record: TrialRecord) -> str:
-    """Return the value of a trial as a table cell."""
-    return spread(column(record.value), record.deviation, len(record.repeats))
 
 
 def result_table(records: Sequence[TrialRecord], resolved: Resolved, rows: int = _ROWS) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from .._formatting import duration, first_of, number, plural, spread
 from .._text import printable
+from ..backends.trial_lines import word
 from ..exceptions import ConfigError, NoFiniteValueError
 from ..loggers.table import epoch_text, split_name
 from ..records.epoch_log import EPOCHS_FILE
@@ -26,7 +27,7 @@ from .best import front_facts, front_line, front_text, record_of
 from .confirmation import confirmed_facts, stored_confirmation, sweep_best
 from .control import Control
 from .export import best_facts
-from .leaderboard import optimal, params_line, result_table, word
+from .leaderboard import optimal, params_line, result_table
 from .manifest import Resolved
 from .run_directory import RunDirectory
 from .verdict import rows_lines, stored_verdict, winner_lines

@@ -28,7 +28,7 @@ from .artifacts import Artifacts, HostCheckpoints, Stored
 from .checkpoint import Keep, Stateful, put_states, set_random_states
 from .distributed import Ranks
 from .epoch import EpochMeter
-from .reporter import Joint, PickedReporter, Reporter, SteppedReporter
+from .reporter import Joint, PickedReporter, PlacedReporter, Reporter
 from .spec import RunSpec
 
 
@@ -425,8 +425,8 @@ class EpochCloser:
                 if record.reasons.get(name) == NOTHING_MEASURED:  # no host may judge an epoch without a batch
                     numbers.pop(name, None)
         stop = None
-        if record.step is not None and hasattr(self._reporter, "at_step"):
-            cast(SteppedReporter, self._reporter).at_step(record.epoch, record.step)
+        if hasattr(self._reporter, "at_epoch"):
+            cast(PlacedReporter, self._reporter).at_epoch(record.epoch, record.step, progress.picked)
         try:
             self._reporter.report(record.epoch, progress.current, progress.value, numbers, is_final)
         except self._reporter.stops as err:

@@ -78,15 +78,16 @@ class PickedReporter(Protocol):
         """
 
 
-class SteppedReporter(Protocol):
-    """A host that is also interested in the steps of a run."""
+class PlacedReporter(Protocol):
+    """A host that is also interested in the steps of a run, or in which epoch is the picked one."""
 
-    def at_step(self, epoch: int, step: int) -> None:
-        """Store how many steps are done at the end of an epoch, whose report follows.
+    def at_epoch(self, epoch: int, step: int | None, picked: int | None) -> None:
+        """Store the facts of an epoch whose report follows.
 
         Args:
             epoch: counted from 0.
-            step: the number of steps, which no epoch has in a run that counts epochs alone.
+            step: the number of steps that are done; None in a run that counts epochs alone.
+            picked: the picked epoch so far; None before there is one.
         """
 
 
@@ -170,10 +171,10 @@ class HoldsLast:
         if hasattr(self._host, "judge_by"):
             self._host.judge_by(judged)
 
-    def at_step(self, epoch: int, step: int) -> None:
-        """Pass on the steps, to a host that is interested in them."""
-        if hasattr(self._host, "at_step"):
-            self._host.at_step(epoch, step)
+    def at_epoch(self, epoch: int, step: int | None, picked: int | None) -> None:
+        """Pass on the facts of an epoch, to a host that is interested in them."""
+        if hasattr(self._host, "at_epoch"):
+            self._host.at_epoch(epoch, step, picked)
 
     def report(
         self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool

@@ -348,7 +348,7 @@ def _ending(
     """Return what the end of a trial adds to its record."""
     state = _state_of(failure, stops)
     pruned = state is TrialState.PRUNED
-    reason = None if failure is None else redacted(text_of(failure)) if pruned else _format_error(failure)
+    reason = None if failure is None else redacted(text_of(failure)) if pruned else format_error(failure)
     ending: dict[str, Any] = {"state": state, "reason": reason, "epochs": run.history if run else ()}
     ending["ended_by"] = run.ended_by if run is not None and failure is None else None
     ending["targets"] = None if run is None else run.targets
@@ -369,7 +369,7 @@ def _fault(failure: BaseException, run: Run | None) -> str | None:
         return None
     frame = failing_frame(failure)
     if frame is None:
-        return excerpt(f"{_format_error(failure).partition(chr(10))[0]}", 200)
+        return excerpt(f"{format_error(failure).partition(chr(10))[0]}", 200)
     return redacted(f"{type(failure).__name__} at {frame.filename}:{frame.lineno}")
 
 
@@ -425,7 +425,7 @@ def _passed_on(failure: BaseException) -> RunError:
     # Rust's panic, whose class PyO3 creates anew in each extension module
     is_panic = type(failure).__module__ == "pyo3_runtime" and not isinstance(failure, Exception)
     what = "a panic of compiled code" if is_panic else kinds.get(type(failure), "an exception")
-    passed_on = RunError(f"train ended its trial by {what}: {_format_error(failure)}")
+    passed_on = RunError(f"train ended its trial by {what}: {format_error(failure)}")
     passed_on.__cause__ = failure
     return passed_on
 
@@ -439,6 +439,7 @@ def _state_of(error: BaseException | None, stops: tuple[type[BaseException], ...
     return TrialState.INTERRUPTED if isinstance(error, goes_on_later) else TrialState.FAILED
 
 
-def _format_error(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
+    """Return the class and the text of an error, as the record of a failed trial has them."""
     text = redacted(text_of(error))
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

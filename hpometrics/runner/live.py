@@ -10,22 +10,22 @@ import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from .._formatting import column, duration, number
-from .._redaction import excerpt
 from .._text import printable, printable_lines
+from ..backends.trial_lines import WIDTH, TrialLines, short_reason, spread_of, word
 from ..config.metric_section import suggest_value
 from ..direction import ARROWS
-from ..exceptions import HpometricsError, NoFiniteValueError
+from ..exceptions import HpometricsError
 from ..records.trial_record import TrialRecord, TrialState, number_in
-from ..results.leaderboard import params_line, spread_of, word
+from ..results.leaderboard import params_line
 from ..results.manifest import Resolved
 from ..results.run_directory import RunDirectory
 from ..selection.rules import Constraint
-from ..selection.selection import front_trials, pick_trial
 from ..selection.trial_attempts import Faults
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
-_WIDTH = 9  # of a value: 0.0912735
 _MAX_NAMES = 20  # of values in one warning
 _MOST_AT_WORK = 4  # trials in the live line
 _PAUSE = 2.0  # seconds until the files of the trials at work are read again
@@ -63,8 +62,14 @@ class Progress:
         self._home, self._faults = home, faults
         self._resolved, self._quiet = resolved, quiet
         self._finished = [record for record in earlier if record.state.finished]
-        self._best = None if resolved.others else self._pick(self._finished)
-        self._front = front_trials(self._finished, resolved.optimized) if resolved.others else []
+        self._lines = TrialLines(
+            resolved.optimized,
+            resolved.beside,
+            self._finished,
+            params=partial(params_line, resolved=resolved),
+            reasons=lambda record: [self._reason(record), *self._traceback(record)],
+            retries=resolved.config["budget"].get("retries", 0),
+        )
         self._console: Console | None = None
         self._at_work, self._look_again = "", 0.0
         self._over: set[int] = set()  # trials that have ended, also those of workers that joined
@@ -89,12 +94,10 @@ class Progress:
         """Print the line of a finished trial."""
         if record.state.finished:
             self._finished.append(record)
-        better = self._is_better(record)
-        if better:
-            self._best = record
+        better = self._lines.add(record)
         if not self._quiet:
             if self._console is None:
-                self.say(self._line(record, better))
+                self.say(self._lines.line(record, better))
             else:
                 self._print_row(self._console, record, better)
             self._warn_of_missing(record)
@@ -139,8 +142,8 @@ class Progress:
             duration(record.seconds),
         )
         ended = f"({record.ended_by})  " if record.ended_by else ""
-        params = f"{ended}{params_line(record.params, self._resolved)}{self._retries(record)}"
-        widths = [5, 11, *(max(len(name), _WIDTH) for name in heads), 6, 6]
+        params = f"{ended}{params_line(record.params, self._resolved)}{self._lines.retries(record)}"
+        widths = [5, 11, *(max(len(name), WIDTH) for name in heads), 6, 6]
         lines = [] if self._has_head else [(head, "params", "bold")]
         self._has_head = True
         lines.append((row, params, "bold green" if better else _STYLES.get(record.state, "")))
@@ -154,31 +157,13 @@ class Progress:
             for text in (self._reason(record), *self._traceback(record)):
                 self.say("\n".join(_wrapped(f"    {text}", console.width)))
 
-    def _line(self, record: TrialRecord, better: bool) -> str:
-        name = self._resolved.metric
-        values = [f"{name} {spread_of(record):>{_WIDTH}}"]
-        values += [f"{k} {column(record.picked_values.get(k)):>{_WIDTH}}" for k in self._resolved.beside]
-        if record.state is TrialState.FAILED:
-            values = [self._reason(record), *self._traceback(record)]
-        epochs = f"{record.extent} {'ep' if record.unit == 'epoch' else 'steps'}"
-        epochs += f" ({record.ended_by})" if record.ended_by else ""
-        mark = "*" if better else " "
-        head = f" #{record.number:<4} {word(record.state):<11} {mark} {'  '.join(values)}"
-        params = params_line(record.params, self._resolved)
-        return f"{head}{self._retries(record)}  {epochs}  {duration(record.seconds)}  {params}"
-
     def _reason(self, record: TrialRecord) -> str:
         """Return why a trial failed; of an error that may end the sweep, only where it was raised."""
-        reason = printable((record.reason or "").partition("\n")[0])
         if self._faults is None or self._faults.settled or record.fault is None:
-            return excerpt(reason, 100)
+            return short_reason(record)
         place = place_of(record)
-        return f"{reason.partition(':')[0]}{'' if place is None else f' at {printable(str(place))}'}"
-
-    def _retries(self, record: TrialRecord) -> str:
-        """Return the number of retries, and the allowed number."""
-        count = len(record.failed_attempts)
-        return f"  retry {count}/{self._resolved.config['budget']['retries']}" if count else ""
+        error = short_reason(record).partition(":")[0]
+        return f"{error}{'' if place is None else f' at {printable(str(place))}'}"
 
     def _traceback(self, record: TrialRecord) -> list[str]:
         """Return the file of a failed trial's traceback; a worker that died has left none."""
@@ -191,8 +176,9 @@ class Progress:
         states = Counter(word(record.state) for record in self._finished)
         counts = "  ".join(f"{state} {count}" for state, count in sorted(states.items()))
         total = self._resolved.trials
-        best = "" if self._best is None else f"  best {number(self._best.value)} (#{self._best.number})"
-        best = f"  front {len(self._front)}" if self._front else best
+        lines = self._lines
+        best = "" if lines.best is None else f"  best {number(lines.best.value)} (#{lines.best.number})"
+        best = f"  front {len(lines.front)}" if lines.front else best
         eta = self._seconds_to_go()
         remaining = "" if eta is None else f"  eta {duration(eta)}"
         done = f"{len(self._finished)}{f'/{total}' if total else ''}"
@@ -227,21 +213,6 @@ class Progress:
         if now == 0 or total is None or len(self._finished) >= total:
             return None
         return (time.monotonic() - self._began) / now * (total - len(self._finished))
-
-    def _is_better(self, record: TrialRecord) -> bool:
-        if record.state is not TrialState.COMPLETE or record.value is None:
-            return False
-        if self._resolved.others:
-            self._front = front_trials([*self._front, record], self._resolved.optimized)
-            return any(one.number == record.number for one in self._front)
-        return self._pick([record] if self._best is None else [self._best, record]) is record
-
-    def _pick(self, records: Sequence[TrialRecord]) -> TrialRecord | None:
-        """Return the trial that wins; of equal values that with the lower number, whenever it ended."""
-        try:
-            return pick_trial(records, self._resolved.direction)
-        except NoFiniteValueError:
-            return None
 
 
 class _LiveLine:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from threading import Lock, get_ident
 from typing import Any, Self
@@ -21,14 +22,14 @@ from ...run.spec import Train
 from ...selection.rules import At
 from ...space.space import Space
 from ..fresh_runs import FreshRuns
-from ..objective import BaseObjective, check_limits
+from ..objective import BaseObjective, TellTrial, check_limits, tell_nothing
 from ..registry import check_prune_by, check_several
 from ._internals import storage_of
 from .fresh_study import FreshStudy
 from .prior import Source, warm_start as learn_from
 from .reporter import OptunaReporter, warn_of_last_epochs
 from .samplers import make_pruner, make_sampler, own_pruner
-from .study import check_origin, check_study, study_records, write_panel, write_result
+from .study import check_origin, check_study, study_records, without_notices, write_panel, write_result
 from .trial_queue import TrialFileLocks, reclaim
 
 _STARTED = tuple(state for state in OptunaState if state is not OptunaState.WAITING)
@@ -49,9 +50,15 @@ class OptunaObjective(BaseObjective):
         super().__init__(train, space, **facts)
         self._locks: TrialFileLocks | None = None  # until there is a trial to lock
         self._at_work: dict[int, int] = {}  # the trial of each thread
+        self._tell: TellTrial = tell_nothing
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_locks": None, "_at_work": {}}  # a copy works on no trial
+        return {
+            **vars(self),
+            "_locks": None,
+            "_at_work": {},
+            "_tell": tell_nothing,
+        }  # a copy works on no trial
 
     def create_study(
         self, *, warm_start: Sequence[Source] = (), enqueue: int = 1, **arguments: Any
@@ -149,6 +156,7 @@ class OptunaObjective(BaseObjective):
             if live and self._locks is not None:
                 self._locks.rest(trial.number)
         write_result(trial, record)
+        self._tell(record)
         if record.epoch is not None:
             picked = EpochRecord(record.epoch, record.picked_values, step=record.step)
             write_panel(trial, list(self.optimized), picked)
@@ -165,6 +173,7 @@ class OptunaObjective(BaseObjective):
         *,
         stale: int | None = None,
         cost: float | None = None,
+        progress: bool = False,
         **arguments: Any,
     ) -> None:
         """Run trials until the study has `n_trials` in all, as `hpometrics run` does; a new call continues.
@@ -184,6 +193,7 @@ class OptunaObjective(BaseObjective):
                 those of earlier calls included; see `trials_since_best`.
             cost: what the trials cost, in the objective's `cost_unit`, when none starts any more; those of
                 earlier calls count.
+            progress: whether to print a line per trial to stderr, in place of Optuna's.
             arguments: further arguments of `study.optimize`; in a process group not `catch` and `n_jobs`.
 
         Raises:
@@ -211,7 +221,9 @@ class OptunaObjective(BaseObjective):
             except KeyboardInterrupt as err:
                 raise _Interrupted from err
 
+        quietly = without_notices if progress else nullcontext
         try:
+            self._tell = self._lines(progress, study_records(study) if progress else ())
             for orphan in iter(lambda: reclaim(study, self._take), None):
                 finish(study, orphan, lead, arguments.get("catch", ()))
             if n_trials is not None:
@@ -226,10 +238,12 @@ class OptunaObjective(BaseObjective):
                     n_trials = 0
                 stop_used_up = partial(self._stop_used_up, stale, cost, ended)
                 arguments["callbacks"] = [*(arguments.get("callbacks") or ()), stop_used_up]
-            study.optimize(lead, n_trials=n_trials, **arguments)
+            with quietly():
+                study.optimize(lead, n_trials=n_trials, **arguments)
         except _Interrupted as err:
             raise KeyboardInterrupt from err.__cause__
         finally:
+            self._tell = tell_nothing
             self._unlock(*self._at_work)
         ranks.from_first(_no_trial)
 

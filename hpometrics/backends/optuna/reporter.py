@@ -82,9 +82,10 @@ class OptunaReporter:
             self._reported = set(judged_values(local_copy_of(self.trial)))
             self._newest = max(self._reported, default=-1)
 
-    def at_step(self, epoch: int, step: int) -> None:
+    def at_epoch(self, epoch: int, step: int | None, picked: int | None) -> None:
         """Store the steps done at the end of an epoch, which messages and the panel name."""
-        self._steps[epoch] = step
+        if step is not None:
+            self._steps[epoch] = step
 
     def report(
         self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from warnings import catch_warnings, simplefilter
@@ -29,8 +29,9 @@ from ray.tune.search import SearchAlgorithm, Searcher
 from ray.tune.utils.util import SafeFallbackEncoder  # type: ignore[attr-defined]
 
 from ...exceptions import RunError
-from ...records.recovery import Loss
-from .session import EPOCH, NUMBER
+from ...records.recovery import Loss, Losses
+from ...run.trial import format_error
+from .session import EPOCHS, NUMBER
 
 _TUNER = "tuner.pkl"
 _PATIENCE = 5.0  # seconds to wait for an answer of a node
@@ -89,7 +90,7 @@ def _is_node_gone(actor_id: str | None) -> bool:
 
 def epochs_of(trial: Any) -> int:
     """Return the most epochs that a trial has reported, those before a restart included."""
-    return int(trial.metric_analysis.get(EPOCH, {}).get("max", 0))
+    return int(trial.metric_analysis.get(EPOCHS, {}).get("max", 0))
 
 
 class Enduring(Trial):
@@ -106,11 +107,14 @@ class Enduring(Trial):
         loss = _loss_in(exc)
         if loss is not None:
             _resume_or_fail(self, loss)
+        elif isinstance(exc, RayTaskError) and isinstance(exc.cause, BaseException):
+            losses: Losses = vars(self.temporary_state)["losses"]
+            losses.reasons[self.config[NUMBER]] = format_error(exc.cause)
 
 
 def _resume_or_fail(trial: Any, loss: Loss) -> None:
     """Resume a trial that has lost its worker, or replace Tune's error by our reason."""
-    reason = trial.temporary_state.reason_to_fail(trial.config[NUMBER], epochs_of(trial), loss)
+    reason = trial.temporary_state.losses.reason_to_fail(trial.config[NUMBER], epochs_of(trial), loss)
     if reason is None:
         trial.max_failures = trial.num_failures
         trial.run_metadata.pickled_error_filename = None  # a later failure may leave no error of its own
@@ -121,8 +125,8 @@ def _resume_or_fail(trial: Any, loss: Loss) -> None:
     trial.invalidate_json_state()
 
 
-def endure(trial: Any, reason_to_fail: Callable[[int, int, Loss], str | None]) -> bool:
-    """Resume a trial after each loss of its worker, unless there is a reason to fail.
+def endure(trial: Any, losses: Losses) -> bool:
+    """Resume a trial after each loss of its worker, unless `losses` has a reason to fail.
 
     Returns:
         Whether that was new to it.
@@ -130,7 +134,7 @@ def endure(trial: Any, reason_to_fail: Callable[[int, int, Loss], str | None]) -
     if isinstance(trial, Enduring):
         return False
     trial.__class__ = Enduring
-    trial.temporary_state.reason_to_fail = reason_to_fail  # Tune stores all of a trial but this state
+    trial.temporary_state.losses = losses  # Tune stores all of a trial but this state
     return True
 
 

@@ -122,6 +122,7 @@ class RayObjective(BaseObjective):
         most_deaths: int = MOST_DEATHS,
         stale: int | None = None,
         cost: float | None = None,
+        progress: bool = False,
         run_config: tune.RunConfig | None = None,
         name: str | None = None,
         **tune_config: Any,
@@ -154,6 +155,7 @@ class RayObjective(BaseObjective):
             stale: complete trials in a row without a new best, by more than `tol`, after which none starts;
                 see `trials_since_best`.
             cost: what the trials cost, in the objective's `cost_unit`, when none starts any more.
+            progress: whether to print a line per trial to stderr, as `hpometrics run` does.
             run_config: Tune's own; its callbacks and `CheckpointConfig` hold, and Tune adds its own loggers.
                 So does a `FailureConfig` that is not Tune's default; then Tune counts exceptions and deaths
                 alike, and `most_deaths` does not apply. By default nothing is printed, and reports are
@@ -190,7 +192,7 @@ class RayObjective(BaseObjective):
         config = tune.TuneConfig(
             metric=PICKED if single else None,
             mode=self.directions[0].mode if single else None,
-            search_alg=self._searcher(study, take, losses, stale, cost),
+            search_alg=self._searcher(study, take, losses, stale, cost, progress),
             scheduler=Settled(scheduling, losses),
             num_samples=_count_open(study, take),
             max_concurrent_trials=max_concurrent,
@@ -313,6 +315,7 @@ class RayObjective(BaseObjective):
         losses: Losses | None,
         stale: int | None,
         cost: float | None,
+        progress: bool,
     ) -> StudySearcher:
         spec, directory_of = self.trials.spec, self.trials.directory_of
         return StudySearcher(
@@ -326,6 +329,7 @@ class RayObjective(BaseObjective):
             losses,
             spec.unit,
             None if stale is None and cost is None else partial(self.is_used_up, stale=stale, cost=cost),
+            self._lines(progress, study_records(study) if progress else ()),
         )
 
     def _trainable(self, name: str, course: Course) -> Callable[[dict[str, Any]], None]:

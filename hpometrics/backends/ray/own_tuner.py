@@ -9,6 +9,7 @@ from typing import Any
 
 from ray import tune
 
+from ..._text import did_you_mean
 from ...exceptions import DirectionError, RunError
 from ...records.trial_record import EpochRecord, TrialRecord, TrialState, number_in
 from ...run.spec import RunSpec
@@ -16,7 +17,7 @@ from ...selection.rules import At
 from ...selection.selection import Best, Picker, best_by
 from .reporter import checkpoint_in
 from .schedulers import Settled, make_scheduler
-from .session import EPOCH, NUMBER, PARAMS, PICKED, STEP, VALUES
+from .session import EPOCHS, NUMBER, PARAMS, PICKED, STEP, measured
 
 
 def tune_config(
@@ -72,7 +73,7 @@ def best_result(results: tune.ResultGrid, metric: Any, *, at: str = "best", outp
 
     Raises:
         NoFiniteValueError: no trial has a finite value.
-        RunError: the results hold no reports, since Tune's loggers are off.
+        RunError: the results hold no reports, since Tune's loggers are off, or none of this metric.
     """
     spec = RunSpec(metric=metric, output=output, at=at)
     records = [_record(number, results[number], spec) for number in range(len(results))]
@@ -120,10 +121,14 @@ def _params_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _epochs(reports: Iterable[Mapping[str, Any]], names: Iterable[str]) -> Iterable[EpochRecord]:
     """Return the epochs of a trial in order; one that was reported again, after a restart, counts once."""
-    front, by_epoch = f"{VALUES}/", {}
+    by_epoch = {}
     for report in reports:
-        values = {name: float(report[name]) for name in names}
-        values |= {key.removeprefix(front): value for key, value in report.items() if key.startswith(front)}
-        epoch, step = int(report[EPOCH]) - 1, report.get(STEP)
+        values = {name: float(value) for name, value in measured(report).items()}
+        if missing := next((name for name in names if name not in values), None):
+            raise RunError(
+                f"the trials reported no {missing}; they have {', '.join(values)}"
+                f"{did_you_mean(missing, values)}"
+            )
+        epoch, step = int(report[EPOCHS]) - 1, report.get(STEP)
         by_epoch[epoch] = EpochRecord(epoch, values, step=step and int(step))
     return (by_epoch[epoch] for epoch in sorted(by_epoch))

@@ -36,7 +36,7 @@ from ._internals import (
     postpone,
     state_of,
 )
-from .session import DONOR, EPOCH, FINAL, GIVEN, NUMBER, PARAMS, SINCE, VALUE
+from .session import DONOR, EPOCHS, FINAL, GIVEN, NUMBER, PARAMS, SINCE, VALUE
 
 MOST_OBSERVATIONS = 1000
 """The latest observations that a model is fitted to, as in Ray's PB2."""
@@ -62,7 +62,7 @@ class TrialLog(JsonLoggerCallback):
         """Write a report, unless its epoch has a line."""
         if trial.trial_id not in self._written:
             self.log_trial_start(trial)
-        epoch, written = result.get(EPOCH, 0), self._written[trial.trial_id]
+        epoch, written = result.get(EPOCHS, 0), self._written[trial.trial_id]
         if epoch not in written:
             super().log_trial_result(iteration, trial, result)
         if epoch > 0:
@@ -78,7 +78,7 @@ def _epochs_in(file: Path) -> set[int]:
     epochs = set()
     for line in file.read_text(encoding="utf8").splitlines():
         try:
-            epochs.add(int(json.loads(line).get(EPOCH, 0)))
+            epochs.add(int(json.loads(line).get(EPOCHS, 0)))
         except ValueError:
             continue
     return epochs - {0}
@@ -143,7 +143,7 @@ class Population(PopulationBasedTraining):
         self._reporting: set[Trial] = set()
         self._inactive: set[Trial] = set()
         super().__init__(
-            time_attr=EPOCH,
+            time_attr=EPOCHS,
             perturbation_interval=perturbation_interval,
             hyperparam_mutations={PARAMS: {name: mutations(one) for name, one in self._changing.items()}},
             quantile_fraction=quantile_fraction,
@@ -169,9 +169,9 @@ class Population(PopulationBasedTraining):
         state = state_of(self, trial)
         if trial not in self._reporting:  # after a restart it waits where it would have waited
             self._reporting.add(trial)
-            state.last_perturbation_time = (result[EPOCH] - 1) // self.interval * self.interval
+            state.last_perturbation_time = (result[EPOCHS] - 1) // self.interval * self.interval
             postpone(self, state.last_perturbation_time + self.interval)
-        epoch = result[EPOCH]
+        epoch = result[EPOCHS]
         if result.get(FINAL) or epoch % self.interval or epoch < next_perturbation(self):
             return self.CONTINUE  # one that is resumed behind the others meets them where they wait
         return super().on_trial_result(tune_controller, trial, result)

@@ -26,16 +26,19 @@ from ._internals import in_train_worker, judges
 from .session import (
     CHECKPOINT_SCORE,
     EPOCH,
+    EPOCHS,
     FINAL,
     FULL,
     JUDGED,
     PICKED,
+    PICKED_EPOCH,
     STEP,
     TAKEN,
     UNJUDGED,
     VALUE,
     VALUES,
     VOID,
+    flat,
 )
 
 _WORST = 1e300  # far from the largest float, so that means of it stay finite
@@ -233,13 +236,13 @@ def _lent_gpus() -> float | None:
 class TuneReporter:
     """Reports a run to the Ray Tune session it runs in, one report per epoch.
 
-    `value` is the current value, for the scheduler; `picked` is the picked one so far, for the searcher;
-    `epoch` counts from 1, and `step` is how many steps are done, in a run that counts them; each metric that
-    is optimized has its own name, for a Tuner of your own, and `values` has all that was measured beside
-    them, by name. Schedulers cannot compare a nan: in a `void`
+    A report has each measured value under its own name, such as `roc_auc`; `epoch`, from 0, and
+    `picked_epoch`; and, for Tune, `picked`, the picked value so far, from which the searcher learns, `value`,
+    the current one, which the scheduler judges, and `epochs`, how many are done, which it takes for the time.
+    A run that counts steps adds `step`, how many are done. Schedulers cannot compare a nan: in a `void`
     epoch, which has no finite value, `value` is worse than all that can be measured. Tune works on each key
-    of each report, so a key that would be false or empty is left out: `final`, true if no epoch follows,
-    `void`, and `values`.
+    of each report, so a key that would be false or empty is left out: `final`, true if no epoch follows, and
+    `void`. A value whose name is one of these keys, or Tune's own, is in `values`.
 
     A run without a directory sends what `run.checkpoint` copied to Tune with the report of its epoch, and
     `run.restore` reads `tune.get_checkpoint()`. The results have the checkpoints; `Tuner.restore` continues
@@ -284,6 +287,7 @@ class TuneReporter:
         self._judged: Mapping[str, Direction] = {}
         self._worst = -_WORST
         self._step: int | None = None  # at the end of the epoch that is reported
+        self._picked: int | None = None  # the picked epoch then
 
     def check(self, optimized: Mapping[str, Direction]) -> None:
         """Store the names of the metrics, and compare their directions with those of a Tuner of your own.
@@ -307,9 +311,9 @@ class TuneReporter:
         """Report the value by which a scheduler judges."""
         self._judged = judged
 
-    def at_step(self, epoch: int, step: int) -> None:
-        """Store the steps done at the end of the epoch whose report follows."""
-        self._step = step
+    def at_epoch(self, epoch: int, step: int | None, picked: int | None) -> None:
+        """Store the steps done at the end of the epoch whose report follows, and the picked epoch."""
+        self._step, self._picked = step, picked
 
     def check_tracked(self, directions: Mapping[str, Direction]) -> None:
         """Compare the directions of values that are not optimized with those of a Tuner of your own.
@@ -342,12 +346,10 @@ class TuneReporter:
             return
         self._newest = epoch
         void = not math.isfinite(value)
-        report: dict[str, Any] = {PICKED: picked, **self._place(epoch)}
+        report: dict[str, Any] = flat(values) | {PICKED: picked, **self._place(epoch)}
         report |= {name: values.get(name, math.nan) for name in self._others}
         report |= {self._metric: value, VALUE: self._worst if void else value}
-        optimized = {self._metric, *self._others}
-        beside = {name: value for name, value in values.items() if name not in optimized}
-        report |= {key: fact for key, fact in ((FINAL, final), (VOID, void), (VALUES, beside)) if fact}
+        report |= {key: fact for key, fact in ((FINAL, final), (VOID, void)) if fact}
         report |= self._judgement(values)
         if self.carried is not None and self.carried.score is not None:
             report[CHECKPOINT_SCORE] = self.carried.score
@@ -364,8 +366,9 @@ class TuneReporter:
             raise self._stop(f"after {place_text(epoch, self._step)} {why}", final) from stop
 
     def _place(self, epoch: int) -> dict[str, int]:
-        """Return the keys of a report that schedulers may take for its time."""
-        return {EPOCH: epoch + 1, **({} if self._step is None else {STEP: self._step})}
+        """Return the keys of a report that say which epoch it is of, and how much is done."""
+        place = {EPOCH: epoch, PICKED_EPOCH: self._picked, EPOCHS: epoch + 1, STEP: self._step}
+        return {key: number for key, number in place.items() if number is not None}
 
     def _judgement(self, values: Mapping[str, float]) -> dict[str, Any]:
         """Return the keys of a report by which a scheduler judges."""
@@ -408,10 +411,10 @@ def _worst(direction: Direction) -> float:
 
 
 def _tracked_name(key: str, directions: Mapping[str, Direction]) -> str | None:
-    """Return the name of the value under a key such as `values/log_loss`, that of all tasks for one task."""
-    front, _, name = key.partition("/")
-    if front != VALUES or name in directions:
-        return name if front == VALUES else None
+    """Return the name of the value under a key such as `log_loss`, that of all tasks for one task."""
+    name = key.removeprefix(f"{VALUES}/")
+    if name in directions:
+        return None if key in TAKEN else name
     of_all_tasks = _TASK.sub(r"\1", name)
     return of_all_tasks if of_all_tasks in directions else None
 

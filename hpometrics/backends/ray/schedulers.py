@@ -30,7 +30,7 @@ from ..registry import POPULATIONS, RAY_SCHEDULERS, REPLAY, find_class, read_spe
 from ._internals import base_of, endure, epochs_of, goes_on, metric_and_mode, set_base, stops_for_good
 from .pbt import Bandit, History, Population
 from .replay import Replay
-from .session import EPOCH, FINAL, NUMBER, UNJUDGED, VALUE
+from .session import EPOCHS, FINAL, NUMBER, UNJUDGED, VALUE
 
 
 class _Search(NamedTuple):
@@ -48,12 +48,12 @@ def _halving(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:
     if search.epochs is None:
         raise ConfigError(f"{search.name} needs to know the most epochs a run can have: give epochs=")
     brackets = 3 if search.name == "hyperband" else 1
-    return {"brackets": brackets, "max_t": search.epochs, "time_attr": EPOCH, **arguments}
+    return {"brackets": brackets, "max_t": search.epochs, "time_attr": EPOCHS, **arguments}
 
 
 def _median(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:
     grace = arguments.get("grace_period", 0) + 1  # our warm-up is epochs that are never stopped
-    return {"min_samples_required": 5, **arguments, "grace_period": grace, "time_attr": EPOCH}
+    return {"min_samples_required": 5, **arguments, "grace_period": grace, "time_attr": EPOCHS}
 
 
 def _population(arguments: Mapping[str, Any], search: _Search) -> dict[str, Any]:
@@ -159,7 +159,7 @@ class Settled(Delegated):
 
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
         """Pass on a trial that is new, not one that continues."""
-        if self._losses is None or endure(trial, self._losses.reason_to_fail):
+        if self._losses is None or endure(trial, self._losses):
             super().on_trial_add(tune_controller, trial)
 
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
@@ -169,7 +169,7 @@ class Settled(Delegated):
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Decide after an epoch that the trial has not had before, and that can be judged."""
-        if 0 < result.get(EPOCH, 0) <= epochs_of(trial) or result.get(UNJUDGED):
+        if 0 < result.get(EPOCHS, 0) <= epochs_of(trial) or result.get(UNJUDGED):
             return self.CONTINUE
         return str(super().on_trial_result(tune_controller, trial, result))
 
@@ -200,7 +200,7 @@ class DominanceScheduler(FIFOScheduler):
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Decide whether a trial is stopped after an epoch."""
-        number, epoch = trial.config[NUMBER], result[EPOCH] - 1
+        number, epoch = trial.config[NUMBER], result[EPOCHS] - 1
         at_epoch = self._values.setdefault(epoch, {})
         values = at_epoch[number] = tuple(result[name] for name in self._judged)
         others = [one for other, one in at_epoch.items() if other != number]

@@ -23,11 +23,12 @@ from ...selection.rules import SECONDS, At, Constraint, CostUnit, violation_of
 from ...selection.selection import Picker
 from ...selection.trial_attempts import apply_constraints
 from ...space.space import Space
+from ..objective import TellTrial, tell_nothing
 from ..optuna._internals import local_copy_of
 from ..optuna.study import study_records, tell
 from ..optuna.trial_queue import claim, reclaim_or_claim
 from .reporter import checkpoint_of
-from .session import EPOCH, FINAL, FULL, GIVEN, NUMBER, PARAMS, PICKED, STEP, VALUE, VALUES, VOID
+from .session import EPOCHS, FINAL, FULL, GIVEN, NUMBER, PARAMS, PICKED, STEP, VALUE, VOID, measured
 
 
 class StudySearcher(Searcher):
@@ -49,6 +50,7 @@ class StudySearcher(Searcher):
         unit: the unit of what a trial costs.
         is_used_up: returns whether no trial starts after these; those at work may bring a new best, and
             trials of dead workers resume.
+        tell_trial: called with the record of each trial that has ended.
     """
 
     def __init__(
@@ -63,13 +65,14 @@ class StudySearcher(Searcher):
         losses: Losses | None = None,
         unit: CostUnit = SECONDS,
         is_used_up: Callable[[Collection[TrialRecord]], bool] | None = None,
+        tell_trial: TellTrial = tell_nothing,
     ) -> None:
         self.direction, *self._others = optimized.values()
         super().__init__(metric=PICKED, mode=self.direction.mode)
         self.study, self.space, self.optimized, self.at = study, space, optimized, at
         self._directory_of, self._take, self._constraints = directory_of, take, constraints
         self._reasons = {} if losses is None else losses.reasons
-        self._unit, self._is_used_up = unit, is_used_up
+        self._unit, self._is_used_up, self._tell = unit, is_used_up, tell_trial
         self._ended: dict[int, TrialRecord] = {}
         self._draws = True
         self._live: dict[str, _Live] = {}
@@ -116,7 +119,9 @@ class StudySearcher(Searcher):
         again = bool(result) and not live.add(result or {})
         complete = again or bool(result and result.get(FINAL))
         if not (error and self._is_lost(live)):
-            tell(self.study, live.trial, self._final_record(live, error, complete))
+            record = self._final_record(live, error, complete)
+            tell(self.study, live.trial, record)
+            self._tell(record)
 
     def save(self, checkpoint_path: str) -> None:
         """Write the number in the study of each trial of Tune; all else is in the study."""
@@ -129,7 +134,13 @@ class StudySearcher(Searcher):
     def __getstate__(self) -> dict[str, Any]:
         # Live trials, locks, the objective and the study, whose URL may name a password, belong to this
         # process. A searcher that Tune reads from an experiment draws no more.
-        own: dict[str, Any] = {"_live": {}, "_take": None, "_is_used_up": None, "study": None}
+        own: dict[str, Any] = {
+            "_live": {},
+            "_take": None,
+            "_is_used_up": None,
+            "study": None,
+            "_tell": tell_nothing,
+        }
         return {**self.__dict__, **own, "_draws": False}
 
     def _written(self, number: int) -> tuple[Path | None, TrialRecord | None]:
@@ -216,12 +227,10 @@ class _Live:
 
     def add(self, result: Mapping[str, Any]) -> bool:
         """Add an epoch; return whether it was a new one."""
-        epoch = result.get(EPOCH, 0) - 1
+        epoch = result.get(EPOCHS, 0) - 1
         if epoch != len(self.epochs):
             return False
-        values = {name: result[name] for name in self._optimized if name in result}
-        front = f"{VALUES}/"
-        values |= {key.removeprefix(front): value for key, value in result.items() if key.startswith(front)}
+        values = measured(result)
         self.epochs.append(EpochRecord(epoch, values, step=result.get(STEP)))
         self.seconds = float(result.get(TIME_TOTAL_S, 0.0))
         value = math.nan if result.get(VOID) else result[VALUE]

@@ -14,6 +14,7 @@ from typing import Any
 from warnings import catch_warnings, filterwarnings
 
 import ray
+from ray.tune.result import AUTO_RESULT_KEYS
 
 from ..._imports import environment
 from ...exceptions import ConfigError
@@ -21,10 +22,13 @@ from ...records._files import make_private
 
 VALUE = "value"
 PICKED = "picked"
-EPOCH = "epoch"
+EPOCH, PICKED_EPOCH = "epoch", "picked_epoch"
+EPOCHS = "epochs"
+"""How many epochs are done, which schedulers take for the time of a report."""
 STEP = "step"
 FINAL = "final"
 VALUES = "values"
+"""What was measured under a name that a report has for something else, by name."""
 VOID = "void"
 FULL = "full"
 JUDGED = "judged"
@@ -36,10 +40,11 @@ CHECKPOINT_SCORE = "checkpoint_score"
 greatest."""
 TAKEN = frozenset(
     {
-        *(VALUE, PICKED, EPOCH, STEP, FINAL, VALUES, VOID, FULL, JUDGED, UNJUDGED, CHECKPOINT_SCORE),
-        *("done", "config", "trial_id", "training_iteration"),
+        *(VALUE, PICKED, EPOCH, PICKED_EPOCH, EPOCHS, STEP, FINAL, VALUES, VOID, FULL, JUDGED, UNJUDGED),
+        *(CHECKPOINT_SCORE, "done", "trial_id", "experiment_tag", "should_checkpoint", *AUTO_RESULT_KEYS),
     }
 )
+"""The keys of a report that no measured value has: ours and Tune's."""
 
 NUMBER, PARAMS = "number", "params"
 GIVEN = "given"
@@ -60,8 +65,38 @@ _STARTED_WITH = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths in train mean what they mean elsewhere
 }
-_QUIET = {"RAY_AIR_NEW_OUTPUT": "0"}  # the new output prints to stdout even with verbose=0
+_QUIET = {
+    "RAY_AIR_NEW_OUTPUT": "0",  # the new output prints to stdout even with verbose=0
+    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",  # with CheckpointConfig(num_to_keep=1)
+}
 _NO_LOGGERS = {"TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1"}
+
+
+def flat(values: Mapping[str, float]) -> dict[str, Any]:
+    """Return values as keys of a report: each under its name; those whose name is taken are in `values`.
+
+    >>> flat({"ece": 0.1, "pid": 3.0})
+    {'ece': 0.1, 'values': {'pid': 3.0}}
+    """
+    beside = {name: value for name, value in values.items() if _is_taken(name)}
+    report: dict[str, Any] = {name: value for name, value in values.items() if name not in beside}
+    return {**report, VALUES: beside} if beside else report
+
+
+def measured(report: Mapping[str, Any]) -> dict[str, float]:
+    """Return the values of a report as Tune passes it on, where nested keys are joined by a slash.
+
+    >>> measured({"ece": 0.1, "values/pid": 3.0, "pid": 417, "epoch": 2})
+    {'ece': 0.1, 'pid': 3.0}
+    """
+    own = {name: value for name, value in report.items() if not _is_taken(name)}
+    front = f"{VALUES}/"
+    own |= {name.removeprefix(front): value for name, value in report.items() if name.startswith(front)}
+    return {name: value for name, value in own.items() if isinstance(value, float | int)}
+
+
+def _is_taken(name: str) -> bool:
+    return name in TAKEN or name.startswith(("config/", f"{VALUES}/"))
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from uuid import uuid4
 
 from ..._formatting import aligned, column, duration, first_of, number
 from ..._text import printable
+from ...backends.trial_lines import word
 from ...config.yaml_writer import dump_yaml, format_short
 from ...direction import ARROWS
 from ...exceptions import ConfigError
@@ -26,7 +27,7 @@ from ...records._files import write_text
 from ...records.trial_record import TrialRecord, TrialState, place_text
 from ...selection.selection import ranked_by
 from ..best import MetricPick, picks_by_metric, record_of
-from ..leaderboard import optimal, optimal_params, optimal_values, ranked_rows, word
+from ..leaderboard import optimal, optimal_params, optimal_values, ranked_rows
 from ..run_directory import RunDirectory
 from ..status import Outcome, format_end
 

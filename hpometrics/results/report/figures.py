@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from ...backends.trial_lines import word
 from ...direction import Direction
 from ...records.trial_record import TrialRecord, TrialState
 from ...selection.confirmation import Confirmation
 from ...selection.selection import front_trials, knee_of, ranked_by
-from ..leaderboard import word
 from ..manifest import Resolved
 from ..status import Outcome
 from .drawing import (

@@ -111,7 +111,7 @@ def test_a_trial_that_goes_on_meets_the_others_at_a_whole_interval():
     for trial in trials:
         scheduler.on_trial_add(controller, trial)
     told = [
-        scheduler.on_trial_result(controller, trials[0], {"epoch": epoch, "value": 0.5}) for epoch in (8, 9)
+        scheduler.on_trial_result(controller, trials[0], {"epochs": epoch, "value": 0.5}) for epoch in (8, 9)
     ]
     assert told == [Population.CONTINUE, Population.PAUSE]
 
@@ -266,7 +266,7 @@ def test_a_population_that_is_resumed_does_not_wait_for_an_exploit_of_the_past()
         scheduler.on_trial_add(controller, trial)
     for epoch in (5, 6):
         for trial in trials:
-            scheduler.on_trial_result(controller, trial, {"epoch": epoch, "value": 0.5})
+            scheduler.on_trial_result(controller, trial, {"epochs": epoch, "value": 0.5})
     assert scheduler.choose_trial_to_run(controller) in trials
 
 
@@ -280,7 +280,7 @@ def test_a_member_that_is_resumed_behind_the_others_meets_them_at_a_whole_interv
     for trial in trials:
         scheduler.on_trial_add(controller, trial)
     decisions = [
-        scheduler.on_trial_result(controller, trials[number], {"epoch": epoch, "value": 0.5})
+        scheduler.on_trial_result(controller, trials[number], {"epochs": epoch, "value": 0.5})
         for number, epoch in ((0, 6), (1, 7), (1, 8), (0, 7), (0, 8))
     ]
     go_on, wait = Population.CONTINUE, Population.PAUSE

@@ -111,7 +111,7 @@ def test_tune_reads_every_epoch_of_a_member_back(population):
     objective, results, messages = population
     assert any(record.exploits for record in objective.records(results))
     for result in results:
-        assert list(result.metrics_dataframe["epoch"]) == [1, 2, 3, 4, 5, 6]
+        assert list(result.metrics_dataframe["epochs"]) == [1, 2, 3, 4, 5, 6]
         assert list(result.metrics_dataframe["loss"])[-1] == result.metrics["loss"]
     assert not [told for told in messages if "Failed to fetch metrics" in told]
 
@@ -219,7 +219,7 @@ def test_a_schedule_is_replayed(ray_cluster, tmp_path):
         assert record.epochs[-1].values["loss"] == pytest.approx(descended(rates), rel=1e-5)
         assert record.exploits == tuple(Exploit(at, record.number, {"lr": rates[at]}) for at in (1, 3))
     assert (tmp_path / "died").exists() and objective.best(results).params == {"lr": 0.3}
-    assert [list(result.metrics_dataframe["epoch"]) for result in results] == [[1, 2, 3, 4, 5]] * 2
+    assert [list(result.metrics_dataframe["epochs"]) for result in results] == [[1, 2, 3, 4, 5]] * 2
 
 
 def test_a_replay_without_checkpoints_says_what_to_do(ray_cluster, tmp_path):
@@ -256,7 +256,7 @@ def test_what_replays_no_schedule_is_refused(
 
 def more_cpus(controller: Any, trial: Any, result: Any, scheduler: Any) -> PlacementGroupFactory | None:
     """Two CPUs after the second epoch, and one again after the third; also after the last, which is none."""
-    cpus = {2: 2, 3: 1, 4: 2}.get(result["epoch"])
+    cpus = {2: 2, 3: 1, 4: 2}.get(result["epochs"])
     return None if cpus is None else PlacementGroupFactory([{"CPU": cpus}])
 
 
@@ -264,7 +264,7 @@ def test_a_trial_trains_on_with_other_resources(ray_cluster, tmp_path):
     """In a process for each, from its own state: no epoch is trained or reported twice, none is missing."""
     train = make_train(cpus=True)
     objective = RayObjective(train, SPACE, metric=LOSS, epochs=4, directory=tmp_path, seed=3)
-    base = AsyncHyperBandScheduler(time_attr="epoch", max_t=4, grace_period=4)  # stops each at its end
+    base = AsyncHyperBandScheduler(time_attr="epochs", max_t=4, grace_period=4)  # stops each at its end
     scheduler = ResourceChangingScheduler(base, more_cpus)
     results = objective.tuner(2, scheduler=scheduler, sampler="random", points=POINTS[1:3]).fit()
     assert not results.errors
@@ -273,7 +273,7 @@ def test_a_trial_trains_on_with_other_resources(ray_cluster, tmp_path):
         assert [(one.epoch, one.attempt) for one in record.epochs] == [(0, 1), (1, 1), (2, 2), (3, 3)]
         assert [one.values["cpus"] for one in record.epochs] == [1, 1, 2, 1]
         assert record.epochs[-1].values["loss"] == pytest.approx(descended([lr] * 4), rel=1e-5)
-    assert [list(result.metrics_dataframe["epoch"]) for result in results] == [[1, 2, 3, 4]] * 2
+    assert [list(result.metrics_dataframe["epochs"]) for result in results] == [[1, 2, 3, 4]] * 2
 
 
 @pytest.mark.parametrize(

@@ -80,9 +80,10 @@ def test_a_trial_stores_the_name_of_its_error(trial):
 def test_a_trial_goes_on_while_its_failures_are_not_its_own(trial):
     """Tune judges by the two counts, which `Enduring` keeps equal."""
     from hpometrics.backends.ray._internals import endure, goes_on
+    from hpometrics.records.recovery import Losses
 
     assert not goes_on(trial)
-    assert endure(trial, lambda number, epochs, loss: None) and not endure(trial, lambda *facts: None)
+    assert endure(trial, Losses(lambda number: 0)) and not endure(trial, Losses(lambda number: 0))
     trial.run_metadata.num_failures = trial.max_failures = 1
     require(goes_on(trial), "how Trial.should_recover compares num_failures with max_failures")
     trial.run_metadata.num_failures = 2

@@ -24,7 +24,7 @@ from hpometrics.backends.ray.pbt import TrialLog
 from hpometrics.direction import MINIMIZE
 from hpometrics.exceptions import RunError
 from hpometrics.records.epoch_log import read_trial
-from hpometrics.records.recovery import MOST_DEATHS
+from hpometrics.records.recovery import MOST_DEATHS, Losses
 from hpometrics.records.trial_record import TrialState
 from hpometrics.run import Reported
 from hpometrics.space.dimensions import Choice
@@ -126,7 +126,7 @@ def check_whole(results: tune.ResultGrid, objective: RayObjective) -> None:
     assert [by_number[number].metrics["picked"] for number in (0, 1)] == [0.2, 1.2]
     assert [by_number[number].metrics["training_iteration"] for number in (0, 1)] == [EPOCHS, EPOCHS]
     for result in results:
-        assert list(result.metrics_dataframe["epoch"]) == [1, 2, 3, 4]
+        assert list(result.metrics_dataframe["epoch"]) == [0, 1, 2, 3]
     assert sorted(results.get_dataframe()["config/number"]) == [0, 1]
     assert results.get_best_result().config["number"] == objective.best(results).trial == 0
     records = objective.records(results)
@@ -202,7 +202,7 @@ def test_a_restored_tuner_goes_on_after_losses(ray_cluster, tmp_path):
     (result,) = make_objective(tmp_path).restore(tmp_path / "own").fit()
     assert result.error is None
     assert ledger(tmp_path) == [0, 1, 1, 2, 2, 2, 3, 3]
-    assert list(result.metrics_dataframe["epoch"]) == [1, 2, 3, 4]
+    assert list(result.metrics_dataframe["epoch"]) == [0, 1, 2, 3]
     assert (result.metrics["picked"], result.metrics["training_iteration"]) == (0.2, EPOCHS)
 
 
@@ -247,15 +247,15 @@ def test_a_stored_copy_of_the_log_replaces_no_newer_file(ray_cluster, tmp_path):
     trial.on_checkpoint(_TrainingResult(tune.Checkpoint(str(checkpoint)), {"training_iteration": 1}))
     stored, file = Path(storage.trial_fs_path) / "result.json", Path(trial.local_path) / "result.json"
     stored.parent.mkdir(parents=True, exist_ok=True)
-    stored.write_text('{"epoch": 1}\n{"epo')
+    stored.write_text('{"epochs": 1}\n{"epo')
     log = TrialLog()
     for epoch in (1, 2, 3):
-        log.log_trial_result(epoch, trial, {"epoch": epoch})
+        log.log_trial_result(epoch, trial, {"epochs": epoch})
     log.log_trial_start(trial)
     for epoch in (3, 4):
-        log.log_trial_result(epoch, trial, {"epoch": epoch})
+        log.log_trial_result(epoch, trial, {"epochs": epoch})
     log.log_trial_end(trial)
-    assert [json.loads(line)["epoch"] for line in file.read_text().splitlines()] == [1, 2, 3, 4]
+    assert [json.loads(line)["epochs"] for line in file.read_text().splitlines()] == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("deaths", [0, 1])
@@ -318,9 +318,12 @@ def test_which_errors_of_tune_are_losses(ray_cluster, tmp_path, error, again):
     storage = StorageContext(str(tmp_path), "own", trial_dir_name="first")
     trial = Trial("train", stub=True, config={"number": 0}, storage=storage)
     trial.init_local_path()
-    assert endure(trial, lambda *loss: None) and not endure(trial, lambda *loss: "no")
+    losses = Losses(lambda number: 0, most=9)
+    assert endure(trial, losses) and not endure(trial, Losses(lambda number: 0))
     for _ in range(2):
         trial.handle_error(ActorDiedError())
         assert goes_on(trial)
     trial.handle_error(error)
     assert goes_on(trial) is again
+    raised = {0: "RuntimeError: out of luck"} if isinstance(error, RayTaskError) else {}
+    assert losses.reasons == raised

@@ -23,6 +23,7 @@ from ray.tune.schedulers import (
     ResourceChangingScheduler,
     TrialScheduler,
 )
+from ray.tune.utils.util import flatten_dict
 
 from hpometrics.backends.optuna.samplers import make_sampler
 from hpometrics.backends.optuna.study import study_records
@@ -274,7 +275,7 @@ def test_a_tuner_of_your_own(ray_cluster, tmp_path):
     for result in tuner.fit():
         depth = 2 if result.config["model"] == "small" else 6
         assert (result.metrics["loss"], result.metrics["picked"]) == (depth + 4, depth + 3)
-        assert (result.metrics["epoch"], result.metrics["final"]) == (2, True)
+        assert (result.metrics["epochs"], result.metrics["final"]) == (2, True)
 
 
 @pytest.mark.ray
@@ -297,7 +298,7 @@ def test_schedulers_judge_the_current_value_in_the_metrics_direction():
     """By name or as an object, a fresh one each time; time is the epoch."""
     asha = make_scheduler({"asha": {"eta": 3}}, MAXIMIZE, epochs=9)
     assert isinstance(asha, AsyncHyperBandScheduler)
-    assert (asha.metric, asha._metric_op, asha._max_t, asha._time_attr) == ("value", 1.0, 9, "epoch")
+    assert (asha.metric, asha._metric_op, asha._max_t, asha._time_attr) == ("value", 1.0, 9, "epochs")
     median = make_scheduler({"median": {"warmup": 2, "min_trials": 4}}, MINIMIZE)
     assert isinstance(median, Unpaused) and isinstance(median.scheduler, MedianStoppingRule)
     assert median.metric == "value"
@@ -327,7 +328,7 @@ def test_no_scheduler_pauses_a_trial(spec):
     waiting, trial = Trial("a", stub=True), Trial("b", stub=True)
     controller = SimpleNamespace(get_live_trials=lambda: [waiting])
     scheduler.on_trial_add(controller, trial)
-    told = [{"epoch": epoch, "time_total_s": 99.0 * epoch, "value": 0.5} for epoch in range(1, 9)]
+    told = [{"epochs": epoch, "time_total_s": 99.0 * epoch, "value": 0.5} for epoch in range(1, 9)]
     decisions = {scheduler.on_trial_result(controller, trial, report) for report in told}
     assert decisions == {TrialScheduler.CONTINUE}
 
@@ -381,7 +382,7 @@ def searcher(total: int = 3) -> StudySearcher:
 
 def told(epoch: int, value: float, picked: float, **facts: Any) -> dict[str, Any]:
     """A report as Tune hands it on, flattened."""
-    return {"epoch": epoch, "value": value, "picked": picked, "loss": value, **facts}
+    return {"epochs": epoch, "value": value, "picked": picked, "loss": value, **facts}
 
 
 def test_the_searcher_tells_each_end_of_a_trial():
@@ -458,22 +459,25 @@ def test_schedulers_get_a_number_for_a_nan(direction, worst, monkeypatch):
     assert math.isnan(search.study.trials[0].intermediate_values[0])
 
 
-def test_a_report_tells_what_holds_and_nothing_twice(monkeypatch):
-    """What is optimized goes under its own name, the rest under `values`; the searcher has all of it."""
+def test_a_report_has_each_value_under_its_own_name(monkeypatch):
+    """Epochs count from 0, as in a record; a name that Tune has for itself is kept in `values`."""
     reports = []
     monkeypatch.setattr(tune, "report", lambda report, checkpoint: reports.append(report))
     run = Run(TuneReporter(), metric=LOSS)
     for epoch in run.epochs(2):
-        run.log(loss=0.5 - epoch / 4, level=3.0)
+        run.log(loss=0.25 + epoch / 4, level=3.0, epoch=7.0, pid=1.0, **{"a/hits@5": 0.5})
     first, last = reports
-    level = {"values": {"level": 3.0}}
-    assert first == {"epoch": 1, "loss": 0.5, "value": 0.5, "picked": 0.5, **level}
-    assert last == {"epoch": 2, "loss": 0.25, "value": 0.25, "picked": 0.25, **level, "final": True}
+    same = {"level": 3.0, "a/hits@5": 0.5, "picked": 0.25, "picked_epoch": 0}
+    same |= {"values": {"epoch": 7.0, "pid": 1.0}}
+    assert first == {**same, "epoch": 0, "epochs": 1, "loss": 0.25, "value": 0.25}
+    assert last == {**same, "epoch": 1, "epochs": 2, "loss": 0.5, "value": 0.5, "final": True}
     search = searcher(1)
     search.suggest("a")
-    search.on_trial_result("a", {**first, "values/level": 3.0})
-    search.on_trial_complete("a", {**last, "values/level": 3.0})
-    assert study_records(search.study)[0].picked_values == {"loss": 0.25, "level": 3.0}
+    tunes = {"pid": 417, "time_total_s": 2.0, "config/lr": 0.1, "trial_id": "a", "experiment_tag": "0"}
+    search.on_trial_result("a", flatten_dict({**first, **tunes}))
+    search.on_trial_complete("a", flatten_dict({**last, **tunes}))
+    (record,) = study_records(search.study)
+    assert record.picked_values == {"loss": 0.25, "level": 3.0, "epoch": 7.0, "pid": 1.0, "a/hits@5": 0.5}
 
 
 def test_nothing_is_reported_after_a_stop(monkeypatch):

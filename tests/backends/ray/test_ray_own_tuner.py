@@ -19,7 +19,7 @@ from hpometrics.backends.ray.objective import RayObjective
 from hpometrics.backends.ray.own_tuner import best_result, tune_config
 from hpometrics.backends.ray.reporter import TuneReporter
 from hpometrics.direction import MINIMIZE
-from hpometrics.exceptions import DirectionError
+from hpometrics.exceptions import DirectionError, RunError
 from hpometrics.run import Reported, Run
 from hpometrics.run.checkpoint import load_checkpoint
 from hpometrics.space.dimensions import Choice
@@ -282,11 +282,11 @@ def test_a_tuner_by_a_tracked_metric_with_the_wrong_mode_is_refused(ray_cluster,
         (result,) = tune.Tuner(
             make_measuring(),
             param_space={"task": "a" if "/" in key else None},
-            tune_config=tune.TuneConfig(metric=f"values/{key}", mode=mode),
+            tune_config=tune.TuneConfig(metric=key, mode=mode),
             run_config=tune.RunConfig(name=mode, storage_path=str(tmp_path), verbose=0),
         ).fit()
         name = key.removeprefix("a/")
-        said = f"{name} must be {word}, but the TuneConfig has mode='{mode}' for 'values/{key}'"
+        said = f"{name} must be {word}, but the TuneConfig has mode='{mode}' for '{key}'"
         assert said in str(result.error) if mode == wrong else result.error is None
 
 
@@ -302,6 +302,11 @@ def test_the_best_of_your_own_tuner_is_its_best_epoch(ray_cluster, tmp_path, mon
     assert load_checkpoint(best.checkpoint)["states"]["steps"] == {"done": 2}
     assert results.get_best_result().config["level"] == 0
     assert best_result(results, loss, at="last").value == LOSSES[-1]
+    table = results.get_dataframe().sort_values("config/level")
+    assert list(table["picked_epoch"]) == [1, 1] and list(table["epoch"]) == [EPOCHS - 1] * 2
+    assert table["loss"].iloc[0] == LOSSES[-1]
+    with pytest.raises(RunError, match="the trials reported no los; they have loss; did you mean 'loss'"):
+        best_result(results, Reported("los", MINIMIZE))
 
 
 def make_striding() -> Any:

@@ -12,7 +12,7 @@ from ray.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler
 from hpometrics.backends.optuna.objective import OptunaObjective
 from hpometrics.backends.ray.objective import RayObjective
 from hpometrics.backends.ray.schedulers import DominanceScheduler, Settled, make_scheduler
-from hpometrics.backends.ray.session import EPOCH, JUDGED, NUMBER, UNJUDGED
+from hpometrics.backends.ray.session import EPOCHS, JUDGED, NUMBER, UNJUDGED
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import ConfigError
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
@@ -67,7 +67,7 @@ def test_a_trial_is_stopped_on_ray_as_on_optuna(ray_cluster, prune_by, pruner):
 def judged(scheduler: Settled, number: int, epoch: int, **values: Any) -> str:
     """The decision of a scheduler on a report of a trial."""
     trial: Any = SimpleNamespace(config={NUMBER: number}, metric_analysis={})
-    return scheduler.on_trial_result(None, trial, {EPOCH: epoch + 1, **values})
+    return scheduler.on_trial_result(None, trial, {EPOCHS: epoch + 1, **values})
 
 
 def test_earlier_trials_count_for_dominance():
@@ -76,9 +76,9 @@ def test_earlier_trials_count_for_dominance():
     earlier = [TrialRecord(number, {}, TrialState.COMPLETE, epochs=epochs) for number in range(2)]
     scheduler = DominanceScheduler(DominanceRule(min_trials=3), BOTH, earlier)
     trial: Any = SimpleNamespace(config={NUMBER: 2})
-    assert scheduler.on_trial_result(None, trial, {EPOCH: 1, "auc": 0.9, "cost": 1.0}) == "CONTINUE"
+    assert scheduler.on_trial_result(None, trial, {EPOCHS: 1, "auc": 0.9, "cost": 1.0}) == "CONTINUE"
     worse: Any = SimpleNamespace(config={NUMBER: 3})
-    report = {EPOCH: 1, "auc": math.nan, "cost": 2.0}
+    report = {EPOCHS: 1, "auc": math.nan, "cost": 2.0}
     assert scheduler.on_trial_result(None, worse, report) == FIFOScheduler.STOP
     scheduler.on_trial_error(None, trial)
     assert scheduler.on_trial_result(None, worse, report) == FIFOScheduler.CONTINUE

@@ -99,7 +99,7 @@ def test_the_ranks_of_a_trainer_report_to_tune(ray_cluster, tmp_path, workers, e
     (result,) = results
     assert result.error is None
     history = result.metrics_dataframe
-    assert list(history["epoch"]) == [1, 2, 3, 4]
+    assert list(history["epoch"]) == [0, 1, 2, 3]
     assert list(history["loss"]) == list(history["value"]) == [0.7, 0.6, 0.5, 0.6]
     best = best_result(results, LOSS)
     assert (best.value, best.epoch) == (0.5, 2)
