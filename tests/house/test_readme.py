@@ -66,6 +66,17 @@ def test_the_code_of_a_page_runs(name, tmp_path):
     assert name != "measuring.md" or "1.0" in ran.stdout.splitlines()
 
 
+def test_metrics_alone_need_neither_optuna_nor_ray(tmp_path):
+    """The page on metrics alone runs where neither is installed, with Lightning, Ignite and Accelerate."""
+    script = script_of("metrics-only.md", tmp_path)
+    without = "import sys\nsys.modules |= dict.fromkeys(('optuna', 'ray'))\n"
+    script.write_text(without + script.read_text())
+    ran = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    assert ran.returncode == 0, ran.stderr
+    one, other = re.findall(r"\{'f1\(average=macro\)'.*\}", ran.stdout)
+    assert one == other and "valid_f1" in ran.stdout
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_links_lead_somewhere(name):
     """Every file that a page links to is there, and every heading within a page."""
