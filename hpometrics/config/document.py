@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import yaml
 
 from .._redaction import excerpt, redacted
-from .._text import printable
+from .._text import nearest, printable
 from ..exceptions import ConfigError
 from ..records._files import open_regular
 
@@ -253,7 +253,8 @@ def read_text(path: pathlib.Path, *, recorded: bool = False) -> str:
         with open_regular(path) if recorded else path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
     except OSError as err:
-        raise _refusal(source, 0, 0, f"cannot be read: {err.strerror or err}") from None
+        hint = _similar(path) if isinstance(err, FileNotFoundError) else ""
+        raise _refusal(source, 0, 0, f"cannot be read: {err.strerror or err}{hint}") from None
     if len(raw) > MAX_BYTES:
         raise _refusal(source, 1, 1, "is larger than 1 MiB; a sweep file is a few lines")
     try:
@@ -450,8 +451,40 @@ def _syntax_problem(err: yaml.YAMLError, text: str, source: str) -> Problem:
     problem = getattr(err, "problem", None) or str(err)
     if "'\\t'" in problem:
         return Problem(place, (), "a tab stands where YAML requires spaces")
+    key = _key_without_colon(err, text)
+    if key is not None:
+        line, name = key
+        return Problem(Mark(source, line, 1), (), f"a key ends in a colon, as in {name}: ...")
     context = getattr(err, "context", None)
     return Problem(place, (), f"not YAML: {problem}{f' ({context})' if context else ''}")
+
+
+def _key_without_colon(err: yaml.YAMLError, text: str) -> tuple[int, str] | None:
+    """Return the line and the first word of a key that lacks its colon, if that is the error."""
+    if not isinstance(err, yaml.MarkedYAMLError) or err.problem_mark is None:
+        return None
+    lines = text.splitlines()
+    if err.problem == "could not find expected ':'" and err.context_mark is not None:
+        numbers = [err.context_mark.line]
+    elif err.problem == "mapping values are not allowed here":
+        numbers = [number for number in range(err.problem_mark.line) if lines[number].strip()][-1:]
+    else:
+        return None
+    for number in numbers:
+        word = re.match(r"\s*([\w.-]+)\s(?!.*:(\s|$))", lines[number].partition(" #")[0])
+        if word:
+            return number + 1, word[1]
+    return None
+
+
+def _similar(path: pathlib.Path) -> str:
+    """Return a question after the file beside a missing one whose name is most like its name."""
+    try:
+        files = {one.stem: one.name for one in path.parent.iterdir() if one.suffix in (".yaml", ".yml")}
+    except OSError:
+        return ""
+    name = nearest(path.stem, files)
+    return "" if name is None else f"; did you mean {files[name]!r}?"
 
 
 def _refusal(source: str, line: int, column: int, text: str) -> SweepFileError:

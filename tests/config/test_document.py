@@ -96,6 +96,9 @@ def test_text_stays_text(text):
         ("? [a]\n: b", "x.yaml:1:3: a key is text, not a list or mapping"),
         ("a: [1, 2", "x.yaml:1:9: not YAML"),
         ("a: b: c", "x.yaml:1:5: not YAML: mapping values are not allowed here"),
+        ("a b\nc: 1", "x.yaml:1:1: a key ends in a colon, as in a: ..."),
+        ("a: 1\n\nb mod:train  # c: d\n\nc: 1", "x.yaml:3:1: a key ends in a colon, as in b: ..."),
+        ("a: 1\nb: c: d", "x.yaml:2:5: not YAML: mapping values are not allowed here"),
     ],
 )
 def test_what_is_no_sweep_file_is_one_line(text, line):
@@ -136,7 +139,10 @@ def test_keys_and_items_have_places():
 def test_a_file_is_read_with_care(tmp_path):
     """Missing, too large or not UTF-8: each is said in one line; a byte order mark is no key."""
     path = tmp_path / "sweep.yaml"
-    with pytest.raises(SweepFileError, match="cannot be read: No such file"):
+    (tmp_path / "base.yaml").touch()
+    with pytest.raises(SweepFileError, match=r"No such file or directory; did you mean 'base\.yaml'\?"):
+        read_document(tmp_path / "base.yml")
+    with pytest.raises(SweepFileError, match=r"cannot be read: No such file or directory\n"):
         read_document(path)
     path.write_bytes(b"a: 1\nb: \xff")
     with pytest.raises(SweepFileError, match=r"sweep\.yaml:2:1: byte 0xff is not UTF-8 text"):

@@ -122,7 +122,7 @@ class RayObjective(BaseObjective):
         most_deaths: int = MOST_DEATHS,
         stale: int | None = None,
         cost: float | None = None,
-        progress: bool = False,
+        progress: bool | None = None,
         run_config: tune.RunConfig | None = None,
         name: str | None = None,
         **tune_config: Any,
@@ -155,7 +155,8 @@ class RayObjective(BaseObjective):
             stale: complete trials in a row without a new best, by more than `tol`, after which none starts;
                 see `trials_since_best`.
             cost: what the trials cost, in the objective's `cost_unit`, when none starts any more.
-            progress: whether to print a line per trial to stderr, as `hpometrics run` does.
+            progress: whether to print a line per trial to stderr, as `hpometrics run` does; default: only
+                without a `run_config`, by which Tune prints what it has.
             run_config: Tune's own; its callbacks and `CheckpointConfig` hold, and Tune adds its own loggers.
                 So does a `FailureConfig` that is not Tune's default; then Tune counts exceptions and deaths
                 alike, and `most_deaths` does not apply. By default nothing is printed, and reports are
@@ -192,7 +193,9 @@ class RayObjective(BaseObjective):
         config = tune.TuneConfig(
             metric=PICKED if single else None,
             mode=self.directions[0].mode if single else None,
-            search_alg=self._searcher(study, take, losses, stale, cost, progress),
+            search_alg=self._searcher(
+                study, take, losses, stale, cost, run_config is None if progress is None else progress
+            ),
             scheduler=Settled(scheduling, losses),
             num_samples=_count_open(study, take),
             max_concurrent_trials=max_concurrent,
