@@ -147,7 +147,7 @@ class Evaluation:
         forms = {name: getattr(self, name) for name in _FORMS if getattr(self, name) is not None}
         if engine is not None or metric is not None:
             forms["Evaluation(engine, metric)"] = (engine, metric, others)
-        if len(forms) != 1 or None in next(iter(forms.values()))[:2]:
+        if len(forms) != 1 or any(part is None for part in next(iter(forms.values()))[:2]):
             raise EngineError(
                 f"{type(self).__qualname__} states its engine and metric in "
                 f"{' and '.join(forms) or 'no way'}; state both in one: Evaluation(engine, metric), or a "

@@ -379,14 +379,15 @@ class RunDirectory:
             self._reopen_trials(before, resolved)
 
     def _reopen_trials(self, before: Resolved, now: Resolved) -> None:
-        """Reopen the trials that have used up `budget.epochs`, if it has grown, to resume from a checkpoint.
+        """Reopen the trials that have used up `budget.epochs` or `steps`, if it has grown, to resume them.
 
         The study cannot reopen one, so its file is put aside, and recovery makes it again from the records.
-        A confirmation compared trainings of fewer epochs, and is put aside too.
+        A confirmation compared shorter trainings, and is put aside too.
         """
-        epochs, more = (one.config["budget"].get("epochs") for one in (before, now))
+        unit = "steps" if "steps" in before.config["budget"] else "epochs"
+        most, more = (one.config["budget"].get(unit) for one in (before, now))
         records: list[TrialRecord] = []
-        for number in self.numbers() if epochs is not None and (more or 0) > epochs else ():
+        for number in self.numbers() if most is not None and (more or 0) > most else ():
             with suppress(RecordError):  # recovery repairs it, and it stays as it ended
                 records += [one for one in [self.record(number)] if one is not None and one.state.finished]
         if not records:
@@ -396,11 +397,11 @@ class RunDirectory:
             raise ConfigError(
                 f"{self.label}: budget.{limit} is used up, so no trial could go on; raise it too"
             )
-        stays = {record.number: self._why_it_stays(record, epochs, before) for record in records}
+        stays = {record.number: self._why_it_stays(record, most, before) for record in records}
         reopened = [record for record in records if not stays[record.number]]
         counts = Counter(filter(None, stays.values()))
         parts = [f"{count} not, {why}" for why, count in counts.items()]
-        goes_on = f"{len(reopened)} of {len(records)} trials go on from {epochs} to {more} epochs"
+        goes_on = f"{len(reopened)} of {len(records)} trials go on from {most} to {more} {unit}"
         self.remarks.append("; ".join([goes_on, *parts]))
         if not reopened:
             return
@@ -415,13 +416,13 @@ class RunDirectory:
             state = replace(record, state=TrialState.INTERRUPTED, reason=None, ended=None)
             write_trial(self.trial(record.number), state)
 
-    def _why_it_stays(self, record: TrialRecord, epochs: int, before: Resolved) -> str:
-        """Return why a trial does not go on to more epochs; empty if it does."""
+    def _why_it_stays(self, record: TrialRecord, most: int, before: Resolved) -> str:
+        """Return why a trial does not go on to more epochs or steps; empty if it does."""
         if not record.state.trained:
             return record.state.value
         if before.is_shared:
             return "as a shared storage keeps what has ended"
-        if record.ended_by is not None or len(record.epochs) < epochs:
+        if record.ended_by is not None or record.extent < most:
             return f"ended by {record.ended_by or 'the engine'}"
         if record.repeats or record.exploits:
             return "of several repeats" if record.repeats else "of a population"

@@ -110,6 +110,62 @@ def test_killed_while_it_is_extended(ended, monkeypatch, place):
     assert len(ledger(ended)) == 18
 
 
+STRIDING = """\
+import os
+import signal
+
+
+class Steps:
+    def __init__(self):
+        self.count = 0
+
+    def state_dict(self):
+        return {"count": self.count}
+
+    def load_state_dict(self, state):
+        self.count = state["count"]
+
+
+def train(params, run):
+    steps = Steps()
+    run.restore(steps=steps)
+    for step in run.steps():
+        steps.count += 1
+        with open("LEDGER", "a") as ledger:
+            print(params["x"], step, file=ledger)
+        if (params["x"], step) == (2, 6) and not os.path.exists("LEDGER.killed"):
+            open("LEDGER.killed", "x").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if run.due:
+            run.log(score=steps.count * params["x"])
+            run.checkpoint(steps=steps)
+"""
+
+
+def test_more_steps_resume_from_checkpoints_through_a_kill(folder):
+    """Reports stand at the steps where a longer sweep has them; only the step of the kill is repeated."""
+    check_more_steps(folder, "")
+
+
+def check_more_steps(folder: Path, backend: str) -> None:
+    """Extend a sweep by steps, kill the process of a trial meanwhile, and look at its trials."""
+    (folder / "own_engine.py").write_text(STRIDING.replace("LEDGER", str(folder / "ledger.txt")))
+    budget = "budget: {trials: 2, steps: 4, every: 2}\nsearch: {start: [{x: 1}, {x: 2}]}\n"
+    (folder / "sweep.yaml").write_text(SWEEP.partition("search:")[0] + budget + backend)
+    assert hpometrics("run", "sweep.yaml").result().returncode == 0
+    more = ("run", "sweep.yaml", "--set", "budget.steps=9")
+    ran = hpometrics(*more, "--extend").result()
+    assert "2 of 2 trials go on from 4 to 9 steps\n" in ran.stderr
+    if not backend:  # the process of the trial is that of the command
+        assert ran.returncode == -signal.SIGKILL
+        ran = hpometrics(*more).result()
+    assert ran.returncode == 0, ran.stderr
+    records = records_of(folder)
+    assert [[one.step for one in record.epochs] for record in records] == [[2, 4, 6, 8, 9]] * 2
+    assert [record.value for record in records] == [9, 18]
+    assert sorted(ledger(folder)) == sorted([(x, step) for x in (1, 2) for step in range(9)] + [(2, 6)])
+
+
 def test_a_list_is_extended(folder, sweep):
     """Its trials are those of the list, and go on alike."""
     (folder / "own_engine.py").write_text(ENGINE)
@@ -174,6 +230,11 @@ def test_on_ray(folder, on_ray):
         assert ran.returncode == 0, ran.stderr
     check_extended(folder)
     assert len(ledger(folder)) == 17
+
+
+def test_more_steps_on_ray(folder, on_ray):
+    """The same, where Ray starts another worker after the kill."""
+    check_more_steps(folder, on_ray(workers=1))
 
 
 def test_more_trials_need_no_flag(ended):
