@@ -19,8 +19,9 @@ from ..run.spec import Train
 from ..run.trials import as_space, make_trials
 from ..selection.confirmation import Confirmation, ConfirmationState, ConfirmSettings, HonestValue, Standing
 from ..selection.front_confirmation import FrontConfirmation
+from ..selection.limits import Limits
 from ..selection.rules import Pick, is_amount
-from ..selection.selection import Best, best_by, pareto_front, trials_since_best
+from ..selection.selection import Best, best_by, pareto_front
 from ..space.dimensions import describe
 from ..space.space import Space
 from .fresh_runs import FreshRuns, confirm_together
@@ -241,21 +242,23 @@ class BaseObjective:
         return [Best.of(record, self.optimized) for record in pareto_front(self.records(of), self.optimized)]
 
     def is_used_up(
-        self, records: Collection[TrialRecord], stale: int | None = None, cost: float | None = None
+        self,
+        records: Collection[TrialRecord],
+        stale: int | None = None,
+        cost: float | None = None,
+        is_open: bool = False,
     ) -> bool:
         """Return whether a search ends with these trials.
 
         Args:
             records: the trials, in any order.
-            stale: complete trials in a row without a new best, see `trials_since_best`; None is never
-                reached.
-            cost: what the trials that have ended may cost, in the search's `cost_unit`; None is never
-                reached.
+            stale: see `Limits`.
+            cost: see `Limits`; in the search's `cost_unit`.
+            is_open: see `Limits`.
         """
         spec = self.trials.spec
-        if cost is not None and spec.unit.spent(records) >= cost:
-            return True
-        return stale is not None and trials_since_best(records, self.optimized, spec.tol) >= stale
+        limits = Limits(self.optimized, spec.tol, spec.unit, stale, cost, is_open)
+        return limits.reached(records) is not None
 
     def _lines(self, progress: bool, earlier: Iterable[TrialRecord] = ()) -> TellTrial:
         """Return what prints the line of each trial as it ends to stderr, as `hpometrics run` does.

@@ -22,8 +22,8 @@ from ..exceptions import ConfigError, NewerFormatError, RecordError
 from ..records._files import read_whole
 from ..records._json import FORMAT, FORMAT_KEY, check_format, digest_of
 from ..records.trial_record import TrialRecord
+from ..selection.limits import Limits, trials_since_best
 from ..selection.rules import CHEAPEST, Constraint, CostUnit, Pick, is_amount
-from ..selection.selection import trials_since_best
 from .annotations import NONE, Annotation, Annotations
 
 if TYPE_CHECKING:
@@ -181,17 +181,15 @@ class Resolved:
         """Whether the cost of a trial counts in any way."""
         return self.most_cost is not None or self.cost_unit != "seconds" or self.pick == CHEAPEST
 
+    @property
+    def limits(self) -> Limits:
+        """The limits of the search by what its trials bring and cost."""
+        is_open = self.trials is None and "time" not in self.config["budget"]
+        return Limits(self.optimized, self.tol, self.unit, self.stale, self.most_cost, is_open)
+
     def is_used_up(self, records: Collection[TrialRecord]) -> bool:
         """Return whether `budget.stale` or `budget.cost` is used up, so that no further trial starts."""
-        return self.is_stale(records) or self.is_spent(records)
-
-    def is_stale(self, records: Iterable[TrialRecord]) -> bool:
-        """Return whether `budget.stale` complete trials in a row have brought no new best."""
-        return self.stale is not None and self.since_best(records) >= self.stale
-
-    def is_spent(self, records: Iterable[TrialRecord]) -> bool:
-        """Return whether the trials that have ended cost `budget.cost`."""
-        return self.most_cost is not None and self.unit.spent(records) >= self.most_cost
+        return self.limits.reached(records) is not None
 
     def since_best(self, records: Iterable[TrialRecord]) -> int:
         """Return how many complete trials have ended since the last new best; see `trials_since_best`."""

@@ -21,6 +21,7 @@ from ..records.trial_record import TRIAL_FILE, EpochRecord, TrialRecord, TrialSt
 from ..selection.confirmation import Confirmation
 from ..selection.front_confirmation import AnyConfirmation
 from ..selection.intervals import Interval, Significance
+from ..selection.limits import FRUITLESS
 from ..selection.selection import Best, front_trials
 from .annotation_file import annotated
 from .best import front_facts, front_line, front_text, record_of
@@ -259,9 +260,18 @@ def counts(records: Sequence[TrialRecord], resolved: Resolved) -> str:
 
 def format_end(records: Sequence[TrialRecord], resolved: Resolved) -> str:
     """Return why a search has ended whose trials bring no new best, or have cost what they may."""
-    if resolved.is_spent(records):
+    limit = resolved.limits.reached(records)
+    if limit == "cost":
         return f"its trials cost {_format_cost(records, resolved)}; raise budget.cost for more"
+    if limit == "fruitless":
+        what = f"none of its last {FRUITLESS} trials counts for {' or '.join(_open_limits(resolved))}"
+        return f"{what}; set budget.trials or time for more"
     return f"no new best for {plural(resolved.stale or 0, 'trial')}; raise budget.stale for more"
+
+
+def _open_limits(resolved: Resolved) -> Iterator[str]:
+    limits = {"budget.stale": resolved.stale, "budget.cost": resolved.most_cost}
+    return (name for name, value in limits.items() if value is not None)
 
 
 def _format_cost(records: Sequence[TrialRecord], resolved: Resolved) -> str:

@@ -335,7 +335,14 @@ def _failure(
     except NoFiniteValueError as err:
         return err
     cost = run.spec.unit.logged
-    if cost is None or any(math.isfinite(epoch.number(cost)) for epoch in run.history):
+    if cost is None:
+        return None
+    costs = [epoch.number(cost) for epoch in run.history]
+    if negative := [value for value in costs if value < 0]:
+        return NoFiniteValueError(
+            f"its cost is what it logs as {cost}, at least 0 in each epoch; got {negative[0]:g}"
+        )
+    if any(map(math.isfinite, costs)):
         return None
     return NoFiniteValueError(
         f"its cost is what it logs as {cost}, which no epoch has; call run.log({cost}=...) in each epoch"

@@ -213,7 +213,7 @@ def _run_on_end(context: SweepContext, end: int | BaseException) -> None:
 
 
 def _state(context: SweepContext, records: Sequence[TrialRecord], end: int | BaseException) -> str:
-    """Return why a sweep has ended: interrupted, failed, target, stale, cost, time or complete."""
+    """Return why a sweep has ended: interrupted, failed, target, stale, cost, fruitless, time or complete."""
     total = context.plan.trials
     if isinstance(end, KeyboardInterrupt) or (isinstance(end, int) and end > _BY_SIGNAL):
         return "interrupted"
@@ -221,10 +221,9 @@ def _state(context: SweepContext, records: Sequence[TrialRecord], end: int | Bas
         return "failed"
     if any(map(context.reaches, records)):
         return "target"
-    if context.resolved.is_stale(records):
-        return "stale"
-    if context.resolved.is_spent(records):
-        return "cost"
+    limit = context.resolved.limits.reached(records)
+    if limit is not None:
+        return limit
     is_whole = total is not None and len(records) >= total
     return "time" if context.seconds_left == 0 and not is_whole else "complete"
 

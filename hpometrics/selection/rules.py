@@ -118,7 +118,7 @@ class CostUnit:
         if self.logged is None:
             return None
         values = (epoch.number(self.logged) for epoch in epochs)
-        return math.fsum(value for value in values if math.isfinite(value))
+        return math.fsum(value for value in values if 0 <= value < math.inf)
 
     def cost_of(self, record: TrialRecord) -> float:
         """Return what a trial has cost so far; nan if its record does not say."""

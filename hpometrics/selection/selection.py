@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -152,7 +151,7 @@ def ranked(records: Iterable[TrialRecord], direction: Direction) -> list[TrialRe
 
     def key(record: TrialRecord) -> tuple[int, float, float, int]:
         floor = _FLOORS.get(record.state, len(_FLOORS)) if record.value is not None else len(_FLOORS)
-        value = _value(record) if floor < len(_FLOORS) else math.nan
+        value = value_of(record) if floor < len(_FLOORS) else math.nan
         infeasible = record.state is TrialState.INFEASIBLE
         exceeds = violation(record.constraints.values()) if infeasible else 0.0
         return floor, exceeds, direction.sort_key(value), record.number
@@ -182,7 +181,7 @@ def pick_trial(records: Sequence[TrialRecord], direction: Direction) -> TrialRec
         raise NoFiniteValueError(
             f"no trial is complete, so there is no best: {counts}{_last_reason(records)}"
         )
-    return complete[direction.best_index(map(_value, complete))]
+    return complete[direction.best_index(map(value_of, complete))]
 
 
 def standard_error(record: TrialRecord) -> float:
@@ -223,20 +222,21 @@ def simplest_within_error(
     Source: Breiman, Friedman, Olshen, Stone 1984, Classification and Regression Trees, section 3.4.3.
     """
     error, complete = standard_error(best), [r for r in records if r.state is TrialState.COMPLETE]
-    finite = [record for record in complete if math.isfinite(_value(record))]
-    within = [r for r in finite if not direction.better(_value(best), _value(r), tol=error)]
+    finite = [record for record in complete if math.isfinite(value_of(record))]
+    within = [r for r in finite if not direction.better(value_of(best), value_of(r), tol=error)]
     measure = cost_of or _training_epochs
     return min(
         within,
         key=lambda record: (
             MINIMIZE.sort_key(measure(record)),
-            direction.sort_key(_value(record)),
+            direction.sort_key(value_of(record)),
             record.number,
         ),
     )
 
 
-def _value(record: TrialRecord) -> float:
+def value_of(record: TrialRecord) -> float:
+    """Return the value of a trial; nan if it has none."""
     return math.nan if record.value is None else record.value
 
 
@@ -319,7 +319,7 @@ def front_of(points: Sequence[Point], objectives: Objectives) -> list[int]:
     [1, 0, 3]
     """
     finite = [place for place, point in enumerate(points) if all(map(math.isfinite, point))]
-    ordered = sorted((_keys(points[place], objectives), place) for place in finite)
+    ordered = sorted((keys_of(points[place], objectives), place) for place in finite)
     front: list[int] = []
     rivals: list[tuple[float, ...]] = []  # who is dominated is so by a different point that comes before
     for keys, equal in groupby(ordered, key=itemgetter(0)):
@@ -374,7 +374,8 @@ def scaled(values: Sequence[float], direction: Direction) -> list[float]:
     return [direction.worse_by(value / 2, best) / span if span else 0.0 for value in values]
 
 
-def _keys(point: Point, objectives: Objectives) -> tuple[float, ...]:
+def keys_of(point: Point, objectives: Objectives) -> tuple[float, ...]:
+    """Return the values of a point such that the smaller one is better in each."""
     return tuple(direction.sort_key(value) for value, direction in zip(point, objectives, strict=True))
 
 
@@ -401,60 +402,6 @@ def ranked_by(records: Sequence[TrialRecord], optimized: Mapping[str, Direction]
     front = front_trials(records, optimized)
     numbers = {record.number for record in front}
     return [*front, *(record for record in order if record.number not in numbers)]
-
-
-def trials_since_best(
-    records: Iterable[TrialRecord], optimized: Mapping[str, Direction], tol: float = 0.0
-) -> int:
-    """Return how many complete trials have ended after the last one that was a new best when it ended.
-
-    Of several objectives a new best is a trial that enters the Pareto front: none that ended before it is at
-    least as good in each of them. Trials that are not complete do not count.
-
-    Args:
-        records: in any order; what counts is when each has ended, and of two at the same time the number.
-        optimized: the objectives by name.
-        tol: the largest change that is not an improvement, of one objective.
-
-    >>> values = enumerate([0.5, 0.8, 0.7, 0.8])
-    >>> records = [TrialRecord(number, {}, TrialState.COMPLETE, value) for number, value in values]
-    >>> trials_since_best(records, {"f1": Direction.MAXIMIZE})
-    2
-    """
-    complete = sorted((r for r in records if r.state is TrialState.COMPLETE), key=_end)
-    is_new = _front_follower(optimized) if len(optimized) > 1 else _best_follower(optimized, tol)
-    since = 0
-    for record in complete:
-        since = 0 if is_new(record) else since + 1
-    return since
-
-
-def _end(record: TrialRecord) -> tuple[datetime, int]:
-    """Return the key by which trials are in the order of their ends; earlier versions wrote the start."""
-    started = record.started or datetime.min.replace(tzinfo=UTC)
-    return record.ended or started + timedelta(seconds=record.seconds), record.number
-
-
-def _best_follower(optimized: Mapping[str, Direction], tol: float) -> Callable[[TrialRecord], bool]:
-    """Return a function that says of each next trial whether it is a new best."""
-    (direction,) = optimized.values()
-    picker = Picker(direction, tol=tol)
-    return lambda record: picker.add(_value(record))
-
-
-def _front_follower(optimized: Mapping[str, Direction]) -> Callable[[TrialRecord], bool]:
-    """Return a function that says of each next trial whether it enters the front of those before it."""
-    directions, front = list(optimized.values()), list[tuple[float, ...]]()
-
-    def enters(record: TrialRecord) -> bool:
-        keys = _keys(record.scores(optimized), directions)
-        if not all(map(math.isfinite, keys)) or any(nowhere_worse(rival, keys) for rival in front):
-            return False
-        front[:] = [rival for rival in front if not nowhere_worse(keys, rival)]
-        front.append(keys)
-        return True
-
-    return enters
 
 
 def _of_front(

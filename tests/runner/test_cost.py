@@ -247,6 +247,16 @@ def test_a_trial_that_logs_no_cost_fails(sweep, folder):
 
 
 @pytest.mark.usefixtures("engine")
+def test_a_trial_that_logs_a_negative_cost_fails(sweep, folder):
+    """It would pay for others; what it logs does not count."""
+    own = folder / "own_engine.py"
+    own.write_text(own.read_text().replace("dollars=", "dollars=-"))
+    assert sweep(LIST, "--set", "budget.failures=1").exit_code == 4
+    failed = home(folder).record(0)
+    assert "what it logs as dollars, at least 0 in each epoch; got -" in failed.reason and failed.cost == 0
+
+
+@pytest.mark.usefixtures("engine")
 def test_gpu_seconds_are_those_of_the_gpus_of_a_trial(sweep, folder, monkeypatch):
     """Without a GPU the first trial says so; with two, each second counts twice."""
     text = re.sub(r"cost: 20, cost_unit: .*", "cost_unit: gpu_seconds}", SEARCH)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 import sqlite3
 from dataclasses import replace
@@ -181,7 +182,7 @@ def test_workers_end_together(folder):
     records = sorted(home.records(), key=lambda record: record.ended)
     assert all(record.state is TrialState.COMPLETE for record in records)
     values = [record.value for record in records]
-    assert home.read().is_stale(records)
+    assert home.read().limits.reached(records) == "stale"
     since = len(values) - 1 - values.index(max(values))
     assert since in (3, 4)
     assert "no new best for 3 trials" in ran.stdout
@@ -201,7 +202,7 @@ def test_a_sweep_on_ray_ends_and_goes_on(folder, on_ray, monkeypatch):
     ran = hpometrics("run", "sweep.yaml", "--fresh").result()
     assert ran.returncode == 0, ran.stderr
     home = RunDirectory(folder / "runs/sweep")
-    assert home.read().is_stale(home.records()) and len(home.records()) < 20
+    assert home.read().limits.reached(home.records()) == "stale" and len(home.records()) < 20
     assert {record.state for record in home.records()} == {TrialState.COMPLETE}
 
 
@@ -313,3 +314,48 @@ def test_a_tuner_in_python_ends(ray_cluster, concurrent):
     done = [record for record in objective.records() if record.state.finished]
     assert objective.is_used_up(done, 3)
     assert len(done) == 5 if concurrent == 1 else len(done) < 20
+
+
+OPEN = """\
+engine: {target: own_engine:train}
+space: {x: {int: [1, 20]}}
+metrics: {optimize: {metric: score, direction: maximize}, constraints: [CONSTRAINT]}
+search: {sampler: random, seed: 1}
+budget: {epochs: 1, LIMIT}
+"""
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize(
+    ("constraint", "limit", "words"),
+    [
+        ("score >= 8", "stale: 3", "none of its last 50 trials counts for budget.stale"),
+        ("score >= 0", "cost: 9, cost_unit: {logged: price}", "counts for budget.cost"),
+    ],
+    ids=["infeasible", "free"],
+)
+def test_a_search_that_nothing_else_would_end_gives_up(folder, sweep, constraint, limit, words):
+    """After 50 trials of which none can reach its only limit; another limit takes it on."""
+    engine = ENGINE.replace("cost=COSTS", "price=0.0, cost=COSTS")
+    (folder / "own_engine.py").write_text(engine)
+    text = OPEN.replace("CONSTRAINT", constraint).replace("LIMIT", limit)
+    ran = sweep(text)
+    assert len(numbers(folder)) == 50
+    status = CliRunner().invoke(main, ["status", "runs/sweep"])
+    assert f"{words}; set budget.trials or time for more" in status.output
+    assert ran.exit_code == (3 if constraint == "score >= 8" else 0)
+    assert len(numbers(folder)) == 50 and sweep(text, "--set", "budget.trials=52").exit_code == ran.exit_code
+    assert len(numbers(folder)) == 52
+
+
+def test_a_study_that_nothing_else_would_end_gives_up():
+    """The same of an objective whose trials all fail."""
+
+    def fail(params, run):
+        for _ in run.epochs(1):
+            run.log(score=math.nan)
+
+    objective = OptunaObjective(fail, {"x": Int(1, 20)}, metric=Reported("score", MAXIMIZE))
+    study = objective.create_study()
+    objective.optimize(study, stale=2)
+    assert len(study.trials) == 50

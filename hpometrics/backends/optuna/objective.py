@@ -226,6 +226,7 @@ class OptunaObjective(BaseObjective):
             self._tell = self._lines(progress, study_records(study) if progress else ())
             for orphan in iter(lambda: reclaim(study, self._take), None):
                 finish(study, orphan, lead, arguments.get("catch", ()))
+            is_open = n_trials is None and arguments.get("timeout") is None
             if n_trials is not None:
                 trials = study.get_trials(deepcopy=False)
                 started = sum(trial.state in _STARTED for trial in trials)
@@ -234,9 +235,9 @@ class OptunaObjective(BaseObjective):
                 arguments["callbacks"] = [*(arguments.get("callbacks") or ()), stop]
             if stale is not None or cost is not None:
                 ended: dict[int, TrialRecord] = {}
-                if self.is_used_up(study_records(study, ended), stale, cost):
+                if self.is_used_up(study_records(study, ended), stale, cost, is_open):
                     n_trials = 0
-                stop_used_up = partial(self._stop_used_up, stale, cost, ended)
+                stop_used_up = partial(self._stop_used_up, stale, cost, is_open, ended)
                 arguments["callbacks"] = [*(arguments.get("callbacks") or ()), stop_used_up]
             with quietly():
                 study.optimize(lead, n_trials=n_trials, **arguments)
@@ -251,12 +252,13 @@ class OptunaObjective(BaseObjective):
         self,
         stale: int | None,
         cost: float | None,
+        is_open: bool,
         ended: dict[int, TrialRecord],
         study: optuna.Study,
         trial: FrozenTrial,
     ) -> None:
         """Stop a study whose trials bring no new best or cost enough: a callback of `study.optimize`."""
-        if self.is_used_up(study_records(study, ended), stale, cost):
+        if self.is_used_up(study_records(study, ended), stale, cost, is_open):
             study.stop()
 
     def _take(self, number: int) -> bool:
