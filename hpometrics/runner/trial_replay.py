@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ import torch
 from .._formatting import first_of, plural
 from .._imports import version_changes
 from .._text import one_line, printable
+from ..backends.optuna.trial_queue import fixed_points
 from ..config.document import parse_document, read_document
 from ..config.metric_section import anything
 from ..config.plan import Plan, make_plan
@@ -398,9 +400,11 @@ def _verify_elsewhere(
     backend = backend or ("optuna" if resolved.backend == "ray" else "ray")
     workers = workers or (1 if (before.get("workers") or 1) > 1 else 2)
     numbers = "trial 0" if len(first) == 1 else f"trials 0 to {len(first) - 1}"
-    problem = None
+    problem, added = None, dict[int, Any]()
+    with suppress(RecordError, StopIteration):  # without its study no trial is known to be added
+        added = fixed_points(next(filter(Path.exists, (home.study, home.journal))))
     with tempfile.TemporaryDirectory(prefix="hpometrics-verify-") as folder:
-        config = _other_search(planned_again(home), resolved, first)
+        config = _other_search(planned_again(home), resolved, first, added)
         config["backend"] = {backend: _section_of(backend, workers, resolved)}
         config["results"] = {**config["results"], "dir": folder, "report": "none"}
         document = parse_document(dump_yaml(config), resolved.file or str(home.resolved))
@@ -424,8 +428,13 @@ def _section_of(backend: str, workers: int, resolved: Resolved) -> dict[str, Any
     return {"workers": workers} | ({"resources": {"gpu": min(1.0, gpus / workers)}} if gpus else {})
 
 
-def _other_search(plan: Plan, resolved: Resolved, first: Sequence[TrialRecord]) -> dict[str, Any]:
-    """Return a sweep of the first trials alone; those of a sampler that learns are given to it."""
+def _other_search(
+    plan: Plan, resolved: Resolved, first: Sequence[TrialRecord], added: Collection[int]
+) -> dict[str, Any]:
+    """Return a sweep of the first trials alone; the params of a sampler that learns are given to it.
+
+    So are those of trials that were added by hand, among the draws of a sampler that does not learn.
+    """
     config = deepcopy(dict(resolved.config))
     for key in ("confirm", "tags", "note"):
         config.pop(key, None)
@@ -433,10 +442,16 @@ def _other_search(plan: Plan, resolved: Resolved, first: Sequence[TrialRecord]) 
     budget = {name: value for name, value in config["budget"].items() if name in _OF_A_TRIAL}
     config["budget"] = {**budget, "trials": len(first)}
     search = config["search"]
-    if plan.sampler not in _DRAWN_ALIKE or "from" in search:
-        names = plan.space.params.keys() - plan.config.engine.params.keys()
-        points = [{name: value for name, value in one.given.items() if name in names} for one in first]
-        search = {"sampler": "random", "start": points, "seed": search["seed"]}
+    learns = plan.sampler not in _DRAWN_ALIKE or "from" in search
+    names = plan.space.params.keys() - plan.config.engine.params.keys()
+    points: list[dict[str, Any]] = [] if learns else [*search.get("start", ())]
+    for one in first[len(points) :]:
+        given = learns or one.number in added
+        points.append({name: value for name, value in one.given.items() if name in names and given})
+    if learns:
+        search = {"sampler": "random", "seed": search["seed"]}
+    if any(points):
+        search["start"] = points
     config["search"] = {key: value for key, value in search.items() if key != "prune_by"} | {"pruner": "none"}
     config["results"] |= {"checkpoints": "none", "loggers": []}
     config["results"].pop("copy_to", None)

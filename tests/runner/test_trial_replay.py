@@ -327,6 +327,19 @@ def test_params_that_the_sampler_does_not_draw_are_named(swept, folder):
     assert [line.endswith("3 epochs as recorded") for line in elsewhere[1:5]] == [True, False, True, True]
 
 
+def test_trials_that_were_added_get_their_params_again(sweep):
+    """The sampler draws those around them, and what an added one leaves open."""
+    more = ("--set", "budget.trials=7", "--set")
+    sweep(SWEEP, *more, "budget.stale=1")
+    for params in (("lr=0.05", "size=small"), ("lr=0.07",)):
+        added = CliRunner().invoke(main, ["add", HOME, *params])
+        assert added.exit_code == 0, added.output
+    sweep(SWEEP, *more, "budget.stale=7")
+    result = verify("--trials", "7")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.partition("on optuna")[2].count(": 3 epochs as recorded") == 7
+
+
 def test_a_list_is_verified_here(swept):
     """It has no workers."""
     points = "backend: {list: [{lr: 0.01, depth: 1, width: 8}, {lr: 0.1, depth: 3, width: 32}]}"

@@ -30,7 +30,7 @@ from ._internals import (
 )
 from .database import repeated, repeats_turn
 from .samplers import draws_alone
-from .storage import exclusive_study, is_lockable
+from .storage import exclusive_study, is_lockable, opened_copy, search_names
 
 Draw = Callable[[Trial], object]
 """Draws the params of a trial from it; see `Space.suggest`."""
@@ -153,6 +153,18 @@ def add_point(
             study.enqueue_trial(dict(points[number]))
         study.enqueue_trial(dict(point))
         return max(count, len(points))
+
+
+def fixed_points(path: Path) -> dict[int, Mapping[str, Any]]:
+    """Return the stored points of the trials of the search in a file that got one, by their number.
+
+    Raises:
+        RecordError: the file cannot be read as a storage.
+    """
+    with opened_copy(path) as storage:
+        studies = [optuna.load_study(study_name=name, storage=storage) for name in search_names(storage)]
+        trials = [trial for study in studies for trial in study.get_trials(deepcopy=False)]
+        return {trial.number: trial.system_attrs[FIXED] for trial in trials if trial.system_attrs.get(FIXED)}
 
 
 def with_point(study: optuna.Study, trial: Trial, point: Mapping[str, Any]) -> Trial:
