@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.machinery import PathFinder
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +16,10 @@ from .._formatting import duration, number
 from .._imports import aside
 from .._text import printable
 from ..config.document import ProbeError, Problem, SweepFileError, show_path
-from ..config.placeholders import Filling, fill
+from ..config.placeholders import Filling, check_program, fill
 from ..config.plan import Plan, read_plan
 from ..config.yaml_writer import format_exact
+from ..exceptions import ConfigError
 from ..results.summary import count_finished, overview, overview_text, plan_facts
 from ..space.draws import derive_seed
 
@@ -54,6 +57,7 @@ class Check:
         """
         plan, sampled, probed = self._run()
         lines = list(overview(plan, count_finished(plan)))
+        lines += [("lacks", printable(text)) for text in _lacks(plan)]
         lines += [] if sampled is None else _sample_lines(sampled, plan)
         lines += [] if probed is None else _probe_lines(probed)
         if probed is not None and probed.problems:
@@ -72,6 +76,7 @@ class Check:
             "ok": not problems,
             "problems": list(map(_problem_facts, problems)),
             "plan": plan_facts(plan, count_finished(plan)),
+            "lacks": list(_lacks(plan)),
         }
         if sampled is not None:
             content["sample"] = {"params": list(sampled.params), "learner": sampled.learner}
@@ -94,6 +99,21 @@ class Check:
             with aside():
                 probed = probe(plan)
         return plan, sampled, probed
+
+
+def _lacks(plan: Plan) -> Iterator[str]:
+    """Yield each file that `run` needs and that is not on this machine; no code is imported."""
+    home, engine = plan.file.resolve().parent, plan.config.engine
+    targets = (engine.target, *(engine.choice or {}).values())
+    for target in (target for target in targets if target is not None):
+        name = target.partition(":")[0].partition(".")[0]
+        if PathFinder.find_spec(name, [str(home), str(Path.cwd()), *sys.path]) is None:
+            yield f"there is no module {name!r} in {home}, in the current folder or installed"
+    for command in filter(None, (engine.command, plan.config.on_end)):
+        try:
+            check_program(command, home)
+        except ConfigError as err:
+            yield str(err)
 
 
 def _problem_facts(problem: Problem) -> dict[str, Any]:

@@ -93,6 +93,29 @@ def test_check_tells_the_plan_as_json():
     assert told["plan"]["config"]["results"]["checkpoints"] == "best"
 
 
+@pytest.mark.parametrize(
+    ("engine", "text"),
+    [
+        ("{target: nowhere.engine:train}", "there is no module 'nowhere' in {}, in the current folder or"),
+        ("{command: [python, app.py, '{args}']}", "there is no script 'app.py' in {}"),
+        (
+            "{choice: {one: json:dumps, other: nowhere:train}}",
+            "there is no module 'nowhere' in {}, in the current",
+        ),
+    ],
+    ids=["module", "script", "several"],
+)
+def test_a_check_says_what_a_run_would_lack(tmp_path, monkeypatch, engine, text):
+    """It is no error: the file may be checked on another machine."""
+    monkeypatch.chdir(tmp_path)
+    space = "space: {lr: {float: [0.1, 1]}}\nmetrics: {optimize: {metric: gap, direction: minimize}}\n"
+    Path("sweep.yaml").write_text(f"engine: {engine}\n{space}budget: {{trials: 2, epochs: 4}}\n")
+    checked = CliRunner().invoke(main, ["check", "sweep.yaml"])
+    assert checked.exit_code == 0 and text.format(tmp_path) in checked.output, checked.output
+    facts = json.loads(CliRunner().invoke(main, ["check", "sweep.yaml", "--json"]).stdout)
+    assert facts["ok"] and len(facts["lacks"]) == 1
+
+
 @pytest.mark.parametrize("command", ["run", "check"])
 def test_a_file_that_is_not_there_is_one_line(command):
     """No traceback."""
