@@ -285,7 +285,10 @@ class Rescorer:
 
 
 def _nothing_stored(record: EpochRecord) -> str:
-    return f"epoch {record.epoch} has no stored statistics; results: {{statistics: small}} stores them"
+    return (
+        f"epoch {record.epoch} has no stored statistics; results: {{statistics: small}} stores those of what "
+        "run.update measures, not of what the engine logs"
+    )
 
 
 def _with_threshold(output: Outputs | None, feature: str | None, threshold: float) -> Outputs:

@@ -70,6 +70,7 @@ def test_check_shows_the_plan(tmp_path):
         "budget       100 trials in all (0 done), at most 2h00m, at most 30 epochs, "
         "until a trial reaches 0.99, patience 5 epochs",
         "results      checkpoints best, small statistics, on disk after every epoch",
+        f"lacks        there is no module 'a' in {tmp_path}, in the current folder or installed",
     ]
 
 
