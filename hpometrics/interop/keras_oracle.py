@@ -64,7 +64,7 @@ def _search(top: Section) -> dict[str, Any]:
         options = {ours: value for ours, key in keys.items() if (value := top.whole(key)) is not None}
         return {"sampler": "random", "pruner": {"hyperband": options} if options else "hyperband"}
     if "alpha" in top.mapping and "beta" in top.mapping:
-        top.remark("alpha", "a Gaussian process of KerasTuner; tpe is written, gp needs hpometrics[samplers]")
+        top.remark("alpha", "a Gaussian process of KerasTuner; tpe is written; gp is one, too")
         return {"sampler": "tpe"}
     return {"sampler": "random"}
 

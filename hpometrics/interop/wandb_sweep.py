@@ -130,7 +130,7 @@ def _sampler(top: Section, method: str, space: dict[str, Dimension]) -> str:
         return method
     if method == "bayes":
         top.remark(
-            "method", "bayes is a Gaussian process at W&B; tpe is written, gp needs hpometrics[samplers]"
+            "method", "bayes is a Gaussian process at W&B; tpe is written; gp is one, too"
         )
     elif method == "custom":
         top.remark("method", "custom is a search of your own; tpe is written")
