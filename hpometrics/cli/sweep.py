@@ -286,6 +286,8 @@ def add(directory: Path, params: tuple[str, ...]) -> None:
             name, equals, value = text.partition("=")
             if not equals or not name:
                 raise click.UsageError(f"params are NAME=VALUE, as in lr=0.01, got {text!r}")
+            if name in values:
+                raise click.UsageError(f"{name} is given twice; leave {text!r} out")
             values[name] = parse_value(value, text)
         number = add_trial(planned_again(home), home, values)
         show(f"{directory}: trial {number} has these params")

@@ -129,9 +129,7 @@ def _sampler(top: Section, method: str, space: dict[str, Dimension]) -> str:
     if method in ("grid", "random"):
         return method
     if method == "bayes":
-        top.remark(
-            "method", "bayes is a Gaussian process at W&B; tpe is written; gp is one, too"
-        )
+        top.remark("method", "bayes is a Gaussian process at W&B; tpe is written; gp is one, too")
     elif method == "custom":
         top.remark("method", "custom is a search of your own; tpe is written")
     else:

@@ -159,6 +159,7 @@ def test_added_params_are_trained_next(sweep_file):
         (["depth=1"], "depth"),
         (["lr"], "params are NAME=VALUE, as in lr=0.01, got 'lr'"),
         (["lr=[0.1"], "lr=[0.1"),
+        (["lr=0.1", "lr=0.2"], "lr is given twice; leave 'lr=0.2' out"),
     ],
 )
 def test_other_params_are_not_added(gated, params, message):

@@ -23,10 +23,15 @@ ENGINE = """\
 import os
 import signal
 
+ONCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "once")
+
 
 def train(params, run):
     for _ in run.epochs(2):
         if params["x"] == float(os.environ.get("KILL_AT", -1)):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if os.path.exists(ONCE):
+            os.remove(ONCE)
             os.kill(os.getpid(), signal.SIGKILL)
         run.log(score=-((params["x"] - 3.0) ** 2), gap=abs(params["x"] - 3.0))
 
@@ -217,14 +222,15 @@ def test_refused_beforehand():
 
 
 @pytest.mark.ray
-def test_on_ray_it_is_the_same(earlier, on_ray, monkeypatch):
-    """One worker draws what Optuna draws, killed and resumed too."""
+def test_on_ray_it_is_the_same(earlier, on_ray):
+    """One worker draws what Optuna draws, also after its kill, and in a later run without the earlier sweep."""
     (earlier / "sweep.yaml").write_text(NEW)
     assert hpometrics("run", "sweep.yaml").result().returncode == 0
     drawn_by_optuna = drawn(records_of(earlier))
     (earlier / "sweep.yaml").write_text(NEW.replace("name: new", "name: rays") + on_ray(workers=1))
+    (earlier / "once").touch()
     ran = hpometrics("run", "sweep.yaml", "--set", "budget.trials=2").result()
-    assert ran.returncode == 0, ran.stderr
+    assert ran.returncode == 0 and not (earlier / "once").exists(), ran.stderr
     shutil.rmtree(earlier / "runs/old")
     ran = hpometrics("run", "sweep.yaml").result()
     assert ran.returncode == 0, ran.stderr
