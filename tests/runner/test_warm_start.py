@@ -22,17 +22,17 @@ from hpometrics.results.run_directory import RunDirectory
 ENGINE = """\
 import os
 import signal
+import time
 
-ONCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "once")
+SLOWLY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "slowly")
 
 
 def train(params, run):
     for _ in run.epochs(2):
         if params["x"] == float(os.environ.get("KILL_AT", -1)):
             os.kill(os.getpid(), signal.SIGKILL)
-        if os.path.exists(ONCE):
-            os.remove(ONCE)
-            os.kill(os.getpid(), signal.SIGKILL)
+        if os.path.exists(SLOWLY):
+            time.sleep(1)
         run.log(score=-((params["x"] - 3.0) ** 2), gap=abs(params["x"] - 3.0))
 
 
@@ -223,14 +223,16 @@ def test_refused_beforehand():
 
 @pytest.mark.ray
 def test_on_ray_it_is_the_same(earlier, on_ray):
-    """One worker draws what Optuna draws, also after its kill, and in a later run without the earlier sweep."""
+    """One worker draws what Optuna draws, also where it is killed and goes on without the earlier sweep."""
     (earlier / "sweep.yaml").write_text(NEW)
     assert hpometrics("run", "sweep.yaml").result().returncode == 0
     drawn_by_optuna = drawn(records_of(earlier))
     (earlier / "sweep.yaml").write_text(NEW.replace("name: new", "name: rays") + on_ray(workers=1))
-    (earlier / "once").touch()
-    ran = hpometrics("run", "sweep.yaml", "--set", "budget.trials=2").result()
-    assert ran.returncode == 0 and not (earlier / "once").exists(), ran.stderr
+    (earlier / "slowly").touch()
+    running = hpometrics("run", "sweep.yaml")
+    assert running.waits_for((earlier / "runs/rays/trials/0001/epochs.jsonl").exists)
+    assert running.killed() == -signal.SIGKILL
+    (earlier / "slowly").unlink()
     shutil.rmtree(earlier / "runs/old")
     ran = hpometrics("run", "sweep.yaml").result()
     assert ran.returncode == 0, ran.stderr
