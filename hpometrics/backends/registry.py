@@ -18,6 +18,7 @@ from .._text import did_you_mean
 from ..exceptions import ConfigError, MissingExtraError, missing_extra
 from ..selection.rules import DOMINANCE, DominanceRule
 from .hub import class_in_name, is_hub, load_hub
+from .plug_in_checks import check_class, missing_searcher_package
 
 POPULATIONS = ("pbt", "pb2")
 """The schedulers of Ray whose trials exploit each other."""
@@ -296,6 +297,8 @@ def check_spec(what: str, spec: object, table: Table) -> None:
     """
     name, _ = read_spec(what, spec)
     if ":" in name:
+        if error := missing_searcher_package(name):
+            raise error
         return
     if name not in table:
         hint = suggest_plug_in(what, name, table) or "."
@@ -352,6 +355,8 @@ def find_class(what: str, spec: object, table: Table) -> tuple[Callable[..., Any
     name, arguments = read_spec(what, spec)
     plug_in = table.get(name, PlugIn(name))
     cls = load_hub(what, name) if is_hub(name) else _load(what, plug_in.path)
+    if ":" in name:
+        check_class(what, name, cls)
     theirs = [word for word in inspect.signature(cls).parameters if word not in plug_in.hidden]
     words = [*plug_in.words, *(word for word in theirs if word not in plug_in.words.values())]
     for word in arguments:
@@ -361,7 +366,7 @@ def find_class(what: str, spec: object, table: Table) -> tuple[Callable[..., Any
     return cls, {plug_in.words.get(word, word): value for word, value in arguments.items()}
 
 
-def _load(what: str, path: str) -> Callable[..., Any]:
+def _load(what: str, path: str) -> type:
     with foreign(f"{what} {path!r} cannot be imported"), same_folder():
         cls = load_path(path)
     if not isinstance(cls, type):

@@ -15,6 +15,7 @@ from warnings import catch_warnings
 from .._imports import is_target, load_path
 from .._text import did_you_mean, one_line
 from ..backends.hub import find_hub, is_hub
+from ..backends.plug_in_checks import check_class_name, check_limits, missing_searcher_package
 from ..backends.registry import (
     BACKENDS,
     DOMINANCE_PRUNERS,
@@ -167,9 +168,11 @@ def _check_options(sweep: Draft, settle: bool) -> Notes:
             dominance_rule(pruner.spec)
         elif pruner is not None and ":" in pruner.name:
             return  # code of the user, which is imported by what runs it
-        elif pruner is not None and pruner.options and (settle or not backend.schedules):
-            _check_types("pruner", pruner, backend.pruners)
-            load_path(backend.make_pruner)(pruner.spec, epochs)
+        elif pruner is not None:
+            check_limits(pruner.name, pruner.options, epochs if pruner.name in backend.needs_epochs else None)
+            if pruner.options and (settle or not backend.schedules):
+                _check_types("pruner", pruner, backend.pruners)
+                load_path(backend.make_pruner)(pruner.spec, epochs)
     except (HpometricsError, TypeError, ValueError) as err:
         yield ("search", "pruner"), one_line(err)
 
@@ -215,6 +218,8 @@ def _check_sampler(sweep: Draft, document: Document) -> Notes:
         return
     if ":" in sampler.name:
         yield from _check_class(path, sampler, "sampler", document)
+        if error := missing_searcher_package(sampler.name):
+            yield path, str(error)
     elif sampler.name not in SAMPLERS:
         yield path, _format_unknown(sampler, "sampler", SAMPLERS)
     elif error := SAMPLERS[sampler.name].missing(f"the sampler {sampler.name}"):
@@ -230,6 +235,11 @@ def _check_class(path: Path, plugin: Plugin, kind: str, document: Document) -> N
             yield path, str(err)
     elif not is_target(plugin.name):
         yield path, f"{plugin.name!r} is not a class; write package.module:Class, or hub:FOLDER"
+    else:
+        try:
+            check_class_name(kind, plugin.name)
+        except ConfigError as err:
+            yield path, str(err)
 
 
 def _check_pruner(sweep: Draft, document: Document) -> Notes:
@@ -237,7 +247,8 @@ def _check_pruner(sweep: Draft, document: Document) -> Notes:
     if pruner is None:
         return
     if ":" in pruner.name:
-        yield from _check_class(path, pruner, "pruner", document)
+        kind = "scheduler" if BACKENDS[backend].schedules and not is_hub(pruner.name) else "pruner"
+        yield from _check_class(path, pruner, kind, document)
     elif pruner.name not in PRUNERS:
         yield path, _format_unknown(pruner, "pruner", PRUNERS)
         return

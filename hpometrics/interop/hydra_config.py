@@ -1,4 +1,4 @@
-"""Convert the config of a Hydra application whose sweeper is that of Optuna."""
+"""Convert the config of a Hydra application whose sweeper is that of Optuna, Nevergrad or Ax."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ from ..config.document import ScalarError, SweepFileError, parse_value, read_pla
 from ..direction import Direction
 from ..exceptions import DirectionError
 from ..space.values import is_number, is_whole
+from .hydra_sweepers import NAMELESS, SPACES, read_ax, read_nevergrad, read_seed, read_trials, typed
 from .notes import ConvertedSweep, Notes, Section
 from .terms import Dimension, between, choice, whole_between
 
 TOOL = "Hydra"
-_KEYS = tuple(
-    (
+_KEYS = {
+    "optuna": (
         "_target_ defaults sampler direction storage study_name n_trials n_jobs max_failure_rate params "
         "custom_search_space search_space"
-    ).split()
-)
-_LEFT_OUT = {
-    "custom_search_space": "nothing that a file names is called; write its params into space",
-    "search_space": "the sweeper reads params",
+    ),
+    "nevergrad": "_target_ defaults optim parametrization params version",
+    "ax": "_target_ defaults ax_config max_batch_size params",
 }
+"""The keys of each sweeper of Hydra that is read."""
+_LEFT_OUT = {"custom_search_space": "nothing that a file names is called; write its params into space"}
 _SAMPLERS = {
     **{name: name for name in ("tpe", "random", "cmaes", "grid", "gp", "qmc")},
     **{"nsgaii": "nsga2", "motpe": "tpe"},
 }
 _SAMPLER_KEY = re.compile(r"(override )?/?(hydra/sweeper/)?sampler")
-_TRIALS = 20  # Hydra's own default
+_SWEEPER_KEY = re.compile(r"(override )?/?hydra/sweeper")
 _COMMAND = ["python", "train.py", "{args_no_hyphens}", "hydra.run.dir={dir}"]
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.DOTALL)
 _WORD = re.compile(r"\s*(start|stop|end|step|sweep|value|list|reverse)\s*=(?P<value>.*)", re.DOTALL)
@@ -49,7 +50,8 @@ def is_hydra(data: Mapping[str, Any]) -> bool:
     """Return whether a file has a sweeper of Hydra, below `hydra.sweeper` or as the file of that group."""
     hydra = data.get("hydra")
     has_sweeper = isinstance(hydra, dict) and isinstance(hydra.get("sweeper"), dict)
-    return has_sweeper or str(data.get("_target_")).endswith(".OptunaSweeper")
+    classes = (".OptunaSweeper", ".NevergradSweeper", ".AxSweeper")
+    return has_sweeper or str(data.get("_target_")).endswith(classes)
 
 
 def read_hydra(notes: Notes) -> ConvertedSweep:
@@ -60,12 +62,17 @@ def read_hydra(notes: Notes) -> ConvertedSweep:
     """
     top = Section(notes.document.data, (), notes)
     sweeper = top.section("hydra").section("sweeper") if "hydra" in top.mapping else top
-    sweeper.remark_unknown(_KEYS, "Hydra's Optuna sweeper")
+    kind = _kind(top, sweeper)
+    if kind in _KEYS:
+        sweeper.remark_unknown(_KEYS[kind].split(), f"Hydra's {kind} sweeper")
     sweeper.remark_left_out(_LEFT_OUT)
-    space, fixed = _read_params(sweeper.section("params"))
+    space, fixed, start = _read_space(sweeper, kind)
     if not (space or notes.errors):
+        sections = f"params and {SPACES[kind]}" if kind in SPACES else "params"
         notes.add_error(
-            (*sweeper.path, "params"), "names nothing that varies, as in lr: interval(0.001, 0.1)"
+            (*sweeper.path, "params"),
+            "names nothing that varies, as in lr: interval(0.001, 0.1); "
+            f"of the {kind} sweeper, {sections} are read",
         )
     guess = " ".join(_COMMAND[:2])
     notes.remark(
@@ -74,17 +81,58 @@ def read_hydra(notes: Notes) -> ConvertedSweep:
     engine: dict[str, Any] = {"command": list(_COMMAND)}
     if fixed:
         engine["params"] = fixed
-    sampler, seed = _sampler(top, sweeper, space)
-    config = {
-        "engine": engine,
-        "space": space,
-        "metrics": {"optimize": _read_direction(sweeper)},
-        "search": {"sampler": sampler, **seed},
-        "backend": _backend(sweeper),
-        "budget": _budget(sweeper),
-    }
+    read = {"nevergrad": read_nevergrad, "ax": read_ax}.get(kind)
+    config: dict[str, Any] = {"engine": engine, "space": space}
+    if read is None:
+        sampler, seed = _sampler(top, sweeper, space)
+        config["metrics"] = {"optimize": _read_direction(sweeper)}
+        config["search"] = {"sampler": sampler, **seed}
+        config["backend"], config["budget"] = _backend(sweeper), _budget(sweeper)
+    else:
+        config |= read(sweeper)
+    if start:
+        config["search"]["start"] = [start]
     notes.check()
     return ConvertedSweep(TOOL, sweeper.mapping.get("study_name"), config, notes)
+
+
+def _kind(top: Section, sweeper: Section) -> str:
+    """Return the name of the sweeper: by its keys, its class or the defaults list."""
+    keys = {"optim": "nevergrad", "parametrization": "nevergrad", "ax_config": "ax"}
+    named = [name for key, name in keys.items() if key in sweeper.mapping]
+    target = str(sweeper.mapping.get("_target_", "")).rpartition(".")[2].removesuffix("Sweeper").lower()
+    entries = top.mapping.get("defaults")
+    chosen = [
+        str(value)
+        for entry in (entries if isinstance(entries, list) else ())
+        for key, value in (entry.items() if isinstance(entry, dict) else ())
+        if _SWEEPER_KEY.fullmatch(key)
+    ]
+    return next(iter((*named, *([target] if target else ()), *reversed(chosen))), "optuna")
+
+
+def _read_space(sweeper: Section, kind: str) -> tuple[dict[str, Dimension], dict[str, Any], dict[str, Any]]:
+    """Return what varies, the values of what does not, and the point that the sweeper begins at."""
+    start: dict[str, Any] = {}
+    own, params = sweeper, sweeper.section("params")
+    for key in SPACES.get(kind, "").split(".") if kind in SPACES else ():
+        own = own.section(key)
+    found: dict[str, Dimension] = {}
+    for name in own.mapping if kind in SPACES else ():
+        called, dimension = typed(kind, name, own, start)
+        found[called] = dimension
+    own_names = [
+        name for name, value in params.mapping.items() if kind != "optuna" and isinstance(value, dict)
+    ]
+    for name in own_names:  # Nevergrad's scalars stand in params since Hydra 1.4
+        called, dimension = typed(kind, name, params, start)
+        found[called] = dimension
+    plain = {name: value for name, value in params.mapping.items() if name not in own_names}
+    space, fixed = _read_params(Section(plain, params.path, params.notes))
+    fixed = {name: one["value"] for name, one in found.items() if "value" in one} | fixed
+    space = {name: one for name, one in found.items() if "value" not in one} | space
+    fixed = {name: value for name, value in fixed.items() if name not in space}
+    return space, fixed, {name: value for name, value in start.items() if name in space}
 
 
 def _read_direction(sweeper: Section) -> dict[str, str] | list[dict[str, str]]:
@@ -98,7 +146,7 @@ def _read_direction(sweeper: Section) -> dict[str, str] | list[dict[str, str]]:
         directions = []
     names = ["score"] if len(words) == 1 else [f"score_{number}" for number in range(1, len(words) + 1)]
     example = ", ".join(f'"{name}": ...' for name in names)
-    sweeper.remark("direction", f"what the application returns has no name; have it print {{{example}}}")
+    sweeper.remark("direction", NAMELESS.format(example))
     metrics = [
         {"metric": name, "direction": direction.value}
         for name, direction in zip(names, directions, strict=False)
@@ -125,8 +173,7 @@ def _sampler(top: Section, sweeper: Section, space: Mapping[str, Dimension]) -> 
         for key, value in section.mapping.items()
         if value is not None and key not in ("_target_", "_partial_", "seed") and name in _SAMPLERS
     }
-    seed = section.mapping.get("seed")
-    return {ours: options} if options and ours != "grid" else ours, {"seed": seed} if is_whole(seed) else {}
+    return {ours: options} if options and ours != "grid" else ours, read_seed(section, "seed")
 
 
 def _default_samplers(defaults: Any) -> Iterator[str]:
@@ -152,13 +199,11 @@ def _backend(sweeper: Section) -> dict[str, Any] | str:
 
 
 def _budget(sweeper: Section) -> dict[str, int]:
-    trials = sweeper.whole("n_trials")
-    if trials is None:
-        sweeper.remark("n_trials", f"is missing, Hydra's default is written: {_TRIALS}")
+    trials = read_trials(sweeper, "n_trials", "optuna")
     rate = sweeper.mapping.get("max_failure_rate")
     if rate not in (None, 0):
         sweeper.remark("max_failure_rate", "is left out: budget.failures is a number of trials")
-    return {"trials": trials or _TRIALS, **({"failures": 1} if rate == 0 else {})}
+    return {"trials": trials, **({"failures": 1} if rate == 0 else {})}
 
 
 def _read_params(params: Section) -> tuple[dict[str, Dimension], dict[str, Any]]:

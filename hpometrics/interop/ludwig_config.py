@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..backends.registry import POPULATIONS, RAY_SCHEDULERS, REPLAY
 from ..exceptions import HpometricsError
 from ..metrics.features import FEATURES
 from ..metrics.registry.lookup import find_metric
+from ..space.values import is_number, is_scalar
 from . import terms
 from .notes import ConvertedSweep, Notes, Section
-from .ray_config import DISTRIBUTIONS, GRID, TARGET, WRITTEN, backend_of
+from .ray_config import DISTRIBUTIONS, GRID, TARGET, WRITTEN, backend_of, bohb
 from .terms import Dimension, read_goal
 
 TOOL = "Ludwig"
@@ -32,6 +35,26 @@ _LEFT_OUT = {
     "study_name": "a sweep has the name of its file",
 }
 _SAMPLES, _SECONDS, _EPOCHS = 10, 3600, 100  # Ludwig's own defaults
+_OPTIONS = {
+    "pbt": ("quantile_fraction", "resample_probability", "perturbation_factors"),
+    "pb2": ("quantile_fraction",),
+}
+"""The options of a population that have the same name here."""
+_MUTATIONS = {"pbt": "hyperparam_mutations", "pb2": "hyperparam_bounds"}
+"""The option that names the params that change."""
+_POPULATION_LEFT_OUT = {
+    "burn_in_period": "the first exploit is after perturbation_interval epochs",
+    "custom_explore_fn": "it is code; a changed param stays within its dimension",
+    "log_config": "the record of each trial has its changes",
+    "require_attrs": "each epoch has the metric",
+    "metric": "the metric of the search is judged",
+    "mode": "the direction of the metric is known",
+}
+_INTERVAL = 4  # epochs, the default of a population here
+_REPLAYED = (
+    f"is left out: here {REPLAY} reads a run directory, as in search: {{pruner: {{{REPLAY}: "
+    "{run: runs/NAME}}}}, and not a policy_file of Ray"
+)
 _HALVING = ("async_hyperband", "asha", "asynchyperband")
 _TYPES = {"numerical": "number", "category_distribution": "category"}
 _LOSSES = {
@@ -85,13 +108,14 @@ def read_ludwig(notes: Notes) -> ConvertedSweep:
     output_keys: dict[str, Any] = {} if outputs.config_value is None else {"output": outputs.config_value}
     model = "input_features" if "input_features" in top.mapping else "hyperopt"
     top.remark(model, WRITTEN)
+    search = _search(hyperopt, executor, parameters, space)
     budget = _budget(top, executor, grid_points(parameters))
     config: dict[str, Any] = {
         "engine": {"target": TARGET, **output_keys},
         "space": space,
         "metrics": {"optimize": read_optimized(hyperopt, outputs, top)},
-        "search": _search(hyperopt, executor, parameters, space),
-        "backend": _backend(executor),
+        "search": search,
+        "backend": _backend(executor, search),
         "budget": budget,
     }
     notes.check()
@@ -108,7 +132,7 @@ def _search(
         if GRID in kinds:
             hyperopt.remark("parameters", "grid_search beside other spaces is drawn as a choice")
         search = {"sampler": _sampler(hyperopt.section("search_alg"))}
-    pruner = _pruner(executor)
+    pruner = _pruner(executor, space)
     return search if pruner is None else {**search, "pruner": pruner}
 
 
@@ -120,16 +144,23 @@ def _sampler(algorithm: Section) -> str:
         )
     if kind in ("variant_generator", "random"):
         return "random"
+    if kind == "bohb":
+        return bohb(algorithm, "type")
     if kind not in ("optuna", "hyperopt"):
         algorithm.remark("type", f"{kind} is not there; tpe is written")
     return "tpe"
 
 
-def _pruner(executor: Section) -> dict[str, Any] | str | None:
+def _pruner(executor: Section, space: dict[str, Dimension]) -> dict[str, Any] | str | None:
     if executor.mapping.get("type") == "optuna":
         return _inert_pruner(executor)
     scheduler = executor.section("scheduler")
     kind = scheduler.word("type", "fifo")
+    if kind in POPULATIONS:
+        return _population(kind, scheduler, space)
+    if kind == REPLAY:
+        scheduler.remark("type", f"{REPLAY} {_REPLAYED}")
+        return None
     first = (_counts_epochs(scheduler) and scheduler.whole("grace_period")) or 1
     eta = scheduler.whole("reduction_factor")
     for key in scheduler.mapping:
@@ -149,8 +180,82 @@ def _pruner(executor: Section) -> dict[str, Any] | str | None:
     if kind in ("median_stopping_rule", "medianstopping"):
         return {"median": {"warmup": first, "min_trials": scheduler.whole("min_samples_required") or 3}}
     if kind != "fifo":
-        scheduler.remark("type", f"{kind} is left out; asha, hyperband and median stop early too")
+        python = ", but for Python: objective.tuner(50, scheduler=...)" if kind == "resource_changing" else ""
+        scheduler.remark("type", f"{kind} is left out{python}; asha, hyperband and median stop early too")
     return None
+
+
+def _population(kind: str, scheduler: Section, space: dict[str, Dimension]) -> dict[str, Any] | None:
+    """Return a population with the params that change; None if none can."""
+    known = ("type", "time_attr", "perturbation_interval", "synch", _MUTATIONS[kind], *_OPTIONS[kind])
+    scheduler.remark_unknown((*known, *_POPULATION_LEFT_OUT), f"Ludwig's {kind}")
+    if error := RAY_SCHEDULERS[kind].missing(f"the pruner {kind}"):
+        scheduler.remark("type", f"{error}; pbt is written")
+    scheduler.remark_left_out(_POPULATION_LEFT_OUT)
+    if scheduler.mapping.get("synch") is not True:
+        scheduler.remark("synch", "all trials wait for each other here at each exploit, as with synch: true")
+    changing = scheduler.section(_MUTATIONS[kind])
+    mutate = [name for name in _flat(changing.mapping) if _changes(kind, name, changing, space)]
+    if not mutate:
+        scheduler.remark(
+            "type", f"{kind} is left out: {_MUTATIONS[kind]} names no param that can change in training"
+        )
+        return None
+    options = {
+        key: scheduler.mapping[key] for key in _OPTIONS[kind] if scheduler.mapping.get(key) is not None
+    }
+    name = "pbt" if error else kind
+    return {name: {"mutate": mutate, "perturbation_interval": _interval(scheduler), **options}}
+
+
+def _interval(scheduler: Section) -> int:
+    """Return the epochs between two exploits; Ludwig counts seconds unless it is told otherwise."""
+    unit = scheduler.word("time_attr", "time_total_s")
+    epochs = scheduler.whole("perturbation_interval") if unit == "training_iteration" else None
+    if epochs is None:
+        text = f"is in {unit}" if unit != "training_iteration" else "is missing"
+        scheduler.remark("perturbation_interval", f"{text}, and here in epochs: {_INTERVAL} is written")
+    return epochs or _INTERVAL
+
+
+def _flat(mapping: Mapping[str, Any], front: str = "") -> dict[str, Any]:
+    """Return the values by dotted names; a mapping with `space` is a value."""
+    values: dict[str, Any] = {}
+    for key, value in mapping.items():
+        is_nested = isinstance(value, dict) and value and "space" not in value
+        values |= _flat(value, f"{front}{key}.") if is_nested else {f"{front}{key}": value}
+    return values
+
+
+def _changes(kind: str, name: str, changing: Section, space: dict[str, Dimension]) -> bool:
+    """Return whether a param can change in training; one that only the scheduler has enters the space."""
+    key = name.partition(".")[0] if name not in changing.mapping else name
+    facts = _flat(changing.mapping)[name]
+    if name not in space and (dimension := _mutation(name, facts, changing)) is not None:
+        space[name] = dimension
+        changing.remark(key, f"{name} is no param of the search in Ludwig; its range is written into space")
+    dimension = space.get(name, {})
+    is_number_of_space = bool({"float", "int", "normal"} & dimension.keys())
+    if is_number_of_space or (kind == "pbt" and isinstance(dimension.get("choice"), list)):
+        bounds = next((dimension[one] for one in ("float", "int") if one in dimension), None)
+        if kind == "pb2" and bounds is not None and bounds != facts:
+            changing.remark(key, f"{name} stays within its dimension in space, {bounds}, not within {facts}")
+        return True
+    changing.remark(key, f"{name} is left out: it is not a param of the space that {kind} can change")
+    return False
+
+
+def _mutation(name: str, facts: Any, changing: Section) -> Dimension | None:
+    """Return the dimension of a param that only the scheduler names; None for facts of another form."""
+    if isinstance(facts, dict):
+        section = Section(
+            facts, (*changing.path, *((name,) if name in changing.mapping else ())), changing.notes
+        )
+        return _dimension(name, section)[1]
+    if not isinstance(facts, list) or len(facts) < 2 or not all(map(is_scalar, facts)):
+        return None
+    is_range = changing.path[-1] == _MUTATIONS["pb2"] and all(map(is_number, facts))
+    return terms.between(*facts[:2]) if is_range else {"choice": list(dict.fromkeys(facts))}
 
 
 def _counts_epochs(scheduler: Section) -> bool:
@@ -174,11 +279,17 @@ def _inert_pruner(executor: Section) -> dict[str, Any] | str | None:
     return "asha" if name in ("sha", "successive_halving") else None
 
 
-def _backend(executor: Section) -> dict[str, Any] | str:
+def _backend(executor: Section, search: dict[str, Any]) -> dict[str, Any] | str:
     """Return Ray with the resources that the executor states, or Optuna for its Optuna executor."""
     if executor.mapping.get("type", "ray") == "optuna":
         return "optuna"
-    return backend_of(executor, cpu="cpu_resources_per_trial", gpu="gpu_resources_per_trial")
+    backend = backend_of(executor, cpu="cpu_resources_per_trial", gpu="gpu_resources_per_trial")
+    pruner = search.get("pruner")
+    if isinstance(pruner, dict) and pruner.keys() & set(POPULATIONS) and isinstance(backend, dict):
+        if backend["ray"].pop("workers", None) is not None:
+            executor.remark("max_concurrent_trials", "is left out: all trials of a population are at work")
+        return backend if backend["ray"] else "ray"
+    return backend
 
 
 def _budget(top: Section, executor: Section, points: int) -> dict[str, Any]:
@@ -189,7 +300,8 @@ def _budget(top: Section, executor: Section, points: int) -> dict[str, Any]:
     if executor.mapping.get("time_budget_s") is None:
         executor.remark("time_budget_s", f"is missing, and Ludwig stops after {_SECONDS} s; time is written")
     trainer, scheduler = top.section("trainer"), executor.section("scheduler")
-    most = scheduler.whole("max_t") if _counts_epochs(scheduler) else None
+    is_population = scheduler.word("type", "fifo") in (*POPULATIONS, REPLAY)
+    most = scheduler.whole("max_t") if not is_population and _counts_epochs(scheduler) else None
     epochs = most or trainer.whole("epochs") or _EPOCHS
     time = f"{seconds / 3600:g}h" if seconds % 900 == 0 else f"{seconds:g}s"
     return {"trials": samples * points, "time": time, "epochs": epochs}

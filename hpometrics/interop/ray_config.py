@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from ..backends.registry import SAMPLERS
 from ..config.document import Document, Mark, Path, ScalarError, parse_value, read_plain
 from ..config.other_spellings import line_of_text
 from ..direction import MAXIMIZE
@@ -106,6 +107,14 @@ def backend_of(section: Section, cpu: str, gpu: str) -> dict[str, Any] | str:
     if resources:
         settings["resources"] = resources
     return {"ray": settings} if settings else "ray"
+
+
+def bohb(section: Section, key: str) -> str:
+    """Return the sampler for BOHB: `bohb`, or `tpe` where the packages of its extra are not installed."""
+    error = SAMPLERS["bohb"].missing("the sampler bohb")
+    if error is not None:
+        section.remark(key, f"{error}; tpe is written")
+    return "bohb" if error is None else "tpe"
 
 
 def experiments_of(data: Mapping[str, Any]) -> list[Path]:
@@ -279,8 +288,6 @@ def read_warprec(notes: Notes) -> ConvertedSweep:
     if strategy not in _SAMPLERS:
         expected = ", ".join(_SAMPLERS)
         notes.add_error((*optimization.path, "strategy"), f"expected {expected}, got {strategy!r}")
-    elif strategy == "bohb":
-        optimization.remark("strategy", "bohb needs an extra; tpe is written, asha stops trials early")
     is_grid = strategy == "grid"
     space, fixed = _read_model(model, is_grid)
     if not (space or notes.errors):
@@ -288,6 +295,7 @@ def read_warprec(notes: Notes) -> ConvertedSweep:
     budget = (
         _samples(optimization, space, True) if is_grid else {"trials": optimization.whole("num_samples") or 1}
     )
+    sampler = bohb(optimization, "strategy") if strategy == "bohb" else _SAMPLERS.get(strategy, "tpe")
     pruner = _read_scheduler(optimization, properties)
     epochs = properties.whole("max_t") if pruner else None
     if is_whole(fixed.get("epochs")) and fixed["epochs"] > 0:
@@ -301,7 +309,7 @@ def read_warprec(notes: Notes) -> ConvertedSweep:
         "engine": {"target": TARGET, "output": _OUTPUT, **({"params": fixed} if fixed else {})},
         "space": space,
         "metrics": _read_evaluation(top.section("evaluation"), properties),
-        "search": {"sampler": _SAMPLERS.get(strategy, "tpe"), **pruner, "seed": seed},
+        "search": {"sampler": sampler, **pruner, "seed": seed},
         "backend": backend_of(optimization, cpu="cpu_per_trial", gpu="gpu_per_trial"),
         "budget": budget,
     }

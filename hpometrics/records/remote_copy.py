@@ -5,27 +5,38 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 from .._redaction import redacted
 from .._text import one_line
 from ..exceptions import ConfigError, DiskError, RecordError
+from ._files import is_regular, read_whole, write_text
 
 INDEX = "copied.json"
-"""The file with the name of the sweep and the size and time of each file. It is written first and last."""
+"""The file with the name of the sweep, the id of its run directory, and the size and time of each file.
+
+It is written first and last. The run directory holds its id in a file of the same name, so a directory that
+is downloaded from the copy as a whole has it too.
+"""
 Files = Mapping[str, list[int]]
 """The size in bytes and the time in nanoseconds of each file, by its name in the directory."""
 
 
 class Index(NamedTuple):
-    """The name of the copied sweep, and its files; none before the first copy is whole."""
+    """The name of the copied sweep, and its files; none before the first copy is whole.
+
+    `id` is that of the run directory, empty until one claims the copy, and `directory` its path.
+    """
 
     name: str
     files: Files
+    id: str
+    directory: str
 
 
 def is_remote(place: object) -> bool:
@@ -59,18 +70,43 @@ def url_problem(url: str) -> str | None:
     return None
 
 
-def claim_copy(url: str, name: str) -> None:
+def claim_copy(url: str, name: str, home: Path) -> None:
     """Make a URL the place of a sweep's copy, unless it is; done before a search, it finds what is wrong.
 
     Args:
         url: a folder of its own, which may not exist yet.
         name: the name of the sweep.
+        home: the run directory. If it has an id, see `identify`, no other one can claim the URL from then on.
 
     Raises:
         DiskError: nothing can be written there, or it holds something else, which is not touched.
     """
     with _disk_errors(url):
-        _claim(url, *_open(url), name)
+        _claim(url, *_open(url), name, home)
+
+
+def identify(home: Path, id_: str | None = None) -> None:
+    """Write an id by which the copy of a run directory is known, unless it has one.
+
+    Args:
+        home: the directory.
+        id_: the id of the directory that it replaces; by default, a new one.
+
+    Raises:
+        DiskError: it cannot be written.
+    """
+    if not directory_id(home):
+        write_text(home / INDEX, json.dumps({"id": id_ or uuid4().hex}))
+
+
+def directory_id(home: Path) -> str:
+    """Return the id of a run directory; empty if it has none, or if the file with it is damaged."""
+    path = home / INDEX
+    if not is_regular(path):
+        return ""
+    with suppress(ValueError, KeyError, TypeError):
+        return str(json.loads(read_whole(path))["id"])
+    return ""
 
 
 def copy_directory(home: Path, url: str, name: str, leave: Collection[str] = ()) -> int:
@@ -89,9 +125,10 @@ def copy_directory(home: Path, url: str, name: str, leave: Collection[str] = ())
         DiskError: see `claim_copy`. What was copied before stays, and another call goes on.
     """
     with _disk_errors(url):
-        now = dict(_files_in(home, leave))
+        identify(home)
+        now = dict(_files_in(home, {INDEX, *leave}))
         system, root = _open(url)
-        before = _claim(url, system, root, name)
+        before = _claim(url, system, root, name, home)
         changed = [file for file, facts in now.items() if before.get(file) != facts]
         for file in changed:
             system.makedirs(f"{root}/{file}".rpartition("/")[0], exist_ok=True)
@@ -100,7 +137,7 @@ def copy_directory(home: Path, url: str, name: str, leave: Collection[str] = ())
             if system.exists(f"{root}/{file}"):
                 system.rm_file(f"{root}/{file}")
         if now != before:
-            _write_index(system, root, Index(name, now))
+            _write_index(system, root, _index(name, now, home))
     return len(changed)
 
 
@@ -115,17 +152,25 @@ def _disk_errors(url: str) -> Iterator[None]:
         raise DiskError(f"{url}: {_reason(err)}") from err
 
 
-def _claim(url: str, system: Any, root: str, name: str) -> Files:
+def _claim(url: str, system: Any, root: str, name: str, home: Path) -> Files:
     """Return the files that the copy of a sweep has; a new one begins with an index without files."""
+    own = _index(name, {}, home)
     index = _read_index(system, root)
-    if index is None:
-        if system.exists(root) and system.ls(root, detail=False):
-            raise DiskError(f"{url}: is neither empty nor a copy of a run directory; name another URL")
-        index = Index(name, {})
-        _write_index(system, root, index)
-    if index.name != name:
-        raise DiskError(f"{url}: holds a copy of the sweep {index.name}; name another URL for {name}")
-    return index.files
+    if index is None and system.exists(root) and system.ls(root, detail=False):
+        raise DiskError(f"{url}: is neither empty nor a copy of a run directory; name another URL")
+    is_claimed = index is not None and bool(index.id or index.files)
+    if index is not None and (index.name != name or (is_claimed and index.id != own.id)):
+        raise DiskError(
+            f"{url}: holds a copy of the sweep {index.name} of {index.directory or 'an unknown directory'}; "
+            f"name another URL for the sweep {name} of {own.directory}, or delete the copy if nobody needs it"
+        )
+    if index is None or index.id != own.id:
+        _write_index(system, root, own)
+    return {} if index is None else index.files
+
+
+def _index(name: str, files: Files, home: Path) -> Index:
+    return Index(name, files, directory_id(home), str(home.absolute()))
 
 
 def fetch_directory(url: str, home: Path, wanted: Callable[[str], bool]) -> None:
@@ -182,7 +227,8 @@ def _read_index(system: Any, root: str) -> Index | None:
         return None
     try:
         content = json.loads(text)
-        return Index(str(content["name"]), dict(content["files"]))
+        owner = (str(content.get(key, "")) for key in ("id", "directory"))
+        return Index(str(content["name"]), dict(content["files"]), *owner)
     except (ValueError, TypeError, KeyError) as err:
         raise ValueError(f"{INDEX} is damaged; delete the copy, and the next run makes it again") from err
 

@@ -75,6 +75,7 @@ class RunDirectory:
         self.control = path / "control.json"
         self.annotations = path / "annotations.json"
         self.engine_params = path / "best.json"
+        self.copied = path / "copied.json"
         self.stamp = path / ".finished"
         self.end = path / ".end"
         self.remarks: list[str] = []
@@ -341,8 +342,8 @@ class RunDirectory:
             *(path for path in self.locks.glob("confirm/*") if path.name.replace("-", "").isdecimal()),
         )
         hidden = (self.path / ".home", self.stamp, self.end)
-        facts = (*hidden, self.sweep_file, self.resolved, self.study, self.journal, self.annotations)
-        files = (*beside, *locks, *facts, *results)
+        own = (self.sweep_file, self.resolved, self.study, self.journal, self.annotations, self.copied)
+        files = (*beside, *locks, *hidden, *own, *results)
         parts = (
             path for trial in self.trial_directories() for path in trial.iterdir() if path.name in TRIAL_FILES
         )

@@ -14,7 +14,7 @@ from .._imports import import_modules
 from ..backends.optuna.fresh_study import FreshStudy
 from ..backends.optuna.prior import with_prior
 from ..backends.optuna.restore import check_trials, is_sound, quarantine_study, read_trials, restore
-from ..backends.optuna.samplers import make_pruner, make_sampler
+from ..backends.optuna.samplers import OwnSampler, make_pruner, make_sampler
 from ..backends.optuna.storage import close_storage, is_damage, open_storage, storing
 from ..backends.optuna.study import (
     PREFIX,
@@ -290,15 +290,14 @@ def _open_study(context: SweepContext, storage: optuna.storages.BaseStorage) -> 
     pruner = None if is_scheduled else plan.pruner_spec
     if ":" in plan.sampler + plan.pruner:  # a class of the user's, perhaps beside the file
         import_modules((), [str(plan.file.resolve().parent)])
+    sampler = make_sampler(plan.sampler_spec, search.seed, bool(context.resolved.constraints))
+    if ":" in plan.sampler:
+        sampler = OwnSampler(sampler, plan.sampler)
     study = open_study(
         storage,
         plan.name,
         optimized,
-        with_prior(
-            make_sampler(plan.sampler_spec, search.seed, bool(context.resolved.constraints)),
-            context.priors,
-            plan.space,
-        ),
+        with_prior(sampler, context.priors, plan.space),
         make_pruner(pruner, plan.config.budget.reports, None if is_scheduled else search.prune_by),
     )
     check_study(study, optimized)

@@ -22,7 +22,7 @@ from ..config.plan import Plan
 from ..exceptions import ConfigError, DiskError, NoFiniteValueError, RunError
 from ..records._files import is_regular, read_whole, write_text
 from ..records._json import digest_of
-from ..records.remote_copy import claim_copy, copy_directory
+from ..records.remote_copy import claim_copy, copy_directory, directory_id, identify
 from ..records.trial_record import TrialRecord, TrialState
 from ..results.annotation_file import recover_annotations
 from ..results.best import record_of
@@ -85,8 +85,9 @@ def run_command(plan: Plan, options: Options, train: Train | None = None) -> int
     published = check_published(context, options.fresh)
     check_confirmable(context)
     learned = warm_start(context, published)
-    if plan.config.results.copy_to is not None:
-        claim_copy(plan.config.results.copy_to, plan.name)
+    copy_to, copied = plan.config.results.copy_to, directory_id(home.path)  # `--fresh` moves it aside
+    if copy_to is not None:
+        claim_copy(copy_to, plan.name, home.path)
     text = plan.document.text.replace(storage, redact_storage(storage))
     with raising_interrupts():
         began = False
@@ -101,6 +102,9 @@ def run_command(plan: Plan, options: Options, train: Train | None = None) -> int
                 ),
                 terminated_when(context.listen()),
             ):
+                if copy_to is not None:
+                    identify(home.path, copied)
+                    claim_copy(copy_to, plan.name, home.path)
                 began = True
                 code = _search(context, options, question, learned)
         except BaseException as err:

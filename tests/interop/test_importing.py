@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from click.testing import CliRunner, Result
@@ -232,6 +233,102 @@ def test_exponents_that_were_meant_as_values_are_named(tmp_path):
     assert any(
         "6:7: parameters.x.distribution: exponents 1e-05 to 0.1 mean values 1.00001 to 1.10517" in n
         for n in notes
+    )
+
+
+def population(folder: Path, scheduler: str) -> tuple[dict[str, object], list[str]]:
+    """The sections and remarks that a Ludwig config with a scheduler becomes."""
+    return carried(
+        folder,
+        "output_features: [{name: a, type: binary}]\n"
+        "hyperopt:\n  metric: roc_auc\n  goal: maximize\n  output_feature: a\n"
+        "  parameters:\n    trainer.x: {space: uniform, lower: 0, upper: 1}\n"
+        "    trainer.kind: {space: choice, categories: [a, b]}\n"
+        f"  executor: {{num_samples: 4, max_concurrent_trials: 2, scheduler: {scheduler}}}\n",
+    )
+
+
+def test_the_populations_of_ludwig_are_populations_here(tmp_path):
+    """With the params that change and the options of the same name, on Ray."""
+    options = "quantile_fraction: 0.5, resample_probability: 0.1, perturbation_factors: [0.7, 1.3]"
+    mutations = "hyperparam_mutations: {trainer: {x: [0, 1]}, trainer.kind: [a, b], trainer.new: [1, 2, 4]}"
+    interval = "time_attr: training_iteration, perturbation_interval: 3"
+    text = f"{{type: pbt, {interval}, {mutations}, {options}, synch: true, burn_in_period: 60}}"
+    config, notes = population(tmp_path, text)
+    assert config["search"]["pruner"] == {
+        "pbt": {
+            "mutate": ["trainer.x", "trainer.kind", "trainer.new"],
+            "perturbation_interval": 3,
+            "quantile_fraction": 0.5,
+            "resample_probability": 0.1,
+            "perturbation_factors": [0.7, 1.3],
+        }
+    }
+    assert config["space"]["trainer.new"] == {"choice": [1, 2, 4]} and config["backend"] == "ray"
+    assert any("burn_in_period: is left out" in one for one in notes)
+    assert any("max_concurrent_trials: is left out: all trials of a population" in one for one in notes)
+    assert not any("synch" in one or "asha" in one for one in notes)
+
+
+def test_a_bandit_of_ludwig_models_numbers(tmp_path):
+    """A choice is left out by name; an interval in seconds is not one of epochs."""
+    bounds = "{trainer.x: [0, 2], trainer.kind: [0, 1], y: [1.5, 3]}"
+    config, notes = population(
+        tmp_path, f"{{type: pb2, perturbation_interval: 60, hyperparam_bounds: {bounds}}}"
+    )
+    assert config["search"]["pruner"] == {"pb2": {"mutate": ["trainer.x", "y"], "perturbation_interval": 4}}
+    assert config["space"]["y"] == {"float": [1.5, 3.0]}
+    assert any(
+        "perturbation_interval: is in time_total_s, and here in epochs: 4 is written" in n for n in notes
+    )
+    assert any(
+        "trainer.x stays within its dimension in space, [0.0, 1.0], not within [0, 2]" in n for n in notes
+    )
+    assert any(
+        "trainer.kind is left out: it is not a param of the space that pb2 can change" in n for n in notes
+    )
+    assert any("synch: all trials wait for each other here" in one for one in notes)
+
+
+@pytest.mark.parametrize("kind", ["pbt, hyperparam_mutations", "pb2, hyperparam_bounds"])
+def test_a_population_of_ludwig_passes_the_check(kind, tmp_path):
+    """The file that is written is a sweep on Ray as it is."""
+    population(tmp_path, f"{{type: {kind}: {{trainer.x: [0, 1]}}}}")
+    assert init(tmp_path / "foreign.yaml", tmp_path / "mine").exit_code == 0
+    plan = read_plan(tmp_path / "mine" / "sweep.yaml")
+    assert plan.config.backend.name == "ray" and plan.pruner == kind[:3]
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "remark"),
+    [
+        ("{type: pbt}", "pbt is left out: hyperparam_mutations names no param that can change"),
+        (
+            "{type: pbt_replay, policy_file: a.txt}",
+            "pbt_replay is left out: here pbt_replay reads a run directory",
+        ),
+        ("{type: resource_changing}", "is left out, but for Python: objective.tuner(50, scheduler=...)"),
+    ],
+)
+def test_a_scheduler_of_ludwig_that_is_left_out_is_named(scheduler, remark, tmp_path):
+    """With the reason; the rest of the search is written."""
+    config, notes = population(tmp_path, scheduler)
+    assert "pruner" not in config["search"] and any(remark in one for one in notes)
+
+
+@pytest.mark.parametrize(("installed", "sampler"), [(True, "bohb"), (False, "tpe")])
+def test_bohb_is_written_where_it_can_run(installed, sampler, tmp_path, monkeypatch):
+    """Else the remark has the line that installs it."""
+    monkeypatch.setitem(sys.modules, "ConfigSpace", ModuleType("ConfigSpace"))
+    monkeypatch.setitem(sys.modules, "hpbandster", ModuleType("hpbandster") if installed else None)
+    config, notes = carried(
+        tmp_path,
+        "output_features: [{name: a, type: binary}]\n"
+        "hyperopt: {parameters: {x: {space: uniform, lower: 0, upper: 1}}, search_alg: {type: bohb}}\n",
+    )
+    assert config["search"]["sampler"] == sampler
+    assert (
+        any("needs hpbandster, which is not installed: pip install" in one for one in notes) is not installed
     )
 
 

@@ -91,6 +91,12 @@ HYPER_TEST = (
 EXAMPLES = {
     "sphere.yaml": sweeper(**SPHERE),
     "front.yaml": sweeper(**FRONT),
+    "typed.yaml": sweeper(search_space={"x": {"type": "float", "low": 1e-3, "high": 1, "log": True}}),
+    "nevergrad.yaml": sweeper(
+        optim={"optimizer": "OnePlusOne", "budget": 100, "num_workers": 10, "maximize": False},
+        parametrization={"db": ["mnist", "cifar"], "lr": {"init": 0.02, "step": 2.0, "log": True}},
+    ),
+    "ax.yaml": sweeper(ax_config={"params": {"x": {"type": "range", "bounds": [-5, 10.1]}}}),
     "rllib.yaml": ray(GRID, env="CartPole-v1", stop={"episode_reward_mean": 200, "time_total_s": 180}),
     "warprec.yml": warprec(LIGHTGCN, top_k=[10, 20], metrics=["nDCG", "Precision", "Recall", "HitRate"]),
     "ease.yml": warprec({"l2": [10, 20, 30, 40]}),
@@ -165,6 +171,103 @@ def test_the_grammar_of_hydra(text, expected, tmp_path):
     """By hand, from the distributions that its Optuna sweeper makes of an override."""
     config, _ = converted(tmp_path, "c.yaml", sweeper(params={"x": text, "y": "choice(1, 2)"}))
     assert config["space"].get("x", config["engine"].get("params", {}).get("x")) == expected
+
+
+def hydra_space(tmp_path, space, kind="optuna", **keys):
+    """What the params of an older section of a sweeper become, with the remarks."""
+    section = {"optuna": {"search_space": space}, "nevergrad": {"parametrization": space}}
+    own = section.get(kind) or {"ax_config": {"params": space}}
+    return converted(tmp_path, "c.yaml", sweeper(**{**own, **keys}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "facts", "expected"),
+    [
+        (
+            "optuna",
+            {"type": "float", "low": -5.5, "high": 5.5, "step": 0.5},
+            {"float": [-5.5, 5.5], "step": 0.5},
+        ),
+        ("optuna", {"type": "float", "low": 0.1, "high": 1, "log": True}, {"float": [0.1, 1.0], "log": True}),
+        ("optuna", {"type": "int", "low": 1, "high": 9, "step": 2}, {"int": [1, 9], "step": 2}),
+        ("optuna", {"type": "int", "low": 1, "high": 9, "log": True}, {"int": [1, 9], "log": True}),
+        ("optuna", {"type": "categorical", "choices": [-5, 0, 5]}, {"choice": [-5, 0, 5]}),
+        ("nevergrad", ["mnist", "cifar"], {"choice": ["mnist", "cifar"]}),
+        ("nevergrad", {"lower": 0.0, "upper": 1.0}, {"float": [0.0, 1.0]}),
+        ("nevergrad", {"lower": 4, "upper": 16, "integer": True}, {"int": [4, 16]}),
+        ("nevergrad", {"lower": 1e-4, "upper": 1.0, "log": True}, {"float": [1e-4, 1.0], "log": True}),
+        (
+            "nevergrad",
+            {"init": 0.02, "step": 2.0, "log": True},
+            {"normal": [-3.91202, 0.693147], "log": True},
+        ),
+        ("nevergrad", {"init": 8, "step": 2, "integer": True}, {"normal": [8, 2], "step": 1}),
+        ("nevergrad", 3, 3),
+        (
+            "ax",
+            {"type": "range", "bounds": [0.001, 1.0], "log_scale": True},
+            {"float": [0.001, 1.0], "log": True},
+        ),
+        ("ax", {"type": "range", "bounds": [1, 10]}, {"int": [1, 10]}),
+        ("ax", {"type": "range", "bounds": [1, 10], "value_type": "float"}, {"float": [1.0, 10.0]}),
+        ("ax", {"type": "choice", "values": [1, 2]}, {"choice": [1, 2]}),
+        ("ax", {"type": "fixed", "value": 3}, 3),
+    ],
+    ids=str,
+)
+def test_the_typed_params_of_the_sweepers_of_hydra(kind, facts, expected, tmp_path):
+    """By hand: those of search_space, of Nevergrad's parametrization and of Ax."""
+    other = {
+        "optuna": {"type": "categorical", "choices": [1, 2]},
+        "nevergrad": [1, 2],
+        "ax": {"type": "choice", "values": [1, 2]},
+    }
+    config, _ = hydra_space(tmp_path, {"x": facts, "y": other[kind]}, kind)
+    assert config["space"].get("x", config["engine"].get("params", {}).get("x")) == expected
+    assert config["space"]["y"] == {"choice": [1, 2]}
+
+
+def test_the_settings_of_nevergrad(tmp_path):
+    """A value to begin at is tried first; the width of its mutations is named as left out."""
+    optim = {"optimizer": "OnePlusOne", "budget": 40, "num_workers": 2, "maximize": True, "seed": 3}
+    facts = {"init": 0.5, "lower": 0.0, "upper": 1.0, "step": 0.1}
+    config, remarks = hydra_space(tmp_path, {"x": facts}, "nevergrad", optim=optim)
+    assert config["search"] == {"sampler": "tpe", "seed": 3, "start": [{"x": 0.5}]}
+    assert config["metrics"]["optimize"]["direction"] == "maximize"
+    assert (config["backend"], config["budget"]) == ({"optuna": {"workers": 2}}, {"trials": 40})
+    assert "OnePlusOne is not there; tpe is written" in remarks
+    assert "x.step: is left out: it is the width of Nevergrad's mutations" in remarks
+
+
+def test_scalars_of_nevergrad_stand_in_params_too(tmp_path):
+    """As since Hydra 1.4, beside the grammar of overrides."""
+    params = {"lr": {"lower": 0.1, "upper": 1.0}, "x": "interval(0, 1)"}
+    config, _ = converted(tmp_path, "c.yaml", sweeper(optim={"budget": 9}, params=params))
+    assert config["space"] == {"lr": {"float": [0.1, 1.0]}, "x": {"float": [0.0, 1.0]}}
+
+
+def test_the_settings_of_ax(tmp_path):
+    """Its trials, direction, seed and early stop; a constraint on params is named as left out."""
+    ax = {
+        "max_trials": 12,
+        "early_stop": {"minimize": False, "max_epochs_without_improvement": 7},
+        "experiment": {"minimize": False, "parameter_constraints": ["x <= y"]},
+        "client": {"random_seed": 5},
+        "params": {"x": {"type": "range", "bounds": [0.0, 1.0]}},
+    }
+    config, remarks = converted(tmp_path, "c.yaml", sweeper(ax_config=ax, max_batch_size=4))
+    assert config["search"] == {"sampler": "gp", "seed": 5}
+    assert config["metrics"]["optimize"] == {"metric": "score", "direction": "maximize"}
+    assert config["budget"] == {"trials": 12, "stale": 7}
+    assert config["backend"] == {"optuna": {"workers": 4}}
+    assert "experiment.parameter_constraints: is left out" in remarks
+
+
+def test_params_win_over_search_space(tmp_path):
+    """As in Hydra's own sweeper; a value in params makes the param a fixed one."""
+    space = {"x": {"type": "int", "low": 1, "high": 9}, "y": {"type": "int", "low": 1, "high": 9}}
+    config, _ = hydra_space(tmp_path, space, params={"y": "choice(1, 2)"})
+    assert config["space"] == {"x": {"int": [1, 9]}, "y": {"choice": [1, 2]}}
 
 
 def test_the_sampler_storage_and_jobs_of_hydra(tmp_path):
@@ -366,6 +469,24 @@ def test_what_kind_of_oracle_it_was_shows(tmp_path):
             "a shuffled range of 100000000 values",
         ),
         ("c.yaml", sweeper(params={"x": 3}), "hydra.sweeper.params: names nothing that varies"),
+        ("c.yaml", sweeper(params={"x": 3}), "of the optuna sweeper, params and search_space are read"),
+        ("c.yaml", sweeper(_target_="my.OrionSweeper"), "of the orion sweeper, params are read"),
+        ("c.yaml", sweeper(search_space={"x": 3}), "expected a mapping, as in {type: float, low: 0, high"),
+        (
+            "c.yaml",
+            sweeper(search_space={"x": {"type": "normal"}}),
+            "categorical, int or float, got 'normal'",
+        ),
+        (
+            "c.yaml",
+            sweeper(parametrization={"x": {"lower": 1}}),
+            "parametrization.x: lower stands without upper; give both, or neither and init",
+        ),
+        (
+            "c.yaml",
+            sweeper(ax_config={"params": {"x": {"type": "range", "bounds": 3}}}),
+            "ax_config.params.x.bounds: expected [low, high], got 3",
+        ),
         (
             "c.yaml",
             sweeper(params={"x": "a,b"}, direction="up"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 from dataclasses import replace
 
@@ -17,7 +18,14 @@ from sample_sweeps import changed, problems_of
 
 from hpometrics import ConfigError, Float, Sweep, load_best
 from hpometrics.exceptions import DiskError, RecordError
-from hpometrics.records.remote_copy import INDEX, copy_directory, fetch_directory, url_problem
+from hpometrics.records.remote_copy import (
+    INDEX,
+    claim_copy,
+    copy_directory,
+    fetch_directory,
+    identify,
+    url_problem,
+)
 from hpometrics.results.run_directory import RunDirectory
 
 LEARN = changed("toy_engine:train", "toy_engine:learn")
@@ -50,6 +58,11 @@ def home(tmp_path):
 def everything(_name):
     """Whether a file is fetched: each is."""
     return True
+
+
+def records(folder):
+    """The records of a run directory, without the paths of checkpoints."""
+    return [replace(one, checkpoint=None) for one in RunDirectory(folder).records()]
 
 
 def contents(folder):
@@ -88,7 +101,8 @@ def test_a_copy_that_broke_off_goes_on(home, url, tmp_path, monkeypatch):
 def test_what_is_there_is_not_touched(home, url):
     """Another sweep's copy, or files of the user."""
     copy_directory(home, url, "x")
-    with pytest.raises(DiskError, match="holds a copy of the sweep x; name another URL for y"):
+    holder = re.escape(f"holds a copy of the sweep x of {home}; name another URL for the sweep y of {home}")
+    with pytest.raises(DiskError, match=holder):
         copy_directory(home, url, "y")
     system, root = url_to_fs(url)
     system.pipe_file(f"{root}/trials/sweep.yaml", b"mine")
@@ -141,6 +155,73 @@ def test_a_place_that_cannot_be_is_refused_at_check(place, problem):
     assert problem in (url_problem(place) or "")
     [text] = problems_of(f"{LEARN}results: {{copy_to: '{place}'}}\n")
     assert "results.copy_to" in text and problem in text and "secret" not in text
+
+
+OTHERS = {
+    "engine": {"toy_engine:learn": "toy_engine:train"},
+    "space": {"[1e-4, 1e-1]": "[1e-4, 1e-2]"},
+    "seed": {"seed: 3": "seed: 4"},
+    "directory": {},
+}
+"""Changes that make another sweep of the same name; it has another directory in any case."""
+
+
+@pytest.mark.parametrize("change", OTHERS.values(), ids=OTHERS)
+def test_another_sweep_of_the_same_name_is_refused(sweep, folder, change):
+    """Before its directory is made; the first copy stays as it is."""
+    copy = folder / "copy"
+    text = f"name: digits\n{LEARN}results: {{copy_to: 'file://{copy}'}}\n"
+    assert sweep(text, "--set", "results.dir=runs/one").exit_code == 0
+    before = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
+    for old, new in change.items():
+        assert old in text
+        text = text.replace(old, new)
+    result = sweep(text, "--set", "results.dir=runs/two")
+    assert (result.exit_code, result.stdout) == (5, "")
+    assert f"holds a copy of the sweep digits of {folder}/runs/one" in result.stderr
+    assert f"name another URL for the sweep digits of {folder}/runs/two" in result.stderr
+    assert not (folder / "runs/two").exists()
+    assert {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("way", ["again", "--extend", "--fresh", "damaged"])
+def test_the_same_directory_is_copied_again(sweep, folder, way):
+    """Whether it goes on, is extended or starts over; a directory whose id is lost is another one."""
+    text = f"{LEARN}results: {{copy_to: 'file://{folder}/copy'}}\n"
+    assert sweep(text, "--set", "budget.trials=2").exit_code == 0
+    if way == "damaged":
+        (folder / "runs/sweep/copied.json").write_text("{")
+    flags = [way] if way[0] == "-" else []
+    result = sweep(text, *flags)
+    if way == "damaged":
+        assert result.exit_code == 5 and "delete the copy if nobody needs it" in result.stderr
+        return
+    assert result.exit_code == 0, result.stderr
+    fetch_directory(f"file://{folder}/copy", folder / "fetched", everything)
+    assert records(folder / "fetched") == records(folder / "runs/sweep")
+
+
+def test_a_directory_that_is_restored_from_the_copy_goes_on(sweep, folder):
+    """Another directory may then not claim the URL, and the copy stays readable."""
+    url = f"file://{folder}/copy"
+    text = f"{LEARN}results: {{copy_to: '{url}'}}\n"
+    assert sweep(text, "--set", "budget.trials=2").exit_code == 0
+    shutil.rmtree(folder / "runs/sweep")
+    assert sweep(text).exit_code == 5
+    shutil.copytree(folder / "copy", folder / "runs/sweep")
+    assert sweep(text).exit_code == 0
+    fetch_directory(url, folder / "fetched", everything)
+    assert records(folder / "fetched") == records(folder / "runs/sweep")
+
+
+def test_a_claim_without_a_directory_is_taken_by_the_next_run(home, url, tmp_path):
+    """A run that ends before it has a directory claims nothing; the first directory with an id does."""
+    claim_copy(url, "x", tmp_path / "one")
+    claim_copy(url, "x", home)
+    identify(home)
+    claim_copy(url, "x", home)
+    with pytest.raises(DiskError, match="holds a copy of the sweep x"):
+        claim_copy(url, "x", tmp_path / "one")
 
 
 def test_the_best_is_loaded_from_the_copy(sweep, folder, url):
@@ -221,10 +302,7 @@ def test_a_run_that_is_killed_is_copied_by_the_next(folder, monkeypatch):
     monkeypatch.delenv("KILL_AT")
     assert hpometrics("run", "sweep.yaml").ended() == 0
     fetch_directory(place, folder / "fetched", everything)
-    copied, ours = (RunDirectory(folder / place).records() for place in ("fetched", "runs/sweep"))
-    assert [replace(one, checkpoint=None) for one in copied] == [
-        replace(one, checkpoint=None) for one in ours
-    ]
+    assert records(folder / "fetched") == records(folder / "runs/sweep")
 
 
 @pytest.mark.ray

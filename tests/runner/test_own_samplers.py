@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from forked import hpometrics
-from sample_sweeps import SWEEP, changed
+from sample_sweeps import SWEEP, changed, problems_of
 
 from hpometrics.results.run_directory import RunDirectory
 
@@ -68,6 +68,83 @@ def test_ray_draws_what_optuna_draws(name, beside, on_ray):
     run("run", "sweep.yaml")
     run("run", "on_ray.yaml")
     assert drawn(beside, "on_ray") == drawn(beside, "sweep")
+
+
+CHECKED = {
+    "sampler: optuna.pruners:MedianPruner": "is a pruner, not a sampler; did you mean search: {pruner: ",
+    "pruner: optuna.samplers:TPESampler": "is a sampler, not a pruner; did you mean search: {sampler: ",
+    "pruner: ray.tune.schedulers:ASHAScheduler": "is a scheduler, which stops trials on Ray; on Optuna, name",
+    "pruner: {hyperband: {eta: 1}}": "eta of hyperband must be above 1, as 1/eta of the trials go on, got 1",
+    "pruner: {hyperband: {min_epochs: 4}}": "must be at most the epochs of a trial, 3, got 4",
+    "pruner: {median: {warmup: -1}}": "warmup of median must be at least 0, got -1",
+    "pruner: {median: {interval: 0}}": "interval of median must be at least 1, got 0",
+    "pruner: {threshold: {}}": "threshold needs lower or upper; write {threshold: {upper: 10}}",
+    "pruner: percentile": "percentile needs percentile; write {percentile: {percentile: 25}}",
+    "pruner: {patient: {min_delta: 1.0}}": "patient needs patience; write {patient: {patience: 5}}",
+    "sampler: 'ray.tune.search.zoopt:ZOOptSearch'": "not installed: pip install zoopt",
+}
+ON_RAY = {
+    "pruner: {asha: {eta: 1}}": "eta of asha must be above 1, as 1/eta of the trials go on, got 1",
+    "pruner: {asha: {min_epochs: 9}}": "must be at most the epochs of a trial, 3, got 9",
+    "pruner: {median: {warmup: -1}}": "warmup of median must be at least 0, got -1",
+    "pruner: optuna.pruners:MedianPruner": "is a pruner, which stops trials on Optuna; on Ray, name",
+}
+
+
+def searched(search: str) -> str:
+    """The sweep file with this setting of the search."""
+    text = SWEEP.replace("sampler: random", search if "sampler" in search else f"sampler: random, {search}")
+    return text.replace("search: {", "search:\n  {")
+
+
+@pytest.mark.parametrize(("search", "problem"), CHECKED.items(), ids=CHECKED)
+def test_a_check_refuses_what_no_trial_could_use(search, problem):
+    """At its place in the file, before a trial is trained."""
+    [text] = problems_of(searched(search))
+    assert problem in text and "search." in text
+
+
+@pytest.mark.parametrize(("search", "problem"), ON_RAY.items(), ids=ON_RAY)
+def test_a_check_refuses_it_on_ray_in_the_same_words(search, problem):
+    """Without loading Ray."""
+    [text] = problems_of(f"{searched(search)}backend: {{ray: {{}}}}\n")
+    assert problem in text
+
+
+OWN = {
+    "Plain": ("", "is a class whose objects are not samplers; derive it from optuna.samplers.BaseSampler"),
+    "Broken(RandomSampler)": ("raise OSError('no model')", "own:Broken raises an error; correct the class"),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_class_that_is_no_sampler_or_fails_ends_the_run_with_a_line(name, folder, sweep):
+    """Exit code 2, without a traceback."""
+    body, problem = OWN[name]
+    head = f"from optuna.samplers import RandomSampler\nclass {name}:\n"
+    method = f"    def sample_independent(self, *args):\n        {body or 'pass'}\n"
+    (folder / "own.py").write_text(head + method)
+    result = sweep(searched(f"sampler: 'own:{name.partition('(')[0]}'"))
+    assert result.exit_code == 2 and problem in result.stderr and "Traceback" not in result.stderr
+    assert ("OSError: no model" in result.stderr) is bool(body)
+
+
+def test_a_sampler_that_cannot_draw_the_space_ends_the_run_with_a_line(sweep):
+    """As Optuna's brute force does for a float without a step."""
+    result = sweep(searched("sampler: optuna.samplers:BruteForceSampler"))
+    assert result.exit_code == 2 and "FloatDistribution.step must be given" in result.stderr
+    assert "search.sampler: optuna.samplers:BruteForceSampler raises an error" in result.stderr
+
+
+def test_a_searcher_that_cannot_be_created_is_refused_before_the_first_trial(folder, sweep):
+    """Its package may be missing, which it says when it is created."""
+    (folder / "lacking.py").write_text(
+        "from ray.tune.search import Searcher\nclass Own(Searcher):\n"
+        "    def __init__(self, points_to_evaluate=None):\n        assert False, 'pip install it'\n"
+    )
+    result = sweep(searched("sampler: 'lacking:Own'"))
+    assert result.exit_code == 2 and "Own cannot be created: AssertionError: pip install it" in result.stderr
+    assert not list(folder.glob("runs/*/trials/*/trial.json"))
 
 
 def test_a_check_says_what_it_does_not_import(beside):

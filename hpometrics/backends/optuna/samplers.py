@@ -27,6 +27,7 @@ from ...direction import Direction
 from ...exceptions import ConfigError
 from ...selection.rules import DOMINANCE, DominanceRule
 from ...space.draws import derive_seed
+from ..plug_in_checks import check_limits, check_object
 from ..registry import (
     OPTUNA_PRUNERS as PRUNERS,
     SAMPLERS,
@@ -81,6 +82,8 @@ def make_sampler(spec: object, seed: int | None = None, constrained: bool = Fals
         from ..ray.searcher_sampler import as_sampler  # with Ray
 
         sampler_class = as_sampler(cast("Any", sampler_class))
+        if not is_searcher(spec):  # by its name, in a file
+            sampler_class(seed=0, **arguments).check()
     make: Callable[..., BaseSampler] = partial(sampler_class, **{**_without_log(sampler_class), **arguments})
     if constrained:
         make = minding_constraints(make)
@@ -126,7 +129,7 @@ def make_pruner(spec: object, epochs: int | None = None, prune_by: str | None = 
         return NopPruner()
     if isinstance(spec, BasePruner):
         return spec
-    name, _ = read_spec("pruner", spec)
+    name, options = read_spec("pruner", spec)
     pruner_class, arguments = find_class("pruner", spec, PRUNERS)
     if name == "hyperband" and epochs is not None:
         arguments.setdefault("max_resource", epochs)
@@ -136,7 +139,9 @@ def make_pruner(spec: object, epochs: int | None = None, prune_by: str | None = 
         inner = arguments.get("wrapped_pruner")
         arguments["wrapped_pruner"] = None if inner is None else make_pruner(inner, epochs)
     make: Callable[..., BasePruner] = partial(pruner_class, **arguments)
-    return _create("pruner", spec, make)
+    pruner = _create("pruner", spec, make)
+    check_limits(name, options, epochs if name == "hyperband" else None)
+    return pruner
 
 
 def own_pruner(study: optuna.Study) -> BasePruner | None:
@@ -217,6 +222,39 @@ class SeededSampler(BaseSampler):
         if sampler is None or not restart(sampler, seed):
             sampler = self._by_thread[thread] = _quiet(partial(self._make, seed=seed))
         return sampler
+
+
+def _guarded(name: str) -> Any:
+    """Return a method of `OwnSampler` that calls the one of this name of its example."""
+
+    def method(self: OwnSampler, *args: Any, **kwargs: Any) -> Any:
+        with foreign(self.problem):
+            return getattr(self.example, name)(*args, **kwargs)
+
+    return method
+
+
+class OwnSampler(BaseSampler):
+    """A sampler of the user's own; an error that it raises names it, in place of a traceback.
+
+    Args:
+        example: the sampler that draws.
+        name: its name in the sweep file.
+    """
+
+    def __init__(self, example: BaseSampler, name: str) -> None:
+        self.example, self.kind = example, name_of(example)
+        self.problem = (
+            f"search.sampler: {name} raises an error; correct the class, its options or the space, "
+            "or choose another sampler"
+        )
+
+    infer_relative_search_space = _guarded("infer_relative_search_space")
+    sample_relative = _guarded("sample_relative")
+    sample_independent = _guarded("sample_independent")
+    before_trial = _guarded("before_trial")
+    after_trial = _guarded("after_trial")
+    reseed_rng = _guarded("reseed_rng")
 
 
 def _class_of(sampler: BaseSampler) -> type[BaseSampler]:
@@ -307,9 +345,11 @@ def _create(what: str, spec: object, make: Callable[[], T]) -> T:
     name = spec.__name__ if isinstance(spec, type) else read_spec(what, spec)[0]
     with foreign(f"{what} {name!r} cannot be made"):
         try:
-            return _quiet(make)
+            created = _quiet(make)
         except (TypeError, ValueError) as err:
             raise ConfigError(f"{what}: {err}") from err
+    check_object(what, name, created)
+    return created
 
 
 def _quiet(make: Callable[[], T]) -> T:

@@ -26,7 +26,8 @@ from ...records.recovery import Losses
 from ...records.trial_record import TrialRecord
 from ...selection.rules import DominanceRule
 from ...space.space import Space
-from ..registry import POPULATIONS, RAY_SCHEDULERS, REPLAY, find_class, read_spec
+from ..plug_in_checks import check_limits, check_object
+from ..registry import BACKENDS, POPULATIONS, RAY_SCHEDULERS, REPLAY, find_class, read_spec
 from ._internals import base_of, endure, epochs_of, goes_on, metric_and_mode, set_base, stops_for_good
 from .pbt import Bandit, History, Population
 from .replay import Replay
@@ -281,13 +282,16 @@ def make_scheduler(
         return _reallocating(deepcopy(spec), direction, key)
     if isinstance(spec, TrialScheduler):
         return _without_pauses(_adopted(deepcopy(spec), direction, key))
-    name, _ = read_spec("scheduler", "none" if spec is None else spec)
+    name, options = read_spec("scheduler", "none" if spec is None else spec)
+    check_limits(name, options, epochs if name in BACKENDS["ray"].needs_epochs else None)
     scheduler_class, arguments = find_class("scheduler", "none" if spec is None else spec, RAY_SCHEDULERS)
     if name in _COMPLETED:
         arguments = _COMPLETED[name](arguments, _Search(name, epochs, space, seed, history, direction))
     with foreign(f"scheduler {name!r} cannot be made"):
         try:
-            return _without_pauses(_adopted(scheduler_class(**arguments), direction, key))
+            scheduler = scheduler_class(**arguments)
+            check_object("scheduler", name, scheduler)
+            return _without_pauses(_adopted(scheduler, direction, key))
         except ConfigError:
             raise
         except (AssertionError, TypeError, ValueError) as err:

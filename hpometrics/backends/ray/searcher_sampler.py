@@ -78,6 +78,15 @@ class SearcherSampler(BaseSampler):
         _check_arguments(searcher, self._known, arguments)
         self._random = RandomSampler(seed)
 
+    def check(self) -> None:
+        """Create a searcher, so that what it lacks is an error now and not at the second trial.
+
+        Raises:
+            ConfigError: it cannot be created, because its package is missing for example.
+        """
+        with _seeded(self._seed), foreign(f"the searcher {self._searcher.__name__} cannot be created"):
+            self._create(self._seed, [])
+
     def infer_relative_search_space(
         self, study: optuna.Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
@@ -126,15 +135,17 @@ class SearcherSampler(BaseSampler):
         seed: int | None,
     ) -> Searcher:
         """Return a searcher that suggests the points of these trials first."""
-        points = [dict(one.point) for one in outcomes]
-        seeds = {} if seed is None else dict.fromkeys((one for one in _SEEDS if one in self._known), seed)
-        make: Callable[..., Searcher] = self._searcher
-        searcher = make(**self._arguments, **seeds, points_to_evaluate=points or None)
+        searcher = self._create(seed, [dict(one.point) for one in outcomes])
         mode = "min" if study.direction == StudyDirection.MINIMIZE else "max"
         domains = {name: _domain(one) for name, one in space.items()}
         if not searcher.set_search_properties(_VALUE, mode, domains):
             raise ConfigError("it takes no search space; it must be created without a space of its own")
         return searcher
+
+    def _create(self, seed: int | None, points: list[dict[str, Any]]) -> Searcher:
+        seeds = {} if seed is None else dict.fromkeys((one for one in _SEEDS if one in self._known), seed)
+        make: Callable[..., Searcher] = self._searcher
+        return make(**self._arguments, **seeds, points_to_evaluate=points or None)
 
 
 class BohbSampler(SearcherSampler):
@@ -176,7 +187,7 @@ class BohbSampler(SearcherSampler):
         super().__init__(TuneBOHB, seed=seed, bohb_config=options)
 
 
-def as_sampler(searcher: type[Searcher]) -> Callable[..., BaseSampler]:
+def as_sampler(searcher: type[Searcher]) -> Callable[..., SearcherSampler]:
     """Return the function that creates the sampler of a class of searchers."""
 
     def make(seed: int | None = None, **arguments: Any) -> SearcherSampler:
