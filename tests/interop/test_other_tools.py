@@ -351,6 +351,7 @@ def test_what_kind_of_oracle_it_was_shows(tmp_path):
     assert config["search"] == {"sampler": "random", "pruner": {"hyperband": {"min_epochs": 3, "eta": 3}}}
     assert config["budget"] == {"trials": 20, "epochs": 30}
     assert "val_loss, to minimize, is a guess" in remarks
+    assert "change it, as to optimize: {metric: val_accuracy, direction: maximize}" in remarks
     bayesian = {"alpha": 1e-4, "beta": 2.6, "num_initial_points": None}
     config, _ = converted(tmp_path, "oracle.json", oracle(("Boolean", {"name": "y"}), **bayesian))
     assert config["search"] == {"sampler": "tpe"}
