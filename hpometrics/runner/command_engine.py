@@ -80,8 +80,8 @@ class Program:
 
     @property
     def _name(self) -> str:
-        """The program in an error message, as in `'train.py'`."""
-        return repr(program_of(self.command)[0])
+        """The name of the program in an error message."""
+        return program_of(self.command)[0]
 
     @property
     def _keeps_state(self) -> bool:
@@ -128,7 +128,7 @@ class Program:
     ) -> Iterator[subprocess.Popen[bytes]]:
         command = fill(self.command, filling)
         if not command:
-            raise ProgramError(f"the program {self._name} is empty, because the trial has no such param")
+            raise ProgramError(f"the program {self._name!r} is empty, because the trial has no such param")
         try:
             process = subprocess.Popen(
                 command,
@@ -141,7 +141,7 @@ class Program:
                 start_new_session=True,
             )
         except OSError as err:
-            raise ProgramError(f"the program {self._name} cannot be started: {err.strerror}") from err
+            raise ProgramError(f"the program {self._name!r} cannot be started: {err.strerror}") from err
         try:
             note_process(filling.directory, process.pid)
             yield process
@@ -163,7 +163,7 @@ class Program:
         log.flush()
         printed = printed or _read_lines(log, start)
         last = f": {printed[-1]}" if printed else ""
-        text = f"the program {self._name} {format_end(code, printed)}{last}"
+        text = f"the program {self._name!r} {format_end(code, printed)}{last}"
         kind: type[Exception] = ProgramEndError if _is_killed(code, printed) else RunError
         if code in _NOTHING_TO_RUN and not run.history:
             kind = ProgramError
