@@ -19,6 +19,7 @@ from ..metrics.registry.index import (
     MetricEntry,
     Observed,
     all_entries,
+    entries_of,
     load_plugins,
     needs_of,
     observed_of,
@@ -80,7 +81,9 @@ def metric_text(name: str, feature: str | None = None, width: int | None = None)
         return diagnostic_text(record)
     if (group := _group(requested, feature)) is not None:
         return group_text(group, feature, width)
-    return _pages(_meanings_of(requested, feature), requested, width)
+    meanings = _meanings_of(requested, feature)
+    remark = "" if feature else _other_outputs(requested.metric, meanings)
+    return _pages(meanings, requested, width, remark)
 
 
 def metric_json(name: str, feature: str | None = None) -> str:
@@ -144,13 +147,16 @@ def _meaning_facts(
 
 
 def _pages(
-    meanings: Sequence[tuple[MetricName, list[MetricEntry]]], requested: MetricName, width: int | None
+    meanings: Sequence[tuple[MetricName, list[MetricEntry]]],
+    requested: MetricName,
+    width: int | None,
+    remark: str,
 ) -> str:
     several = len({meaning.metric for meaning, _ in meanings}) > 1
     pages = [
         _page(
             group,
-            _alias_meaning(requested, meaning, several),
+            _alias_meaning(requested, meaning, several) or remark,
             _other_libraries(requested.metric, meaning, group),
         )
         for meaning, group in meanings
@@ -236,6 +242,16 @@ def _alias_meaning(requested: MetricName, meaning: MetricName, several: bool) ->
     """Return the meaning of an alias; empty for a single bare name, which the head of the page shows."""
     is_needed = several or str(meaning) != meaning.metric
     return f"{requested} is {meaning}" if is_needed and meaning.metric != requested.metric else ""
+
+
+def _other_outputs(word: str, meanings: Sequence[tuple[MetricName, list[MetricEntry]]]) -> str:
+    """Return for which outputs the word is a metric in lower case only, as `Recall` is; else empty."""
+    shown = {entry.feature_type for _, group in meanings for entry in group}
+    others = [entry.feature_type for entry in entries_of(word.lower(), None)]
+    missing = ", ".join(kind for kind in others if kind not in shown)
+    if word == word.lower() or not missing:
+        return ""
+    return f"{word} is a metric of {', '.join(sorted(shown))}; that of {missing} is {word.lower()}"
 
 
 def _other_libraries(word: str, meaning: MetricName, entries: Sequence[MetricEntry]) -> str:

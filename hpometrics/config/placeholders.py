@@ -237,6 +237,7 @@ _MACRO_TEXTS: Mapping[str, Callable[[Filling], str]] = {
     "env": lambda filling: "/usr/bin/env",
     "interpreter": lambda filling: "python",
 }
+_FRONT = ("${env}", "${interpreter}")
 _PROGRAM = "program"
 MACROS = (*_MACRO_LISTS, *_MACRO_TEXTS)
 """W&B's placeholders that have the same meaning here."""
@@ -316,6 +317,16 @@ def check_environment(command: Iterable[str]) -> None:
                 _variable(match["variable"], match[0])
 
 
+def program_of(command: Sequence[str]) -> Sequence[str]:
+    """Return a command from its program on, without `${env}` and `${interpreter}` in front of it.
+
+    >>> program_of(["${env}", "${interpreter}", "train.py", "${args}"])
+    ['train.py', '${args}']
+    """
+    first = next((index for index, part in enumerate(command) if part not in _FRONT), 0)
+    return command[first:]
+
+
 def check_program(command: Sequence[str], folder: Path) -> None:
     """Check that there is a program to run, and a script if an interpreter runs one.
 
@@ -326,7 +337,8 @@ def check_program(command: Sequence[str], folder: Path) -> None:
     Raises:
         ConfigError: there is none.
     """
-    program, *arguments = command
+    runs_python = "${interpreter}" in command[:2]
+    program, *arguments = [*["python"] * runs_python, *program_of(command)]
     if _TOKEN.search(program):
         return
     own = Path(folder, program)

@@ -24,7 +24,8 @@ from .hydra_config import is_hydra, read_hydra
 from .keras_oracle import is_keras, read_keras
 from .ludwig_config import read_ludwig
 from .notes import ConvertedSweep, Notes
-from .ray_config import experiments_of, is_recbole, is_warprec, read_ray, read_recbole, read_warprec
+from .ray_config import experiments_of, is_warprec, read_ray, read_warprec
+from .recbole_params import is_recbole, read_recbole
 from .wandb_sweep import read_wandb
 
 _SWEEP, _ENGINE, _SCHEMA = "sweep.yaml", "training.py", "sweep.schema.json"

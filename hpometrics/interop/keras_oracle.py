@@ -14,6 +14,8 @@ TOOL = "KerasTuner"
 _TRIALS = 20
 _MOST = 1000  # options of a range with steps that are factors
 _METRIC = {"metric": "val_loss", "direction": "minimize"}
+_AS_REPORTED = "optimize: {metric: val_accuracy, direction: maximize}"
+"""The form for a value that is logged; `val_accuracy` alone is accuracy, which is measured."""
 
 
 def is_keras(data: Mapping[str, Any]) -> bool:
@@ -50,7 +52,8 @@ def _objective(top: Section) -> dict[str, str]:
     metrics = top.section("metrics").section("metrics")
     choices = f", one of {', '.join(metrics.mapping)}" if metrics.mapping else ""
     text = f"the objective stands in the program alone{choices}"
-    top.notes.remark((), text, "no-metric", f"{_METRIC['metric']}, to minimize, is a guess; change it")
+    guess = f"{_METRIC['metric']}, to minimize, is a guess; change it, as to {_AS_REPORTED}"
+    top.notes.remark((), text, "no-metric", guess)
     return dict(_METRIC)
 
 

@@ -41,6 +41,11 @@ _LEFT_OUT = {
     "settings": "they are those of the W&B client",
 }
 _TRIALS = 20  # where W&B would not stop
+_LONGEST_NOTE = 1000  # characters
+_OTHER_VALUES = (
+    "other values of wandb.log are kept if metrics.track names them, "
+    "as in track: [{metric: val/acc, direction: maximize}]"
+)
 _MACRO = re.compile(r"\$\{(?P<name>\w+)(?::(?P<of>\w+))?\}")
 _PLACEHOLDER = {"metric": "loss", "direction": "minimize"}
 
@@ -61,7 +66,9 @@ def read_wandb(notes: Notes) -> ConvertedSweep:
     engine: dict[str, Any] = {"command": _command(top), "metrics_from": "wandb"}
     if fixed:
         engine["params"] = fixed
+    notes.remark((), _OTHER_VALUES)
     config: dict[str, Any] = {
+        **_note(top),
         "engine": engine,
         "space": space,
         "metrics": {"optimize": optimize},
@@ -70,6 +77,14 @@ def read_wandb(notes: Notes) -> ConvertedSweep:
     }
     notes.check()
     return ConvertedSweep(TOOL, top.mapping.get("name"), config, notes)
+
+
+def _note(top: Section) -> dict[str, str]:
+    """Return the description of the sweep as its note."""
+    text = top.word("description")
+    if len(text) > _LONGEST_NOTE:
+        top.remark("description", f"is cut: a note has at most {_LONGEST_NOTE} characters")
+    return {"note": text[:_LONGEST_NOTE]} if text else {}
 
 
 def _optimize(top: Section) -> str | dict[str, Any]:

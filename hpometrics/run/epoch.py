@@ -439,8 +439,8 @@ def _can_wait(target: Tensor) -> bool:
 def _hashes_of(target: Any) -> Tensor | None:
     """Return a hash of each row, (N,) int64; None if the target cannot be read."""
     if isinstance(target, np.ndarray) and target.dtype != object:
-        plain = target.dtype.kind in "biuf"
-        target = torch.from_numpy(np.ascontiguousarray(target)) if plain else target.tolist()
+        wide = np.float64 if target.dtype.kind == "f" else np.int64  # torch warns of read-only memory
+        target = torch.from_numpy(target.astype(wide)) if target.dtype.kind in "biuf" else target.tolist()
     if isinstance(target, (list, tuple)):
         target = _of_list(target)
     if not isinstance(target, Tensor) or target.layout is not torch.strided or not target.ndim:

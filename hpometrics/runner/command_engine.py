@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from .._redaction import excerpt
 from ..config.engine_section import requested_name
-from ..config.placeholders import CHECKPOINT, Filling, fill, placeholders
+from ..config.placeholders import CHECKPOINT, Filling, fill, placeholders, program_of
 from ..exceptions import NoFiniteValueError, ProgramEndError, ProgramError, RunError
 from ..records._files import writing
 from ..records.epoch_log import read_trial
@@ -79,6 +79,11 @@ class Program:
         return
 
     @property
+    def _name(self) -> str:
+        """The name of the program in an error message."""
+        return program_of(self.command)[0]
+
+    @property
     def _keeps_state(self) -> bool:
         """Whether the program is given a path for its checkpoint."""
         return any(CHECKPOINT in placeholders(part) for part in self.command)
@@ -123,9 +128,7 @@ class Program:
     ) -> Iterator[subprocess.Popen[bytes]]:
         command = fill(self.command, filling)
         if not command:
-            raise ProgramError(
-                f"the program {self.command[0]!r} is empty, because the trial has no such param"
-            )
+            raise ProgramError(f"the program {self._name!r} is empty, because the trial has no such param")
         try:
             process = subprocess.Popen(
                 command,
@@ -138,7 +141,7 @@ class Program:
                 start_new_session=True,
             )
         except OSError as err:
-            raise ProgramError(f"the program {self.command[0]!r} cannot be started: {err.strerror}") from err
+            raise ProgramError(f"the program {self._name!r} cannot be started: {err.strerror}") from err
         try:
             note_process(filling.directory, process.pid)
             yield process
@@ -160,7 +163,7 @@ class Program:
         log.flush()
         printed = printed or _read_lines(log, start)
         last = f": {printed[-1]}" if printed else ""
-        text = f"the program {self.command[0]!r} {format_end(code, printed)}{last}"
+        text = f"the program {self._name!r} {format_end(code, printed)}{last}"
         kind: type[Exception] = ProgramEndError if _is_killed(code, printed) else RunError
         if code in _NOTHING_TO_RUN and not run.history:
             kind = ProgramError

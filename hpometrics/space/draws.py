@@ -14,7 +14,7 @@ import hashlib
 import json
 import random
 from bisect import bisect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from itertools import accumulate
@@ -160,13 +160,26 @@ def ray_domain(dimension: Dimension) -> Any:
     return tune.choice(list(points)) if isinstance(plain, (Float, Int)) else points[0]
 
 
+def domains_of_ray(param_space: Mapping[str, Any], front: str = "") -> Iterator[tuple[str, Any]]:
+    """Return the entries of a `param_space` of Ray Tune, nested ones by dotted names.
+
+    >>> dict(domains_of_ray({"optimizer": {"name": "sgd", "lr": {"grid_search": [0.1, 0.2]}}}))
+    {'optimizer.name': 'sgd', 'optimizer.lr': {'grid_search': [0.1, 0.2]}}
+    """
+    for key, domain in param_space.items():
+        if isinstance(domain, Mapping) and domain and list(domain) != ["grid_search"]:
+            yield from domains_of_ray(domain, f"{front}{key}.")
+        else:
+            yield f"{front}{key}", domain
+
+
 def dimension_of_ray(name: str, domain: Any) -> tuple[str, Dimension]:
     """Return the dimension for an entry of a `param_space` of Ray Tune, and the name of it.
 
     A choice among lists or mappings becomes one of bundles, under a name of its own.
 
     Raises:
-        SpaceError: the entry is a function, a nested mapping or a domain of another kind.
+        SpaceError: the entry is a function, such as `tune.sample_from`, or a domain of another kind.
     """
     from ray.tune.search import sample  # takes seconds to import
 
@@ -186,10 +199,10 @@ def dimension_of_ray(name: str, domain: Any) -> tuple[str, Dimension]:
             last = domain.upper - 1 if step in (None, 1) else domain.upper  # Tune includes it if it steps
             return name, _range_of(Int, domain.lower, last, is_log, step)
         return name, _range_of(Float, domain.lower, domain.upper, is_log, step)
-    if isinstance(domain, (sample.Domain, Mapping)) or callable(domain):
+    if isinstance(domain, sample.Domain) or callable(domain):
         raise SpaceError(
-            f"{format_value(domain)} is not a dimension; write a condition as when=, and nested "
-            "params under names with dots"
+            f"{format_value(domain)} computes a value and is not a dimension; compute it in the training "
+            "function, or write a condition as when=, as in Float(0, 0.9, when={'optimizer': 'sgd'})"
         )
     return name, Value(domain)
 

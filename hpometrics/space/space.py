@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 from .._text import did_you_mean
 from ..exceptions import ConfigError, SpaceError
 from .dimensions import Choice, Dimension, Float, Int, Normal, Value, describe
-from .draws import Mutable, dimension_of_ray, draw_of, drawn, plain_values, ray_domain, value_of
+from .draws import (
+    Mutable,
+    dimension_of_ray,
+    domains_of_ray,
+    draw_of,
+    drawn,
+    plain_values,
+    ray_domain,
+    value_of,
+)
 from .values import is_scalar, same
 
 if TYPE_CHECKING:
@@ -134,14 +143,19 @@ class Space:
     def from_ray(cls, param_space: Mapping[str, Any]) -> Space:
         """Return the space for the `param_space` of a Tuner, with the same values.
 
+        Nested params have dotted names, under which the training function receives them.
         Their distributions are those of Tune but for two: Tune draws the ends of `quniform` half as often as
         the steps between them, and rounds whole logarithmic draws down.
 
         Raises:
-            SpaceError: an entry is a function, such as `tune.sample_from`, a nested mapping, or a range that
-                cannot be.
+            SpaceError: an entry is a function, such as `tune.sample_from`, or a range that cannot be, or two
+                entries have one name.
         """
-        pairs = [_with_location(name, partial(dimension_of_ray, name, d)) for name, d in param_space.items()]
+        domains = list(domains_of_ray(param_space))
+        pairs = [_with_location(name, partial(dimension_of_ray, name, d)) for name, d in domains]
+        names = [name for name, _ in pairs]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise SpaceError(f"space.{twice[0]}: two entries have this name, nested and with a dot")
         return cls(dict(pairs))
 
     def to_json(self) -> dict[str, Any]:

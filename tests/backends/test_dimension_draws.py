@@ -86,13 +86,27 @@ def test_a_space_of_ray_tune_is_read():
 
 
 @pytest.mark.ray
-def test_what_ray_tune_computes_is_refused():
-    """A function of other params is a condition here, and a nested space has names with dots."""
+def test_a_nested_space_of_ray_tune_has_dotted_names():
+    """A grid is not a nested space, and an empty mapping is a value; two params of one name are refused."""
     from ray import tune
 
-    for domain in (tune.sample_from(lambda spec: 1), {"lr": tune.uniform(0, 1)}, lambda: 1):
-        with pytest.raises(SpaceError, match=r"space\.x: .* is not a dimension; write a condition"):
-            Space.from_ray({"x": domain})
+    nested = {"optimizer": {"lr": tune.uniform(0, 1), "sgd": {"nesterov": True}}}
+    space = Space.from_ray({**nested, "listed": {"grid_search": [1, 2]}, "extra": {}})
+    assert space.decode({"optimizer.lr": 0.5, "listed": 2}) == {
+        **{"optimizer.lr": 0.5, "optimizer.sgd.nesterov": True, "listed": 2, "extra": {}}
+    }
+    with pytest.raises(SpaceError, match=r"space\.optimizer\.lr: two entries have this name"):
+        Space.from_ray({**nested, "optimizer.lr": 0.1})
+
+
+@pytest.mark.ray
+def test_what_ray_tune_computes_is_refused():
+    """A function of other params belongs into the training function, or is a condition here."""
+    from ray import tune
+
+    for domain in (tune.sample_from(lambda spec: 1), lambda: 1):
+        with pytest.raises(SpaceError, match=r"space\.a\.x: .* compute it in the training function, or "):
+            Space.from_ray({"a": {"x": domain}})
     with pytest.raises(SpaceError, match=r"space\.x: low 2 must not be greater than high 1"):
         Space.from_ray({"x": tune.uniform(2, 1)})
 

@@ -152,6 +152,13 @@ def test_a_page_says_whose_the_name_of_a_ranking_is(name, line):
     assert "  elsewhere" not in metric_text("f1", "category")
 
 
+def test_a_capital_that_only_a_ranking_has_is_pointed_out():
+    """`Recall` is WarpRec's name; who has a category in mind is told the name of that."""
+    line = "  asked      Recall is a metric of ranking; that of binary, category, set, text is recall"
+    assert line in metric_text("Recall").splitlines()
+    assert "  asked" not in metric_text("Recall", "ranking") + metric_text("recall")
+
+
 def test_a_page_is_wrapped_for_a_terminal():
     """No line is longer, but for a word that is."""
     assert max(map(len, metric_text("roc_auc", width=80).splitlines())) <= 80

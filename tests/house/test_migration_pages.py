@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -19,6 +18,12 @@ PAGES = {
 }
 INIT = re.compile(r"    hpometrics init (\w+) --from (\S+)\n")
 SWEEPS = [(page, *command) for page, text in PAGES.items() for command in INIT.findall(text)]
+RECBOLE = """\
+def objective_function(config_dict, config_file_list):
+    score = config_dict["learning_rate"]
+    return {"best_valid_score": score, "valid_score_bigger": True, "best_valid_result": {"mrr@10": score}}
+"""
+"""The function of RecBole, which is not among the packages of the tests, with its return value."""
 
 
 def write_files(page: str, folder: Path) -> dict[str, str]:
@@ -36,7 +41,9 @@ def test_the_pages_are_five():
     assert [page for page, *_ in SWEEPS] == [
         *("from-hydra", "from-keras-tuner", "from-ludwig", "from-recbole", "from-recbole", "from-wandb")
     ]
-    assert all(len(PAGES[page].splitlines()) <= 120 for page, *_ in SWEEPS)
+    lengths = {page: len(PAGES[page].splitlines()) for page, *_ in SWEEPS}
+    assert lengths.pop("from-recbole") <= 140  # which is of two tools, with a file and an engine each
+    assert max(lengths.values()) <= 120
 
 
 @pytest.mark.parametrize(("page", "place", "source"), SWEEPS, ids=lambda part: part)
@@ -48,8 +55,9 @@ def test_a_page_converts_and_runs(page, place, source, folder, monkeypatch):
     assert made.exit_code == 0, made.stderr
     written = folder / place / "sweep.yaml"
     assert yaml.safe_load(written.read_text()) == yaml.safe_load(files[f"{place}/sweep.yaml"])
-    if place != "mine":
-        shutil.copy("mine/training.py", place)
+    if page == "from-recbole":
+        (folder / "mine" / "recbole").mkdir()
+        (folder / "mine" / "recbole" / "quick_start.py").write_text(RECBOLE)
     ran = run_here(written, "budget.trials=2", "backend=optuna")
     assert ran.exit_code == 0, ran.stderr
     name = yaml.safe_load(written.read_text())["name"]

@@ -28,7 +28,7 @@ PATHS = {path.name: path for path in (ROOT / "README.md", *sorted((ROOT / "docs"
 PAGES = {name: path.read_text(encoding="utf8") for name, path in PATHS.items()}
 README, SWEEPS, STAGES = PAGES["README.md"], PAGES["sweeps.md"], PAGES["engine-params.md"]
 BLOCKS = {
-    name: re.findall(r"```python\n(?!# mine/)(.*?)```", page, re.DOTALL)  # others run those
+    name: re.findall(r"```python\n(?!# (?:mine|warp)/)(.*?)```", page, re.DOTALL)  # others run those
     for name, page in PAGES.items()
 }
 EXCERPTS = [

@@ -122,6 +122,16 @@ def test_every_distribution_of_wandb(parameter, expected, tmp_path):
     assert wandb(tmp_path, parameter)[0] == expected
 
 
+def test_a_description_of_wandb_is_the_note(tmp_path):
+    """One that is too long is cut, and named; the remark on values that are not tracked names the key."""
+    text = "method: grid\nmetric: {name: loss, goal: minimize}\nparameters: {x: {values: [1, 2]}}\n"
+    config, notes = carried(tmp_path, f"{text}description: first try\n")
+    assert config["note"] == "first try" and not [note for note in notes if "description" in note]
+    assert any("metrics.track names them, as in track: [{metric: val/acc, " in note for note in notes)
+    config, notes = carried(tmp_path, f"{text}description: {'x' * 1001}\n")
+    assert config["note"] == "x" * 1000 and any("4:1: description: is cut" in note for note in notes)
+
+
 @pytest.mark.parametrize(("low", "count"), [("0.0001", 1), ("0.001", 0)])
 def test_steps_of_a_logarithm_that_round_to_zero_are_remarked_on(tmp_path, low, count):
     """Zero has no logarithm; a range that begins at a step has no remark."""

@@ -370,20 +370,29 @@ def test_the_file_of_recbole(tmp_path):
     config, remarks = converted(tmp_path, "hyper.test", EXAMPLES["hyper.test"])
     assert config["space"]["learning_rate"] == {"float": [0.000335463, 1.0], "log": True}
     assert config["space"]["mlp_hidden_size"] == {"choice": ["[64,64,64]", "[128,128]"]}
-    assert config["metrics"] == {"optimize": "mrr@10"} and config["search"] == {"sampler": "tpe"}
+    assert config["metrics"] == {"optimize": {"metric": "best_valid_score", "direction": "maximize"}}
+    assert config["search"] == {"sampler": "tpe"} and "by run.log(best_valid_score=...)" in remarks
     assert config["budget"] == {"trials": 100, "stale": 10}
     assert "hyper.test:1:1: learning_rate: bounds of loguniform are exponents of e" in remarks
 
 
 def test_choices_of_recbole_are_a_grid(tmp_path):
     """As RecBole searches them unless asked otherwise; a step and a single value too."""
-    lines = ("a choice ['x', 'y']", "b choice [1]", "", "# note", "c choice [[1], [2]]")
+    lines = ("a choice ['x', 'y']", "b choice [1]", "", "two words", "c choice [[1], [2]]")
     config, remarks = converted(tmp_path, "hyper.test", "\n".join(lines))
     assert config["space"]["c_choice"] == {"choice": {"[1]": {"c": [1]}, "[2]": {"c": [2]}}}
     assert config["search"] == {"sampler": "grid"} and config["budget"] == {"stale": 10}
-    assert "hyper.test:4:1: #: is left out: RecBole skips lines of fewer than three words" in remarks
+    assert "hyper.test:4:1: two: is left out: RecBole skips lines of fewer than three words" in remarks
     config, _ = converted(tmp_path, "hyper.test", "p quniform 0,1,0.25\nq uniform 0,1")
     assert config["space"] == {"p": {"float": [0.0, 1.0], "step": 0.25}, "q": {"float": [0.0, 1.0]}}
+
+
+def test_a_file_of_recbole_may_begin_with_comments(tmp_path):
+    """Comments and blank lines are passed over in silence, and the lines keep their numbers."""
+    text = "# the ranges that the paper names\n\n  # learning rates\nlr loguniform -5,0\n"
+    config, remarks = converted(tmp_path, "hyper.test", text)
+    assert list(config["space"]) == ["lr"] and "hyper.test:4:1: lr: bounds of loguniform" in remarks
+    assert "#" not in remarks
 
 
 NUMBERS = {"name": "x", "min_value": 2, "max_value": 32, "step": None, "sampling": "linear"}
@@ -445,6 +454,7 @@ def test_what_kind_of_oracle_it_was_shows(tmp_path):
     assert config["search"] == {"sampler": "random", "pruner": {"hyperband": {"min_epochs": 3, "eta": 3}}}
     assert config["budget"] == {"trials": 20, "epochs": 30}
     assert "val_loss, to minimize, is a guess" in remarks
+    assert "change it, as to optimize: {metric: val_accuracy, direction: maximize}" in remarks
     bayesian = {"alpha": 1e-4, "beta": 2.6, "num_initial_points": None}
     config, _ = converted(tmp_path, "oracle.json", oracle(("Boolean", {"name": "y"}), **bayesian))
     assert config["search"] == {"sampler": "tpe"}

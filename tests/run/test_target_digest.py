@@ -47,6 +47,14 @@ def test_the_same_rows_have_the_same_digest(target):
         assert digest(target.tolist()) == digest(target.numpy()) == digest(target.to(target.dtype)) == whole
 
 
+@pytest.mark.parametrize("kind", ["bool", "uint8", "int32", "float16", "float64"])
+def test_an_array_that_is_read_only_is_read_without_a_warning(kind):
+    """As an array from a memory map or from JAX is; in any of its types, backwards too."""
+    array = np.array([0, 1, 1, 0, 1], dtype=kind)
+    array.flags.writeable = False
+    assert digest(array) == digest(array[::-1]) == digest(torch.tensor(array.tolist()))
+
+
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 def test_other_rows_have_another_digest(target):
     """One row left out, doubled, or exchanged for another."""

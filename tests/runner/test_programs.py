@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -255,6 +256,35 @@ def test_a_program_of_wandb_runs_as_it_is(run):
     stopped, whole = home.records()
     assert (stopped.params["lr"], stopped.state, len(stopped.epochs)) == (0.25, TrialState.PRUNED, 3)
     assert [epoch.values["accuracy"] for epoch in whole.epochs] == [0.5, 1.0, 0.5]
+
+
+NESTED = """\
+import wandb
+config = wandb.init(config={"optimizer": {"lr": 9.0, "beta": 0.5}}).config
+assert config.optimizer == {"lr": config["optimizer.lr"], "beta": 0.5, "name": "adam"}
+assert config["a"] == 1 and config["a.b"] == 2  # not below one another
+wandb.log({"accuracy": config.optimizer["lr"]})
+"""
+
+
+def test_dotted_params_are_nested_for_wandb(run):
+    """As the agent of W&B passes nested parameters; by their dotted names they are there too."""
+    params = ", params: {optimizer.name: adam, a: 1, a.b: 2}, metrics_from: wandb"
+    text = sweep_file(more=params, budget="epochs: 1").replace("space: {lr:", "space: {optimizer.lr:")
+    result, home = run(text, NESTED)
+    assert result.exit_code == 0, result.output
+    assert [record.value for record in home.records()] == [0.25, 0.5, 0.125]
+
+
+def test_a_command_of_wandb_is_named_by_its_script(run, monkeypatch):
+    """Not by the placeholder in front of it; one that is not there ends the sweep before it begins."""
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
+    python, command = json.dumps([sys.executable, "script.py"]), "['${env}', '${interpreter}', script.py]"
+    text = sweep_file(more=", metrics_from: stdout").replace(python, command)
+    _, home = run(text, "raise SystemExit(1)")
+    assert str(home.records()[0].reason) == "RunError: the program 'script.py' ended with exit code 1"
+    result, _ = run(text.replace("script.py", "scrip.py"))
+    assert result.exit_code == 2 and "engine.command: there is no script 'scrip.py' in " in result.stderr
 
 
 def test_a_program_that_logs_nothing_to_wandb_is_named(run):

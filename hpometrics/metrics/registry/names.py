@@ -35,6 +35,7 @@ _NAME = re.compile(
 )
 _PARAM = re.compile(r'\s*(?P<key>[A-Za-z_]\w*)\s*=\s*(?P<value>"(?:[^"\\]|\\.)*"|[^\s",()=]+)\s*(?:,|\Z)')
 _IMPORT_PATH = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<attribute>[A-Za-z_]\w*)\Z")
+_DOTTED_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\.(?P<attribute>[A-Za-z_]\w*)\Z")
 _INTEGER = re.compile(r"[+-]?[0-9]+\Z")
 _FLOAT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
 _MAX_LENGTH = 256
@@ -77,6 +78,12 @@ class MetricName:
             suggestion = meaning_elsewhere(text.strip())
             if names := cut_offs(text.strip()):
                 raise MetricNameError(f"{text!r} is a list of names; write each: {', '.join(names)}")
+            if path := _DOTTED_PATH.match(text.strip()):
+                raise MetricNameError(
+                    f"{excerpt(text, 80)!r} is a path in Python, not a metric name; name "
+                    f"{excerpt(path['attribute'], 40)!r} alone, or make a metric of the class: in Python by "
+                    "as_metric(...), in a sweep file module:Class, a class that @register_metric decorates"
+                )
             raise MetricNameError(
                 f"{excerpt(text, 80)!r} is not a metric name; the form is "
                 "[split:][task/][feature.]metric[(param=value, ...)][@k], as in f1(average=macro) or ndcg@10"

@@ -24,11 +24,31 @@ _FLUSH_INTERVAL = "0.5"  # seconds
 
 
 def write_params(folder: Path, params: Mapping[str, Any]) -> Path:
-    """Write the params of a trial as W&B's agent does, for `wandb.config`; return the path of the file."""
+    """Write the params of a trial as W&B's agent does, for `wandb.config`; return the path of the file.
+
+    W&B passes nested `parameters` as mappings, and a name with a dot as it is. A sweep file has dotted names
+    for both, so a param with a dot is there in both forms.
+    """
     path = folder / _PARAMS_FILE
-    facts = {"wandb_version": 1, **{name: {"value": value} for name, value in params.items()}}
+    values = {**_nested(params), **params}
+    facts = {"wandb_version": 1, **{name: {"value": value} for name, value in values.items()}}
     path.write_text(json.dumps(facts), encoding="utf8")  # which is YAML too
     return path
+
+
+def _nested(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the params with dotted names as nested mappings, but for those below another param."""
+    values: dict[str, Any] = {}
+    for name, value in params.items():
+        *parents, last = name.split(".")
+        fronts = (".".join(parents[: count + 1]) for count in range(len(parents)))
+        if not all((*parents, last)) or not parents or any(front in params for front in fronts):
+            continue
+        inner = values
+        for parent in parents:
+            inner = inner.setdefault(parent, {})
+        inner[last] = value
+    return values
 
 
 def offline_variables(directory: Path, params_file: Path) -> dict[str, str]:

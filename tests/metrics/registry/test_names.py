@@ -110,6 +110,7 @@ def test_one_identity_has_one_spelling(text, canonical):
         ("f1(average=macro", "is not a metric name"),
         ("@5", "is not a metric name"),
         ("f1@five", "is not a metric name"),
+        ("torchmetrics.classification.MulticlassF1Score", "name 'MulticlassF1Score' alone, or make a metric"),
         ("f1@-1", "is not a metric name"),
         ("f1@2@3", "is not a metric name"),
         ("m@2(a=1)@3", r"'m@2\(a=1\)@3': the cut-off is given twice; leave @2 out"),
