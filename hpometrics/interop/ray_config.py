@@ -1,26 +1,23 @@
-"""Convert the files of searches on Ray Tune: its experiments in YAML, and those of WarpRec and RecBole.
+"""Convert the files of searches on Ray Tune: its experiments in YAML, and those of WarpRec.
 
 The distributions and resources that they share with Ludwig, which searches there too, stand here.
 """
 
 from __future__ import annotations
 
-import ast
-import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from ..backends.registry import SAMPLERS
-from ..config.document import Document, Mark, Path, ScalarError, parse_value, read_plain
+from ..config.document import Path, parse_value
 from ..config.other_spellings import line_of_text
 from ..direction import MAXIMIZE
 from ..exceptions import HpometricsError
 from ..metrics.registry.lookup import find_metric
-from ..space.values import is_number, is_whole
+from ..space.values import is_whole
 from .notes import ConvertedSweep, Notes, Section
 from .terms import (
     Dimension,
@@ -28,7 +25,6 @@ from .terms import (
     between,
     choice,
     normal,
-    powers_of_e,
     read_goal,
     stepped,
     whole_between,
@@ -36,7 +32,7 @@ from .terms import (
 
 GRID = "grid_search"
 TARGET = "training:train"
-_RAY, _WARPREC, _RECBOLE = "Ray Tune", "WarpRec", "RecBole"
+_RAY, _WARPREC = "Ray Tune", "WarpRec"
 WRITTEN = f"the model is yours to write: a function train(params, run), {TARGET} in the file"
 _OUTPUT = "ranking(per_user=true)"  # by which two trials are compared user by user
 _PLACEHOLDER = {"metric": "loss", "direction": "minimize"}
@@ -299,7 +295,10 @@ def read_warprec(notes: Notes) -> ConvertedSweep:
     pruner = _read_scheduler(optimization, properties)
     epochs = properties.whole("max_t") if pruner else None
     if is_whole(fixed.get("epochs")) and fixed["epochs"] > 0:
-        epochs = min(fixed.pop("epochs"), epochs or math.inf)
+        own, most = fixed.pop("epochs"), epochs
+        epochs = min(own, most or own)
+        if most is not None:
+            model.remark("epochs", f"budget.epochs is {epochs}, the smaller of it and max_t, {most}")
     if epochs is not None:
         budget["epochs"] = epochs
     if (patience := ending.whole("patience")) is not None:
@@ -397,98 +396,3 @@ def _registered(name: str) -> str | None:
         return str(find_metric(name, "ranking").name)
     except HpometricsError:
         return None
-
-
-_LINE = re.compile(r"(?P<name>\S+)[ \t]+(?P<kind>choice|uniform|quniform|loguniform)[ \t]+(?P<value>\S.*)")
-_EVALUATIONS, _STALE = 100, 10  # of RecBole's run_hyper.py
-
-
-def is_recbole(text: str) -> bool:
-    """Return whether a text is a file such as `hyper.test`, of lines with a name, a kind and a range."""
-    first = next((line for line in text.splitlines() if line.strip()), "")
-    return _LINE.fullmatch(first.strip()) is not None
-
-
-def read_recbole(text: str, source: str) -> ConvertedSweep:
-    """Read a file of RecBole's `--params_file`.
-
-    Raises:
-        ImportRefused: a line of it is not well formed.
-    """
-    document = Document(source, text)
-    notes = Notes(document)
-    space: dict[str, Dimension] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        for called, dimension in _read_line(line, Mark(source, number, 1), notes):
-            space[called] = dimension
-    fixed = {name: one["value"] for name, one in space.items() if "value" in one}
-    space = {name: one for name, one in space.items() if name not in fixed}
-    is_grid = all("choice" in one for one in space.values())
-    if not (space or notes.errors):
-        notes.add_error((), "names nothing that varies")
-    notes.remark((), f"{WRITTEN}; RecBole's objective_function takes params as config_dict")
-    notes.remark((), "valid_metric stands in another file", "", "mrr@10, RecBole's default, is written")
-    trials = {} if is_grid else {"trials": _EVALUATIONS}
-    limits = f"{_EVALUATIONS} trials, and stale " if trials else "stale "
-    notes.remark((), f"the limits are those of RecBole's run_hyper.py: {limits}{_STALE}")
-    config = {
-        "engine": {"target": TARGET, "output": _OUTPUT, **({"params": fixed} if fixed else {})},
-        "space": space,
-        "metrics": {"optimize": "mrr@10"},
-        "search": {"sampler": "grid" if is_grid else "tpe"},
-        "budget": {**trials, "stale": _STALE},
-    }
-    notes.check()
-    return ConvertedSweep(_RECBOLE, None, config, notes)
-
-
-def _read_line(line: str, mark: Mark, notes: Notes) -> Iterator[tuple[str, Dimension]]:
-    words = line.split()
-    if not words:
-        return
-    path = (words[0],)
-    notes.document.marks[path] = mark
-    match = _LINE.fullmatch(line.strip())
-    if match is None:
-        if len(words) > 2:
-            notes.add_error(path, f"expected choice, uniform, quniform or loguniform, got {words[1]!r}")
-        else:
-            notes.remark(path, "is left out: RecBole skips lines of fewer than three words")
-        return
-    kind, text = match["kind"], "".join(match["value"].split())
-    section = Section({}, path, notes)
-    if kind == "choice":
-        options = _literal(text)
-        if not isinstance(options, list) or not options:
-            notes.add_error(path, f"choice takes a list, as in [64,128], got {text}")
-            return
-        yield choice(match["name"], options, section, "choice")
-        return
-    values = [_number(part) for part in text.split(",")]
-    names = ("lower", "upper", "q")[: 3 if kind == "quniform" else 2]
-    if len(values) != len(names) or None in values:
-        notes.add_error(path, f"{kind} takes {len(names)} numbers, {','.join(names)}, got {text}")
-        return
-    section = Section(dict(zip(names, values, strict=True)), path, notes)
-    if kind == "loguniform":
-        low, high = powers_of_e(*_bounds(section))
-        text = "bounds of loguniform are exponents of e in RecBole"
-        notes.remark(path, f"{text}: written as the values, {low:g} to {high:g}")
-        yield match["name"], between(low, high, log=True)
-    else:
-        yield match["name"], DISTRIBUTIONS[kind](section)
-
-
-def _literal(text: str) -> Any:
-    """Return the value of a Python literal that JSON holds too; None for any other text."""
-    try:
-        return json.loads(json.dumps(ast.literal_eval(text)))
-    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-        return None
-
-
-def _number(text: str) -> int | float | None:
-    with suppress(ScalarError):
-        value = read_plain(text)
-        return value if is_number(value) else None
-    return None

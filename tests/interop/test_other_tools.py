@@ -365,6 +365,16 @@ def test_a_grid_of_warprec_with_asha(tmp_path):
     assert "properties.mode: min contradicts Recall@20: recall, which must be maximized" in remarks
 
 
+def test_the_smaller_limit_of_warprec_is_named(tmp_path):
+    """`epochs` of a model and `max_t` of its scheduler are one limit here."""
+    properties = {"max_t": 5, "grace_period": 1, "reduction_factor": 2}
+    optimization = {"strategy": "optuna", "num_samples": 3, "scheduler": "asha", "properties": properties}
+    text = warprec({"optimization": optimization, "epochs": 7, "l2": [1, 2]})
+    config, remarks = converted(tmp_path, "warprec.yml", text)
+    assert config["budget"]["epochs"] == 5
+    assert "epochs: budget.epochs is 5, the smaller of it and max_t, 5" in remarks
+
+
 def test_the_file_of_recbole(tmp_path):
     """Bounds are exponents of e; lists in quotes stay texts, which RecBole reads itself."""
     config, remarks = converted(tmp_path, "hyper.test", EXAMPLES["hyper.test"])
