@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path, PurePath
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Literal
 
 from .._formatting import html_table
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from .report.drawing import Figure
 
 _ROWS = 10
-_FETCHED: dict[str, TemporaryDirectory[str]] = {}
+_FETCHED: dict[str, Path] = {}
 """Copies by their URL, each in a folder that this process removes at its end."""
 _REASONS = {
     "front": "one metric was optimized",
@@ -127,8 +129,10 @@ def load_best(directory: str | Path, /, **objects: Stateful) -> Best:
 
 def _load_remote_best(url: str, objects: Mapping[str, Stateful]) -> Best:
     """Fetch the records of a copy and the checkpoint of its best, into a folder as long as this process."""
-    folder = _FETCHED.setdefault(url, TemporaryDirectory(prefix="hpometrics-copy-"))
-    home = Path(folder.name)
+    home = _FETCHED.get(url) or Path(mkdtemp(prefix="hpometrics-copy-"))
+    if url not in _FETCHED:
+        _FETCHED[url] = home
+        atexit.register(rmtree, home, ignore_errors=True)
     fetch_directory(url, home, lambda name: CHECKPOINTS not in PurePath(name).parts)
     result = SweepResult.read(home)
     kept = None if result.best is None else result.best.checkpoint
