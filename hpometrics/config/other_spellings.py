@@ -28,13 +28,16 @@ def line_of_mapping(value: Mapping[str, Any]) -> str | None:
     '{choice: [4, 8, 16]}'
     >>> line_of_mapping({"distribution": "log_uniform_values", "min": 1e-4, "max": 0.1})
     '{float: [0.0001, 0.1], log: true}'
+    >>> line_of_mapping({"space": "qrandn", "mean": 0, "sd": 1, "q": 0.5})
+    '{normal: [0, 1], step: 0.5}'
     """
     options, low, high, step = (_first(value, names) for names in (_OPTIONS, _LOW, _HIGH, _STEP))
     kind = str(_first(value, _KIND) or "").lower()
     if isinstance(options, list):
         return _line("choice", options, weights=value.get("probabilities"))
-    if "mu" in value and "sigma" in value:
-        return _line("normal", [value["mu"], value["sigma"]], log="log" in kind, step=step)
+    mean, deviation = _first(value, ("mu", "mean", "loc")), _first(value, ("sigma", "sd", "std", "scale"))
+    if _is_number(mean) and _is_number(deviation):
+        return _line("normal", [mean, deviation], log="log" in kind, step=step)
     if not (_is_number(low) and _is_number(high)):
         return None
     if kind.removeprefix("q_") == "log_uniform":  # W&B's, whose bounds are exponents

@@ -166,6 +166,8 @@ def _text(error: ErrorDetails, path: Path) -> str:
     if kind in ("too_short", "too_long"):
         if path[-1] in ("float", "int"):
             return f"expected [low, high], got {excerpt(repr(value), 60)}"
+        if path[-1] == "normal":
+            return f"expected [mean, deviation], got {excerpt(repr(value), 60)}"
         most = context.get("max_length")
         return "must not be empty" if most is None else f"has at most {most} entries, got {len(value)}"
     if kind == "literal_error":

@@ -100,6 +100,11 @@ def test_a_duplicate_section_is_reported_with_the_rest():
         ),
         ("output: binary", "seed: -1", "engine.seed: must be at least 0, got -1"),
         ("[1e-4, 1e-1]", "[1e-4]", "space.lr.float: expected [low, high], got [0.0001]"),
+        (
+            "{float: [1e-4, 1e-1], log: true}",
+            "{normal: [1]}",
+            "space.lr.normal: expected [mean, deviation], got [1]",
+        ),
         ("[1e-4, 1e-1]", "[0, 1]", "space.lr.float: log needs low above 0, got 0.0"),
         ("[1e-4, 1e-1]", "[true, 1]", "space.lr.float[0]: expected a number, got True"),
         ("[1e-4, 1e-1], log: true", "[0, 1], step: 2", "space.lr.float: step must be positive and at most"),
