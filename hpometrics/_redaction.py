@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from ._text import text_of
 from .exceptions import ConfigError
 
 HIDDEN = "***"
@@ -65,6 +66,12 @@ def redacted(text: str) -> str:
     if _revealed:
         text = _without(text, _find_spans(_pattern(frozenset(_revealed)), text, _DEPTH))
     return _QUERY.sub(_without_key, _USER.sub(HIDDEN, text))
+
+
+def format_error(error: BaseException) -> str:
+    """Return the class and the text of an error, as the record of a failed trial has them."""
+    text = redacted(text_of(error))
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def excerpt(text: object, length: int) -> str:

@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 import torch
 
 from .._imports import same_folder
-from .._redaction import excerpt, redacted
+from .._redaction import excerpt, format_error, redacted
 from .._text import did_you_mean, text_of
 from ..exceptions import (
     DiskError,
@@ -444,9 +444,3 @@ def _state_of(error: BaseException | None, stops: tuple[type[BaseException], ...
         return TrialState.PRUNED
     goes_on_later = (DiskError, NewerFormatError, ProgramError, KeyboardInterrupt, Pause)
     return TrialState.INTERRUPTED if isinstance(error, goes_on_later) else TrialState.FAILED
-
-
-def format_error(error: BaseException) -> str:
-    """Return the class and the text of an error, as the record of a failed trial has them."""
-    text = redacted(text_of(error))
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

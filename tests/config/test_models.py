@@ -243,7 +243,7 @@ def test_places_in_lists_are_those_of_the_file():
             "pruner: warmup of median expects a whole number",
         ),
         ("random", "random, pruner: {percentile: {percentile: x}}", "percentile expects a number, got 'x'"),
-        ("random", "random, pruner: {median: {warmup: -1}}", "search.pruner: pruner: "),
+        ("random", "random, pruner: {median: {warmup: -1}}", "warmup of median must be at least 0, got -1"),
     ],
 )
 def test_an_option_of_another_type_is_found_before_the_first_trial(old, new, problem):

@@ -45,8 +45,9 @@ budget: {{{budget}}}
 
 
 @pytest.fixture
-def run(sweep, folder):
+def run(sweep, folder, monkeypatch):
     """Write the script, run the sweep, and give what was printed with the run directory."""
+    monkeypatch.setenv("WANDB__SERVICE_WAIT", "100")  # seconds, where many tests start at once
 
     def call(text: str, source: str = SCRIPT, command: str = "run", arguments: tuple[str, ...] = ()):
         (folder / "script.py").write_text(source)
@@ -273,7 +274,7 @@ def test_dotted_params_are_nested_for_wandb(run):
     text = sweep_file(more=params, budget="epochs: 1").replace("space: {lr:", "space: {optimizer.lr:")
     result, home = run(text, NESTED)
     assert result.exit_code == 0, result.output
-    assert [record.value for record in home.records()] == [0.25, 0.5, 0.125]
+    assert [record.value for record in home.records()] == [0.25, 0.5, 0.125], home.records()[0].reason
 
 
 def test_a_command_of_wandb_is_named_by_its_script(run, monkeypatch):

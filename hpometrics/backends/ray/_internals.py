@@ -28,9 +28,9 @@ from ray.tune.schedulers import (
 from ray.tune.search import SearchAlgorithm, Searcher
 from ray.tune.utils.util import SafeFallbackEncoder  # type: ignore[attr-defined]
 
+from ..._redaction import format_error
 from ...exceptions import RunError
 from ...records.recovery import Loss, Losses
-from ...run.trial import format_error
 from .session import EPOCHS, NUMBER
 
 _TUNER = "tuner.pkl"

@@ -338,7 +338,7 @@ def test_no_scheduler_pauses_a_trial(spec):
     [
         ("ashaa", ConfigError, "'ashaa' is not a scheduler; did you mean 'asha'"),
         ({"asha": {"max_t": 3}}, ConfigError, "scheduler 'asha' has no argument 'max_t'"),
-        ({"asha": {"min_epochs": 20}}, ConfigError, "grace_period must be <= max_t"),
+        ({"asha": {"min_epochs": 20}}, ConfigError, "min_epochs of asha must be at most the epochs"),
         (AsyncHyperBandScheduler(metric="f1", mode="min"), DirectionError, "has metric='f1'; leave it out"),
         (AsyncHyperBandScheduler(mode="max"), DirectionError, "must be minimized, but the .* has mode='max'"),
         (HyperBandScheduler(), ConfigError, "a HyperBandScheduler pauses trials, .* give 'hyperband'"),
