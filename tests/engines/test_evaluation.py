@@ -10,7 +10,7 @@ from sample_evaluations import (
     PrecisionEvaluation,
 )
 
-from hpometrics import EngineError, Number, RecordError, get_metric
+from hpometrics import EngineError, RecordError
 from hpometrics.evaluation import Evaluation, EvaluationInstance, MetricEvaluator, Origins
 
 
@@ -30,13 +30,6 @@ def test_an_evaluation_may_have_its_own_list():
     assert (result.best_index, result.other_metric_headers) == (1, ("Precision (label=1.0)",))
     with pytest.raises(EngineError, match="PrecisionEvaluation has no engine_params_list of its own"):
         PrecisionEvaluation().evaluate()
-
-
-def test_a_metric_of_the_registry_may_be_given_whole():
-    """Although torchmetrics gives == of a metric a meaning of its own."""
-    metric = get_metric("mae", output=Number())
-    evaluation = Evaluation(Classification(), metric, output=Number())
-    assert evaluation.evaluator.panel.metric.header == "mae"
 
 
 def test_an_evaluator_may_be_given_whole():

@@ -5,10 +5,20 @@ import math
 import numpy as np
 import pytest
 import torch
-from sample_evaluations import Guess, GuessEvaluation, guesses
+from sample_evaluations import Classification, Guess, GuessEvaluation, guesses
 from sklearn.metrics import f1_score, log_loss, roc_auc_score
 
-from hpometrics import MAXIMIZE, MINIMIZE, Binary, Category, MetricCollection, Ranking, as_metric
+from hpometrics import (
+    MAXIMIZE,
+    MINIMIZE,
+    Binary,
+    Category,
+    MetricCollection,
+    Number,
+    Ranking,
+    as_metric,
+    get_metric,
+)
 from hpometrics.engines.registered_metrics import TupleReader
 from hpometrics.evaluation import Evaluation, MetricEvaluator, registered
 from hpometrics.exceptions import DirectionError, HpometricsError
@@ -29,6 +39,13 @@ def agreement(preds, target):
 
 
 @pytest.mark.parametrize("name", ["f1(average=macro)", "log_loss", "roc_auc", "accuracy"])
+def test_a_metric_of_the_registry_may_be_given_whole():
+    """Although torchmetrics gives == of a metric a meaning of its own."""
+    metric = get_metric("mae", output=Number())
+    evaluation = Evaluation(Classification(), metric, output=Number())
+    assert evaluation.evaluator.panel.metric.header == "mae"
+
+
 def test_folds_are_merged_by_statistics(name):
     """The pooled value is scikit-learn's over all rows, and each fold's is that over its own."""
     folds, rows = drawn(5)
