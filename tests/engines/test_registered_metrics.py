@@ -39,13 +39,6 @@ def agreement(preds, target):
 
 
 @pytest.mark.parametrize("name", ["f1(average=macro)", "log_loss", "roc_auc", "accuracy"])
-def test_a_metric_of_the_registry_may_be_given_whole():
-    """Although torchmetrics gives == of a metric a meaning of its own."""
-    metric = get_metric("mae", output=Number())
-    evaluation = Evaluation(Classification(), metric, output=Number())
-    assert evaluation.evaluator.panel.metric.header == "mae"
-
-
 def test_folds_are_merged_by_statistics(name):
     """The pooled value is scikit-learn's over all rows, and each fold's is that over its own."""
     folds, rows = drawn(5)
@@ -218,3 +211,10 @@ def test_a_metric_by_name():
         Evaluation(Guess, "rmse", ["mae"], output="number").evaluate(guesses(1.0), tell=[].append).best_index
         == 0
     )
+
+
+def test_a_metric_of_the_registry_may_be_given_whole():
+    """Although torchmetrics gives == of a metric a meaning of its own."""
+    metric = get_metric("mae", output=Number())
+    evaluation = Evaluation(Classification(), metric, output=Number())
+    assert evaluation.evaluator.panel.metric.header == "mae"
