@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -27,7 +27,7 @@ from ..space.space import Space
 from .fresh_runs import FreshRuns, confirm_together
 from .trial_lines import TrialLines
 
-TellTrial = Callable[[TrialRecord], None]
+TrialCallback = Callable[[TrialRecord], None]
 
 
 @dataclass(frozen=True)
@@ -241,38 +241,31 @@ class BaseObjective:
         """
         return [Best.of(record, self.optimized) for record in pareto_front(self.records(of), self.optimized)]
 
-    def is_used_up(
-        self,
-        records: Collection[TrialRecord],
-        stale: int | None = None,
-        cost: float | None = None,
-        is_open: bool = False,
-    ) -> bool:
-        """Return whether a search ends with these trials.
+    def limits(self, stale: int | None = None, cost: float | None = None, is_open: bool = False) -> Limits:
+        """Return the limits of a search by what its trials bring and cost.
 
         Args:
-            records: the trials, in any order.
-            stale: see `Limits`.
-            cost: see `Limits`; in the search's `cost_unit`.
-            is_open: see `Limits`.
+            stale: complete trials in a row without a new best; None is never reached.
+            cost: what the trials that have ended may cost, in the search's `cost_unit`; None is never
+                reached.
+            is_open: whether nothing else ends the search, see `Limits`.
         """
         spec = self.trials.spec
-        limits = Limits(self.optimized, spec.tol, spec.unit, stale, cost, is_open)
-        return limits.reached(records) is not None
+        return Limits(self.optimized, spec.tol, spec.unit, stale, cost, is_open)
 
-    def _lines(self, progress: bool, earlier: Iterable[TrialRecord] = ()) -> TellTrial:
-        """Return what prints the line of each trial as it ends to stderr, as `hpometrics run` does.
+    def _progress_callback(self, progress: bool, earlier: Iterable[TrialRecord] = ()) -> TrialCallback:
+        """Return a callback that prints the line of a trial to stderr, as `hpometrics run` does.
 
         Args:
-            progress: whether anything is printed.
+            progress: whether it prints anything.
             earlier: the trials before, among which the best one may be.
         """
         if not progress:
-            return tell_nothing
+            return no_callback
         names = dict.fromkeys(spec.name for spec in self.trials.spec.requested)
         beside = [name for name in names if name != self.trials.spec.name]
         finished = [record for record in earlier if record.state.finished]
-        return TrialLines(self.optimized, beside, finished, retries=self.trials.retries).tell
+        return TrialLines(self.optimized, beside, finished, retries=self.trials.retries).show
 
     def _values(self) -> Mapping[str, Sequence[Any]]:
         """Return each param that a trial may have, with the values that it can take."""
@@ -322,15 +315,16 @@ class ListObjective(BaseObjective):
             RunError: `stale` is not a whole number of at least 1, or `cost` is not above 0.
         """
         check_limits(stale, cost)
-        tell, records = self._lines(progress), list[TrialRecord]()
+        on_end, records = self._progress_callback(progress), list[TrialRecord]()
+        limits = self.limits(stale, cost)
         for number, params in enumerate(self.params):
-            if self.is_used_up(records, stale, cost):
+            if limits.reached(records):
                 break
             record, error = self.trials.run(params, ListReporter(number=number, params=params))
             if error is not None and not record.state.finished:
                 raise error
             records.append(record)
-            tell(record)
+            on_end(record)
         return records
 
     def records(self, of: Sequence[TrialRecord]) -> list[TrialRecord]:
@@ -349,8 +343,8 @@ class ListObjective(BaseObjective):
         return values
 
 
-def tell_nothing(_: TrialRecord) -> None:
-    """Print no line."""
+def no_callback(_: TrialRecord) -> None:
+    """Do nothing."""
 
 
 def check_limits(stale: object, cost: object) -> None:

@@ -350,7 +350,7 @@ def find_class(what: str, spec: object, table: Table) -> tuple[Callable[..., Any
         MissingExtraError: see `check_spec`.
     """
     if is_searcher(spec):
-        return spec, {}  # type: ignore[return-value]
+        return spec, {}  # type: ignore[return-value]  # it is a class
     check_spec(what, spec, table)
     name, arguments = read_spec(what, spec)
     plug_in = table.get(name, PlugIn(name))

@@ -107,7 +107,7 @@ class TrialLines:
         count = len(record.failed_attempts)
         return f"  retry {count}/{self._most_retries}" if count else ""
 
-    def tell(self, record: TrialRecord) -> None:
+    def show(self, record: TrialRecord) -> None:
         """Print the line of a trial to stderr, if it has ended."""
         if record.state.finished:
             line = self.line(record, self.add(record))

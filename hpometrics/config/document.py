@@ -465,16 +465,13 @@ def _key_without_colon(err: yaml.YAMLError, text: str) -> tuple[int, str] | None
         return None
     lines = text.splitlines()
     if err.problem == "could not find expected ':'" and err.context_mark is not None:
-        numbers = [err.context_mark.line]
+        number = err.context_mark.line
     elif err.problem == "mapping values are not allowed here":
-        numbers = [number for number in range(err.problem_mark.line) if lines[number].strip()][-1:]
+        number = max((one for one in range(err.problem_mark.line) if lines[one].strip()), default=0)
     else:
         return None
-    for number in numbers:
-        word = re.match(r"\s*([\w.-]+)\s(?!.*:(\s|$))", lines[number].partition(" #")[0])
-        if word:
-            return number + 1, word[1]
-    return None
+    key = re.match(r"\s*([\w.-]+)\s(?!.*:(\s|$))", lines[number].partition(" #")[0])
+    return (number + 1, key[1]) if key else None
 
 
 def _similar(path: pathlib.Path) -> str:

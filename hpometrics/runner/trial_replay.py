@@ -16,7 +16,7 @@ import torch
 from .._formatting import first_of, plural
 from .._imports import version_changes
 from .._text import one_line, printable
-from ..backends.optuna.trial_queue import fixed_points
+from ..backends.optuna.trial_queue import fixed_numbers
 from ..config.document import parse_document, read_document
 from ..config.metric_section import anything
 from ..config.plan import Plan, make_plan
@@ -400,9 +400,9 @@ def _verify_elsewhere(
     backend = backend or ("optuna" if resolved.backend == "ray" else "ray")
     workers = workers or (1 if (before.get("workers") or 1) > 1 else 2)
     numbers = "trial 0" if len(first) == 1 else f"trials 0 to {len(first) - 1}"
-    problem, added = None, dict[int, Any]()
+    problem, added = None, set[int]()
     with suppress(RecordError, StopIteration):  # without its study no trial is known to be added
-        added = fixed_points(next(filter(Path.exists, (home.study, home.journal))))
+        added = fixed_numbers(next(filter(Path.exists, (home.study, home.journal))))
     with tempfile.TemporaryDirectory(prefix="hpometrics-verify-") as folder:
         config = _other_search(planned_again(home), resolved, first, added)
         config["backend"] = {backend: _section_of(backend, workers, resolved)}

@@ -312,7 +312,7 @@ def test_a_tuner_in_python_ends(ray_cluster, concurrent):
     objective = RayObjective(train, {"x": Int(1, 20)}, metric=SCORE)
     objective.tuner(20, points=POINTS, stale=3, max_concurrent=concurrent).fit()
     done = [record for record in objective.records() if record.state.finished]
-    assert objective.is_used_up(done, 3)
+    assert objective.limits(3).reached(done)
     assert len(done) == 5 if concurrent == 1 else len(done) < 20
 
 

@@ -19,10 +19,11 @@ from ...records.trial_record import EpochRecord, TrialRecord, TrialState
 from ...run.distributed import Ranks
 from ...run.reporter import ListReporter
 from ...run.spec import Train
+from ...selection.limits import Limits
 from ...selection.rules import At
 from ...space.space import Space
 from ..fresh_runs import FreshRuns
-from ..objective import BaseObjective, TellTrial, check_limits, tell_nothing
+from ..objective import BaseObjective, TrialCallback, check_limits, no_callback
 from ..registry import check_prune_by, check_several
 from ._internals import storage_of
 from .fresh_study import FreshStudy
@@ -50,15 +51,11 @@ class OptunaObjective(BaseObjective):
         super().__init__(train, space, **facts)
         self._locks: TrialFileLocks | None = None  # until there is a trial to lock
         self._at_work: dict[int, int] = {}  # the trial of each thread
-        self._tell: TellTrial = tell_nothing
+        self._on_end: TrialCallback = no_callback
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            **vars(self),
-            "_locks": None,
-            "_at_work": {},
-            "_tell": tell_nothing,
-        }  # a copy works on no trial
+        of_no_trial: dict[str, Any] = {"_locks": None, "_at_work": {}, "_on_end": no_callback}
+        return vars(self) | of_no_trial  # a copy works on none
 
     def create_study(
         self, *, warm_start: Sequence[Source] = (), enqueue: int = 1, **arguments: Any
@@ -156,7 +153,7 @@ class OptunaObjective(BaseObjective):
             if live and self._locks is not None:
                 self._locks.rest(trial.number)
         write_result(trial, record)
-        self._tell(record)
+        self._on_end(record)
         if record.epoch is not None:
             picked = EpochRecord(record.epoch, record.picked_values, step=record.step)
             write_panel(trial, list(self.optimized), picked)
@@ -223,7 +220,7 @@ class OptunaObjective(BaseObjective):
 
         quietly = without_notices if progress else nullcontext
         try:
-            self._tell = self._lines(progress, study_records(study) if progress else ())
+            self._on_end = self._progress_callback(progress, study_records(study) if progress else ())
             for orphan in iter(lambda: reclaim(study, self._take), None):
                 finish(study, orphan, lead, arguments.get("catch", ()))
             is_open = n_trials is None and arguments.get("timeout") is None
@@ -234,32 +231,19 @@ class OptunaObjective(BaseObjective):
                 n_trials = max(0, n_trials - started)
                 arguments["callbacks"] = [*(arguments.get("callbacks") or ()), stop]
             if stale is not None or cost is not None:
-                ended: dict[int, TrialRecord] = {}
-                if self.is_used_up(study_records(study, ended), stale, cost, is_open):
+                limits, ended = self.limits(stale, cost, is_open), dict[int, TrialRecord]()
+                if limits.reached(study_records(study, ended)):
                     n_trials = 0
-                stop_used_up = partial(self._stop_used_up, stale, cost, is_open, ended)
-                arguments["callbacks"] = [*(arguments.get("callbacks") or ()), stop_used_up]
+                ends = partial(_stop_at, limits, ended)
+                arguments["callbacks"] = [*(arguments.get("callbacks") or ()), ends]
             with quietly():
                 study.optimize(lead, n_trials=n_trials, **arguments)
         except _Interrupted as err:
             raise KeyboardInterrupt from err.__cause__
         finally:
-            self._tell = tell_nothing
+            self._on_end = no_callback
             self._unlock(*self._at_work)
         ranks.from_first(_no_trial)
-
-    def _stop_used_up(
-        self,
-        stale: int | None,
-        cost: float | None,
-        is_open: bool,
-        ended: dict[int, TrialRecord],
-        study: optuna.Study,
-        trial: FrozenTrial,
-    ) -> None:
-        """Stop a study whose trials bring no new best or cost enough: a callback of `study.optimize`."""
-        if self.is_used_up(study_records(study, ended), stale, cost, is_open):
-            study.stop()
 
     def _take(self, number: int) -> bool:
         """Lock a trial for this thread; return False if another process has it, or without a directory.
@@ -389,3 +373,9 @@ def finish(
             raise
     else:
         study.tell(trial, values)
+
+
+def _stop_at(limits: Limits, ended: dict[int, TrialRecord], study: optuna.Study, trial: FrozenTrial) -> None:
+    """Stop a study whose trials have reached a limit: a callback of `study.optimize`."""
+    if limits.reached(study_records(study, ended)):
+        study.stop()

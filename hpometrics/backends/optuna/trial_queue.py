@@ -155,8 +155,8 @@ def add_point(
         return max(count, len(points))
 
 
-def fixed_points(path: Path) -> dict[int, Mapping[str, Any]]:
-    """Return the stored points of the trials of the search in a file that got one, by their number.
+def fixed_numbers(path: Path) -> set[int]:
+    """Return the numbers of the trials of the search in a file whose params were given.
 
     Raises:
         RecordError: the file cannot be read as a storage.
@@ -164,7 +164,7 @@ def fixed_points(path: Path) -> dict[int, Mapping[str, Any]]:
     with opened_copy(path) as storage:
         studies = [optuna.load_study(study_name=name, storage=storage) for name in search_names(storage)]
         trials = [trial for study in studies for trial in study.get_trials(deepcopy=False)]
-        return {trial.number: trial.system_attrs[FIXED] for trial in trials if trial.system_attrs.get(FIXED)}
+        return {trial.number for trial in trials if trial.system_attrs.get(FIXED)}
 
 
 def with_point(study: optuna.Study, trial: Trial, point: Mapping[str, Any]) -> Trial:

@@ -189,13 +189,12 @@ class RayObjective(BaseObjective):
         check_limits(stale, cost)
         if cost is not None and self.trials.directory is None:
             raise RunError("the cost on Ray needs the records of trials; set directory=")
+        progress = run_config is None if progress is None else progress
         single = len(self.optimized) == 1
         config = tune.TuneConfig(
             metric=PICKED if single else None,
             mode=self.directions[0].mode if single else None,
-            search_alg=self._searcher(
-                study, take, losses, stale, cost, run_config is None if progress is None else progress
-            ),
+            search_alg=self._searcher(study, take, losses, stale, cost, progress),
             scheduler=Settled(scheduling, losses),
             num_samples=_count_open(study, take),
             max_concurrent_trials=max_concurrent,
@@ -331,8 +330,8 @@ class RayObjective(BaseObjective):
             spec.bounds,
             losses,
             spec.unit,
-            None if stale is None and cost is None else partial(self.is_used_up, stale=stale, cost=cost),
-            self._lines(progress, study_records(study) if progress else ()),
+            None if stale is None and cost is None else self.limits(stale, cost),
+            self._progress_callback(progress, study_records(study) if progress else ()),
         )
 
     def _trainable(self, name: str, course: Course) -> Callable[[dict[str, Any]], None]:

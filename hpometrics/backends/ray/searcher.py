@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,11 +19,12 @@ from ...direction import Direction
 from ...records.epoch_log import read_trial
 from ...records.recovery import Losses
 from ...records.trial_record import EpochRecord, TrialRecord, TrialState, number_in, place_text, write_trial
+from ...selection.limits import Limits
 from ...selection.rules import SECONDS, At, Constraint, CostUnit, violation_of
 from ...selection.selection import Picker
 from ...selection.trial_attempts import apply_constraints
 from ...space.space import Space
-from ..objective import TellTrial, tell_nothing
+from ..objective import TrialCallback, no_callback
 from ..optuna._internals import local_copy_of
 from ..optuna.study import study_records, tell
 from ..optuna.trial_queue import claim, reclaim_or_claim
@@ -48,9 +49,9 @@ class StudySearcher(Searcher):
         constraints: the constraints of a picked epoch.
         losses: has the reason why a trial failed that has lost its workers.
         unit: the unit of what a trial costs.
-        is_used_up: returns whether no trial starts after these; those at work may bring a new best, and
-            trials of dead workers resume.
-        tell_trial: called with the record of each trial that has ended.
+        limits: no trial starts after they are reached; those at work may bring a new best, and trials of
+            dead workers resume.
+        on_end: called with the record of each trial that has ended.
     """
 
     def __init__(
@@ -64,15 +65,15 @@ class StudySearcher(Searcher):
         constraints: Sequence[Constraint] = (),
         losses: Losses | None = None,
         unit: CostUnit = SECONDS,
-        is_used_up: Callable[[Collection[TrialRecord]], bool] | None = None,
-        tell_trial: TellTrial = tell_nothing,
+        limits: Limits | None = None,
+        on_end: TrialCallback = no_callback,
     ) -> None:
         self.direction, *self._others = optimized.values()
         super().__init__(metric=PICKED, mode=self.direction.mode)
         self.study, self.space, self.optimized, self.at = study, space, optimized, at
         self._directory_of, self._take, self._constraints = directory_of, take, constraints
         self._reasons = {} if losses is None else losses.reasons
-        self._unit, self._is_used_up, self._tell = unit, is_used_up, tell_trial
+        self._unit, self._limits, self._on_end = unit, limits, on_end
         self._ended: dict[int, TrialRecord] = {}
         self._draws = True
         self._live: dict[str, _Live] = {}
@@ -81,8 +82,8 @@ class StudySearcher(Searcher):
         """Claim the next trial and draw its params; `FINISHED` when there is none."""
         if not self._draws:
             return Searcher.FINISHED
-        ended = self._is_used_up and self._is_used_up(study_records(self.study, self._ended))
-        starts = not ended
+        limits = self._limits
+        starts = limits is None or not limits.reached(study_records(self.study, self._ended))
         if self._take is None:
             trial = claim(self.study) if starts else None
         else:
@@ -121,7 +122,7 @@ class StudySearcher(Searcher):
         if not (error and self._is_lost(live)):
             record = self._final_record(live, error, complete)
             tell(self.study, live.trial, record)
-            self._tell(record)
+            self._on_end(record)
 
     def save(self, checkpoint_path: str) -> None:
         """Write the number in the study of each trial of Tune; all else is in the study."""
@@ -134,13 +135,7 @@ class StudySearcher(Searcher):
     def __getstate__(self) -> dict[str, Any]:
         # Live trials, locks, the objective and the study, whose URL may name a password, belong to this
         # process. A searcher that Tune reads from an experiment draws no more.
-        own: dict[str, Any] = {
-            "_live": {},
-            "_take": None,
-            "_is_used_up": None,
-            "study": None,
-            "_tell": tell_nothing,
-        }
+        own: dict[str, Any] = {"_live": {}, "_take": None, "study": None, "_on_end": no_callback}
         return {**self.__dict__, **own, "_draws": False}
 
     def _written(self, number: int) -> tuple[Path | None, TrialRecord | None]:
