@@ -8,6 +8,7 @@ from typing import Any
 import ray
 from digits import train
 from ray import tune
+from ray.tune.search.basic_variant import BasicVariantGenerator
 
 from hpometrics import Category, Run, TuneReporter, best_result, tune_config
 
@@ -21,7 +22,7 @@ def trainable(config: dict[str, Any]) -> None:
     train(config, run)
 
 
-def main(trials: int = 3) -> None:
+def main(trials: int = 4) -> None:
     """Let Tune draw, stop and choose."""
     ray.init("local", include_dashboard=False, log_to_driver=False)  # one of its own, whatever runs here
     space = {
@@ -30,7 +31,14 @@ def main(trials: int = 3) -> None:
         "dropout": 0.1,
         "optimizer": "adam",
     }
-    search = tune_config(METRIC, output=Category(10), scheduler="asha", epochs=EPOCHS, num_samples=trials)
+    search = tune_config(
+        METRIC,
+        output=Category(10),
+        scheduler="asha",
+        epochs=EPOCHS,
+        search_alg=BasicVariantGenerator(random_state=7),
+        num_samples=trials,
+    )
     with tempfile.TemporaryDirectory() as directory:
         results = tune.Tuner(
             trainable,

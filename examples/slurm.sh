@@ -19,8 +19,4 @@ sweep=$1 directory=$2
 if ((SLURM_ARRAY_TASK_ID == 0)); then
   exec srun hpometrics run "$sweep"
 fi
-for _ in {1..120}; do # until the first task has begun
-  hpometrics status "$directory" > /dev/null 2>&1 && break
-  sleep "${PAUSE:-5}"
-done
-exec srun hpometrics worker "$directory"
+exec srun hpometrics worker "$directory" --wait 10m # until the first task has begun

@@ -46,6 +46,23 @@ class NameType(click.types.StringParamType):
         ]
 
 
+def duration(text: str) -> float:
+    """Return the seconds of a duration as in a sweep file, such as `90s` or `10m`.
+
+    Raises:
+        click.BadParameter: the text is not one.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    from ..config.fields import Duration
+
+    try:
+        seconds: float = TypeAdapter(Duration).validate_python(text)
+    except ValidationError as err:
+        raise click.BadParameter(err.errors()[0]["msg"]) from None
+    return seconds
+
+
 def _metrics() -> dict[str, str]:
     """Return the metrics of the index and their aliases; those of other packages would load torch."""
     from ..metrics.registry.index import index, index_aliases

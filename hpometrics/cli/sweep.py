@@ -15,7 +15,7 @@ from ..exceptions import ConfigError
 from ..runner.signals import check_posix
 from ..selection.confirmation import LUCK
 from .console import CONFIG_ERROR, report_errors, show, without_garbage_collection
-from .options import FILE, METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL
+from .options import FILE, METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL, duration
 
 SET = click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a key, as in budget.trials=5."
@@ -298,6 +298,7 @@ def add(directory: Path, params: tuple[str, ...]) -> None:
 @click.option("--study", metavar="NAME", help="Of several sweeps in the storage at a URL, this one.")
 @click.option("--dir", "directory", type=FILE, help="Where a worker at a URL writes.  [runs/NAME]")
 @click.option("--trials", type=click.IntRange(min=1), metavar="N", help="End after so many trials.")
+@click.option("--wait", type=duration, metavar="TIME", help="Wait for the sweep, as in 10m.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the host's own log, and tracebacks.")
 @click.option("--hired", is_flag=True, hidden=True)
@@ -308,6 +309,7 @@ def worker(
     study: str | None,
     directory: Path | None,
     trials: int | None,
+    wait: float | None,
     quiet: bool,
     verbose: bool,
     hired: bool,
@@ -320,11 +322,12 @@ def worker(
     the engine's code in the current folder. '${NAME}' in a URL is read from the environment.
     Works on its trials beside all others until none is left; what a worker that died has left is taken up.
     In a run directory it then trains contenders of the confirmation, beside the run that leads it.
+    With --wait it can start before the run that begins the sweep.
     `run` starts workers itself where the file says backend: {optuna: {workers: 4}}.
     """
     with report_errors(verbose):
         check_posix("hpometrics worker")
         from ..runner.worker import WorkerOptions, worker_command
 
-        options = WorkerOptions(quiet, verbose, hired, since, study, directory, confirms, trials)
+        options = WorkerOptions(quiet, verbose, hired, since, study, directory, confirms, trials, wait or 0.0)
         sys.exit(worker_command(place, options))

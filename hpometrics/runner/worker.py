@@ -6,8 +6,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -36,6 +36,9 @@ from .signals import exit_code, raising_interrupts, terminated_when
 from .study import SWEEP, published
 from .sweep import OK
 
+_LOOK = 1.0
+"""Seconds between two looks for a sweep that has not begun."""
+
 
 def join(storage: str, name: str | None, directory: Path | None) -> RunDirectory:
     """Return the run directory on this machine of a sweep in a storage; create it if it does not exist.
@@ -48,12 +51,8 @@ def join(storage: str, name: str | None, directory: Path | None) -> RunDirectory
     Raises:
         ConfigError: there is no such sweep, or the directory belongs to another sweep or another user.
     """
-    with storing():
-        opened = open_storage(url_of(storage))
-        try:
-            resolved = _read_resolved(opened, name, redact_storage(storage))
-        finally:
-            close_storage(opened)
+    with _opened(storage) as opened:
+        resolved = _read_resolved(opened, name, redact_storage(storage))
     home = RunDirectory(directory or Path("runs") / resolved.name)
     home.check_private()
     home.check_formats()
@@ -72,9 +71,23 @@ def join(storage: str, name: str | None, directory: Path | None) -> RunDirectory
     return home
 
 
+@contextmanager
+def _opened(url: str) -> Iterator[optuna.storages.BaseStorage]:
+    with storing():
+        storage = open_storage(url_of(url))
+        try:
+            yield storage
+        finally:
+            close_storage(storage)
+
+
+def _sweeps(storage: optuna.storages.BaseStorage) -> list[str]:
+    """Return the names of the sweeps in a storage."""
+    return [one.study_name for one in optuna.get_all_study_summaries(storage) if SWEEP in one.user_attrs]
+
+
 def _read_resolved(storage: optuna.storages.BaseStorage, name: str | None, place: str) -> Resolved:
-    studies = [one for one in optuna.get_all_study_summaries(storage) if SWEEP in one.user_attrs]
-    names = [one.study_name for one in studies]
+    names = _sweeps(storage)
     if name is None and len(names) == 1:
         name = names[0]
     if name not in names:
@@ -87,7 +100,7 @@ def _read_resolved(storage: optuna.storages.BaseStorage, name: str | None, place
 
 def _format_choice(name: str | None, names: Sequence[str]) -> str:
     if not names:
-        return "has no sweep; hpometrics run FILE with this storage begins one"
+        return "has no sweep; hpometrics run FILE with this storage begins one, and --wait 10m waits for it"
     listing = ", ".join(sorted(names))
     if name:
         return f"has no sweep {name!r}, but {listing}"
@@ -127,7 +140,8 @@ class WorkerOptions:
     `managed` is set by the run that started the worker: the worker prints the number of each finished trial
     to stdout and nothing else, and ends when the run is gone. `since` is the clock time in seconds from which
     `budget.time` counts; unless given, the time at which the worker joins. `confirms` has it train contenders
-    after the search. `trials` is the number after which it ends.
+    after the search. `trials` is the number after which it ends. `wait` is the number of seconds that it
+    waits for the sweep to begin.
     """
 
     quiet: bool = False
@@ -138,6 +152,7 @@ class WorkerOptions:
     directory: Path | None = None
     confirms: bool = False
     trials: int | None = None
+    wait: float = 0.0
 
 
 def worker_command(place: str, options: WorkerOptions) -> int:
@@ -154,6 +169,7 @@ def worker_command(place: str, options: WorkerOptions) -> int:
             or a newer version of this package has resumed it.
     """
     tell_number = _number_printer() if options.managed else None
+    _await_sweep(place, options)
     home, assignments = _home(place, options)
     path = home.path
     plan = planned_again(home, assignments)
@@ -186,6 +202,21 @@ def worker_command(place: str, options: WorkerOptions) -> int:
     remains = "" if options.trials == context.finished else "; none remains"
     progress.say(f"ended {plural(context.finished, 'trial')}{remains}. See: hpometrics best {path}")
     return OK
+
+
+def _await_sweep(place: str, options: WorkerOptions) -> None:
+    """Wait until the sweep has begun, at most `options.wait` seconds."""
+    deadline = time.monotonic() + options.wait
+    while (left := deadline - time.monotonic()) > 0 and not _has_begun(place, options.study):
+        time.sleep(min(_LOOK, left))
+
+
+def _has_begun(place: str, study: str | None) -> bool:
+    if not is_url(place):
+        return RunDirectory(Path(place)).resolved.exists()
+    with _opened(place) as storage:
+        names = _sweeps(storage)
+    return study in names if study else bool(names)
 
 
 def _home(place: str, options: WorkerOptions) -> tuple[RunDirectory, list[str]]:

@@ -101,7 +101,8 @@ def run_and_worker(url, monkeypatch, heartbeat="8s", **environment) -> tuple[For
     assert run.waits_for((HOME / "sweep.resolved.yaml").exists)
     for name, value in {"LEDGER": "worker.txt", **environment}.items():
         monkeypatch.setenv(name, value)
-    return run, hpometrics("worker", url, "--study", RunDirectory(HOME).read().name, "--dir", "elsewhere")
+    name = RunDirectory(HOME).read().name
+    return run, hpometrics("worker", url, "--study", name, "--dir", "elsewhere", "--wait", "5m")
 
 
 @pytest.mark.usefixtures("engine")

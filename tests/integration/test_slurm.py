@@ -52,7 +52,7 @@ def task(tmp_path, monkeypatch):
             subprocess.Popen(
                 ["bash", str(RECIPE), "sweep.yaml", "runs/sweep"],
                 cwd=tmp_path,
-                env={**os.environ, "PATH": path, "SLURM_ARRAY_TASK_ID": str(number), "PAUSE": "1"},
+                env={**os.environ, "PATH": path, "SLURM_ARRAY_TASK_ID": str(number)},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
@@ -77,7 +77,7 @@ def test_tasks_of_an_array_share_a_sweep(task, tmp_path):
     assert {record.state for record in records} == {TrialState.COMPLETE}
     assert sorted((tmp_path / "srun.txt").read_text().splitlines()) == [
         "hpometrics run sweep.yaml",
-        "hpometrics worker runs/sweep",
+        "hpometrics worker runs/sweep --wait 10m",
     ]
 
 

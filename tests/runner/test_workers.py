@@ -208,6 +208,26 @@ def test_a_worker_needs_a_run_directory(folder):
     assert result.exit_code == 2 and "is not a run directory" in result.stderr
 
 
+def test_a_worker_waits_for_the_sweep_to_begin(folder):
+    """It starts before the run; the first trial of each waits for one of the other."""
+    (folder / "sweep.yaml").write_text(changed("toy_engine:train", "toy_engine:meet_elsewhere", MANY))
+    os.mkfifo("meeting")
+    worker = hpometrics("worker", "runs/sweep", "--wait", "5m")
+    assert worker.lives(0.5)
+    run = hpometrics("run", "sweep.yaml")
+    assert (worker.ended(), run.ended()) == (0, 0)
+    assert {record.state for record in RunDirectory(folder / "runs/sweep").records()} == {TrialState.COMPLETE}
+
+
+def test_a_worker_waits_no_longer_than_it_is_asked_to(folder):
+    """The error is the one of a worker that does not wait; a time has a unit, as in a sweep file."""
+    waited, spelled = (
+        CliRunner().invoke(main, ["worker", "runs/sweep", "--wait", time]) for time in ("0.1s", "10")
+    )
+    assert waited.exit_code == 2 and "is not a run directory" in waited.stderr
+    assert spelled.exit_code == 2 and "write a number and its unit: 90s, 45m, 2h, 1d" in spelled.stderr
+
+
 def test_workers_need_a_storage_that_they_share():
     """Memory is one process's own."""
     [found] = problems_of(f"{SWEEP}backend: {{optuna: {{workers: 2, storage: memory}}}}\n")
