@@ -15,14 +15,15 @@ from .digits import digits
 
 @engine(output=Category(10))
 def train(params: Mapping[str, Any], run: Run) -> None:
-    """Train a network of one hidden layer on batches that are drawn anew; validate when a report is due."""
+    """Train a network of one hidden layer on images that are drawn anew; validate when a report is due."""
     x, y, x_valid, y_valid = digits()
     model = nn.Sequential(nn.Linear(64, params["width"]), nn.ReLU(), nn.Linear(params["width"], 10))
     optimizer = torch.optim.Adam(model.parameters(), lr=params["lr"])
     run.restore(model=model, optimizer=optimizer)
-    for _ in run.steps():
-        rows = torch.randint(len(x), (32,))
-        images = x[rows] + params["noise"] * torch.randn(32, 64)
+    batch = params["batch"]
+    for _ in run.steps(size=batch):
+        rows = torch.randint(len(x), (batch,))
+        images = x[rows] + params["noise"] * torch.randn(batch, 64)
         loss = nn.functional.cross_entropy(model(images), y[rows])
         optimizer.zero_grad()
         loss.backward()

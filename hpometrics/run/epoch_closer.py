@@ -261,8 +261,8 @@ class EpochCloser:
                 self.in_loop = self.due = False
             over = self.close_epoch(final=self._is_last(len(self.progress.history) + 1, self._step))
 
-    def steps(self, total: int, every: int) -> Generator[int, int | None]:
-        """Yield the number of each step that is left of `total`; every so many of them are an epoch.
+    def steps(self, total: int, every: int, size: int) -> Generator[int, int | None]:
+        """Yield the step at which each pass of `size` begins, until `total`; every so many are an epoch.
 
         A number of steps that is sent ends the epoch there.
 
@@ -277,8 +277,8 @@ class EpochCloser:
             for _ in epochs:
                 end = min(total, (done // every + 1) * every)
                 while done < end:
-                    self._step = done + 1
-                    self.due = self._step == end
+                    self._step = done + size
+                    self.due = self._step >= end
                     sent = yield done
                     if sent is not None:
                         end = self._step = sent

@@ -37,11 +37,9 @@ class Run:
         directory: the trial's own: `epochs.jsonl` and checkpoints; None writes nothing. The first rank
             alone writes.
         params: the params of the run, for `run.params`.
-        seed: the seed of the run, for `run.seed`; a search derives it and seeds Python, NumPy and torch by
-            it, a run on its own seeds nothing.
+        seed: for `run.seed`; a search derives it and seeds Python, NumPy and torch by it, alone nothing.
         fsync: see `EpochLog`.
-        loggers: what follows the run beside its record: `table`, `tensorboard`, or an `EpochLogger`. With a
-            directory, `.trainstats` is always written.
+        loggers: what follows the run beside its record: `table`, `tensorboard`, an `EpochLogger`.
 
     Attributes:
         spec: what is measured.
@@ -157,7 +155,7 @@ class Run:
         Of several metrics it is that of the first; `scores` has all.
 
         Raises:
-            NoFiniteValueError: no epoch has a finite value (or, `at="last"`, the last one has none).
+            NoFiniteValueError: no epoch has a finite value (or, `at="last"`, the last has none).
         """
         if self._closer.state is RunState.OPEN and not self._closer.in_loop:
             self._closer.close_epoch(final=True)
@@ -172,8 +170,7 @@ class Run:
         Raises:
             NoFiniteValueError: see `value`.
         """
-        others = list(self.spec.optimized)[1:]
-        return (self.value, *(number_in(self.values, name) for name in others))
+        return (self.value, *(number_in(self.values, name) for name in list(self.spec.optimized)[1:]))
 
     @property
     def best_epoch(self) -> int | None:
@@ -214,15 +211,18 @@ class Run:
         """
         return self._closer.loop(self.spec.most_epochs(n))
 
-    def steps(self, n: int | None = None, *, every: int | None = None) -> Generator[int, int | None]:
+    def steps(
+        self, n: int | None = None, *, every: int | None = None, size: int = 1
+    ) -> Generator[int, int | None]:
         """Count steps from 0, or from where a restored run resumes; measure and report after `every` of them.
 
-        A step may be a batch, an update of the model or a step of an environment. Whatever else counts
-        epochs, as patience and pruners do, counts these reports; each has its number of steps.
+        A step may be a batch, a row, an update of the model or a step of an environment. Patience, pruners
+        and whatever else counts epochs count these reports; each has its number of steps.
 
         Args:
             n: steps in all; the spec's `steps` caps it, and replaces a missing `n`.
             every: steps between reports, the last of which follows the last step; the spec's has precedence.
+            size: steps of one pass of the loop, such as the rows of its batch.
 
         Raises:
             RunError: a number is missing or out of range, or the spec counts epochs. See also `epochs`.
@@ -234,7 +234,7 @@ class Run:
         >>> [report.step for report in run.history]
         [100, 200, 250]
         """
-        return self._closer.steps(*self.spec.most_steps(n, every))
+        return self._closer.steps(*self.spec.most_steps(n, every, size))
 
     @property
     def due(self) -> bool:

@@ -224,8 +224,8 @@ class RunSpec(ReadableObjective):
             "run.epochs(n)", "how many epochs? run.epochs(n), or epochs= with the metric", n, self.epochs
         )
 
-    def most_steps(self, n: int | None, every: int | None) -> tuple[int, int]:
-        """Return the steps of a run whose engine calls `run.steps(n, every=...)`, and those of a report.
+    def most_steps(self, n: int | None, every: int | None, size: int) -> tuple[int, int, int]:
+        """Return the steps of a run, a report and a pass, for `run.steps(n, every=..., size=...)`.
 
         Raises:
             RunError: a number is missing, or is not one, or epochs are counted.
@@ -240,7 +240,10 @@ class RunSpec(ReadableObjective):
         missing = f"after how many steps is a report due? {call}, or steps= and every= with the metric"
         every = _most("every= of run.steps", missing, self.every or every)
         _check_every(every, most)
-        return most, every
+        size = _most("size= of run.steps", "", size)
+        if size > every:
+            raise RunError(f"size={size} is more than every={every}, and a pass has one report; lower it")
+        return most, every, size
 
     def without_checkpoints(self) -> RunSpec:
         """Return the spec of a run that keeps no checkpoint."""

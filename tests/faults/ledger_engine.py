@@ -36,7 +36,7 @@ def train(params, run):
     number, steps, closed = int(run.directory.name), Steps(), None
     run.restore(steps=steps)
     every = run.spec.every
-    for count in run.epochs() if every is None else run.steps():
+    for count in run.epochs() if every is None else run.steps(size=2):
         if closed is not None:
             note("reported", number, closed)
             closed = None

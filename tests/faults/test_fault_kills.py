@@ -29,7 +29,7 @@ OPTIONS = {
     "pbt": "{pbt: {mutate: [lr], perturbation_interval: 2}}",
     "pb2": "{pb2: {mutate: [lr], perturbation_interval: 2}}",
 }
-STEPS = f"steps: {2 * EPOCHS}, every: 2"
+STEPS = f"steps: {4 * EPOCHS}, every: 4"
 BY_EPOCHS = f"epochs: {EPOCHS}"
 SHORT = {("optuna", "median", "none", STEPS), ("ray", "median", "none", BY_EPOCHS)}
 SEARCHES = [

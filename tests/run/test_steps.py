@@ -43,6 +43,38 @@ def test_a_report_follows_every_so_many_steps_and_the_last(arguments, facts, ste
     assert (run.value, run.best_epoch) == (steps[-1] / 1000, len(steps) - 1)
 
 
+@pytest.mark.parametrize(
+    ("size", "begins", "due", "reports"),
+    [
+        (1, list(range(10)), [3, 7, 9], [4, 8, 10]),
+        (2, [0, 2, 4, 6, 8], [2, 6, 8], [4, 8, 10]),
+        (3, [0, 3, 6, 9], [3, 6, 9], [6, 9, 12]),
+        (4, [0, 4, 8], [0, 4, 8], [4, 8, 12]),
+    ],
+)
+def test_a_pass_takes_several_steps(size, begins, due, reports):
+    """Rows are counted, whatever the size of a batch; a report follows the pass in which it falls due."""
+    run, seen = Run(metric=SCORE), []
+    for step in run.steps(10, every=4, size=size):
+        seen.append((step, run.due))
+        if run.due:
+            run.log(score=float(step))
+    assert [step for step, _ in seen] == begins
+    assert [step for step, is_due in seen if is_due] == due
+    assert [report.step for report in run.history] == reports
+
+
+def test_rows_go_on_after_the_last_report(tmp_path):
+    """A restored run begins where the rows of its last report end."""
+    with Run(metric=SCORE, directory=tmp_path, reports=2) as run:
+        for _ in run.steps(100, every=20, size=8):
+            if run.due:
+                run.log(score=1.0)
+    with Run(metric=SCORE, directory=tmp_path) as again:
+        again.resume_record()
+        assert list(again.steps(100, every=20, size=8)) == list(range(40, 100, 8))
+
+
 def test_the_last_step_of_a_report_is_due():
     """Each step is counted once; what is recorded in any of them is in the report of all."""
     run, seen = Run(metric=SCORE), []
@@ -101,6 +133,16 @@ def test_the_spec_ends_a_trainer_that_reports_where_it_likes():
         (lambda run: run.steps(10, every=-2), {}, "whole number of at least 1, got -2"),
         (lambda run: run.steps(10, every="30s"), {}, "whole number of at least 1, got '30s'"),
         (lambda run: run.steps(2.5, every=1), {}, "whole number of at least 1, got 2.5"),
+        (
+            lambda run: run.steps(10, every=5, size=6),
+            {},
+            "size=6 is more than every=5, and a pass has one report",
+        ),
+        (
+            lambda run: run.steps(10, every=5, size=0),
+            {},
+            "size= of run.steps takes a whole number of at least 1",
+        ),
         (lambda run: run.steps(10, every=11), {}, "every=11 is more than the 10 steps of the run"),
         (
             lambda run: run.steps(10, every=5),
