@@ -42,6 +42,8 @@ _NOTHING_TO_RUN = (126, 127)  # the exit codes of a shell and of env
 _OUT_OF_MEMORY = re.compile(
     r"\bMemoryError\b|OutOfMemoryError|bad_alloc|\bout of memory\b|cannot allocate memory", re.IGNORECASE
 )
+_EXCEPTION = re.compile(r"([A-Za-z_]\w*\.)*[A-Z]\w*(Error|Exception)(: .+)?")
+"""The line with which Python ends a traceback."""
 _POLL_INTERVAL = 0.1  # seconds between two looks at files and at whether a silent program still runs
 
 
@@ -162,8 +164,7 @@ class Program:
         printed = _read_lines(log, start)  # of its stderr: the lines of its stdout are still buffered
         log.flush()
         printed = printed or _read_lines(log, start)
-        last = f": {printed[-1]}" if printed else ""
-        text = f"the program {self._name!r} {format_end(code, printed)}{last}"
+        text = f"the program {self._name!r} {format_end(code, printed)}{_format_cause(printed)}"
         kind: type[Exception] = ProgramEndError if _is_killed(code, printed) else RunError
         if code in _NOTHING_TO_RUN and not run.history:
             kind = ProgramError
@@ -171,6 +172,12 @@ class Program:
         if len(printed) > 1:
             error.add_note("\n".join(("The end of its output:", *printed[-_NOTED:])))
         raise error
+
+
+def _format_cause(printed: Sequence[str]) -> str:
+    """Return the line that says why a program failed: of its last ones that of an exception, or the last."""
+    exceptions = [line for line in printed[-_NOTED:] if _EXCEPTION.fullmatch(line)]
+    return f": {(exceptions or printed)[-1]}" if printed else ""
 
 
 def _read_epochs(process: subprocess.Popen[bytes], source: Source, log: IO[str]) -> Iterator[Epoch]:

@@ -29,6 +29,14 @@ with open(os.path.join(os.path.dirname(__file__), "arguments.jsonl"), "a") as fi
 for epoch in range(options.epochs):
     print(json.dumps({"accuracy": options.lr * (epoch + 1)}), flush=True)
 """
+ADVISES = """\
+import sys
+print("Error executing job with overrides: ['lr=0.1']", file=sys.stderr)
+print("Traceback (most recent call last):", file=sys.stderr)
+print("omegaconf.errors.ConfigKeyError: Key 'lr' is not in struct", file=sys.stderr)
+print("Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.", file=sys.stderr)
+sys.exit(1)
+"""
 NOTE = 'it\'s "$HOME"; `ls` {lr}'
 
 
@@ -337,6 +345,7 @@ def test_a_program_is_pruned_by_a_file_that_it_is_writing(run):
         ("raise MemoryError('8 GiB')", "ended with exit code 1, out of memory: MemoryError: 8 GiB"),
         ("import sys; sys.exit(137)", "ended with exit code 137 (SIGKILL), as the system does when memory"),
         ("import sys; sys.exit(3)", "ended with exit code 3"),
+        (ADVISES, "ended with exit code 1: omegaconf.errors.ConfigKeyError: Key 'lr' is not in struct"),
     ],
 )
 def test_the_reason_says_how_a_program_has_ended(run, source, message):
