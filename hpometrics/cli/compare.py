@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from .console import NOTHING_FINITE, report_errors, show
-from .options import FEATURE, METRIC, RUN_DIRECTORY_OR_URL
+from .options import FEATURE, METRIC, RUN_DIRECTORY_OR_URL, Command
 
 if TYPE_CHECKING:
     from ..selection.model_comparison import Correction
@@ -60,7 +60,14 @@ class _Request:
         return any((*of_files, self.equivalence, self.every))
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        "compare a.csv b.csv --metric accuracy --output binary",
+        "compare runs/tpe runs/random",
+        "compare runs/recommender 3 7",
+    ),
+)
 @click.argument("models", metavar="MODEL MODEL...", nargs=-1, required=True, type=RUN_DIRECTORY_OR_URL)
 @click.option(
     "--metric",

@@ -15,18 +15,19 @@ from .. import __version__
 from .._text import printable_lines
 from . import compare, metrics, results, sweep
 from .console import print_everything
+from .options import Group
 
 
-class GroupedCommands(click.Group):
+class GroupedCommands(Group):
     """A group of commands under headings; those that are added later come last, under `Others`.
 
     Args:
         sections: the commands by heading.
-        arguments: the further arguments of `click.Group`.
+        arguments: the further arguments of `Group`.
     """
 
-    def __init__(self, *, sections: Mapping[str, Sequence[click.Command]], **arguments: object) -> None:
-        super().__init__(**arguments)  # type: ignore[arg-type]  # passed on unchanged
+    def __init__(self, *, sections: Mapping[str, Sequence[click.Command]], **arguments: Any) -> None:
+        super().__init__(**arguments)
         self.sections = {
             heading: [str(command.name) for command in commands] for heading, commands in sections.items()
         }
@@ -87,7 +88,10 @@ _SECTIONS: dict[str, tuple[click.Command, ...]] = {
 
 
 @click.group(
-    cls=GroupedCommands, sections=_SECTIONS, context_settings={"help_option_names": ["-h", "--help"]}
+    cls=GroupedCommands,
+    sections=_SECTIONS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    examples=("init", "check sweep.yaml", "run sweep.yaml", "best runs/sweep"),
 )
 @click.version_option(__version__, prog_name="hpometrics")
 def main() -> None:

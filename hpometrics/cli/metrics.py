@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from .console import report_errors, show, terminal_width
-from .options import AS_JSON, FAMILY, FEATURE, FILE, METRIC_OR_GROUP, METRICS, output_format
+from .options import AS_JSON, FAMILY, FEATURE, FILE, METRIC_OR_GROUP, METRICS, Command, Group, output_format
 
 
-@click.command()
+@click.command(cls=Command, examples=("schema -o sweep.schema.json",))
 @click.option("-o", "--output", type=FILE, help="Write to this file.")
 def schema(output: Path | None) -> None:
     """Print the JSON Schema of sweep files, for editors."""
@@ -25,7 +25,13 @@ def schema(output: Path | None) -> None:
             output.write_text(text, encoding="utf8")
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        "measure predictions.csv --output binary",
+        "measure p.csv --output category --metrics accuracy,calibration",
+    ),
+)
 @click.argument("file", type=FILE)
 @click.option(
     "--output",
@@ -79,12 +85,15 @@ def measure(
         show(report(measured, output_format(form, as_json)))
 
 
-@click.group()
+@click.group(cls=Group, examples=("metrics list --feature binary", "metrics show roc_auc"))
 def metrics() -> None:
     """List and show the registered metrics."""
 
 
-@metrics.command("list")
+@metrics.command(
+    "list",
+    examples=("metrics list --family calibration", "metrics list --feature ranking --direction maximize"),
+)
 @click.option(
     "--feature",
     metavar="TYPE",
@@ -109,7 +118,7 @@ def list_metrics(
             show(f"\n{diagnostics_table(terminal_width())}")
 
 
-@metrics.command("show")
+@metrics.command("show", examples=("metrics show ndcg", "metrics show calibration --feature binary"))
 @click.argument("name", type=METRIC_OR_GROUP)
 @click.option("--feature", metavar="TYPE", type=FEATURE, help="As one of this output feature only.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")

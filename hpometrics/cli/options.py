@@ -1,15 +1,57 @@
-"""Options and types of arguments that several commands share, with the names that a shell completes."""
+"""Commands with examples, and the options and types of arguments that they share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 NameProvider = Callable[[], Mapping[str, str]]
 """A function that returns names, each with its meaning."""
+
+
+class Command(click.Command):
+    """A command whose help page ends with examples.
+
+    Args:
+        arguments: the positional arguments of `click.Command`.
+        examples: what one types after `hpometrics`, a line each.
+        facts: its further arguments.
+    """
+
+    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **facts: Any) -> None:
+        super().__init__(*arguments, **facts)
+        self.examples = examples
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples."""
+        write_examples(self.examples, formatter)
+
+
+class Group(click.Group):
+    """A group of commands whose help page ends with examples; for the arguments see `Command`."""
+
+    command_class = Command
+
+    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **facts: Any) -> None:
+        super().__init__(*arguments, **facts)
+        self.examples = examples
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples."""
+        write_examples(self.examples, formatter)
+
+
+def write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> None:
+    """Write examples as the last section of a help page, one to a line."""
+    if not examples:
+        return
+    with formatter.section("Examples"):
+        for example in examples:
+            formatter.write(f"{'':{formatter.current_indent}}hpometrics {example}\n")
 
 
 class RunDirectory(click.Path):

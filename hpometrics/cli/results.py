@@ -14,7 +14,7 @@ import click
 from ..backends.registry import backends_of
 from ..runner.signals import check_posix
 from .console import NOTHING_FINITE, report_errors, show, terminal_width
-from .options import AS_JSON, FILE, INTERVAL, METRIC, RUN_DIRECTORY, output_format
+from .options import AS_JSON, FILE, INTERVAL, METRIC, RUN_DIRECTORY, Command, output_format
 
 Printer = Callable[[str], object]
 FactsPrinter = Callable[[dict[str, Any]], object]
@@ -22,7 +22,14 @@ TAGS = click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only th
 STATES = ("waiting", "running", "complete", "pruned", "failed", "infeasible", "interrupted")
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        "best runs/digits",
+        "best runs/digits -k 3 --metric mcc",
+        "best runs/digits -f args",
+    ),
+)
 @click.argument("directory", type=RUN_DIRECTORY)
 @click.option(
     "-k", "count", type=click.IntRange(min=1), metavar="N", help="The N best trials, feasible first."
@@ -92,7 +99,7 @@ def _check_alone(count: int | None, form: str, level: float | None, pick: str | 
         raise click.UsageError(f"--interval is of the winner and the runner-up, which {option} does not tell")
 
 
-@click.command()
+@click.command(cls=Command, examples=("replay runs/digits", "replay runs/digits --trial 3 --seeds 5"))
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 @click.argument("evaluation", metavar="[MODULE:EVALUATION]", required=False)
 @click.option("--trial", type=click.IntRange(min=0), help="This trial of a sweep.  [the best one]")
@@ -137,7 +144,7 @@ def replay(
             sys.exit(best.run(*best.load_evaluation(evaluation), *printers))
 
 
-@click.command()
+@click.command(cls=Command, examples=("verify runs/digits", "verify runs/digits --trials 8 --workers 4"))
 @click.argument("directory", type=RUN_DIRECTORY)
 @click.option(
     "--trials", type=click.IntRange(min=1), default=4, metavar="N", help="Trials, here and there.  [4]"
@@ -175,7 +182,10 @@ def _printers(stdout: TextIO, as_json: bool) -> tuple[Printer, FactsPrinter | No
     return partial(show, err=True), print_facts
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=("audit study.db --metric roc_auc", "audit sqlite:///study.db --study digits --json"),
+)
 @click.argument("path")
 @click.option("--study", metavar="NAME", help="Only this study of a storage.")
 @click.option("--metric", metavar="NAME", type=METRIC, help="What was optimized.  [as the files say]")
@@ -229,7 +239,7 @@ def audit(
             sys.exit(1)
 
 
-@click.command()
+@click.command(cls=Command, examples=("status runs/digits", "status runs/digits --json"))
 @click.argument("directory", type=RUN_DIRECTORY)
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def status(directory: Path, as_json: bool) -> None:
@@ -250,7 +260,7 @@ def status(directory: Path, as_json: bool) -> None:
             sys.exit(NOTHING_FINITE)
 
 
-@click.command()
+@click.command(cls=Command, examples=("ls", "ls runs --tag baseline"))
 @click.argument("folder", type=RUN_DIRECTORY, default=Path())
 @TAGS
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
@@ -266,9 +276,17 @@ def ls(folder: Path, tags: tuple[str, ...], as_json: bool) -> None:
         show(runs_json(lines) if as_json else runs_text(lines, folder, tags))
 
 
-@click.command()
+@click.command(
+    cls=Command, examples=("trials runs/digits --sort accuracy", "trials runs/digits --state complete -f csv")
+)
 @click.argument("directory", type=RUN_DIRECTORY)
-@click.option("--sort", default="trial", show_default=True, metavar="COLUMN", help="A metric: best first.")
+@click.option(
+    "--sort",
+    default="trial",
+    show_default=True,
+    metavar="COLUMN",
+    help="A metric, best first, or cost, seconds, epochs, state, a param.",
+)
 @click.option("--state", "states", multiple=True, type=click.Choice(STATES), help="Only these.")
 @TAGS
 @click.option("-f", "--format", "form", type=click.Choice(["table", "json", "csv"]), help="[table]")
@@ -288,7 +306,10 @@ def trials(
         show(trials_text(directory, output_format(form, as_json, "table"), sort, states, tags))
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=("tag runs/digits baseline gpu", 'tag runs/digits good --trial 7 --note "wide, but stable"'),
+)
 @click.argument("directory", type=RUN_DIRECTORY)
 @click.argument("words", nargs=-1, metavar="[TAG]...")
 @click.option(
@@ -299,7 +320,7 @@ def trials(
 def tag(
     directory: Path, words: tuple[str, ...], numbers: tuple[int, ...], remove: bool, note: str | None
 ) -> None:
-    """Tag a sweep or its trials, as in tag runs/x good --trial 7, or write a note on them.
+    """Tag a sweep or its trials, or write a note on them.
 
     ls, status, trials, best, the report and trials.csv show them; ls --tag and trials --tag find them. The
     sweep file may state tags and a note of the sweep, too.
@@ -313,7 +334,7 @@ def tag(
         show(annotate(RunDirectory(directory), words, numbers, remove=remove, note=note))
 
 
-@click.command()
+@click.command(cls=Command, examples=("report runs/digits", "report runs/digits -f md -o report.md"))
 @click.argument("directory", type=RUN_DIRECTORY)
 @click.option("-o", "--output", type=FILE, help="Write to this file.  [report.html in DIRECTORY]")
 @click.option("-f", "--format", "form", type=click.Choice(["html", "md"]), default="html")
@@ -325,7 +346,7 @@ def report(directory: Path, output: Path | None, form: str) -> None:
         show(f"saved {write_report(directory, form, output)}")
 
 
-@click.command()
+@click.command(cls=Command, examples=("dashboard runs/digits --port 8081",))
 @click.argument("directory", type=RUN_DIRECTORY)
 @click.option("--port", type=click.IntRange(1, 65535), default=8080, show_default=True)
 def dashboard(directory: Path, port: int) -> None:
@@ -336,7 +357,9 @@ def dashboard(directory: Path, port: int) -> None:
         serve_dashboard(directory, port, show)
 
 
-@click.command()
+@click.command(
+    cls=Command, examples=("epochs runs/digits 12", "epochs runs/digits 12 --all --split validation")
+)
 @click.argument("directory", type=RUN_DIRECTORY)
 @click.argument("trial", type=click.IntRange(min=0))
 @click.option("--epoch", type=click.IntRange(min=0), help="This epoch, from 0, or step.  [the picked one]")

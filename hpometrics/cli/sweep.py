@@ -15,14 +15,16 @@ from ..exceptions import ConfigError
 from ..runner.signals import check_posix
 from ..selection.confirmation import LUCK
 from .console import CONFIG_ERROR, report_errors, show, without_garbage_collection
-from .options import FILE, METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL, duration
+from .options import FILE, METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL, Command, duration
 
 SET = click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a key, as in budget.trials=5."
 )
 
 
-@click.command()
+@click.command(
+    cls=Command, examples=("init", "init digits --metric f1 --backend ray", "init --from wandb.yaml")
+)
 @click.argument("directory", type=RUN_DIRECTORY, default=Path())
 @click.option(
     "--metric", metavar="NAME", type=METRIC, help="What it optimizes, of a binary output.  [roc_auc]"
@@ -49,7 +51,10 @@ def init(directory: Path, metric: str | None, backend: str | None, source: Path 
             show(write_starter(directory, metric or "roc_auc", backend or DEFAULT))
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=("run sweep.yaml", "run sweep.yaml --workers 4", "run sweep.yaml --set budget.trials=50"),
+)
 @click.argument("file", type=FILE)
 @SET
 @click.option(
@@ -106,7 +111,7 @@ def _check_once(workers: int | None, assignments: tuple[str, ...]) -> None:
             raise click.UsageError(f"--workers and --set {key} are one setting; give it once")
 
 
-@click.command()
+@click.command(cls=Command, examples=("check sweep.yaml", "check sweep.yaml --sample 3 --probe"))
 @click.argument("file", type=FILE)
 @SET
 @click.option(
@@ -147,7 +152,11 @@ def _check(
             raise lacking
 
 
-@click.command("eval")
+@click.command(
+    "eval",
+    cls=Command,
+    examples=("eval examples.engine_params:TextEvaluation", "eval configs/engine_params.yaml --workers 2"),
+)
 @click.argument("evaluation", metavar="MODULE:EVALUATION|FILE")
 @click.argument("engine_params", metavar="[MODULE:LIST]", required=False)
 @click.option("--dir", "directory", type=FILE, help="Where the results go.  [runs/NAME]")
@@ -190,7 +199,7 @@ def evaluate(
         eval_file(Path(evaluation), options)
 
 
-@click.command()
+@click.command(cls=Command, examples=("confirm runs/digits", "confirm runs/digits --top 3 --repeats 16"))
 @click.argument("directory", type=RUN_DIRECTORY)
 @click.option("--top", type=click.IntRange(min=2), help="Number of contenders.  [5]")
 @click.option("--repeats", type=click.IntRange(min=3), help="Most fresh seeds of each contender.  [8]")
@@ -229,7 +238,7 @@ def _number(text: str) -> float:
         raise click.UsageError(f"--equivalence must be luck or a number, got {text!r}") from None
 
 
-@click.command()
+@click.command(cls=Command, examples=("pause runs/digits",))
 @click.argument("directory", type=RUN_DIRECTORY)
 def pause(directory: Path) -> None:
     """Hold back further trials of a sweep; those at work go on.
@@ -239,14 +248,14 @@ def pause(directory: Path) -> None:
     _ask("pause", directory)
 
 
-@click.command()
+@click.command(cls=Command, examples=("resume runs/digits",))
 @click.argument("directory", type=RUN_DIRECTORY)
 def resume(directory: Path) -> None:
     """Release the trials of a paused sweep."""
     _ask("resume", directory)
 
 
-@click.command()
+@click.command(cls=Command, examples=("stop runs/digits",))
 @click.argument("directory", type=RUN_DIRECTORY)
 def stop(directory: Path) -> None:
     """Stop the run and the workers of a directory, as Ctrl-C does.
@@ -265,11 +274,11 @@ def _ask(name: str, directory: Path) -> None:
         show(getattr(control, name)(RunDirectory(directory)))
 
 
-@click.command()
+@click.command(cls=Command, examples=("add runs/digits lr=0.01 width=64",))
 @click.argument("directory", type=RUN_DIRECTORY)
 @click.argument("params", nargs=-1, required=True, metavar="NAME=VALUE...")
 def add(directory: Path, params: tuple[str, ...]) -> None:
-    """Train params of your own next, as in add runs/x lr=0.01 width=64.
+    """Train params of your own next.
 
     The sampler draws those that are left out. They take a trial of the budget. Values are read as YAML.
     """
@@ -293,7 +302,10 @@ def add(directory: Path, params: tuple[str, ...]) -> None:
         show(f"{directory}: trial {number} has these params")
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=("worker runs/digits", "worker 'postgresql://ada:${PGPASSWORD}@db/studies' --wait 10m"),
+)
 @click.argument("place", type=RUN_DIRECTORY_OR_URL, metavar="DIRECTORY|URL")
 @click.option("--study", metavar="NAME", help="Of several sweeps in the storage at a URL, this one.")
 @click.option("--dir", "directory", type=FILE, help="Where a worker at a URL writes.  [runs/NAME]")
@@ -323,7 +335,7 @@ def worker(
     Works on its trials beside all others until none is left; what a worker that died has left is taken up.
     In a run directory it then trains contenders of the confirmation, beside the run that leads it.
     With --wait it can start before the run that begins the sweep.
-    `run` starts workers itself where the file says backend: {optuna: {workers: 4}}.
+    A run starts workers itself where its file says backend: {optuna: {workers: 4}}.
     """
     with report_errors(verbose):
         check_posix("hpometrics worker")

@@ -233,7 +233,21 @@ def trials_text(
         front_numbers = {record.number for record in front}
         rows = [_facts(record, directory, resolved, front_numbers) for record in chosen]
         return json.dumps(rows, indent=1, allow_nan=False)
-    return aligned(trial_rows(chosen, resolved))
+    return aligned(_with_column(sort, chosen, resolved))
+
+
+def _with_column(name: str, records: Sequence[TrialRecord], resolved: Resolved) -> list[list[str]]:
+    """Return the table of trials, with the fact that sorts it as a further column if it shows it nowhere."""
+    table = trial_rows(records, resolved)
+    formats: dict[str, Callable[[TrialRecord], str]] = {
+        "epoch": lambda record: "-" if record.epoch is None else str(record.epoch),
+        "seconds": lambda record: duration(record.seconds),
+        "cost": lambda record: resolved.unit.format(resolved.unit.cost_of(record)),
+    }
+    if name not in formats:
+        return table
+    cells = [name, *map(formats[name], records)]
+    return [[*row, cell] for row, cell in zip(table, cells, strict=True)]
 
 
 def _sorted(records: Sequence[TrialRecord], resolved: Resolved, by: str) -> list[TrialRecord]:
@@ -265,7 +279,7 @@ def _ascending(records: Sequence[TrialRecord], fact: Callable[[TrialRecord], Any
 
     def key(record: TrialRecord) -> tuple[int, float, str]:
         value = fact(record)
-        if value is None:
+        if value is None or value != value:
             return 2, 0.0, ""
         if isinstance(value, (int, float)):
             return 0, value, ""

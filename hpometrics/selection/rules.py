@@ -110,7 +110,9 @@ class CostUnit:
         return self.logged or self.name.replace("gpu_", "GPU ")
 
     def format(self, cost: float) -> str:
-        """Return a cost with its unit."""
+        """Return a cost with its unit; `-` if it is unknown."""
+        if math.isnan(cost):
+            return "-"
         return f"{cost:.4g} ({self.words})" if self.rate else f"{cost:.4g} {self.words}"
 
     def logged_in(self, epochs: Iterable[EpochRecord]) -> float | None:

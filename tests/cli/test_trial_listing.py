@@ -67,6 +67,19 @@ def test_a_metric_sorts_best_first_all_else_smallest_first(home, column, order):
     assert numbers(home, "--sort", column) == order
 
 
+@pytest.mark.parametrize(("column", "cells"), [("epoch", "0 1 2 -"), ("seconds", None), ("cost", None)])
+def test_what_sorts_the_table_is_a_column_of_it(home, column, cells):
+    """Also where the table does not show it otherwise; here a cost is seconds."""
+    head, _, *rows = trials(home, "--sort", column).stdout.splitlines()
+    assert head.split()[-1] == column
+    shown = [row.split("  ")[-1].strip() for row in rows]
+    assert len(shown) == 4
+    if cells is not None:
+        assert sorted(shown) == sorted(cells.split())
+    else:
+        assert all(cell.endswith("s" if column == "seconds" else "seconds") for cell in shown)
+
+
 def test_only_some_states(home):
     """Several may be asked for; every state has a word."""
     assert numbers(home, "--state", "pruned", "--state", "failed") == [2, 3]
