@@ -59,13 +59,14 @@ _TYPES = {
 }
 
 
-def check_support(sweep: Draft, document: Document, settle: bool = False) -> None:
+def check_support(sweep: Draft, document: Document) -> None:
     """Check every setting against what this version, this backend and this environment can run.
 
     Args:
         sweep: the well-formed part of the sweep file.
         document: receives the problems.
-        settle: whether Ray may be loaded to check options; Optuna is loaded wherever options are given.
+
+    The backend is loaded where a sampler or a pruner has options, which only it knows.
     """
     before = len(document.problems)
     notes = (
@@ -87,7 +88,7 @@ def check_support(sweep: Draft, document: Document, settle: bool = False) -> Non
     for path, text in chain(*notes):
         document.add(path, text)
     if len(document.problems) == before:
-        for path, text in _check_options(sweep, settle):
+        for path, text in _check_options(sweep):
             document.add(path, text)
 
 
@@ -153,7 +154,7 @@ def _check_replay(config: Draft, pruner: Plugin) -> Notes:
         yield ("search", "sampler"), f"{REPLAY} begins with the first params of its schedule; leave grid out"
 
 
-def _check_options(sweep: Draft, settle: bool) -> Notes:
+def _check_options(sweep: Draft) -> Notes:
     """Build the plug-ins that have options, because only their backend knows its options."""
     backend, epochs = BACKENDS[sweep.backend.name], None if sweep.budget is None else sweep.budget.reports
     sampler, pruner = sweep.search.sampler, sweep.search.pruner
@@ -170,7 +171,7 @@ def _check_options(sweep: Draft, settle: bool) -> Notes:
             return  # code of the user, which is imported by what runs it
         elif pruner is not None:
             check_limits(pruner.name, pruner.options, epochs if pruner.name in backend.needs_epochs else None)
-            if pruner.options and (settle or not backend.schedules):
+            if pruner.options and pruner.name != REPLAY:
                 _check_types("pruner", pruner, backend.pruners)
                 load_path(backend.make_pruner)(pruner.spec, epochs)
     except (HpometricsError, TypeError, ValueError) as err:

@@ -185,7 +185,7 @@ def make_plan(
     if config.plugins or any(path[:1] == ("plugins",) for path in document.broken):
         registers = anything
     name = _resolve_name(config, document)
-    check_support(config, document, settle)
+    check_support(config, document)
     _check_budget(config, document)
     output = resolve_output(None if config.engine is None else config.engine.output, engine_output, document)
     clear = settle and not _runs_command(config)  # only the direction of a program's values is needed

@@ -387,6 +387,8 @@ class RunDirectory:
         """
         unit = "steps" if "steps" in before.config["budget"] else "epochs"
         most, more = (one.config["budget"].get(unit) for one in (before, now))
+        if most is not None and more is not None and more < most and self.numbers():
+            self.remarks.append(f"new trials train for {more} {unit}; those of {most} stay as they are")
         records: list[TrialRecord] = []
         for number in self.numbers() if most is not None and (more or 0) > most else ():
             with suppress(RecordError):  # recovery repairs it, and it stays as it ended

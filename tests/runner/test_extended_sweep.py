@@ -198,6 +198,7 @@ def test_what_ended_early_stays(folder, sweep, monkeypatch):
     assert [len(record.epochs) for record in records_of(folder)] == [4, 4, 1, 2]
     fewer = sweep(SWEEP.replace("epochs: 2", "epochs: 3"), "--extend")
     assert fewer.exit_code == 0 and "go on from" not in fewer.stderr
+    assert "new trials train for 3 epochs; those of 4 stay as they are\n" in fewer.stderr
 
 
 @pytest.mark.parametrize("limit", ["target: 6", "time: 0.001s"])

@@ -86,14 +86,18 @@ def by_ray(learners: Learners, chosen: Sequence[Mapping[str, float]], donor: int
 
 
 def test_the_bandit_chooses_as_rays_own():
-    """The same point for the first and, beside it, for the second; the size on its steps afterwards."""
+    """The same point for the first and, beside it, for the second; the size on its steps afterwards.
+
+    The search for the best point ends within a thousandth of an axis; where exactly depends on the processor.
+    """
+    axis = np.log(1.0 / 1e-4)
     learners, chosen = Learners(8), []
     for number in (0, 8):
         before = np.random.get_state()
         with learners.scheduler._seeded(learners.members[number]):
             theirs = by_ray(learners, chosen, donor=4)
         ours = learners.explored(number, donor=4)
-        assert ours["lr"] == pytest.approx(np.exp(theirs["lr"]), rel=1e-3)
+        assert np.log(ours["lr"]) == pytest.approx(theirs["lr"], abs=1e-3 * axis)
         assert ours["size"] == learners.SPACE.dimensions["size"].nearest(theirs["size"])
         assert ours["act"] == "a"
         assert all(map(np.array_equal, before, np.random.get_state()))
