@@ -1,4 +1,4 @@
-"""What `OptunaObjective` costs beside the objective one writes by hand with `report` and `should_prune`.
+"""The cost of `OptunaObjective` beside the objective one writes by hand with `report` and `should_prune`.
 
 The training code is empty, so that only the adapter and Optuna are left. Both run the same number of trials
 and epochs on an in-memory study with the same sampler and pruner, in turn, in one process and on one

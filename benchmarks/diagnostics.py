@@ -1,4 +1,4 @@
-"""What it costs to watch a run: a training step with and without, CPU milliseconds.
+"""The cost of watching a run: a training step with and without, CPU milliseconds.
 
 With: `run.watch`, and one `run.update` per step that is told its tokens. Without: the same `run.update` bare.
 Both take the same steps in turn, in one process and on one thread. The floor is to read each gradient once;
@@ -35,7 +35,7 @@ class OverWords(nn.Module):
         self.head = nn.Linear(160, CLASSES)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Give the logits of each row."""
+        """Return the logits of each row."""
         return self.head(self.encoder(x).mean(dim=1))
 
 

@@ -79,7 +79,7 @@ def grid(sources: int, preparators: int, algorithms: int, servings: int) -> list
 
 
 def evaluate(cache: PrefixCache, candidates: Sequence[EngineParams]) -> Results:
-    """What every candidate serves, and what it should have."""
+    """Return what every candidate serves, beside the actual results."""
     return [
         [(predicted, float(actual)) for fold in cache.folds(params) for _, predicted, actual in fold.results]
         for params in candidates

@@ -105,7 +105,7 @@ BARS = (
     ("hpometrics, 40 values", "hpometrics, ndcg@10", 1.3),
     ("hpometrics, exact areas", "np.sort", 1.3),
 )
-"""What is compared, with what, and the most it should be."""
+"""The ratios: two contenders, and the bar."""
 
 FASTER = 4.5
 """How many times longer a recommender library should take for the forty values."""

@@ -45,7 +45,7 @@ class Operations(TorchDispatchMode):
 
 
 def batches(task: Evaluation) -> Iterator[dict[str, Any]]:
-    """What each update is given: scores, which go to the device, and lists and users as a loader has them."""
+    """The arguments of each update: scores for the device, and lists and users as a loader has them."""
     for first, last in task.parts:
         yield {
             "scores": task.scores[first:last],
@@ -69,7 +69,7 @@ def count(task: Evaluation, names: Sequence[str]) -> tuple[Counter[str], int]:
 
 @contextmanager
 def no_waits() -> Iterator[None]:
-    """Let torch end the script where the host waits."""
+    """Have torch end the script where the host waits."""
     torch.cuda.set_sync_debug_mode("error")
     try:
         yield
@@ -78,7 +78,7 @@ def no_waits() -> Iterator[None]:
 
 
 def passes(task: Evaluation, device: torch.device) -> dict[str, Any]:
-    """What is timed: each pass ends when its last value is known."""
+    """The passes that are timed; each ends when its last value is known."""
     given = [{**batch, "scores": batch["scores"].to(device)} for batch in batches(task)]
     panels = {name: MetricCollection(list(names), task.output) for name, names in PANELS.items()}
 

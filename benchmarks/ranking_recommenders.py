@@ -25,7 +25,7 @@ RECBOLE = {
     "arp": "averagepopularity",
 }  # fmt: skip
 APART = {"item_coverage", "gini", "shannon_entropy"}
-"""What RecBole defines otherwise: a share, over one item more, divided by the number of items."""
+"""The metric that RecBole defines otherwise: a share, over one item more, divided by the number of items."""
 WARPREC = {
     "precision": "Precision", "recall": "Recall", "hit_rate": "HitRate", "ndcg": "nDCG", "mrr": "MRR",
     "map": "MAP", "item_coverage": "ItemCoverage", "gini": "Gini", "shannon_entropy": "ShannonEntropy",

@@ -1,4 +1,4 @@
-"""What `ranking.py` measures: users, items, what is relevant, what was seen, and the forty values."""
+"""The data of `ranking.py`: users, items, what is relevant, what was seen, and the forty values."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Evaluation:
 
     @cached_property
     def interactions(self) -> tuple[Interactions, Interactions]:
-        """What is relevant to each user and what was seen, no item twice; a long tail of items."""
+        """The relevant and the seen items of each user, none twice; items have a long tail."""
         random = torch.Generator().manual_seed(7)
         per_user = min(RELEVANT + SEEN, self.items // 2)
         tail = 1 / torch.arange(1, self.items + 1).double().sqrt()
@@ -62,12 +62,12 @@ class Evaluation:
 
     @property
     def relevant(self) -> Interactions:
-        """What is relevant to each user."""
+        """The relevant items of each user."""
         return self.interactions[0]
 
     @property
     def seen(self) -> Interactions:
-        """What each user has seen."""
+        """The seen items of each user."""
         return self.interactions[1]
 
     @cached_property

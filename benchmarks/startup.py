@@ -1,4 +1,4 @@
-"""What it costs to start: CPU seconds and modules of fresh processes, beside torch and torchmetrics alone.
+"""The cost of a start: CPU seconds and modules of fresh processes, beside torch and torchmetrics alone.
 
 Each case is a process of its own, all of them in turns, in an order that is drawn for each turn. Its CPU
 seconds are user and system time, those of processes that it has started included; a row has the least of all
@@ -199,7 +199,7 @@ def print_costs(costs: dict[str, list[Cost]]) -> None:
 
 
 def verdict(case: str, seconds: float, floor: float, families: int) -> str:
-    """Say what is wanted of a case, and whether it is so."""
+    """Return the bar of a case, and whether it is met."""
     if case not in BARS:
         return ""
     first, bar = case == METRIC, BARS[case] * floor / REFERENCE

@@ -1,4 +1,4 @@
-"""What `hpometrics run` costs beside bare Optuna, and `RayObjective` beside a bare Tuner.
+"""The cost of `hpometrics run` beside bare Optuna, and `RayObjective` beside a bare Tuner.
 
 Training is in no figure, so that only the search is left; an epoch of it reads and writes some MiB, so that
 neither finds the processor's caches as it left them (`--mib 0` trains nothing). `run` and the study written

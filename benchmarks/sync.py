@@ -1,4 +1,4 @@
-"""What it costs to have the value of all ranks: collectives and seconds of one `compute` of a collection.
+"""The cost of the value of all ranks: collectives and seconds of one `compute` of a collection.
 
 Some gloo processes on this machine measure uneven shares of the same rows, by this package and by
 torchmetrics in turn. Before anything is timed the value of every rank is that of a single pass over all
@@ -84,7 +84,7 @@ def counted(counts: Counter[str]) -> None:
 
 
 def on_rank(rank: int, asked: argparse.Namespace, store: str, answers: Any) -> None:
-    """What one process does; the first one answers."""
+    """The work of one process; the first one answers."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{store}", rank=rank, world_size=asked.ranks

@@ -39,7 +39,7 @@ SMOOTHING = SmoothingFunction(epsilon=1e-12).method1
 
 
 class Case(NamedTuple):
-    """What is measured, by us and by the other."""
+    """The measurements, ours and the other library's."""
 
     name: str
     ours: Measure

@@ -17,7 +17,7 @@ from hpometrics import Binary, Run, engine
 
 @cache
 def tumours() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Give 426 training and 143 validation rows of 30 measures, scaled: x, y, x_valid, y_valid."""
+    """Return 426 training and 143 validation rows of 30 measures, scaled: x, y, x_valid, y_valid."""
     x, y = load_breast_cancer(return_X_y=True)
     x, x_valid, y, y_valid = (torch.tensor(p) for p in train_test_split(x, y, random_state=0, stratify=y))
     mean, deviation = x.mean(0), x.std(0)

@@ -33,7 +33,7 @@ class PaddedTokenAccuracy(MeanMetric):
     inputs = PREDICTIONS
 
     def get_current_value(self, preds: Tensor, target: Tensor) -> Tensor:
-        """Give one value per sequence; the mean over all sequences of the epoch is taken for us."""
+        """Return one value per sequence; the metric is their mean over the epoch."""
         return (preds == target).double().mean(dim=1)
 
 

@@ -18,7 +18,7 @@ HALF = 32
 
 @cache
 def halves() -> tuple[Tensor, Tensor]:
-    """Give 1,437 training and 360 validation images of 8 x 8 pixels in [0, 1], row by row."""
+    """Return 1,437 training and 360 validation images of 8 x 8 pixels in [0, 1], row by row."""
     images, digit = load_digits(return_X_y=True)
     parts = train_test_split(images / 16.0, test_size=0.2, random_state=0, stratify=digit)
     train, valid = (torch.tensor(part, dtype=torch.float32) for part in parts)

@@ -23,7 +23,7 @@ TRAITS = {
 
 @cache
 def traits() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Give 1,437 training and 360 validation images with the traits of each digit: x, y, x_valid, y_valid."""
+    """Return 1,437 training and 360 validation images, with traits of each digit: x, y, x_valid, y_valid."""
     x, digit = load_digits(return_X_y=True)
     parts = train_test_split(x / 16.0, digit, test_size=0.2, random_state=0, stratify=digit)
     x_train, x_valid = (torch.tensor(part, dtype=torch.float32) for part in parts[:2])

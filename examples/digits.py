@@ -16,7 +16,7 @@ from hpometrics import Category, Run, engine
 
 @cache
 def digits() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Give 1,437 training and 360 validation images of 8 x 8 pixels: x, y, x_valid, y_valid."""
+    """Return 1,437 training and 360 validation images of 8 x 8 pixels: x, y, x_valid, y_valid."""
     x, y = load_digits(return_X_y=True)
     parts = train_test_split(x / 16.0, y, test_size=0.2, random_state=0, stratify=y)
     x_train, x_valid = (torch.tensor(part, dtype=torch.float32) for part in parts[:2])

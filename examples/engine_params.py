@@ -78,7 +78,7 @@ DOCUMENTED = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 @cache
 def docstrings() -> tuple[list[str], list[int]]:
-    """Give the docstrings of standard packages, and of each the index of its package; none twice."""
+    """Return docstrings of standard packages, each once, and the index of the package of each."""
     owner: dict[str, int] = {}
     for index, package in enumerate(PACKAGES):
         for path in sorted(Path(get_path("stdlib"), package).rglob("*.py")):
@@ -108,7 +108,7 @@ class Vectorizer:
         self.vectorizer = TfidfVectorizer(analyzer=analyzer, ngram_range=(1, params["longest"]))
 
     def prepare(self, training: tuple[list[str], list[int]]) -> tuple[Any, list[int], TfidfVectorizer]:
-        """Give the weights, the packages, and what does the same to a query."""
+        """Return the weights, the packages, and the function that treats a query alike."""
         texts, packages = training
         return self.vectorizer.fit_transform(texts), packages, self.vectorizer
 

@@ -30,7 +30,7 @@ OUTPUT = Sequence(len(LETTERS))
 
 @cache
 def texts() -> dict[str, Tensor]:
-    """Give the lines of each task as numbers of letters, (N, 60); the last fifth is to validate."""
+    """Return the lines of each task as numbers of letters, (N, 60); the last fifth is to validate."""
     loaders = ("breast_cancer", "diabetes", "digits", "iris", "linnerud", "wine")
     found = {
         "topics": " ".join(topics.values()),
@@ -52,7 +52,7 @@ def written(numbers: Tensor) -> str:
 
 
 def split(lines: Tensor) -> tuple[Tensor, Tensor]:
-    """Give the lines to train on and those to validate."""
+    """Return the lines to train on and those to validate."""
     return lines[: len(lines) * 4 // 5], lines[len(lines) * 4 // 5 :]
 
 
@@ -68,7 +68,7 @@ class Writer(nn.Module):
         )  # fmt: skip
 
     def forward(self, lines: Tensor) -> Tensor:
-        """Give logits (N, T, 27)."""
+        """Return logits (N, T, 27)."""
         return self.layers(self.embedding(lines).transpose(1, 2)).transpose(1, 2)
 
     def go_on(self, lines: Tensor, letters: int) -> Tensor:
@@ -79,7 +79,7 @@ class Writer(nn.Module):
 
 
 class Spelling(Teacher):
-    """How many of the words that the model writes are words of the text."""
+    """The share of the words that the model writes which are words of the text."""
 
     def __init__(self, lines: Tensor) -> None:
         self.known = set(written(lines.flatten()).split())

@@ -23,7 +23,7 @@ def trainable(config: dict[str, Any]) -> None:
 
 
 def main(trials: int = 4) -> None:
-    """Let Tune draw, stop and choose."""
+    """Fit a Tuner, whose trials Tune draws and stops, and print the best."""
     ray.init("local", include_dashboard=False, log_to_driver=False)  # one of its own, whatever runs here
     space = {
         "lr": tune.loguniform(1e-3, 1e-1),

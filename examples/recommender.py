@@ -30,7 +30,7 @@ Packed = tuple[Tensor, Tensor]
 
 
 class Feedback(NamedTuple):
-    """What is trained on, and the later items of each user, that it is to find."""
+    """The items to train on, and the later items of each user, which a model should find."""
 
     seen: Packed
     held_out: Packed
@@ -39,7 +39,7 @@ class Feedback(NamedTuple):
 
 @cache
 def feedback() -> Feedback:
-    """Give the feedback; the last fifth of each user's items is held out, at least one of several."""
+    """Return the feedback; the last fifth of each user's items is held out, at least one of several."""
     path = os.environ.get("RATINGS")
     user, item = read(Path(path)) if path else draw()
     counts = torch.bincount(user)
@@ -50,7 +50,7 @@ def feedback() -> Feedback:
 
 
 def packed(items: Tensor, counts: Tensor) -> Packed:
-    """Put the offsets of the users beside their items."""
+    """Return the offset at which each user begins in the list of items, and the items."""
     return torch.cat([counts.new_zeros(1), counts.cumsum(0)]), items
 
 
@@ -89,7 +89,7 @@ def read(path: Path) -> Packed:
 
 
 def ratings(path: Path) -> Iterator[tuple[int, ...]]:
-    """Give user, item and time of each line.
+    """Return user, item and time of each line.
 
     A line has user, item, rating and time, as in `u.data` (tabs) and `ratings.dat` (`::`), or what the first
     line says, as in `ratings.csv` (commas).
@@ -108,7 +108,7 @@ def ratings(path: Path) -> Iterator[tuple[int, ...]]:
 
 
 def output() -> Ranking:
-    """Say what is predicted; its side data are there once the feedback is."""
+    """Return the output, whose side data come from the feedback."""
     seen, _, num_items = feedback()
     popularity = torch.bincount(seen[1], minlength=num_items)
     return Ranking(num_items, per_user=True, seen=seen, item_popularity=popularity)
@@ -124,14 +124,14 @@ class Factors(nn.Module):
         self.liked = nn.Parameter(torch.zeros(items))
 
     def loss(self, user: Tensor, item: Tensor, other: Tensor, l2: float) -> Tensor:
-        """Give how far an item of the user is from being scored above another one (BPR), plus the penalty."""
+        """Return the BPR loss of an item of the user against another one, plus the penalty."""
         u, i, j = self.users[user], self.items[item], self.items[other]
         ahead = (u * (i - j)).sum(1) + self.liked[item] - self.liked[other]
         sizes = u.square().sum(1) + i.square().sum(1) + j.square().sum(1)
         return (l2 * sizes - nn.functional.logsigmoid(ahead)).mean()
 
     def widened(self) -> dict[str, Any]:
-        """Give the factors with `liked` as one more of them."""
+        """Return the factors with `liked` as one more of them."""
         one = torch.ones(len(self.users), 1)
         return {
             "user_factors": torch.cat([self.users, one], 1),

@@ -13,7 +13,7 @@ from hpometrics import Category, Run, engine
 
 
 def network(params: Mapping[str, Any]) -> nn.Sequential:
-    """Give hidden layers of one width between 64 pixels and 10 digits."""
+    """Return hidden layers of one width between 64 pixels and 10 digits."""
     width = params["width"]
     inner = [layer for _ in range(params["layers"] - 1) for layer in (nn.Linear(width, width), nn.ReLU())]
     return nn.Sequential(nn.Linear(64, width), nn.ReLU(), *inner, nn.Linear(width, 10))

@@ -25,7 +25,7 @@ IGNORED = -100
 
 @cache
 def lines() -> tuple[Tensor, Tensor]:
-    """Give 2,000 training and 500 validation lines as numbers of letters, (N, 60)."""
+    """Return 2,000 training and 500 validation lines as numbers of letters, (N, 60)."""
     text = " ".join(re.findall("[a-z]+", " ".join(topics.values()).lower()))[: 2500 * LINE]
     numbers = torch.tensor([LETTERS.index(letter) for letter in text]).view(-1, LINE)
     return numbers[:2000], numbers[2000:]
@@ -59,7 +59,7 @@ class Restorer(nn.Module):
         )  # fmt: skip
 
     def forward(self, seen: Tensor) -> Tensor:
-        """Give logits (N, 60, 5)."""
+        """Return logits (N, 60, 5)."""
         return self.convolutions(self.embedding(seen).transpose(1, 2)).transpose(1, 2)
 
 

@@ -33,7 +33,7 @@ class Digits(pl.LightningModule):
         return loss
 
     def validation_step(self, batch: Any, index: int) -> dict[str, Tensor]:
-        """Give what was predicted, and the truth."""
+        """Return the logits and the targets of a batch."""
         x, y = batch
         return {"logits": self.network(x), "target": y}  # the keywords of run.update
 

@@ -41,7 +41,7 @@ def draw(pictures: int) -> tuple[list[Picture], list[Picture]]:
     turns=3,
 )
 def average_precision(size: Size) -> tuple[Measure, Measure]:
-    """What torchmetrics takes with the faster of its two backends."""
+    """The time of torchmetrics with the faster of its two backends."""
     from torchmetrics.detection import MeanAveragePrecision
 
     importlib.import_module("faster_coco_eval")  # without it the row is left out

@@ -90,7 +90,7 @@ def draw(updates: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
     metrics="accuracy",
 )
 def update(size: Size) -> tuple[Measure, Measure]:
-    """What a run adds to its collection, which has the metrics that a run measures by default."""
+    """The time that a run adds to its collection, which has the metrics that a run measures by default."""
     batches = draw(2_000)
     names = ["accuracy", "f1_macro", "log_loss", "ece"]
 

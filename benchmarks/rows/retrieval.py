@@ -35,7 +35,7 @@ def ours(names: list[str], scores: Tensor, target: Tensor, batch: int) -> Measur
 
 
 def topk_of(k: int, scores: Tensor, batch: int, values: list[float]) -> Measure:
-    """Take torch's top k of each batch; the values are the metrics' own."""
+    """Compute torch's top k of each batch; the values are the metrics' own."""
 
     def measure() -> list[float]:
         for part in scores.split(batch):

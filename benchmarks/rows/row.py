@@ -64,7 +64,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Figure:
-    """What a row gave."""
+    """The result of a row."""
 
     row: Row
     ours: float

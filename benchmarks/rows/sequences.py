@@ -87,7 +87,7 @@ add_losses()
     turns=3,
 )
 def panel(size: Size) -> tuple[Measure, Measure]:
-    """What further metrics of the same logits add."""
+    """The time that further metrics of the same logits add."""
     logits, target = draw(size, torch.float32)
     return ours(LOSSES.split(), logits, target, 1), ours(["perplexity"], logits, target)
 

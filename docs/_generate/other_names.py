@@ -227,7 +227,7 @@ SEARCHES = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What a name is here.
+    """The meaning of a name here.
 
     Args:
         here: the metrics, each with its direction, or the sentence of the answer.

@@ -116,7 +116,7 @@ def _svg(lines: Sequence[str]) -> str:
 
 
 def _photograph(page: Path, picture: Path, width: int, height: int, flags: Sequence[str]) -> None:
-    """Take a screenshot of the top of a page, in a frame: a window cannot be as narrow as a phone.
+    """Save a screenshot of the top of a page, in a frame: a window cannot be as narrow as a phone.
 
     Raises:
         SystemExit: there is no Chromium.

@@ -51,7 +51,7 @@ _IMAGE = re.compile(r"<img(?![^>]*\salt=\"[^\"]+\")[^>]*>")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the pages of the API in the place of `API: api` in the navigation."""
+    """Replace `API: api` in the navigation by the pages of the API."""
     for section in config.nav or []:
         for entry in next(iter(section.values())) if isinstance(section, dict) else []:
             if isinstance(entry, dict) and entry.get("API") == "api":
@@ -117,7 +117,7 @@ class Doctests(griffe.Extension):
     """Shows the examples of a docstring as code; `mkdocs.yml` names it."""
 
     def on_object(self, *, obj: griffe.Object, **arguments: object) -> None:
-        """Put a fence around each example."""
+        """Add a fence around each example."""
         if obj.docstring is not None:
             text = obj.docstring.value + "\n"
             obj.docstring.value = _DOCTEST.sub(lambda match: f"```pycon\n{match[0]}```\n", text)

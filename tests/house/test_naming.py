@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-PACKAGE = Path(__file__).parents[2] / "hpometrics"
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "hpometrics"
 TREES = {path: ast.parse(path.read_text(encoding="utf8")) for path in sorted(PACKAGE.rglob("*.py"))}
 
 PARTICIPLES = frozenset(
@@ -53,10 +54,13 @@ def test_names_say_what_a_value_is():
 
 
 def test_docstrings_begin_as_a_reader_expects():
-    """With `Return`, `Check`, `Create`, ..., or a noun."""
+    """With `Return`, `Check`, `Create`, ..., or a noun; those of examples, benchmarks and docs too."""
+    others = [path for folder in ("examples", "benchmarks", "docs") for path in (ROOT / folder).rglob("*.py")]
+    assert len(others) > 60
+    trees = TREES | {path: ast.parse(path.read_text(encoding="utf8")) for path in others}
     wrong = [
-        f"{path.relative_to(PACKAGE)}: {text.splitlines()[0]}"
-        for path, tree in TREES.items()
+        f"{path.relative_to(ROOT)}: {text.splitlines()[0]}"
+        for path, tree in trees.items()
         for text in docstrings(tree)
         if _OPENINGS.match(text)
     ]
