@@ -47,6 +47,21 @@ _ELSEWHERE = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+[^)\s#]*)(#[^)\s]*)?\)")
 _WORKER = Path(__file__).with_name("worker.js")
 _SHIM = re.compile(r'<script src="https://unpkg\.com/iframe-worker/shim[^"]*"></script>')
 _DOCTEST = re.compile(r"(?m)(?:^>>> .*\n(?:(?!>>>|\n).*\n?)*)+")
+_GLOSSARY = "reference/glossary.md"
+_TERMS = {
+    "engine-params": r"engine params",
+    "engine": r"engines?(?! params)",
+    "output": r"(?:model|several|one|each) outputs?|kinds? of (?:the )?output",
+    "picked": r"picked (?:epoch|round)s?",
+    "split": r"(?:validation|test|own|a|the) splits?",
+    "contender": r"contenders?",
+    "fresh-run": r"fresh runs?",
+}
+"""The words of a term that lead to its place in the glossary."""
+_NO_PROSE = re.compile(
+    r"(?ms)^ *```.*?^ *```|^    .*?$|`[^`\n]*`|!?\[[^\]]*\]\([^)]*\)|^(?:#|:::|\|).*?$|<[^>\n]*>|\*\*.*?\*\*"
+)
+"""Code, links, headings, tables and what is bold."""
 _IMAGE = re.compile(r"<img(?![^>]*\salt=\"[^\"]+\")[^>]*>")
 
 
@@ -69,7 +84,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Lead links to files outside the site to the repository, PROJECT_URL; without it keep their words."""
+    """Lead links to files outside the site to the repository, PROJECT_URL; without it keep their words.
+
+    The first use of each term of the glossary leads to it.
+    """
     folder = posixpath.dirname(page.file.src_uri)
     url = os.environ.get("PROJECT_URL", "").rstrip("/")
 
@@ -82,7 +100,28 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         place = f"{url}/blob/v{hpometrics.__version__}/{path}{match[3] or ''}"
         return f"[{match[1]}]({place})" if url else match[1]
 
-    return _ELSEWHERE.sub(link, markdown)
+    text = _ELSEWHERE.sub(link, markdown)
+    return text if page.file.src_uri == _GLOSSARY else with_terms(text, posixpath.relpath(_GLOSSARY, folder))
+
+
+def with_terms(text: str, glossary: str) -> str:
+    """Return a page whose first use of each term, outside of code, links and tables, leads to the glossary.
+
+    >>> print(with_terms("The `engine` of an engine.", "glossary.md"))
+    The `engine` of an [engine](glossary.md#engine).
+    """
+    taken = [match.span() for match in _NO_PROSE.finditer(text)]
+    places: list[tuple[int, int, str]] = []
+    for anchor, words in _TERMS.items():
+        pattern = rf"(?i)\b(?:{words})\b".replace(" ", r"\s+")  # lines are filled
+        for match in re.finditer(pattern, text):
+            if not any(first < match.end() and match.start() < last for first, last in taken):
+                places.append((*match.span(), anchor))
+                taken.append(match.span())
+                break
+    for first, last, anchor in sorted(places, reverse=True):
+        text = f"{text[:first]}[{text[first:last]}]({glossary}#{anchor}){text[last:]}"
+    return text
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:

@@ -11,7 +11,7 @@ from matrix import failures
 import hpometrics
 from docs._generate import other_names
 from docs._generate.markdown import built_in, metric_index, metric_page, output_page, table
-from docs._generate.site import cli_page, public_names
+from docs._generate.site import cli_page, public_names, with_terms
 from hpometrics.cli.main import main
 from hpometrics.cli.metric_list import format_name
 from hpometrics.metrics.features import FEATURES
@@ -22,6 +22,27 @@ ROOT = Path(__file__).parents[2]
 def test_the_index_of_metrics_is_current():
     """`make index` has been run since the last change of a metric."""
     assert (ROOT / "docs/reference/metrics.md").read_text(encoding="utf8") == metric_index()
+
+
+def test_the_first_use_of_a_term_leads_to_the_glossary():
+    """Not in code, headings, links or tables; the longer term wins; a term may be filled over two lines."""
+    page = """\
+# An engine
+
+`engine: x`, [an engine](engine.md) and
+
+    engine: examples.digits:train
+
+| engine |
+|---|
+
+The optimal engine
+params of engines: an engine has several outputs.
+"""
+    assert with_terms(page, "terms.md").endswith(
+        "The optimal [engine\nparams](terms.md#engine-params) of [engines](terms.md#engine): an engine has "
+        "[several outputs](terms.md#output).\n"
+    )
 
 
 def test_every_built_in_metric_has_a_page(entries):
