@@ -197,6 +197,8 @@ class BackendEntry:
         summary: its description in the reference of the sweep file.
         section: path of the type of its section in a sweep file, a `BackendSection` or a list of params.
         start: path of the function that runs the trials, called with the context of the sweep and `verbose`.
+        pool: path of a context manager, called like `start`, that yields the `TrainingPool` of a
+            confirmation; without a path, or if it yields None, this machine trains its fresh runs.
         pruners: its pruners by name.
         make_pruner: path of a function that creates a pruner of its spec and the number of epochs, to check
             its arguments.
@@ -211,6 +213,7 @@ class BackendEntry:
     summary: str
     section: str
     start: str
+    pool: str | None = None
     pruners: Mapping[str, PlugIn] = field(default_factory=lambda: _ALL_TRIALS)
     make_pruner: str = "hpometrics.backends.optuna.samplers:make_pruner"
     schedules: bool = False
@@ -235,6 +238,7 @@ BACKENDS: dict[str, BackendEntry] = {
         "Trials as Ray Tune workers.",
         section="hpometrics.config.backend_section:RayBackend",
         start="hpometrics.runner.ray_sweep:run_on_ray",
+        pool="hpometrics.runner.ray_sweep:cluster_pool",
         pruners=RAY_SCHEDULERS,
         make_pruner="hpometrics.backends.ray.schedulers:check_scheduler",
         schedules=True,

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
+from typing import Protocol
 
 import optuna
 from filelock import FileLock, Timeout
 from optuna.exceptions import UpdateFinishedTrialError
 
 from .._formatting import duration, number, plural
+from .._imports import load_path
 from ..backends.fresh_runs import FreshRuns, Training, read_plans
 from ..backends.optuna.fresh_study import FreshStudy, Key, key_of, write_fresh_run
 from ..backends.optuna.trial_queue import reclaim_or_claim
+from ..backends.registry import BACKENDS
 from ..backends.storage_url import is_shared
 from ..config.backend_section import OptunaBackend
 from ..exceptions import ConfigError
@@ -21,6 +24,8 @@ from ..records.epoch_log import read_trial
 from ..records.recovery import quarantine
 from ..records.trial_record import TrialRecord, TrialState
 from ..results.confirmation import read_confirmation
+from ..results.run_directory import RunDirectory
+from ..run.trials import Trials
 from ..selection.confirmation import ConfirmSettings
 from ..selection.front_confirmation import AnyConfirmation
 from .command_engine import Program
@@ -57,10 +62,35 @@ def confirm_winner(context: SweepContext, verbose: bool = False) -> AnyConfirmat
         context.say(
             f"confirm  up to {plural(runs.planned, 'training')}, {missing} before the next comparison"
         )
-    with own_gpus(context) as shares, hired(context, missing, shares, verbose, task="confirm"):
-        end = _work(context, runs, leads=True)
+    with _opened_pool(context, verbose) as pool:
+        if pool is None:
+            with own_gpus(context) as shares, hired(context, missing, shares, verbose, task="confirm"):
+                end = _work(context, runs, leads=True)
+        else:
+            end = _work(context, runs, leads=True, pool=pool)
     runs.write(end)
     return end
+
+
+class TrainingPool(Protocol):
+    """Processes elsewhere that train fresh runs into the directory of the sweep, which they all see."""
+
+    def begin(self, trainings: Sequence[Training]) -> None:
+        """Have each of them trained, unless it is at work."""
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the end of one of them, at most so long.
+
+        Raises:
+            RunError: processes that train the same run died again and again.
+        """
+
+
+@contextmanager
+def _opened_pool(context: SweepContext, verbose: bool) -> Iterator[TrainingPool | None]:
+    path = BACKENDS[context.plan.config.backend.name].pool
+    with nullcontext() if path is None else load_path(path)(context, verbose) as pool:
+        yield pool
 
 
 def join_confirmation(context: SweepContext) -> None:
@@ -120,11 +150,13 @@ def _fresh_runs(context: SweepContext) -> FreshRuns:
     return FreshRuns(context.trials, context.directory.records(), settings)
 
 
-def _work(context: SweepContext, runs: FreshRuns, leads: bool = False) -> AnyConfirmation:
+def _work(
+    context: SweepContext, runs: FreshRuns, leads: bool = False, pool: TrainingPool | None = None
+) -> AnyConfirmation:
     """Train what no other process trains until the end; the leader prints each run that ended."""
     deadline = _deadline(context, runs)
     reported = set(runs.ended)
-    with _opened_queue(context) as queue:
+    with _opened_queue(context, pool) as queue:
         while True:
             queue.collect()
             following = runs.following(timed_out=time.monotonic() >= deadline)
@@ -172,15 +204,43 @@ class _DirectoryQueue:
         """Withdraw the runs that wait: here none does."""
 
     def _train_if_free(self, training: Training) -> bool:
-        home, (trial, number, _) = self._context.directory, training
-        try:
-            with FileLock(home.fresh_locks() / f"{trial:04d}-{number}", blocking=False):
-                record = read_trial(home.fresh_run(trial, number))
-                if record is None or not record.state.finished:
-                    training.run(self._context.trials)
-        except Timeout:
-            return False
-        return True
+        return train_if_free(self._context.directory, self._context.trials, training)
+
+
+def train_if_free(home: RunDirectory, trials: Trials, training: Training) -> bool:
+    """Train a fresh run unless it is trained already; return False if another process is at it."""
+    trial, number, _ = training
+    try:
+        with FileLock(home.fresh_locks() / f"{trial:04d}-{number}", blocking=False):
+            record = read_trial(home.fresh_run(trial, number))
+            if record is None or not record.state.finished:
+                training.run(trials)
+    except Timeout:
+        return False
+    return True
+
+
+class _PooledQueue(_DirectoryQueue):
+    """The fresh runs that a pool trains; this process waits for them.
+
+    Args:
+        context: the context of the sweep.
+        study: see `_DirectoryQueue`.
+        pool: trains them.
+    """
+
+    def __init__(self, context: SweepContext, study: FreshStudy | None, pool: TrainingPool) -> None:
+        super().__init__(context, study)
+        self._pool = pool
+
+    def train_next(self, missing: Sequence[Training]) -> bool:
+        """Have the pool train what is missing; return False, since this process trains nothing."""
+        self._pool.begin(missing)
+        return False
+
+    def wait(self) -> None:
+        """Wait for a run that the pool trains."""
+        self._pool.wait(_POLL)
 
 
 class _SharedQueue(_DirectoryQueue):
@@ -259,9 +319,12 @@ class _SharedQueue(_DirectoryQueue):
 
 
 @contextmanager
-def _opened_queue(context: SweepContext) -> Iterator[_DirectoryQueue]:
+def _opened_queue(context: SweepContext, pool: TrainingPool | None = None) -> Iterator[_DirectoryQueue]:
     section = context.plan.config.backend.section
     with opened_fresh_study(context) as study:
+        if pool is not None:
+            yield _PooledQueue(context, study, pool)
+            return
         if study is None or not isinstance(section, OptunaBackend) or not is_shared(section.storage):
             yield _DirectoryQueue(context, study)
             return

@@ -7,7 +7,10 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from ray import tune
 
 from .._imports import environment
 from .._text import one_line
+from ..backends.fresh_runs import Training
 from ..backends.optuna.trial_queue import reclaim
 from ..backends.ray._internals import loss_of
 from ..backends.ray.objective import RayObjective
@@ -28,12 +32,15 @@ from ..records._files import check_room
 from ..records.epoch_log import read_trial
 from ..records.recovery import Loss, format_loss
 from ..records.trial_record import TrialRecord, TrialState, write_trial
+from ..results.run_directory import RunDirectory
 from ..space.space import Space
+from .confirm import train_if_free
 from .context import SweepContext
 from .leases import LocalOwnership
 from .reclaim import after_death
 from .study import has_open_trials, opened_study, reserve_slots
 
+_DEATHS = 3  # workers in a row that die of the same fresh run
 _ENVIRONMENT = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Ctrl-C is an exception like any other
     "RAY_AIR_NEW_OUTPUT": "0",  # the new output cannot be turned off
@@ -133,6 +140,78 @@ def _stay_in(folder: str) -> Callable[[], None]:
             os.chdir(folder)
 
     return enter
+
+
+@contextmanager
+def cluster_pool(context: SweepContext, verbose: bool = False) -> Iterator[ClusterPool | None]:
+    """Yield the pool of a Ray cluster; None if the sweep starts Ray on this machine alone.
+
+    Raises:
+        ConfigError: no cluster answers.
+    """
+    settings: RayBackend = context.plan.config.backend.section
+    if settings.address is None:
+        yield None
+        return
+    shutdown = (lambda: None) if ray.is_initialized() else ray.shutdown
+    with environment(_ENVIRONMENT, LEFT_BY_RAY):
+        _start(context, verbose, logging.INFO if verbose else logging.CRITICAL)
+        try:
+            yield ClusterPool(context)
+        finally:
+            shutdown()
+
+
+class ClusterPool:
+    """The workers of a Ray cluster that train fresh runs, each with the resources of a trial.
+
+    Args:
+        context: the context of the sweep.
+    """
+
+    def __init__(self, context: SweepContext) -> None:
+        settings: RayBackend = context.plan.config.backend.section
+        amounts = settings.resources.of_trial(context.facts["threads"])
+        cores, gpus, memory = amounts.pop("cpu"), amounts.pop("gpu"), amounts.pop("memory", None)
+        self._task = ray.remote(train_if_free).options(
+            num_cpus=cores, num_gpus=gpus, memory=memory, resources=amounts, max_retries=0
+        )
+        self._say, self._most = context.say, settings.workers
+        self._home = RunDirectory(context.directory.path)
+        self._trials = ray.put(context.trials)
+        self._at_work: dict[Any, tuple[int, int]] = {}
+        self._deaths: Counter[tuple[int, int]] = Counter()
+
+    def begin(self, trainings: Sequence[Training]) -> None:
+        """Have the cluster train each of them, unless it is at work; no more at a time than the file says."""
+        begun = set(self._at_work.values())
+        for training in trainings:
+            key = (training.trial, training.number)
+            if key not in begun and (self._most is None or len(self._at_work) < self._most):
+                self._at_work[self._task.remote(self._home, self._trials, training)] = key
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the end of one of them, at most so long; one whose worker died is begun again.
+
+        Raises:
+            RunError: three workers in a row died of the same run.
+        """
+        if not self._at_work:
+            time.sleep(seconds)
+            return
+        ended, _ = ray.wait(list(self._at_work), timeout=seconds)
+        for task in ended:
+            trial, number = key = self._at_work.pop(task)
+            try:
+                if not ray.get(task):  # a worker that has joined is at it
+                    time.sleep(seconds)
+            except ray.exceptions.RayError as err:
+                self._deaths[key] += 1
+                if self._deaths[key] == _DEATHS:
+                    raise RunError(
+                        f"trial {trial}, seed {number}: {_DEATHS} of its workers died: {one_line(err)}"
+                    ) from err
+                self._say(f"trial {trial}, seed {number}: its worker died; another one trains it")
 
 
 def _fit_all(context: SweepContext, study: optuna.Study, ownership: RayOwnership) -> None:

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from forked import hpometrics
@@ -199,6 +200,58 @@ def test_a_machine_that_joins_late_takes_trials(folder, cluster, auto):
         ran = run.result()
     check_sweep(folder, ran)
     assert (folder / "met").exists()
+
+
+CONFIRMS = """\
+import os
+import signal
+from pathlib import Path
+
+import toy_engine
+
+from hpometrics import Binary, engine
+
+
+@engine(output=Binary())
+def train(params, run):
+    if "confirm" in run.directory.parts:
+        with open("fresh.txt", "a") as file:
+            file.write(f"{os.getpid()} {os.environ.get('CUDA_VISIBLE_DEVICES')}\\n")
+        if Path("kills").exists():
+            Path("kills").unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+    toy_engine.train(params, run)
+"""
+
+
+def decision(home: Path) -> dict[str, Any]:
+    """Return how a confirmation ended, without the seconds that it took."""
+    end: dict[str, Any] = json.loads((home / "confirm.json").read_text())["end"]
+    for standing in end["standings"]:
+        standing["seconds"] = 0.0
+    return end
+
+
+@pytest.mark.ray
+@EXHAUSTIVE
+def test_the_cluster_trains_the_contenders(folder, cluster):
+    """Not the machine of the run, which may have no GPU; one whose worker dies is trained by another."""
+    (folder / "own_engine.py").write_text(CONFIRMS)
+    text = changed("toy_engine:train", "own_engine:train") + "confirm: {top: 3, repeats: 4, equivalence: 0}\n"
+    (folder / "alone.yaml").write_text(text)
+    ray = f"address: '{cluster}', workers: 2, resources: {{cpu: 1, gpu: 0.5}}"
+    (folder / "sweep.yaml").write_text(f"{text}backend: {{ray: {{{ray}}}}}\n")
+    assert hpometrics("run", "alone.yaml").result().returncode == 0
+    trained = (folder / "fresh.txt").read_text().splitlines()
+    (folder / "fresh.txt").unlink()
+    (folder / "kills").touch()
+    ran = hpometrics("run", "sweep.yaml").result()
+    assert ran.returncode == 0, ran.stderr
+    assert decision(folder / "runs/sweep") == decision(folder / "runs/alone")
+    fresh = [line.split() for line in (folder / "fresh.txt").read_text().splitlines()]
+    assert {gpu for _, gpu in fresh} == {"0"}
+    assert len(fresh) == len(trained) + 1
+    assert "its worker died; another one trains it" in ran.stderr
 
 
 @pytest.mark.ray
