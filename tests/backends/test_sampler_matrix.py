@@ -64,8 +64,8 @@ CASES = [
     if not ("several" in ASKED[asked] and searches_for_one(SPECS[spec]))
 ]
 TRIALS = 9
-FEWER = {"botorch": 6}
-"""Trials of a sampler whose draws take seconds; two of these are drawn by its model."""
+FEWER = {"botorch": 6, "gp": 6, "gp, deterministic": 6}
+"""Trials of samplers whose draws take seconds; two of these are drawn by their model."""
 
 
 def train(params: dict[str, Any], run: Any) -> None:
