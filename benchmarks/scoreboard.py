@@ -3,6 +3,7 @@
 python benchmarks/scoreboard.py                       # every row
 python benchmarks/scoreboard.py --only kendall        # rows whose name contains it
 python benchmarks/scoreboard.py --metric ndcg         # rows that measure a metric
+python benchmarks/scoreboard.py --write               # and keep the table in benchmarks/README.md
 python benchmarks/scoreboard.py --compare main        # this version and another one, in turns
 """
 
@@ -10,11 +11,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
 from importlib import import_module
@@ -90,6 +92,9 @@ HEAD = """\
 | row | work | peer | ours, CPU ms | peer, CPU ms | ours / peer | wanted | MiB: ours, peer |
 |---|---|---|---|---|---|---|---|"""
 
+MARK = "<!-- scoreboard -->"
+"""Before and after the table in benchmarks/README.md."""
+
 
 @contextmanager
 def checkout(revision: str) -> Iterator[Path]:
@@ -151,6 +156,7 @@ def main() -> None:
     parser.add_argument(
         "--memory", action="store_true", help="memory of every row, not only where it is bounded"
     )
+    parser.add_argument("--write", action="store_true", help="write the table into benchmarks/README.md")
     parser.add_argument("--compare", metavar="REVISION", help="compare with another version")
     options = parser.parse_args()
     rows = chosen_rows(options.only, options.metric)
@@ -159,9 +165,35 @@ def main() -> None:
         if worse:
             raise SystemExit(f"{worse} rows take more than {WORSE} times what they took at {options.compare}")
         return
-    print(f"{date.today()}, {platform.processor() or platform.machine()}, one thread, medians\n\n{HEAD}")
-    missed = [figure.row.name for figure in figures_of(rows, options.turns, options.memory) if figure.missed]
+    print(f"{HEAD}")
+    figures = list(figures_of(rows, options.turns, options.memory))
+    if options.write:
+        write(figures)
+    missed = [figure.row.name for figure in figures if figure.missed]
     print(f"\n{len(rows)} rows, {len(missed)} missed" + (f": {', '.join(missed)}" if missed else ""))
+
+
+def write(figures: Sequence[Figure]) -> None:
+    """Write the table into benchmarks/README.md, with its date and machine."""
+    page = ROOT / "benchmarks" / "README.md"
+    before, mark, rest = page.read_text(encoding="utf8").partition(MARK)
+    after = rest.partition(MARK)[2]
+    lines = [
+        f"{date.today()}, {machine()}, one thread, medians of the turns:",
+        "",
+        HEAD,
+        *map(line_of, figures),
+    ]
+    table = "\n".join(lines)
+    page.write_text(f"{before}{mark}\n{table}\n{mark}{after}", encoding="utf8")
+
+
+def machine() -> str:
+    """Return the name of the processor and the number of cores."""
+    facts = Path("/proc/cpuinfo")
+    lines = facts.read_text(encoding="utf8").splitlines() if facts.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else platform.machine()}, {os.cpu_count()} cores"
 
 
 if __name__ == "__main__":

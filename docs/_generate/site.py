@@ -62,6 +62,8 @@ _NO_PROSE = re.compile(
     r"(?ms)^ *```.*?^ *```|^    .*?$|`[^`\n]*`|!?\[[^\]]*\]\([^)]*\)|^(?:#|:::|\|).*?$|<[^>\n]*>|\*\*.*?\*\*"
 )
 """Code, links, headings, tables and what is bold."""
+_SCOREBOARD = "<!-- scoreboard -->"
+"""In benchmarks/README.md the table is between two of these; a page has one in its place."""
 _IMAGE = re.compile(r"<img(?![^>]*\salt=\"[^\"]+\")[^>]*>")
 
 
@@ -86,7 +88,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Lead links to files outside the site to the repository, PROJECT_URL; without it keep their words.
 
-    The first use of each term of the glossary leads to it.
+    The first use of each term of the glossary leads to it. A page may hold the table of the benchmarks.
     """
     folder = posixpath.dirname(page.file.src_uri)
     url = os.environ.get("PROJECT_URL", "").rstrip("/")
@@ -100,8 +102,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         place = f"{url}/blob/v{hpometrics.__version__}/{path}{match[3] or ''}"
         return f"[{match[1]}]({place})" if url else match[1]
 
-    text = _ELSEWHERE.sub(link, markdown)
+    text = _ELSEWHERE.sub(link, markdown).replace(_SCOREBOARD, scoreboard())
     return text if page.file.src_uri == _GLOSSARY else with_terms(text, posixpath.relpath(_GLOSSARY, folder))
+
+
+def scoreboard() -> str:
+    """Return the table that `benchmarks/scoreboard.py --write` has written."""
+    text = (_ROOT / "benchmarks/README.md").read_text(encoding="utf8")
+    return text.partition(_SCOREBOARD)[2].partition(_SCOREBOARD)[0].strip()
 
 
 def with_terms(text: str, glossary: str) -> str:
