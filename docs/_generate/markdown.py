@@ -159,7 +159,8 @@ def _default(feature_type: str) -> str:
 
 def _facts(entries: Sequence[MetricEntry]) -> Iterator[tuple[str, str]]:
     first, tried = entries[0], "; ".join(format_evidence(entries))
-    yield "formula", f"`{first.formula}`" if first.formula else ""
+    formula = (first.formula or "").replace("`", "")  # all of it is code
+    yield "formula", f"`{formula}`" if formula else ""
     yield "value", first.value
     yield "direction", f"{direction_word(first)}; {'' if len(entries) == 1 else 'by experiment '}{tried}"
     yield "reads", first.inputs.value

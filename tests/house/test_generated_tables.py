@@ -52,6 +52,8 @@ def test_every_built_in_metric_has_a_page(entries):
     def check(entry):
         page, form = metric_page(entry.name), f"`{format_name(entry)}`"
         assert f"## {form} of " in page
+        formulas = [line for line in page.splitlines() if line.startswith("- formula: ")]
+        assert all(line.count("`") == 2 and line.endswith("`") for line in formulas)
         source = entry.source.replace("*", "\\*").replace("<", "\\<").replace("|", "\\|")
         assert source in page or "`" in entry.source
         assert f"[{form}](metrics/{entry.name}.md)" in index
