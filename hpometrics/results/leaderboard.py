@@ -79,7 +79,7 @@ def _row(record: TrialRecord, beside: Sequence[str], params: Sequence[str]) -> l
 
 def optimal(best: Best, records: Sequence[TrialRecord], resolved: Resolved) -> str:
     """Return the block of the optimal engine params."""
-    params, values = optimal_params(best, resolved), optimal_values(best, resolved)
+    params, values = optimal_params(best, resolved), optimal_values(best, resolved, records)
     weighed = [one for one in records if one.number == best.trial and resolved.weighs_cost]
     lines = [
         format_evaluated(records),
@@ -109,11 +109,15 @@ def optimal_params(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]
     return [(printable(k), format_exact(v), _origin(k, params, resolved)) for k, v in params.items()]
 
 
-def optimal_values(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]:
+def optimal_values(
+    best: Best, resolved: Resolved, records: Iterable[TrialRecord]
+) -> list[tuple[str, str, str]]:
     """Return each metric of the best trial: name, value, and its direction and formula.
 
-    The test value of the optimized metric comes second, with its comparison in words.
+    The test value of the optimized metric comes second, with its comparison in words. A tracked metric that
+    is the same in each of three or more complete trials is marked: it does not tell them apart.
     """
+    trained = [record.picked_values for record in records if record.state.trained]
     tested = held_out(best.values, best.metric, best.direction, best.value)
     value = spread(number(best.value), best.deviation, best.repeats)
     values = [(best.metric, value, _value_note(best.metric, best.direction, resolved))]
@@ -122,7 +126,12 @@ def optimal_values(best: Best, resolved: Resolved) -> list[tuple[str, str, str]]
     names = {name for name, *_ in values}
     for name, direction in resolved.beside.items():
         if name not in names:
-            values.append((name, number(best.values.get(name)), _value_note(name, direction, resolved)))
+            note = _value_note(name, direction, resolved)
+            is_constant = len(trained) >= _SEVERAL and all(
+                one.get(name) == best.values.get(name) for one in trained
+            )
+            note += "  (the same in each trial)" if is_constant else ""
+            values.append((name, number(best.values.get(name)), note))
     return values
 
 
@@ -190,6 +199,7 @@ def _argument(name: str, value: Any) -> str:
     return shlex.join(words)
 
 
+_SEVERAL = 3  # complete trials from which on a value that all of them share is no chance
 _FACTS: dict[str, Callable[[TrialRecord], Any]] = {
     "trial": lambda record: record.number,
     "state": lambda record: record.state.value,

@@ -76,6 +76,24 @@ def test_the_optimal_engine_params():
     )
 
 
+def test_a_value_that_all_trials_share_is_marked():
+    """From three complete trials on; of two it may be chance, and a nan is no value."""
+    trials = [
+        TrialRecord(
+            number,
+            RECORDS[0].params,
+            TrialState.COMPLETE,
+            0.7 + number / 10,
+            0,
+            (EpochRecord(0, {"roc_auc": 0.7 + number / 10, "accuracy": 1.0}),),
+        )
+        for number in range(3)
+    ]
+    best = best_by(trials, RESOLVED.optimized)
+    assert optimal(best, trials, RESOLVED).endswith("accuracy: 1   (maximize)  (the same in each trial)")
+    assert optimal(best, trials[1:], RESOLVED).endswith("accuracy: 1   (maximize)")
+
+
 def test_best_yaml_is_what_the_engine_takes():
     """The params exactly, and where they come from; the checkpoint is found from the directory."""
     text = best_yaml(best_facts(BEST, RECORDS[1], RESOLVED, Path("/runs/sweep")))

@@ -128,7 +128,7 @@ class Report(Outcome):
     @property
     def values(self) -> list[tuple[str, str, str]]:
         """The values of the best trial: name, value, direction."""
-        return [] if self.best is None else optimal_values(self.best, self.resolved)
+        return [] if self.best is None else optimal_values(self.best, self.resolved, self.records)
 
     @property
     def origin(self) -> str:
