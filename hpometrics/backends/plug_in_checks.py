@@ -120,7 +120,7 @@ def missing_searcher_package(name: str) -> MissingExtraError | None:
     )
 
 
-def check_limits(name: str, options: Mapping[str, Any], epochs: int | None = None) -> None:
+def check_pruner_options(name: str, options: Mapping[str, Any], epochs: int | None = None) -> None:
     """Refuse options of a named pruner with which no backend can use it.
 
     Args:

@@ -205,6 +205,7 @@ class BackendEntry:
         schedules: whether a scheduler of its own stops trials; the pruner of the study does not.
         needs_epochs: the pruners that need the number of epochs of a trial.
         needs_trials: whether it needs the number of trials.
+        is_remote: whether its trials run at the same time on any machine, which may have other programs.
         has_workers: whether its section has `workers`, the number of trials at the same time.
         has_storage: whether its section has `storage`, the place of the study.
         has_points: whether its section is the list of params to try; nothing is sampled.
@@ -219,6 +220,7 @@ class BackendEntry:
     schedules: bool = False
     needs_epochs: tuple[str, ...] = ()
     needs_trials: bool = False
+    is_remote: bool = False
     has_workers: bool = False
     has_storage: bool = False
     has_points: bool = False
@@ -244,6 +246,7 @@ BACKENDS: dict[str, BackendEntry] = {
         schedules=True,
         needs_epochs=("hyperband", "asha"),
         needs_trials=True,
+        is_remote=True,
         has_workers=True,
     ),
     "list": BackendEntry(

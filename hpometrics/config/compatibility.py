@@ -15,7 +15,7 @@ from warnings import catch_warnings
 from .._imports import is_target, load_path
 from .._text import did_you_mean, one_line
 from ..backends.hub import find_hub, is_hub
-from ..backends.plug_in_checks import check_class_name, check_limits, missing_searcher_package
+from ..backends.plug_in_checks import check_class_name, check_pruner_options, missing_searcher_package
 from ..backends.registry import (
     BACKENDS,
     DOMINANCE_PRUNERS,
@@ -48,7 +48,7 @@ Notes = Iterator[tuple[Path, str]]
 
 _LENGTHS = {("budget", name) for name in ("epochs", "steps", "every")}
 """The keys that limit the length of a trial."""
-PRUNERS: Mapping[str, tuple[str, ...]] = {name: backends_of(name) for name in pruner_names()}
+PRUNER_BACKENDS: Mapping[str, tuple[str, ...]] = {name: backends_of(name) for name in pruner_names()}
 """The backends of each pruner."""
 _TYPES = {
     "int": "a whole number",
@@ -170,7 +170,9 @@ def _check_options(sweep: Draft) -> Notes:
         elif pruner is not None and ":" in pruner.name:
             return  # code of the user, which is imported by what runs it
         elif pruner is not None:
-            check_limits(pruner.name, pruner.options, epochs if pruner.name in backend.needs_epochs else None)
+            check_pruner_options(
+                pruner.name, pruner.options, epochs if pruner.name in backend.needs_epochs else None
+            )
             if pruner.options and pruner.name != REPLAY:
                 _check_types("pruner", pruner, backend.pruners)
                 load_path(backend.make_pruner)(pruner.spec, epochs)
@@ -250,8 +252,8 @@ def _check_pruner(sweep: Draft, document: Document) -> Notes:
     if ":" in pruner.name:
         kind = "scheduler" if BACKENDS[backend].schedules and not is_hub(pruner.name) else "pruner"
         yield from _check_class(path, pruner, kind, document)
-    elif pruner.name not in PRUNERS:
-        yield path, _format_unknown(pruner, "pruner", PRUNERS)
+    elif pruner.name not in PRUNER_BACKENDS:
+        yield path, _format_unknown(pruner, "pruner", PRUNER_BACKENDS)
         return
     if sweep.search.prune_by == DOMINANCE:
         return
@@ -260,9 +262,13 @@ def _check_pruner(sweep: Draft, document: Document) -> Notes:
             path,
             f"{pruner.name} is a pruner of Optuna, and on {backend} a scheduler of its own stops trials",
         )
-    elif pruner.name in PRUNERS and backend not in PRUNERS[pruner.name] and sweep.backend.points is None:
-        fitting = [name for name, backends in PRUNERS.items() if backend in backends]
-        where = " and ".join(PRUNERS[pruner.name])
+    elif (
+        pruner.name in PRUNER_BACKENDS
+        and backend not in PRUNER_BACKENDS[pruner.name]
+        and sweep.backend.points is None
+    ):
+        fitting = [name for name, backends in PRUNER_BACKENDS.items() if backend in backends]
+        where = " and ".join(PRUNER_BACKENDS[pruner.name])
         yield path, f"{pruner.name} runs on {where} only; on {backend} choose {', '.join(fitting)}"
     elif (
         _has_several_objectives(sweep)
@@ -282,7 +288,7 @@ def _check_pruner(sweep: Draft, document: Document) -> Notes:
 
 def _check_prune_by(sweep: Draft) -> Notes:
     path, by, pruner = ("search", "prune_by"), sweep.search.prune_by, sweep.search.pruner
-    if by is None or (pruner is not None and pruner.name not in PRUNERS and ":" not in pruner.name):
+    if by is None or (pruner is not None and pruner.name not in PRUNER_BACKENDS and ":" not in pruner.name):
         return
     if sweep.backend.points is not None:
         yield path, f"the {sweep.backend.name} backend runs its list as it is; leave prune_by out"

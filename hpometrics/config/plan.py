@@ -281,7 +281,7 @@ def _check_command(
         bounds = [text.partition("<=")[0].partition(">=")[0] for text in config.metrics.constraints]
         wanted = {canonical_name(name.strip()): False for name in bounds} | wanted
         section = config.backend.section
-        several = config.backend.name == "ray" or (getattr(section, "workers", None) or 1) > 1
+        several = BACKENDS[config.backend.name].is_remote or (getattr(section, "workers", None) or 1) > 1
         for path, text in command_problems(config.engine, space, several, wanted):
             document.add(path, text)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from .._imports import Kind, import_modules, import_target, is_local, not_importable, same_folder
 from .._redaction import reveal_secrets
 from .._text import one_line
+from ..backends.registry import BACKENDS
 from ..config.document import ENGINE_PARAM, SweepFileError
 from ..config.metric_section import Outputs
 from ..config.placeholders import check_environment, check_program
@@ -219,7 +220,7 @@ def import_engine(plan: Plan, train: Train | None = None) -> SweepEngine:
     if plan.config.engine.command is not None:
         with _at(plan, "engine", "command"):
             check_environment(plan.config.engine.command)
-            if plan.config.backend.name != "ray":  # whose nodes may have other programs
+            if not BACKENDS[plan.config.backend.name].is_remote:
                 check_program(plan.config.engine.command, Path(home))
         source = plan.config.engine.metrics_from
         return Program(

@@ -17,6 +17,7 @@ from .._formatting import first_of, plural
 from .._imports import version_changes
 from .._text import one_line, printable
 from ..backends.optuna.trial_queue import fixed_numbers
+from ..backends.registry import BACKENDS
 from ..config.document import parse_document, read_document
 from ..config.metric_section import anything
 from ..config.plan import Plan, make_plan
@@ -79,9 +80,8 @@ class TrialReplay:
         self._measured = {**spec_facts(self._plan, self._engine), "threads": self.record.threads}
 
     def __str__(self) -> str:
-        record, target = self.record, self.resolved.engine
-        conditions = f"seed {record.seed}, threads {record.threads}"
-        return f"{self._name} of {self.resolved.name}: {target}, {conditions}"
+        conditions = f"seed {self.record.seed}, threads {self.record.threads}"
+        return f"{self._name} of {self.resolved.name}: {self.resolved.engine}, {conditions}"
 
     def seed(self, repeat: int) -> int | None:
         """Return the recorded seed of a repeat, or the seed that a repeat which never ran would have had."""
@@ -346,7 +346,7 @@ def verify_sweep(
         here.add(replay.record, replay.run_all()[0])
     tell("\n".join(here.lines()))
     first = _first_trials(records, count)
-    if resolved.backend == "list":
+    if BACKENDS[resolved.backend].has_points:
         tell("a list has no workers, so its trials were trained here alone")
     elif not first:
         tell("trial 0 is not over, or went on from the state of another, so there is no second search")
@@ -372,8 +372,8 @@ def verify_sweep(
 def _sample(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord], count: int) -> list[int]:
     """Return the best trial and others that are complete, evenly spread over the search."""
     best = sweep_best(home, stored_confirmation(home, records, resolved), records, resolved).trial
-    is_own = (one.number for one in records if one.state is TrialState.COMPLETE and not one.exploits)
-    others = [number for number in is_own if number != best]
+    own = (one.number for one in records if one.state is TrialState.COMPLETE and not one.exploits)
+    others = [number for number in own if number != best]
     places = range(min(count - 1, len(others)))
     return [best, *(others[place * len(others) // len(places)] for place in places)]
 
@@ -425,7 +425,8 @@ def _section_of(backend: str, workers: int, resolved: Resolved) -> dict[str, Any
         before = {key: one for key, one in resolved.config["backend"][backend].items() if key != "storage"}
         return {**before, "workers": workers}
     gpus = torch.cuda.device_count() if backend == "ray" else 0
-    return {"workers": workers} | ({"resources": {"gpu": min(1.0, gpus / workers)}} if gpus else {})
+    section = {"workers": workers} if BACKENDS[backend].has_workers else {}
+    return section | ({"resources": {"gpu": min(1.0, gpus / workers)}} if gpus else {})
 
 
 def _other_search(

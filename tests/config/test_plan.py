@@ -8,7 +8,7 @@ from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
 from hpometrics.backends.optuna.samplers import PRUNERS as OPTUNA_PRUNERS
 from hpometrics.backends.registry import SAMPLERS, SAMPLERS as OPTUNA_SAMPLERS
-from hpometrics.config.compatibility import PRUNERS
+from hpometrics.config.compatibility import PRUNER_BACKENDS
 from hpometrics.config.document import SweepFileError, parse_document
 from hpometrics.config.plan import make_plan
 from hpometrics.config.space_section import arrange_points
@@ -130,7 +130,7 @@ def test_a_metric_that_is_tracked_twice_counts_once():
 def test_names_of_plug_ins_are_those_of_the_hosts():
     """The table of support knows every sampler and pruner that the search can build."""
     assert set(SAMPLERS) == set(OPTUNA_SAMPLERS)
-    assert {name for name, backends in PRUNERS.items() if "optuna" in backends} == set(OPTUNA_PRUNERS)
+    assert {name for name, backends in PRUNER_BACKENDS.items() if "optuna" in backends} == set(OPTUNA_PRUNERS)
 
 
 @pytest.mark.ray
@@ -138,7 +138,7 @@ def test_names_of_schedulers_are_those_of_ray():
     """The same for Ray."""
     from hpometrics.backends.ray.schedulers import RAY_SCHEDULERS
 
-    assert {name for name, backends in PRUNERS.items() if "ray" in backends} == set(RAY_SCHEDULERS)
+    assert {name for name, backends in PRUNER_BACKENDS.items() if "ray" in backends} == set(RAY_SCHEDULERS)
 
 
 @pytest.mark.parametrize(

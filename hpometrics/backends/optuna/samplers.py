@@ -27,7 +27,7 @@ from ...direction import Direction
 from ...exceptions import ConfigError
 from ...selection.rules import DOMINANCE, DominanceRule
 from ...space.draws import derive_seed
-from ..plug_in_checks import check_limits, check_object
+from ..plug_in_checks import check_object, check_pruner_options
 from ..registry import (
     OPTUNA_PRUNERS as PRUNERS,
     SAMPLERS,
@@ -140,7 +140,7 @@ def make_pruner(spec: object, epochs: int | None = None, prune_by: str | None = 
         arguments["wrapped_pruner"] = None if inner is None else make_pruner(inner, epochs)
     make: Callable[..., BasePruner] = partial(pruner_class, **arguments)
     pruner = _create("pruner", spec, make)
-    check_limits(name, options, epochs if name == "hyperband" else None)
+    check_pruner_options(name, options, epochs if name == "hyperband" else None)
     return pruner
 
 

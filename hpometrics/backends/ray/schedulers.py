@@ -26,7 +26,7 @@ from ...records.recovery import Losses
 from ...records.trial_record import TrialRecord
 from ...selection.rules import DominanceRule
 from ...space.space import Space
-from ..plug_in_checks import check_limits, check_object
+from ..plug_in_checks import check_object, check_pruner_options
 from ..registry import BACKENDS, POPULATIONS, RAY_SCHEDULERS, REPLAY, find_class, read_spec
 from ._internals import base_of, endure, epochs_of, goes_on, metric_and_mode, set_base, stops_for_good
 from .pbt import Bandit, History, Population
@@ -283,7 +283,7 @@ def make_scheduler(
     if isinstance(spec, TrialScheduler):
         return _without_pauses(_adopted(deepcopy(spec), direction, key))
     name, options = read_spec("scheduler", "none" if spec is None else spec)
-    check_limits(name, options, epochs if name in BACKENDS["ray"].needs_epochs else None)
+    check_pruner_options(name, options, epochs if name in BACKENDS["ray"].needs_epochs else None)
     scheduler_class, arguments = find_class("scheduler", "none" if spec is None else spec, RAY_SCHEDULERS)
     if name in _COMPLETED:
         arguments = _COMPLETED[name](arguments, _Search(name, epochs, space, seed, history, direction))
