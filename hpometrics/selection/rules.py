@@ -283,6 +283,18 @@ def judged_text(values: Mapping[str, float]) -> str:
     return f"by {DOMINANCE} at {', '.join(f'{name} {value:g}' for name, value in values.items())}"
 
 
+def format_judgement(values: Mapping[str, float], judged: Iterable[str], value: float) -> str:
+    """Return by what a scheduler judged an epoch.
+
+    Args:
+        values: the values of the epoch by name.
+        judged: the names that it judges by; without one it judges by the value of the metric.
+        value: the value of the metric.
+    """
+    seen = {name: values[name] for name in judged if name in values}
+    return judged_text(seen) if seen else f"at {value:g}"
+
+
 def unjudged(prune_by: str, names: Iterable[str]) -> str:
     """Return why a pruner cannot judge by a metric that is not among the names of those requested."""
     choices = [*names, DOMINANCE]

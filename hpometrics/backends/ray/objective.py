@@ -332,6 +332,7 @@ class RayObjective(BaseObjective):
             spec.unit,
             None if stale is None and cost is None else self.limits(stale, cost),
             self._progress_callback(progress, study_records(study) if progress else ()),
+            spec.judged,
         )
 
     def _trainable(self, name: str, course: Course) -> Callable[[dict[str, Any]], None]:

@@ -21,7 +21,7 @@ from ...exceptions import DirectionError, RunError
 from ...records.epoch_log import EPOCHS_FILE, read_epochs
 from ...records.trial_record import EpochRecord, place_text
 from ...run.reporter import Pause
-from ...selection.rules import judged_text
+from ...selection.rules import format_judgement
 from ._internals import in_train_worker, judges
 from .session import (
     CHECKPOINT_SCORE,
@@ -361,8 +361,7 @@ class TuneReporter:
                 tune.report(report, checkpoint=state)
         except SystemExit as stop:
             self.stopped = True
-            judged = {name: values[name] for name in self._judged if name in values}
-            why = judged_text(judged) if judged else f"at {value:g}"
+            why = format_judgement(values, self._judged, value)
             raise self._stop(f"after {place_text(epoch, self._step)} {why}", final) from stop
 
     def _place(self, epoch: int) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,9 +18,17 @@ from ray.tune.search import Searcher
 from ...direction import Direction
 from ...records.epoch_log import read_trial
 from ...records.recovery import Losses
-from ...records.trial_record import EpochRecord, TrialRecord, TrialState, number_in, place_text, write_trial
+from ...records.trial_record import (
+    EpochRecord,
+    TrialRecord,
+    TrialState,
+    number_in,
+    numbers_of,
+    place_text,
+    write_trial,
+)
 from ...selection.limits import Limits
-from ...selection.rules import SECONDS, At, Constraint, CostUnit, violation_of
+from ...selection.rules import SECONDS, At, Constraint, CostUnit, format_judgement, violation_of
 from ...selection.selection import Picker
 from ...selection.trial_attempts import apply_constraints
 from ...space.space import Space
@@ -52,6 +60,7 @@ class StudySearcher(Searcher):
         limits: no trial starts after they are reached; those at work may bring a new best, and trials of
             dead workers resume.
         on_end: called with the record of each trial that has ended.
+        judged: the metrics by which the scheduler judges; by the first that is optimized if there are none.
     """
 
     def __init__(
@@ -67,13 +76,14 @@ class StudySearcher(Searcher):
         unit: CostUnit = SECONDS,
         limits: Limits | None = None,
         on_end: TrialCallback = no_callback,
+        judged: Iterable[str] = (),
     ) -> None:
         self.direction, *self._others = optimized.values()
         super().__init__(metric=PICKED, mode=self.direction.mode)
         self.study, self.space, self.optimized, self.at = study, space, optimized, at
         self._directory_of, self._take, self._constraints = directory_of, take, constraints
         self._reasons = {} if losses is None else losses.reasons
-        self._unit, self._limits, self._on_end = unit, limits, on_end
+        self._unit, self._limits, self._on_end, self._judged = unit, limits, on_end, tuple(judged)
         self._ended: dict[int, TrialRecord] = {}
         self._draws = True
         self._live: dict[str, _Live] = {}
@@ -189,7 +199,10 @@ class StudySearcher(Searcher):
             record = replace(record, state=TrialState.FAILED, reason=reason)
         elif not complete and live.epochs:
             last = live.epochs[-1]
-            reason = f"Tune stopped trial {record.number} after {place_text(last.epoch, last.step)}"
+            value = last.number(next(iter(self.optimized)))
+            why = format_judgement(numbers_of(last.values), self._judged, value)
+            place = place_text(last.epoch, last.step)
+            reason = f"Tune stopped trial {record.number} after {place} {why}"
             record = replace(record, state=TrialState.PRUNED, reason=record.reason or reason)
         elif record.value is None or not math.isfinite(record.value):
             reason = f"none of {live.picker.count} epochs has a finite value to {self.direction.value}"

@@ -373,11 +373,11 @@ def test_halving_needs_the_number_of_epochs(name):
     assert name in RAY_SCHEDULERS
 
 
-def searcher(total: int = 3) -> StudySearcher:
+def searcher(total: int = 3, **facts: Any) -> StudySearcher:
     """A searcher over a study with waiting slots."""
     study = optuna.create_study()
     reserve(study, total)
-    return StudySearcher(study, Space({"x": Int(1, 3)}), {"loss": MINIMIZE})
+    return StudySearcher(study, Space({"x": Int(1, 3)}), {"loss": MINIMIZE}, **facts)
 
 
 def told(epoch: int, value: float, picked: float, **facts: Any) -> dict[str, Any]:
@@ -402,6 +402,19 @@ def test_the_searcher_tells_each_end_of_a_trial():
     assert trials[1].value == 0.5
     assert "see the error file" in trials[2].user_attrs["hpometrics:reason"]
     assert search.suggest("d") == StudySearcher.FINISHED
+
+
+@pytest.mark.parametrize(
+    ("judged", "why"),
+    [((), "at 0.7"), (("cost",), "by cost at 36"), (("loss", "cost"), "by dominance at loss 0.7, cost 36")],
+)
+def test_a_worker_that_tune_ended_too_soon_has_its_reason(judged, why):
+    """The words that it would have written itself, which name what the scheduler judged."""
+    search = searcher(1, judged=judged)
+    search.suggest("a")
+    search.on_trial_complete("a", told(1, 0.7, 0.7, cost=36.0))
+    reason = search.study.trials[0].user_attrs["hpometrics:reason"]
+    assert reason == f"Tune stopped trial 0 after epoch 0 {why}"
 
 
 def test_a_trial_that_ends_between_epochs_is_complete():
