@@ -95,6 +95,15 @@ def test_the_page_names_files_that_there_are():
     ]
 
 
+def test_other_pages_name_files_that_there_are():
+    """Those that say where something is done: the figures of the benchmarks, and what contributors read."""
+    for name in ("benchmarks/README.md", "CONTRIBUTING.md"):
+        paths = re.findall(r"`((?:\w+/)*\w+\.py)`", (ROOT / name).read_text(encoding="utf8"))
+        assert paths
+        roots = (PACKAGE, ROOT, ROOT / "benchmarks")
+        assert not [path for path in paths if not any((root / path).exists() for root in roots)], name
+
+
 def test_imports_point_down():
     """A module imports from its own room and from lower floors, never sideways or up."""
     wrong = [
