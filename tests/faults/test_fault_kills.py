@@ -13,7 +13,7 @@ from matrix import EXHAUSTIVE
 from patient import EPOCHS
 
 from hpometrics.backends.registry import POPULATIONS, REPLAY
-from hpometrics.config.compatibility import PRUNERS
+from hpometrics.config.compatibility import PRUNER_BACKENDS
 from hpometrics.records.trial_record import TrialState
 
 JOURNAL = pytest.param(InjuredInJournal, marks=EXHAUSTIVE)
@@ -45,7 +45,7 @@ SEARCHES = [
             *([pytest.mark.thorough] if (backend, length) == ("ray", STEPS) and pruner != "median" else []),
         ],
     )
-    for pruner, backends in PRUNERS.items()
+    for pruner, backends in PRUNER_BACKENDS.items()
     for backend in backends
     for kept in ("best", "none")
     for length in (BY_EPOCHS, STEPS)
