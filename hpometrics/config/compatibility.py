@@ -6,7 +6,7 @@ A combination that cannot run is an error of `check`, never a surprise of `run`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path as FilePath
 from typing import Any
@@ -22,6 +22,7 @@ from ..backends.registry import (
     POPULATIONS,
     REPLAY,
     SAMPLERS,
+    BackendEntry,
     PlugIn,
     Table,
     backends_of,
@@ -173,11 +174,20 @@ def _check_options(sweep: Draft) -> Notes:
             check_pruner_options(
                 pruner.name, pruner.options, epochs if pruner.name in backend.needs_epochs else None
             )
-            if pruner.options and pruner.name != REPLAY:
+            if pruner.options and pruner.name != REPLAY and (make := _maker(backend)) is not None:
                 _check_types("pruner", pruner, backend.pruners)
-                load_path(backend.make_pruner)(pruner.spec, epochs)
+                make(pruner.spec, epochs)
     except (HpometricsError, TypeError, ValueError) as err:
         yield ("search", "pruner"), one_line(err)
+
+
+def _maker(backend: BackendEntry) -> Callable[..., object] | None:
+    """Return what creates a pruner of a backend; None where its library is missing, so that `run` checks."""
+    try:
+        maker: Callable[..., object] = load_path(backend.make_pruner)
+    except ImportError:
+        return None
+    return maker
 
 
 def _check_sampler_options(sampler: Plugin, seed: int) -> None:

@@ -158,11 +158,6 @@ def test_a_duplicate_section_is_reported_with_the_rest():
         ("[accuracy]", "[accuracy], at: bets", "'bets' is none of best, last; did you mean 'best'?"),
         ("sampler: random", "sampler: {tpe: 3}", "search.sampler: write a name, as in tpe"),
         ("sampler: random", "sampler: {tpe: {n_startup: 3}}", "sampler 'tpe' has no argument 'n_startup'"),
-        (
-            "sampler: random, seed: 3}",
-            "sampler: random, seed: 3, pruner: {asha: {reduction: 3}}}\nbackend: ray",
-            "pruner 'asha' has no argument 'reduction'. It knows min_epochs, eta, brackets",
-        ),
         ("seed: 3", "start: [{lr: 2}]", "search.start[0]: lr: must lie in [0.0001, 0.1], got 2"),
         ("seed: 3", "start: [{rl: 0.1}]", "search.start[0]: rl: no such param"),
         ("{trials: 4, epochs: 3}", "{epochs: 3}", "7:1: budget: needs one of trials, time, target"),

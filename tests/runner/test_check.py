@@ -99,3 +99,13 @@ def test_metrics_that_no_single_output_has_are_left_to_the_engine(sweep):
     assert "no single output" not in sweep(text.replace(", fid", ""), command="check").stdout
     assert sweep(text, "--probe", command="check").exit_code == 2
     assert sweep(changed("[accuracy]", "[fid]"), command="check").exit_code == 2
+
+
+def test_the_options_of_a_scheduler_of_ray_are_checked(sweep, monkeypatch):
+    """Where Ray is installed; elsewhere `run` checks them."""
+    text = changed("seed: 3}", "seed: 3, pruner: {asha: {reduction: 3}}}") + "backend: ray\n"
+    refused = sweep(text, command="check")
+    assert refused.exit_code == 2
+    assert "pruner 'asha' has no argument 'reduction'. It knows min_epochs, eta, brackets" in refused.stderr
+    monkeypatch.setitem(sys.modules, "hpometrics.backends.ray.schedulers", None)
+    assert sweep(text, command="check").exit_code == 0

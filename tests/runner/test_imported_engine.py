@@ -61,7 +61,7 @@ def check_two(records):
         chosen = record.params["engine"]
         own, more = {"line": ("slope", 0), "curve": ("power", 10)}[chosen]
         assert record.params.keys() == {"engine", own, "shift"}
-        assert record.value == record.params[own] + record.params["shift"] + more - 0.1
+        assert record.value == record.params[own] + record.params["shift"] + more - 0.1, str(record)
     assert {record.params["engine"] for record in records} == {"line", "curve"}
 
 
