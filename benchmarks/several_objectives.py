@@ -156,7 +156,8 @@ def search(
         epochs = sum(judged[r.number] if r.state.value == "pruned" else EPOCHS for r in records)
     else:
         objective = RayObjective(engine, space, prune_by=prune_by, **facts)
-        results = objective.tuner(trials, scheduler=pruner, sampler="random", max_concurrent=2).fit()
+        tuner = objective.tuner(trials, scheduler=pruner, sampler="random", max_concurrent=2, progress=False)
+        results = tuner.fit()
         records = objective.records(results)
         epochs = sum(int(one.metrics["epoch"]) for one in results)
     complete = [record.scores(names) for record in records if record.state.trained]
