@@ -149,8 +149,8 @@ def test_each_worker_trains_on_its_own(sweep, folder, monkeypatch):
     lines = [line.split() for line in (folder / "gpus.txt").read_text().splitlines()]
     assert len(lines) == len(RunDirectory(folder / "runs/sweep").records()) == 8
     of_process = {process: {gpu for one, gpu in lines if one == process} for process, _ in lines}
-    assert of_process[str(os.getpid())] == {"4"}
-    assert {frozenset(seen) for seen in of_process.values()} <= {frozenset({"4"}), frozenset({"6"})}
+    own = of_process.pop(str(os.getpid()), {"4"})  # it may come too late for any of them
+    assert own == {"4"} and all(seen == {"6"} for seen in of_process.values())
     assert os.environ[VISIBLE] == "4,6"
 
 
