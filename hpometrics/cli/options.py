@@ -27,31 +27,18 @@ class Command(click.Command):
         self.examples = examples
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples."""
-        write_examples(self.examples, formatter)
+        """Write the examples as the last section, one to a line."""
+        if not self.examples:
+            return
+        with formatter.section("Examples"):
+            for example in self.examples:
+                formatter.write(f"{'':{formatter.current_indent}}hpometrics {example}\n")
 
 
-class Group(click.Group):
-    """A group of commands whose help page ends with examples; for the arguments see `Command`."""
+class Group(Command, click.Group):
+    """A group of such commands."""
 
     command_class = Command
-
-    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **facts: Any) -> None:
-        super().__init__(*arguments, **facts)
-        self.examples = examples
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples."""
-        write_examples(self.examples, formatter)
-
-
-def write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> None:
-    """Write examples as the last section of a help page, one to a line."""
-    if not examples:
-        return
-    with formatter.section("Examples"):
-        for example in examples:
-            formatter.write(f"{'':{formatter.current_indent}}hpometrics {example}\n")
 
 
 class RunDirectory(click.Path):
@@ -88,7 +75,7 @@ class NameType(click.types.StringParamType):
         ]
 
 
-def duration(text: str) -> float:
+def parse_duration(text: str) -> float:
     """Return the seconds of a duration as in a sweep file, such as `90s` or `10m`.
 
     Raises:

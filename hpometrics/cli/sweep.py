@@ -15,7 +15,7 @@ from ..exceptions import ConfigError
 from ..runner.signals import check_posix
 from ..selection.confirmation import LUCK
 from .console import CONFIG_ERROR, report_errors, show, without_garbage_collection
-from .options import FILE, METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL, Command, duration
+from .options import FILE, METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL, Command, parse_duration
 
 SET = click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a key, as in budget.trials=5."
@@ -310,7 +310,7 @@ def add(directory: Path, params: tuple[str, ...]) -> None:
 @click.option("--study", metavar="NAME", help="Of several sweeps in the storage at a URL, this one.")
 @click.option("--dir", "directory", type=FILE, help="Where a worker at a URL writes.  [runs/NAME]")
 @click.option("--trials", type=click.IntRange(min=1), metavar="N", help="End after so many trials.")
-@click.option("--wait", type=duration, metavar="TIME", help="Wait for the sweep, as in 10m.")
+@click.option("--wait", type=parse_duration, metavar="TIME", help="Wait for the sweep, as in 10m.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the host's own log, and tracebacks.")
 @click.option("--hired", is_flag=True, hidden=True)

@@ -182,7 +182,7 @@ def _check_options(sweep: Draft) -> Notes:
 
 
 def _maker(backend: BackendEntry) -> Callable[..., object] | None:
-    """Return what creates a pruner of a backend; None where its library is missing, so that `run` checks."""
+    """Return the function that creates a pruner of a backend; None where the backend cannot be imported."""
     try:
         maker: Callable[..., object] = load_path(backend.make_pruner)
     except ImportError:

@@ -34,10 +34,10 @@ class Run:
             In a process group only the first rank has one; the others have none, `Run(None, ...)`. In Ray
             Train each rank passes a `TuneReporter()`: by it a rank knows that checkpoints are stored.
         spec: what is measured; or its facts, as in `Run(trial, metric="roc_auc", output=Binary())`.
-        directory: the trial's own: `epochs.jsonl` and checkpoints; None writes nothing. The first rank
-            alone writes.
+        directory: the trial's own, for `epochs.jsonl`, `.trainstats` and checkpoints; None writes nothing.
+            The first rank alone writes.
         params: the params of the run, for `run.params`.
-        seed: for `run.seed`; a search derives it and seeds Python, NumPy and torch by it, alone nothing.
+        seed: for `run.seed`; a search derives it and seeds Python, NumPy and torch; a run itself seeds none.
         fsync: see `EpochLog`.
         loggers: what follows the run beside its record: `table`, `tensorboard`, an `EpochLogger`.
 

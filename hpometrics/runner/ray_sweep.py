@@ -40,7 +40,7 @@ from .leases import LocalOwnership
 from .reclaim import after_death
 from .study import has_open_trials, opened_study, reserve_slots
 
-_DEATHS = 3  # workers in a row that die of the same fresh run
+_DEATHS = 3  # workers that may die of the same fresh run
 _ENVIRONMENT = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Ctrl-C is an exception like any other
     "RAY_AIR_NEW_OUTPUT": "0",  # the new output cannot be turned off
@@ -194,7 +194,8 @@ class ClusterPool:
         """Wait for the end of one of them, at most so long; one whose worker died is begun again.
 
         Raises:
-            RunError: three workers in a row died of the same run.
+            RunError: three workers died of the same run.
+            Exception: what a worker raised, such as a `DiskError`.
         """
         if not self._at_work:
             time.sleep(seconds)
@@ -205,6 +206,8 @@ class ClusterPool:
             try:
                 if not ray.get(task):  # a worker that has joined is at it
                     time.sleep(seconds)
+            except ray.exceptions.RayTaskError as err:
+                raise err.cause from err
             except ray.exceptions.RayError as err:
                 self._deaths[key] += 1
                 if self._deaths[key] == _DEATHS:

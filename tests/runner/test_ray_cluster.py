@@ -12,20 +12,26 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import ray
 from forked import hpometrics
 from loaded_python import loaded_python
 from matrix import EXHAUSTIVE
 from sample_sweeps import SWEEP, changed, plan_of, problems_of
 
+from hpometrics.exceptions import DiskError, RunError
 from hpometrics.records.trial_record import TrialState
 from hpometrics.results.run_directory import RunDirectory
 from hpometrics.results.summary import overview
+from hpometrics.runner import ray_sweep
+from hpometrics.runner.ray_sweep import ClusterPool
 
 LOOKS_OFTEN = json.dumps({"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000})
 """A head that finds within seconds that a node is gone."""
@@ -253,6 +259,43 @@ def test_the_cluster_trains_the_contenders(folder, cluster):
     assert {gpu for _, gpu in fresh} == {"0"}
     assert len(fresh) == len(trained) + 1
     assert "its worker died; another one trains it" in ran.stderr
+
+
+@pytest.fixture
+def pool(monkeypatch):
+    """A pool with one fresh run at work, whose end is the error that it is called with."""
+    said: list[str] = []
+    made = ClusterPool.__new__(ClusterPool)
+    made._at_work, made._deaths, made._say = {}, Counter(), said.append
+
+    def end(error: Exception) -> list[str]:
+        def get(task: object) -> bool:
+            raise error
+
+        fake = SimpleNamespace(wait=lambda tasks, timeout: (tasks, []), get=get, exceptions=ray.exceptions)
+        monkeypatch.setattr(ray_sweep, "ray", fake)
+        made._at_work["task"] = (7, 2)
+        made.wait(0.0)
+        assert not made._at_work
+        return said
+
+    return end
+
+
+def test_a_fresh_run_is_begun_again_until_three_workers_have_died_of_it(pool):
+    """Each death has its line; the third ends the confirmation, which a further run continues."""
+    died = ray.exceptions.WorkerCrashedError()
+    for count in (1, 2):
+        assert pool(died) == ["trial 7, seed 2: its worker died; another one trains it"] * count
+    with pytest.raises(RunError, match="trial 7, seed 2: 3 of its workers died: "):
+        pool(died)
+
+
+def test_an_error_that_a_worker_raises_is_no_death(pool):
+    """A full disk is named as such, and at once."""
+    full = DiskError("no space left")
+    with pytest.raises(DiskError, match="no space left"):
+        pool(ray.exceptions.RayTaskError("train_if_free", "traceback", full).as_instanceof_cause())
 
 
 @pytest.mark.ray

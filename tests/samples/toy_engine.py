@@ -62,7 +62,13 @@ def tell_much(params, run):
 
 @engine(output=Binary())
 def see_gpus(params, run):
-    """Trains as `train`; each trial is a line in `gpus.txt`: its process and the GPUs that it sees."""
+    """Trains as `train`; each trial is a line in `gpus.txt`: its process and the GPUs that it sees.
+
+    Where there is a pipe `meeting`, the first trials of two workers wait for each other.
+    """
+    if Path("meeting").exists() and not Path("met").exists():
+        with Path("meeting").open("w" if "--hired" in sys.argv else "r"):
+            Path("met").touch()
     with Path("gpus.txt").open("a") as file:
         file.write(f"{os.getpid()} {os.environ['CUDA_VISIBLE_DEVICES']}\n")
     train(params, run)
