@@ -102,13 +102,16 @@ class Check:
 
 
 def _lacks(plan: Plan) -> Iterator[str]:
-    """Yield each file that `run` needs and that is not on this machine; no code is imported."""
+    """Yield each file or earlier sweep that `run` needs and this machine lacks; no code is imported."""
     home, engine = plan.file.resolve().parent, plan.config.engine
     targets = (engine.target, *(engine.choice or {}).values())
     for target in (target for target in targets if target is not None):
         name = target.partition(":")[0].partition(".")[0]
         if PathFinder.find_spec(name, [str(home), str(Path.cwd()), *sys.path]) is None:
             yield f"there is no module {name!r} in {home}, in the current folder or installed"
+    for path in (Path(source.partition("#")[0]) for source in plan.earlier):
+        if not path.exists():
+            yield f"there is no {path}: run that sweep first"
     for command in filter(None, (engine.command, plan.config.on_end)):
         try:
             check_program(command, home)
@@ -131,10 +134,9 @@ def _sample_lines(sampled: Sample, plan: Plan) -> Lines:
         if trial == 0 and plan.config.engine.command is not None:
             yield "  command", printable(shlex.join(_command(plan, params)))
     if sampled.learner is not None:
-        how = (
-            "is imported by run alone" if ":" in sampled.learner else "draws from the values of those before"
-        )
-        yield f"  #{len(sampled.params)} ...", f"{sampled.learner} {how}"
+        how = "is imported by run alone" if ":" in plan.sampler else "draws from the values of those before"
+        how = "is read by run alone" if plan.earlier else how
+        yield f"  #{len(sampled.params)} ...", f"{printable(sampled.learner)} {how}"
 
 
 def _command(plan: Plan, params: Mapping[str, Any]) -> list[str]:

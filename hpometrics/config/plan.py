@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from .._text import one_line, slug_of
 from ..backends.hub import with_folder
-from ..backends.registry import BACKENDS
+from ..backends.registry import BACKENDS, REPLAY
 from ..backends.storage_url import redact_storage
 from ..exceptions import HpometricsError
 from ..selection.rules import At
@@ -106,6 +106,19 @@ class Plan:
         """The name of the pruner."""
         pruner = self.config.search.pruner
         return "none" if pruner is None else pruner.name
+
+    @property
+    def replays(self) -> bool:
+        """Whether each trial trains the schedule of an earlier sweep, and so no sampler draws."""
+        return self.pruner == REPLAY
+
+    @property
+    def earlier(self) -> tuple[str, ...]:
+        """The earlier sweeps whose params the first trials have: one to replay, or those of `search.from`."""
+        search = self.config.search
+        if search.pruner is not None and self.replays:
+            return (str(search.pruner.options["run"]),)
+        return () if search.warm_start is None else tuple(search.warm_start.sweeps)
 
     @property
     def trials(self) -> int | None:

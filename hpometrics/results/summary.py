@@ -120,10 +120,8 @@ def overview(plan: Plan, finished: int = 0) -> Iterator[tuple[str, str]]:
     for name, dimension in plan.space.dimensions.items():
         if name != LIST and name not in config.engine.params:
             yield f"  {printable(name)}", _dimension(dimension)
-    yield (
-        "search",
-        f"{_plugin_text('sampler', plan)}   {_pruner_text(plan)}   seed {config.search.seed}",
-    )
+    sampler = "" if plan.replays else f"{_plugin_text('sampler', plan)}   "
+    yield "search", f"{sampler}{_pruner_text(plan)}   seed {config.search.seed}"
     if config.search.warm_start is not None:
         yield "from", _warm_start_text(config.search.warm_start)
     yield "backend", _backend(plan)
@@ -288,3 +286,5 @@ def _results(plan: Plan) -> Iterator[str]:
         yield f"loggers {' '.join(logger.name for logger in results.loggers)}"
     if results.report != "none":
         yield f"report.{results.report}"
+    if results.copy_to is not None:
+        yield f"copied to {printable(results.copy_to)}"

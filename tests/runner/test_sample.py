@@ -72,3 +72,25 @@ def test_check_gives_the_sample_as_json(sweep):
     told = json.loads(sweep(TPE, "--sample", "3", "--json", command="check").stdout)
     assert [list(params) for params in told["sample"]["params"]] == [["lr", "depth", "width"]] * 2
     assert told["sample"]["learner"] == "tpe"
+
+
+@pytest.mark.parametrize(
+    ("text", "sampler"),
+    [
+        (changed("sampler: random", "sampler: tpe, from: runs/before"), "sampler tpe"),
+        (
+            changed("sampler: random", "pruner: {pbt_replay: {run: runs/before}}") + "backend: ray\n",
+            "search ",
+        ),
+    ],
+    ids=["warm start", "replay"],
+)
+def test_check_draws_nothing_where_an_earlier_sweep_comes_first(sweep, text, sampler):
+    """`check` reads no earlier sweep, and says if it is missing."""
+    shown = sweep(text, "--sample", "2", command="check").stdout
+    assert "there is no runs/before: run that sweep first" in shown
+    assert "#0 ...      runs/before is read by run alone\n" in shown.replace("#0 ...   ", "#0 ...      ")
+    assert sampler in shown and ("sampler" in shown) == ("sampler" in sampler)
+    facts = json.loads(sweep(text, "--sample", "2", "--json", command="check").stdout)
+    assert facts["sample"] == {"params": [], "learner": "runs/before"}
+    assert facts["lacks"][-1] == "there is no runs/before: run that sweep first"
