@@ -11,8 +11,9 @@ from hpometrics.backends.optuna.samplers import SeededSampler, make_pruner, make
 from hpometrics.backends.registry import check_several, learns, searches_for_one
 from hpometrics.exceptions import ConfigError
 
-HUB = Path(__file__).parents[1] / "samples" / "hub"
-OWN = f"hub:{HUB / 'near_best'}"
+SAMPLES = Path(__file__).parents[1] / "samples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+OWN = f"hub:{EXAMPLES / 'near_best'}"
 
 
 def package(folder: Path, text: str) -> str:
@@ -51,7 +52,7 @@ def test_a_sampler_of_a_package_gets_its_arguments_and_the_seed():
 
 def test_a_pruner_of_a_package_is_chosen_by_its_class():
     """Where the package has two."""
-    pruner = make_pruner({f"hub:{HUB / 'two_pruners'}:MedianPruner": {"n_warmup_steps": 2}})
+    pruner = make_pruner({f"hub:{SAMPLES / 'two_pruners'}:MedianPruner": {"n_warmup_steps": 2}})
     assert isinstance(pruner, optuna.pruners.MedianPruner)
 
 
@@ -60,9 +61,9 @@ def test_a_relative_path_begins_in_the_given_folders_then_here(tmp_path, monkeyp
     package(tmp_path / "own", "")
     monkeypatch.chdir(tmp_path)
     assert find_hub("sampler", "hub:own") == tmp_path / "own"
-    assert find_hub("sampler", "hub:near_best", [HUB]) == HUB / "near_best"
-    assert with_folder("sampler", {"hub:near_best:NearBest": {}}, [HUB]) == {f"{OWN}:NearBest": {}}
-    assert with_folder("sampler", "tpe", [HUB]) == "tpe"
+    assert find_hub("sampler", "hub:near_best", [EXAMPLES]) == EXAMPLES / "near_best"
+    assert with_folder("sampler", {"hub:near_best:NearBest": {}}, [EXAMPLES]) == {f"{OWN}:NearBest": {}}
+    assert with_folder("sampler", "tpe", [EXAMPLES]) == "tpe"
 
 
 def test_a_sampler_of_a_package_may_learn_and_have_several_objectives():
@@ -119,7 +120,7 @@ def forgotten():
     [
         ("hub:no/such/folder", "does not exist: .*no/such/folder. Nothing is downloaded; clone"),
         ("hub:", "does not exist"),
-        (f"hub:{HUB}", "is not a package: .* has no __init__.py"),
+        (f"hub:{SAMPLES}", "is not a package: .* has no __init__.py"),
     ],
 )
 def test_a_folder_that_is_not_there_is_refused(name, problem):

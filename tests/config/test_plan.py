@@ -215,7 +215,7 @@ def test_a_check_runs_no_class_of_the_users_own(kind, name, options, tmp_path, m
 
 def test_a_pruner_of_a_package_runs_on_optuna():
     """Ray has schedulers."""
-    hub = Path(__file__).parents[1] / "samples" / "hub" / "two_pruners"
+    hub = Path(__file__).parents[1] / "samples" / "two_pruners"
     text = changed("sampler: random", f"pruner: 'hub:{hub}:NopPruner'")
     assert problems_of(text) == []
     [problem] = problems_of(f"{text}backend: ray\n")

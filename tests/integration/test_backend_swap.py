@@ -12,7 +12,7 @@ import pytest
 import yaml
 from forked import hpometrics
 from matrix import EXHAUSTIVE
-from shipped import CONFIGS, ROOT, changed, check_best, earlier, length, run_here
+from shipped import CONFIGS, ROOT, changed, check_best, earlier, length, placed, run_here
 
 from hpometrics.config.document import SweepFileError
 from hpometrics.config.plan import read_plan
@@ -24,10 +24,17 @@ EPOCHS = 2
 PRUNERS = {"optuna": "median", "ray": f"{{asha: {{min_epochs: {EPOCHS}}}}}"}
 """Neither stops anything in so few trials and epochs; which trials each would stop is its own matter."""
 
-TWINS = {"quickstart_ray": "quickstart", "recommender_ray": "recommender"}
+TWINS = {
+    "quickstart_ray": "quickstart",
+    "quickstart_pb2": "quickstart_pbt",
+    "recommender_ray": "recommender",
+}
 """Files that differ by what is swapped alone: once that is done they are the same sweep."""
 
-ONE_BACKEND = {"quickstart_pbt": ("optuna", "search.pruner: pbt runs on ray only")}
+ONE_BACKEND = {
+    f"quickstart_{file}": ("optuna", f"search.pruner: {pruner} runs on ray only")
+    for file, pruner in (("pbt", "pbt"), ("pb2", "pb2"), ("replay", "pbt_replay"))
+}
 """Files that need the pruner's name changed: the backend that lacks it, and what is said there."""
 
 GRID = "search.sampler=grid", "space.learning_rate={choice: [0.05, 0.2]}", "space.subsample=0.8"
@@ -48,7 +55,10 @@ SHORT = ("small_digits",)
 They differ by their outputs, tasks, loggers, kept statistics and stages, which `test_vary_ray` has on Ray.
 """
 
-ONE_AT_A_TIME = ("breast_cancer_again", "digit_halves", "engine_params", "small_digits")
+NOT_ITSELF = ("quickstart_replay",)
+"""Files that are other sweeps without their pruner."""
+
+ONE_AT_A_TIME = ("breast_cancer_again", "digit_halves", "engine_params", "hub_digits", "small_digits")
 """Sweeps whose later params follow from the trials before, or whose data take each worker long to read."""
 
 COSTS = {row.name for row in DIAGNOSTICS.values() if row.unit in ("1/s", "s", "MiB")}
@@ -92,7 +102,7 @@ def test_a_twin_is_the_same_sweep_once_it_is_swapped(twin, of):
 
 
 def _swappable() -> list[Any]:
-    paths = [path for path in CONFIGS if path.stem not in TWINS]
+    paths = [path for path in CONFIGS if path.stem not in (*TWINS, *NOT_ITSELF)]
     return [pytest.param(p, id=p.stem, marks=() if p.stem in SHORT else EXHAUSTIVE) for p in paths]
 
 
@@ -107,7 +117,7 @@ def test_a_shipped_sweep_finds_the_same_on_either_backend(path, ray_cluster, tmp
     at_once = 1 if path.stem in ONE_AT_A_TIME else 2
     place = {"ray": [f"backend={{ray: {{address: '{ray_cluster}', workers: {at_once}}}}}"], "optuna": []}
     settings = {
-        backend: [*swapped(path, backend), *place[backend], *small, f"results.dir={home.path}"]
+        backend: [*swapped(path, backend), *place[backend], *small, *placed(path, home.path)]
         for backend, home in homes.items()
     }
     on_ray = hpometrics("run", path, *changed(*settings["ray"]))

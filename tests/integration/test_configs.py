@@ -6,11 +6,17 @@ import pytest
 import yaml
 from forked import hpometrics
 from matrix import EXHAUSTIVE
-from shipped import CONFIGS, EARLIER, ROOT, changed, check_best, earlier, length, output_of, run_here
+from shipped import CONFIGS, EARLIER, ROOT, changed, check_best, earlier, length, output_of, placed, run_here
+
+from hpometrics.results.run_directory import RunDirectory
 
 ELSEWHERE = ("engine_params", "multitask", "small_digits", "quickstart")
 """Files that the short suite runs in `test_backend_swap`, on both backends, and in `test_readme`."""
 
+
+POPULATION = ROOT / "configs" / "quickstart_pbt.yaml"
+POPULATIONS = (POPULATION.stem, "quickstart_pb2", "quickstart_replay")
+"""Files whose trials change their params while they train: after three epochs."""
 
 ON_RAY = [path for path in CONFIGS if "backend: ray" in path.read_text(encoding="utf8")]
 
@@ -30,7 +36,7 @@ def check_run(path, home, trials, printed):
 def test_a_shipped_sweep_runs(path, tmp_path, monkeypatch):
     """It ends well, prints the optimal engine params and leaves them in `best.yaml`."""
     monkeypatch.chdir(ROOT)
-    fewer = ("budget.trials=2", length(path, 1), f"results.dir={tmp_path / 'run'}")
+    fewer = ("budget.trials=2", length(path, 1), *placed(path, tmp_path / "run"))
     ran = run_here(path, *fewer, *earlier(path, tmp_path))
     assert ran.exit_code == 0, ran.stderr
     check_run(path, tmp_path / "run", 2, ran.stdout)
@@ -46,13 +52,25 @@ def test_a_shipped_sweep_on_ray_runs_in_a_process_of_its_own(path, ray_launcher,
     `test_backend_swap` runs all files on the cluster of the tests.
     """
     monkeypatch.chdir(ROOT)
-    trials, reports = (4, 3) if path.stem == "quickstart_pbt" else (2, 2)  # it copies after three epochs
-    fewer = changed(f"budget.trials={trials}", length(path, reports), f"results.dir={tmp_path / 'run'}")
-    fewer += changed(*earlier(path, tmp_path))
-    python = None if path.stem == "quickstart_pbt" else ray_launcher
-    ran = hpometrics("run", path, *fewer, folder=ROOT, python=python).result()
-    assert ran.returncode == 0, ran.stderr
-    check_run(path, tmp_path / "run", trials, ran.stdout)
+    trials, reports = (4, 4) if path.stem in POPULATIONS else (2, 2)
+    python = None if path.stem in POPULATIONS else ray_launcher
+
+    def run(path, home, *settings):
+        fewer = f"budget.trials={trials}", length(path, reports), *placed(path, home)
+        ran = hpometrics("run", path, *changed(*fewer, *settings), folder=ROOT, python=python).result()
+        assert ran.returncode == 0, ran.stderr
+        check_run(path, home, trials, ran.stdout)
+        return RunDirectory(home).records()
+
+    settings = earlier(path, tmp_path)
+    if path.stem == "quickstart_replay":
+        run(POPULATION, tmp_path / "pbt")
+        settings = [f"search.pruner={{pbt_replay: {{run: {tmp_path / 'pbt'}}}}}"]
+    records = run(path, tmp_path / "run", *settings)
+    if path.stem == "quickstart_replay":
+        assert len({tuple(record.given.items()) for record in records}) == 1
+    elif path.stem in POPULATIONS:
+        assert any(record.exploits for record in records)
 
 
 def test_every_feature_type_has_a_sweep():

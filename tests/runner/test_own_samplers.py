@@ -11,7 +11,10 @@ from sample_sweeps import SWEEP, changed, problems_of
 
 from hpometrics.results.run_directory import RunDirectory
 
-HUB = Path(__file__).parents[1] / "samples" / "hub"
+PACKAGES = (
+    Path(__file__).parents[2] / "examples" / "near_best",
+    Path(__file__).parents[1] / "samples" / "two_pruners",
+)
 SAMPLERS = {"a package of OptunaHub": "hub:hub/near_best", "a searcher": "sample_searchers:NearBestSearcher"}
 
 
@@ -29,7 +32,8 @@ def drawn(folder: Path, name: str) -> list[dict[str, object]]:
 @pytest.fixture
 def beside(folder):
     """A folder with packages beside the sweep file."""
-    shutil.copytree(HUB, folder / "hub")
+    for package in PACKAGES:
+        shutil.copytree(package, folder / "hub" / package.name)
     return folder
 
 

@@ -55,6 +55,12 @@ def earlier(path: Path, folder: Path) -> list[str]:
     return [f"search.from={home}"]
 
 
+def placed(path: Path, home: Path) -> list[str]:
+    """Return the settings by which a sweep leaves its files in a folder, and its copy, if any, beside it."""
+    copied = yaml.safe_load(path.read_text(encoding="utf8")).get("results", {}).get("copy_to")
+    return [f"results.dir={home}", *([f"results.copy_to=file://{home}-copy"] if copied else [])]
+
+
 def output_of(engine: str | dict[str, Any]) -> OutputFeature:
     """What the engine of a sweep, or its first, predicts; of an engine of stages the file says it."""
     told: dict[str, Any] = {"target": engine} if isinstance(engine, str) else engine

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from math import exp, log
 from typing import Any
 
 import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution, FloatDistribution
 from optuna.samplers import BaseSampler, RandomSampler
-
-from ._spread import SPREAD
+from optuna.study import StudyDirection
 
 
 class NearBest(BaseSampler):
-    """Numbers are drawn near those of the trial with the least first value, all else at random."""
+    """Draws each real number near that of the best trial by the first objective, all other params at random.
 
-    def __init__(self, spread: float = SPREAD, seed: int | None = None) -> None:
+    Args:
+        spread: the standard deviation of a draw, as a share of the range, or of its logarithm.
+        seed: the seed of the draws.
+    """
+
+    def __init__(self, spread: float = 0.1, seed: int | None = None) -> None:
         self._spread, self._rng, self._random = spread, np.random.RandomState(seed), RandomSampler(seed)
 
     def infer_relative_search_space(
         self, study: optuna.Study, trial: optuna.trial.FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        """Return the numbers that all trials have."""
+        """Return the real numbers that all trials have."""
         space = optuna.search_space.intersection_search_space(study.get_trials(deepcopy=False))
         return {name: one for name, one in space.items() if isinstance(one, FloatDistribution)}
 
@@ -35,12 +40,19 @@ class NearBest(BaseSampler):
         ended = [one for one in study.get_trials(deepcopy=False) if one.values]
         if not ended:
             return {}
-        best: Any = min(ended, key=lambda one: one.values[0]).params
+        sign = 1 if study.directions[0] == StudyDirection.MINIMIZE else -1
+        best = min(ended, key=lambda one: sign * one.values[0]).params
         return {
-            name: float(np.clip(best[name] + self._spread * self._rng.normal(), one.low, one.high))
+            name: self._near(best[name], one)
             for name, one in search_space.items()
             if isinstance(one, FloatDistribution)
         }
+
+    def _near(self, center: float, dimension: FloatDistribution) -> float:
+        to, back = (log, exp) if dimension.log else (float, float)
+        low, high = to(dimension.low), to(dimension.high)
+        drawn = to(center) + self._spread * (high - low) * self._rng.normal()
+        return min(max(back(drawn), dimension.low), dimension.high)
 
     def sample_independent(self, *args: Any) -> Any:
         """Draw at random."""

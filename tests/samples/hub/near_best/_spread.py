@@ -1,3 +1,0 @@
-"""A number that another file of the package imports."""
-
-SPREAD = 0.1
