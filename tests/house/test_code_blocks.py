@@ -1,7 +1,7 @@
 """Blocks of code in README and docs that no other test runs are read by what they are for.
 
 `test_readme` has `python` blocks and excerpts of examples, `test_walkthroughs` terminals and their files,
-`test_migration_pages` files of other tools. A `py` block is a part of a program; a sweep file may be a part too.
+`test_migration_pages` files of other tools. A `py` block is part of a program, as some sweep files are parts.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from shipped import without_numbers
 ROOT = Path(__file__).parents[2]
 WALKTHROUGHS = {
     path.stem: path.read_text(encoding="utf8")
-    for path in sorted((ROOT / "docs").glob("*/*.md"))
+    for path in sorted((ROOT / "docs").rglob("*.md"))
     if "```console\n$ " in path.read_text(encoding="utf8")
 }
 STEP = re.compile(
