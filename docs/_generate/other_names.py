@@ -7,6 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 
+import torchmetrics
+import torchmetrics.classification
+import torchmetrics.functional
+
 from hpometrics.backends.registry import meaning_elsewhere
 from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import HpometricsError
@@ -29,6 +33,7 @@ ranking metrics are in [Rankings](rankings.md).
 `{metric: val_accuracy, direction: maximize}` does. `test_accuracy` is written `test:accuracy`, and
 `recall@[5,10]` is two names, `recall@5` and `recall@10`.
 """
+_NAMED = re.compile(r"`(\w+)[^`]*`(?: [v^])?(?:,|$)")
 _MEANT = re.compile(r"Did you mean '(.*?)'\?")
 _NEEDS = re.compile(r"\bneeds (?:its k, as in (?P<k>\S+)|.* choose one of (?P<choices>.*))$")
 _ABSENT = re.compile(r"\. (?P<text>\S.* is not computed here(?:; [^.]*)?)\.")
@@ -261,6 +266,19 @@ def answer(name: str, feature_type: str | None = None) -> Answer | None:
             return Answer(f"`{meant[1]}`")
     absent = _ABSENT.search(text)
     return Answer(absent["text"]) if absent else None
+
+
+def also_called() -> dict[str, list[str]]:
+    """Return, by the name of a metric, the names by which other libraries call it."""
+    names = {name for library in LIBRARIES for name in library.names.split() if not library.rankings}
+    names |= {*torchmetrics.__all__, *torchmetrics.classification.__all__, *torchmetrics.functional.__all__}
+    called: dict[str, set[str]] = {}
+    rankings = {name for library in LIBRARIES for name in library.names.split() if library.rankings}
+    for name, feature_type in [*((name, None) for name in names), *((name, RANKING) for name in rankings)]:
+        found = answer(name, feature_type)
+        for metric in _NAMED.findall("" if found is None else found.here):
+            called.setdefault(metric, set()).add(name)
+    return {metric: sorted(theirs - {metric}, key=str.lower) for metric, theirs in called.items()}
 
 
 def _metrics(meanings: Iterable[tuple[MetricName, MetricEntry]]) -> str:

@@ -9,7 +9,7 @@ import ast
 import os
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from mkdocs.structure.pages import Page
 
 import hpometrics
 from docs._generate.markdown import built_in, metric_index, metric_page, output_page
+from docs._generate.other_names import also_called
 from hpometrics.cli.main import main
 
 API = {
@@ -51,8 +52,8 @@ _GLOSSARY = "reference/glossary.md"
 _TERMS = {
     "engine-params": r"engine params",
     "engine": r"engines?(?! params)",
-    "output": r"(?:model|several|one|each) outputs?|kinds? of (?:the )?output",
-    "picked": r"picked (?:epoch|round)s?",
+    "output": r"(?:model|several|one|each|two|its|the|of) outputs?|kinds? of (?:the )?output|output types?",
+    "picked": r"picked",
     "split": r"(?:validation|test|own|a|the) splits?",
     "contender": r"contenders?",
     "fresh-run": r"fresh runs?",
@@ -64,6 +65,8 @@ _NO_PROSE = re.compile(
 """Code, links, headings, tables and what is bold."""
 _SCOREBOARD = "<!-- scoreboard -->"
 """In benchmarks/README.md the table is between two of these; a page has one in its place."""
+_HEAD = "## The whole table"
+"""The heading above it."""
 _IMAGE = re.compile(r"<img(?![^>]*\salt=\"[^\"]+\")[^>]*>")
 
 
@@ -102,7 +105,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         place = f"{url}/blob/v{hpometrics.__version__}/{path}{match[3] or ''}"
         return f"[{match[1]}]({place})" if url else match[1]
 
-    text = _ELSEWHERE.sub(link, markdown).replace(_SCOREBOARD, scoreboard())
+    text = _ELSEWHERE.sub(link, markdown)
+    if _SCOREBOARD in text:  # hundreds of numbers, which no search should find
+        text = text.replace(_SCOREBOARD, scoreboard()).replace(_HEAD, f"{_HEAD} {{ data-search-exclude }}")
     return text if page.file.src_uri == _GLOSSARY else with_terms(text, posixpath.relpath(_GLOSSARY, folder))
 
 
@@ -174,12 +179,42 @@ def _pages() -> Iterator[tuple[str, str]]:
     """Return the places and texts of the generated pages."""
     yield "reference/metrics.md", metric_index(linked=True)
     names, outputs = (sorted({getattr(e, key) for e in built_in()}) for key in ("name", "feature_type"))
-    yield from ((f"reference/metrics/{name}.md", metric_page(name)) for name in names)
+    called = also_called()
+    yield from ((f"reference/metrics/{name}.md", found_page(name, called.get(name, []))) for name in names)
     yield from ((f"reference/outputs/{name}.md", output_page(name)) for name in outputs)
     yield "reference/cli.md", cli_page()
     for title, members in public_names().items():
-        blocks = (f"::: {path}\n    options:\n      heading: {name}\n" for name, path in members.items())
-        yield _uri(title), "\n".join([f"# {title}", "", *blocks])
+        blocks = (
+            f"::: {path}\n    options:\n      heading: {name}\n"
+            for name, path in members.items()
+            if not name.isupper()
+        )
+        yield _uri(title), "\n".join([f"# {title}", "", *constants(members), *blocks])
+
+
+def found_page(name: str, called: Sequence[str]) -> str:
+    """Return the page of a metric with its other names, which the search finds, and links to its outputs.
+
+    Args:
+        name: of the metric.
+        called: the names of the metric in other libraries.
+    """
+    title, _, sections = metric_page(name).partition("\n")
+    outputs = sorted({entry.feature_type for entry in built_in() if entry.name == name})
+    links = ", ".join(f"[{output}](../outputs/{output}.md)" for output in outputs)
+    lines = ["---", "search: {boost: 8}", "---", "", title, ""]
+    lines += [f"A metric of {links}; [all metrics from A to Z](../metrics.md).", ""]
+    lines += [f"Other libraries call it {', '.join(f'`{word}`' for word in called)}.", ""] if called else []
+    return "\n".join(lines) + sections
+
+
+def constants(members: Mapping[str, str]) -> Iterator[str]:
+    """Yield the table of the constants among the public names, if there are any."""
+    names = [name for name in members if name.isupper()]
+    if names:
+        yield from ("| constant | value |", "|---|---|")
+        yield from (f"| `{name}` | `{getattr(hpometrics, name)!r}` |" for name in names)
+        yield ""
 
 
 def _uri(title: str) -> str:
@@ -198,7 +233,7 @@ def public_names() -> dict[str, dict[str, str]]:
             )
             for alias in node.names:
                 name = alias.asname or alias.name
-                if room and not name.isupper():
+                if room:
                     pages[API[room]][name] = f"hpometrics.{node.module}.{alias.name}"
     return pages
 
