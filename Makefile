@@ -107,7 +107,7 @@ metric: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 0 -m '' --metric '$(NAME)'
 
 # The site, in site/: every link and every name of the API leads somewhere, and nothing is loaded from elsewhere.
-# PROJECT_URL is where links to files of the repository lead; without it they are plain words.
+# PROJECT_URL is where links to files of the repository lead; without it they are words with a path.
 docs: $(VENV)/.installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 

@@ -89,7 +89,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Lead links to files outside the site to the repository, PROJECT_URL; without it keep their words.
+    """Lead links to files outside the site to the repository, PROJECT_URL; without it show their paths.
 
     The first use of each term of the glossary leads to it. A page may hold the table of the benchmarks.
     """
@@ -103,7 +103,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         if not (_ROOT / path).exists():
             raise PluginError(f"{page.file.src_uri}: {match[2]} is not there")
         place = f"{url}/blob/v{hpometrics.__version__}/{path}{match[3] or ''}"
-        return f"[{match[1]}]({place})" if url else match[1]
+        return f"[{match[1]}]({place})" if url else f"{match[1]} (`{path}`)"
 
     text = _ELSEWHERE.sub(link, markdown)
     if _SCOREBOARD in text:  # hundreds of numbers, which no search should find

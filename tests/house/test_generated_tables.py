@@ -11,7 +11,7 @@ from matrix import failures
 import hpometrics
 from docs._generate import other_names
 from docs._generate.markdown import built_in, metric_index, metric_page, output_page, table
-from docs._generate.site import cli_page, public_names, with_terms
+from docs._generate.site import cli_page, constants, found_page, public_names, with_terms
 from hpometrics.cli.main import main
 from hpometrics.cli.metric_list import format_name
 from hpometrics.metrics.features import FEATURES
@@ -63,12 +63,23 @@ def test_every_built_in_metric_has_a_page(entries):
 
 
 def test_every_public_name_is_on_a_page_of_the_api():
-    """But for constants, which the page of their type has, and Ludwig's names of what has another."""
+    """Constants in the table of their page; Ludwig's names of what has another one are left out."""
     listed = {name for names in public_names().values() for name in names}
-    expected = {name for name in hpometrics.__all__ if not name.isupper() and not name.startswith("_")}
+    expected = {name for name in hpometrics.__all__ if not name.startswith("_")}
     assert expected - listed == {"Objective", "ObjectiveError"}
+    assert "| `MAXIMIZE` | " in "\n".join(constants(public_names()["Direction"]))
     assert listed - expected == {"Sequence", "Set", "Text"}  # `import *` leaves those of typing as they are
     assert all(public_names().values())
+
+
+def test_a_page_of_a_metric_has_its_names_elsewhere():
+    """So the search finds it by them; it leads to its outputs and to the index."""
+    called = other_names.also_called()
+    assert {"MulticlassF1Score", "f1_macro", "F1@10"} <= set(called["f1"])
+    assert {"nDCG@10", "RetrievalNormalizedDCG"} <= set(called["ndcg"])
+    page = found_page("f1", called["f1"])
+    assert "`MulticlassF1Score`" in page and "[binary](../outputs/binary.md)" in page
+    assert "](../metrics.md)" in page and metric_page("f1").partition("\n")[2] in page
 
 
 def test_every_command_is_on_the_page_of_commands():
