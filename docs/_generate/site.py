@@ -45,7 +45,7 @@ API = {
 """The room of a public name -> the title of its page; the longest room counts. `_ludwig` has aliases."""
 _ROOT = Path(__file__).parents[2]
 _ELSEWHERE = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+[^)\s#]*)(#[^)\s]*)?\)")
-_WORKER = Path(__file__).with_name("worker.js")
+_ASSETS = [Path(__file__).with_name(name) for name in ("worker.js", "site.css")]
 _SHIM = re.compile(r'<script src="https://unpkg\.com/iframe-worker/shim[^"]*"></script>')
 _DOCTEST = re.compile(r"(?m)(?:^>>> .*\n(?:(?!>>>|\n).*\n?)*)+")
 _GLOSSARY = "reference/glossary.md"
@@ -67,6 +67,7 @@ _SCOREBOARD = "<!-- scoreboard -->"
 """In benchmarks/README.md the table is between two of these; a page has one in its place."""
 _HEAD = "## The whole table"
 """The heading above it."""
+_SIDE_BY_SIDE = '<div class="grid"'
 _IMAGE = re.compile(r"<img(?![^>]*\salt=\"[^\"]+\")[^>]*>")
 
 
@@ -83,7 +84,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages; names of the index of metrics lead to theirs."""
     if (index := files.get_file_from_path("reference/metrics.md")) is not None:
         files.remove(index)
-    for uri, text in (*_pages(), ("assets/worker.js", _WORKER.read_text(encoding="utf8"))):
+    assets = ((f"assets/{path.name}", path.read_text(encoding="utf8")) for path in _ASSETS)
+    for uri, text in (*_pages(), *assets):
         files.append(File.generated(config, uri, content=text))
     return files
 
@@ -106,6 +108,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return f"[{match[1]}]({place})" if url else f"{match[1]} (`{path}`)"
 
     text = _ELSEWHERE.sub(link, markdown)
+    if _SIDE_BY_SIDE in text:  # which needs the width of the contents
+        page.meta["hide"] = ["toc"]
     if _SCOREBOARD in text:  # hundreds of numbers, which no search should find
         text = text.replace(_SCOREBOARD, scoreboard()).replace(_HEAD, f"{_HEAD} {{ data-search-exclude }}")
     return text if page.file.src_uri == _GLOSSARY else with_terms(text, posixpath.relpath(_GLOSSARY, folder))
