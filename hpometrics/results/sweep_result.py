@@ -19,6 +19,7 @@ from ..selection.selection import Best
 from .export import trial_table
 from .leaderboard import optimal
 from .report.content import Report, notebook_figures, write_report
+from .report.figures import report_figures
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -216,6 +217,4 @@ class Plots:
         return [go.Figure(drawing) for drawing in figure.drawings]
 
     def _find(self, name: str) -> Figure | None:
-        from .report.figures import report_figures  # with Optuna
-
         return next((figure for figure in report_figures(self._result) if figure.name == name), None)

@@ -13,7 +13,7 @@ from optuna.trial import TrialState as OptunaState
 from .._imports import import_modules
 from ..backends.optuna.fresh_study import FreshStudy
 from ..backends.optuna.prior import with_prior
-from ..backends.optuna.restore import check_trials, is_sound, quarantine_study, read_trials, restore
+from ..backends.optuna.restore import check_trials, is_sound, read_trials, restore
 from ..backends.optuna.samplers import OwnSampler, make_pruner, make_sampler
 from ..backends.optuna.storage import close_storage, is_damage, open_storage, storing
 from ..backends.optuna.study import (
@@ -32,7 +32,7 @@ from ..backends.registry import BACKENDS
 from ..backends.storage_url import is_shared, redact_storage, url_of
 from ..config.plan import Plan
 from ..exceptions import ConfigError, DirectionError, NewerFormatError, RecordError
-from ..records.recovery import StudyTrial
+from ..records.recovery import StudyTrial, quarantine_study
 from ..records.trial_record import TrialRecord, TrialState
 from ..results.manifest import Resolved, changes, parse_resolved
 from ..results.run_directory import RunDirectory

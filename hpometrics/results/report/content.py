@@ -18,6 +18,7 @@ from typing import Any
 from uuid import uuid4
 
 from ..._formatting import aligned, column, duration, first_of, number
+from ..._pages import page
 from ..._text import printable
 from ...backends.trial_lines import word
 from ...config.yaml_writer import dump_yaml, format_short
@@ -30,6 +31,7 @@ from ..best import MetricPick, picks_by_metric, record_of
 from ..leaderboard import optimal, optimal_params, optimal_values, ranked_rows
 from ..run_directory import RunDirectory
 from ..status import Outcome, format_end
+from .figures import report_figures
 
 _ORIGINS = {
     "registry": "The direction is the metric's own, as the registry has it.",
@@ -277,9 +279,6 @@ def _html(report: Report) -> str:
     """Return the page of a report. Its tables hold all facts without JavaScript; the figures need it."""
     from markupsafe import Markup  # with Jinja
 
-    from ..._pages import page
-    from .figures import report_figures  # with Optuna
-
     package = files(__package__)
     packed, script = package.joinpath(_PLOTLY).read_bytes(), package.joinpath("report.js").read_text("utf8")
     return page(
@@ -295,8 +294,6 @@ def _html(report: Report) -> str:
 
 def notebook_figures(report: Report) -> Iterator[str]:
     """Yield the figures of a report as HTML for a notebook; one script draws all, without a network."""
-    from .figures import report_figures  # with Optuna
-
     place, drawings = f"figures-{uuid4().hex}", list[Any]()
     yield f'<div id="{place}">'
     for figure in report_figures(report):
