@@ -22,7 +22,7 @@ from ...records.epoch_log import EPOCHS_FILE, read_epochs
 from ...records.trial_record import EpochRecord, place_text
 from ...run.reporter import Pause
 from ...selection.rules import format_judgment
-from ._internals import in_train_worker, judges
+from ._internals import in_train_worker, metric_modes
 from .session import (
     CHECKPOINT_SCORE,
     EPOCH,
@@ -428,15 +428,15 @@ def _check_modes(name_of: Callable[[str], str | None], directions: Mapping[str, 
     Raises:
         DirectionError: they differ; the message has both.
     """
-    for judge in judges():
-        name = None if judge.metric is None else name_of(judge.metric)
-        if name is None or judge.mode is None:
+    for setting in metric_modes():
+        name = None if setting.metric is None else name_of(setting.metric)
+        if name is None or setting.mode is None:
             continue
         direction = directions[name]
-        if Direction.parse(judge.mode) is not direction:
+        if Direction.parse(setting.mode) is not direction:
             raise DirectionError(
-                f"{name} must be {direction.value}d, but the {judge.name} has mode={judge.mode!r} for "
-                f"{judge.metric!r}; give mode={direction.mode!r}"
+                f"{name} must be {direction.value}d, but the {setting.name} has mode={setting.mode!r} for "
+                f"{setting.metric!r}; give mode={direction.mode!r}"
             )
 
 
