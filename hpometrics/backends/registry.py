@@ -23,11 +23,6 @@ from .plug_in_checks import check_class, missing_searcher_package
 POPULATIONS = ("pbt", "pb2")
 """The schedulers of Ray whose trials exploit each other."""
 _PBT = ("Population", "PopulationBasedTraining", "Bandit")
-_ONE_OBJECTIVE = ("cmaes", "CmaEsSampler", "bohb", "BohbSampler", "SearcherSampler")
-_NOT_LEARNING = (
-    *("random", "RandomSampler", "grid", "GridSampler", "BruteForceSampler", "qmc", "QMCSampler"),
-    *("cmaes", "CmaEsSampler", "nsga2", "NSGAIISampler", "nsga3", "NSGAIIISampler"),
-)
 REPLAY = "pbt_replay"
 """The scheduler of Ray whose trials train the schedule of params that a population has found."""
 _NO_PRUNING = ("none", "NopPruner", "FIFOScheduler", REPLAY)
@@ -53,6 +48,8 @@ class PlugIn:
         needs: packages that the backend does not install.
         hidden: arguments that are set for the user, who may not pass them.
         extra: the extra that installs those packages.
+        learns: of a sampler, whether it learns from trials of earlier searches, which it did not draw itself.
+        one_objective: of a sampler, whether it supports one objective only.
     """
 
     path: str
@@ -60,6 +57,8 @@ class PlugIn:
     needs: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     extra: str = "samplers"
+    learns: bool = True
+    one_objective: bool = False
 
     def missing(self, feature: str) -> MissingExtraError | None:
         """Return the error of the first package that is not installed; None if there is none.
@@ -82,12 +81,14 @@ Table = Mapping[str, PlugIn]
 SAMPLERS: Mapping[str, PlugIn] = {
     "tpe": PlugIn("optuna.samplers:TPESampler", hidden=_SEEDED),
     "gp": PlugIn("optuna.samplers:GPSampler", hidden=_SEEDED),
-    "cmaes": PlugIn("optuna.samplers:CmaEsSampler", needs=("cmaes",), hidden=_SEEDED),
-    "random": PlugIn("optuna.samplers:RandomSampler", hidden=_SEEDED),
-    "grid": PlugIn("optuna.samplers:RandomSampler", hidden=_SEEDED),  # its points are enqueued
-    "qmc": PlugIn("optuna.samplers:QMCSampler", hidden=(*_SEEDED, "independent_sampler")),
-    "nsga2": PlugIn("optuna.samplers:NSGAIISampler", hidden=_SEEDED),
-    "nsga3": PlugIn("optuna.samplers:NSGAIIISampler", hidden=(*_SEEDED, "reference_points")),
+    "cmaes": PlugIn(
+        "optuna.samplers:CmaEsSampler", needs=("cmaes",), hidden=_SEEDED, learns=False, one_objective=True
+    ),
+    "random": PlugIn("optuna.samplers:RandomSampler", hidden=_SEEDED, learns=False),
+    "grid": PlugIn("optuna.samplers:RandomSampler", hidden=_SEEDED, learns=False),  # its points are enqueued
+    "qmc": PlugIn("optuna.samplers:QMCSampler", hidden=(*_SEEDED, "independent_sampler"), learns=False),
+    "nsga2": PlugIn("optuna.samplers:NSGAIISampler", hidden=_SEEDED, learns=False),
+    "nsga3": PlugIn("optuna.samplers:NSGAIIISampler", hidden=(*_SEEDED, "reference_points"), learns=False),
     "botorch": PlugIn(
         "optuna_integration.botorch:BoTorchSampler",
         needs=("botorch", "optuna_integration"),
@@ -99,9 +100,21 @@ SAMPLERS: Mapping[str, PlugIn] = {
         needs=("hpbandster", "ConfigSpace"),
         hidden=_SEEDED,
         extra="bohb",
+        one_objective=True,
     ),
 }
 """The samplers, which draw the params on every backend."""
+
+_UNNAMED_SAMPLERS = (
+    PlugIn("optuna.samplers:GridSampler", learns=False),
+    PlugIn("optuna.samplers:BruteForceSampler", learns=False),
+    PlugIn("hpometrics.backends.ray.searcher_sampler:SearcherSampler", one_objective=True),
+)
+"""Samplers that a class or an object alone names."""
+MAKE_SAMPLER = "hpometrics.backends.optuna.samplers:make_sampler"
+"""Path of the function that creates a sampler of its spec and a seed."""
+SEARCHER_SAMPLER = "hpometrics.backends.ray.searcher_sampler:as_sampler"
+"""Path of the function that makes a class of samplers of a class of searchers."""
 
 NOT_INSTALLABLE: Mapping[str, str] = {
     "hebo": ": HEBO 0.3.6, its newest release, requires numpy<1.25, and this package numpy>=1.26, so that "
@@ -454,7 +467,7 @@ def check_prune_by(prune_by: str | None, pruner: object, what: str = "pruner") -
 
 def searches_for_one(sampler: object) -> bool:
     """Return whether a sampler supports one objective only."""
-    return sampler is not None and name_of(sampler) in _ONE_OBJECTIVE
+    return sampler is not None and _sampler_facts(sampler).one_objective
 
 
 def learns(sampler: object) -> bool:
@@ -465,7 +478,14 @@ def learns(sampler: object) -> bool:
     >>> learns("tpe"), learns({"random": {}}), learns("my.samplers:Own")
     (True, False, True)
     """
-    return name_of(sampler) not in _NOT_LEARNING
+    return _sampler_facts(sampler).learns
+
+
+def _sampler_facts(sampler: object) -> PlugIn:
+    """Return the row of a sampler; a class of the user's own has one of its own."""
+    name = name_of(sampler)
+    by_class = {one.path.rpartition(":")[2]: one for one in (*SAMPLERS.values(), *_UNNAMED_SAMPLERS)}
+    return SAMPLERS.get(name) or by_class.get(name) or PlugIn(name)
 
 
 def name_of(spec: object) -> str:
