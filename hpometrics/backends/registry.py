@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Literal
 
 from .._imports import foreign, load_path, same_folder
 from .._text import did_you_mean
@@ -48,7 +48,7 @@ class PlugIn:
         needs: packages that the backend does not install.
         hidden: arguments that are set for the user, who may not pass them.
         extra: the extra that installs those packages.
-        learns: of a sampler, whether it learns from trials of earlier searches, which it did not draw itself.
+        learns: of a sampler, whether it learns from all trials, its own, or none.
         one_objective: of a sampler, whether it supports one objective only.
     """
 
@@ -57,7 +57,7 @@ class PlugIn:
     needs: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     extra: str = "samplers"
-    learns: bool = True
+    learns: Literal["all", "own", "none"] = "all"
     one_objective: bool = False
 
     def missing(self, feature: str) -> MissingExtraError | None:
@@ -82,13 +82,13 @@ SAMPLERS: Mapping[str, PlugIn] = {
     "tpe": PlugIn("optuna.samplers:TPESampler", hidden=_SEEDED),
     "gp": PlugIn("optuna.samplers:GPSampler", hidden=_SEEDED),
     "cmaes": PlugIn(
-        "optuna.samplers:CmaEsSampler", needs=("cmaes",), hidden=_SEEDED, learns=False, one_objective=True
+        "optuna.samplers:CmaEsSampler", needs=("cmaes",), hidden=_SEEDED, learns="own", one_objective=True
     ),
-    "random": PlugIn("optuna.samplers:RandomSampler", hidden=_SEEDED, learns=False),
-    "grid": PlugIn("optuna.samplers:RandomSampler", hidden=_SEEDED, learns=False),  # its points are enqueued
-    "qmc": PlugIn("optuna.samplers:QMCSampler", hidden=(*_SEEDED, "independent_sampler"), learns=False),
-    "nsga2": PlugIn("optuna.samplers:NSGAIISampler", hidden=_SEEDED, learns=False),
-    "nsga3": PlugIn("optuna.samplers:NSGAIIISampler", hidden=(*_SEEDED, "reference_points"), learns=False),
+    "random": PlugIn("optuna.samplers:RandomSampler", hidden=_SEEDED, learns="none"),
+    "grid": PlugIn("optuna.samplers:RandomSampler", hidden=_SEEDED, learns="none"),  # its points are enqueued
+    "qmc": PlugIn("optuna.samplers:QMCSampler", hidden=(*_SEEDED, "independent_sampler"), learns="none"),
+    "nsga2": PlugIn("optuna.samplers:NSGAIISampler", hidden=_SEEDED, learns="own"),
+    "nsga3": PlugIn("optuna.samplers:NSGAIIISampler", hidden=(*_SEEDED, "reference_points"), learns="own"),
     "botorch": PlugIn(
         "optuna_integration.botorch:BoTorchSampler",
         needs=("botorch", "optuna_integration"),
@@ -106,15 +106,13 @@ SAMPLERS: Mapping[str, PlugIn] = {
 """The samplers, which draw the params on every backend."""
 
 _UNNAMED_SAMPLERS = (
-    PlugIn("optuna.samplers:GridSampler", learns=False),
-    PlugIn("optuna.samplers:BruteForceSampler", learns=False),
+    PlugIn("optuna.samplers:GridSampler", learns="none"),
+    PlugIn("optuna.samplers:BruteForceSampler", learns="none"),
     PlugIn("hpometrics.backends.ray.searcher_sampler:SearcherSampler", one_objective=True),
 )
 """Samplers that a class or an object alone names."""
-MAKE_SAMPLER = "hpometrics.backends.optuna.samplers:make_sampler"
-"""Path of the function that creates a sampler of its spec and a seed."""
-SEARCHER_SAMPLER = "hpometrics.backends.ray.searcher_sampler:as_sampler"
-"""Path of the function that makes a class of samplers of a class of searchers."""
+MAKE_SAMPLER = "hpometrics.backends.optuna.samplers:make_sampler"  # of its spec and a seed
+SEARCHER_SAMPLER = "hpometrics.backends.ray.searcher_sampler:as_sampler"  # of a class of searchers
 
 NOT_INSTALLABLE: Mapping[str, str] = {
     "hebo": ": HEBO 0.3.6, its newest release, requires numpy<1.25, and this package numpy>=1.26, so that "
@@ -152,7 +150,6 @@ RAY_SCHEDULERS: Mapping[str, PlugIn] = {
     REPLAY: PlugIn("hpometrics.backends.ray.replay:Replay", hidden=("metric", "direction")),
     "none": PlugIn("ray.tune.schedulers:FIFOScheduler"),
 }
-
 
 _DOMINANCE = "hpometrics.selection.rules:DominanceRule"
 DOMINANCE_PRUNERS: Mapping[str, PlugIn] = {
@@ -197,7 +194,6 @@ ALSO_CALLED: Mapping[str, Mapping[str, str]] = {
 }  # fmt: skip
 """Names of Optuna, Ray Tune, Ludwig, W&B and KerasTuner, letters and digits alone; the nearest one here."""
 _KIND = re.compile(r"(?:sampler|pruner|scheduler|search|searcher)\Z")
-
 
 _ALL_TRIALS: Mapping[str, PlugIn] = {"none": OPTUNA_PRUNERS["none"]}
 
@@ -478,7 +474,12 @@ def learns(sampler: object) -> bool:
     >>> learns("tpe"), learns({"random": {}}), learns("my.samplers:Own")
     (True, False, True)
     """
-    return _sampler_facts(sampler).learns
+    return _sampler_facts(sampler).learns == "all"
+
+
+def draws_blindly(sampler: object) -> bool:
+    """Return whether a sampler draws without regard to any value."""
+    return _sampler_facts(sampler).learns == "none"
 
 
 def _sampler_facts(sampler: object) -> PlugIn:
