@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from ..backends.storage_url import STORAGE_FILES
 from ..exceptions import ConfigError, NewerFormatError, RecordError
 from ..records._files import (
     EPOCHS_LIMIT,
@@ -62,8 +63,8 @@ class RunDirectory:
         self.path, self.label = path, label or path
         self.sweep_file = path / "sweep.yaml"
         self.resolved = path / "sweep.resolved.yaml"
-        self.study = path / "study.db"
-        self.journal = path / "study.journal"
+        self.study = path / STORAGE_FILES["sqlite"]
+        self.journal = path / STORAGE_FILES["journal"]
         self.trials = path / "trials"
         self.ray = path / "ray"  # Ray's own files, which repeat the records
         self.locks = path / ".locks"

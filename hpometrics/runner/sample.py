@@ -12,6 +12,7 @@ from ..backends.optuna.storage import open_storage
 from ..backends.optuna.study import open_study, without_notices
 from ..backends.optuna.trial_queue import claim, reserve
 from ..backends.registry import SAMPLERS, draws_blindly, find_class
+from ..backends.storage_url import MEMORY
 from ..config.plan import Plan
 from ..direction import MINIMIZE
 
@@ -54,7 +55,7 @@ def _draw(plan: Plan, count: int) -> Iterator[dict[str, Any]]:
     with without_notices():
         sampler = make_sampler(plan.sampler_spec, plan.config.search.seed)
         optimized = {measure.name: measure.direction or MINIMIZE for measure in plan.objectives}
-        study = open_study(open_storage("memory"), plan.name, optimized, sampler)
+        study = open_study(open_storage(MEMORY), plan.name, optimized, sampler)
         reserve(study, count, plan.points)
         while trial := claim(study):
             yield plan.space.suggest(trial)
