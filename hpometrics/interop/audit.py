@@ -21,7 +21,7 @@ from ..backends.storage_url import STORAGE_FILES
 from ..direction import Direction
 from ..exceptions import ConfigError
 from ..records.trial_record import TrialState
-from .init import read_foreign
+from .first_files import read_foreign
 from .ray_results import is_experiment, read_results
 from .search import Audited, Finding, ForeignTrial, Search
 

@@ -18,7 +18,7 @@ from hpometrics.cli.main import main
 from hpometrics.config.document import SweepFileError
 from hpometrics.config.plan import read_plan
 from hpometrics.exceptions import ConfigError
-from hpometrics.interop.init import read_foreign
+from hpometrics.interop.first_files import read_foreign
 
 
 def sweeper(**keys: Any) -> str:
