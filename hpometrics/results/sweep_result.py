@@ -17,7 +17,7 @@ from ..records.remote_copy import fetch_directory, is_remote
 from ..records.trial_record import CHECKPOINTS, TrialRecord
 from ..selection.selection import Best
 from .export import trial_table
-from .leaderboard import optimal
+from .leaderboard import optimal_block
 from .report.content import Report, notebook_figures, write_report
 from .report.figures import report_figures
 
@@ -79,7 +79,7 @@ class SweepResult(Report):
     def __repr__(self) -> str:
         if self.best is None:
             return f"{self.summary}; {self.reason}"
-        return "\n".join([optimal(self.best, self.records, self.resolved), *self.sureness])
+        return "\n".join([optimal_block(self.best, self.records, self.resolved), *self.sureness])
 
     def _repr_html_(self) -> str:
         parts = [f"<h4>{escape(self.resolved.name)}</h4><p><b>{escape(self.headline)}</b></p>"]

@@ -28,7 +28,7 @@ from ...records._files import write_text
 from ...records.trial_record import TrialRecord, TrialState, place_text
 from ...selection.selection import ranked_by
 from ..best import MetricPick, picks_by_metric, record_of
-from ..leaderboard import optimal, optimal_params, optimal_values, ranked_rows
+from ..leaderboard import optimal_block, optimal_params, optimal_values, ranked_rows
 from ..run_directory import RunDirectory
 from ..status import Outcome, format_end
 from .figures import report_figures
@@ -228,7 +228,9 @@ def _markdown(report: Report) -> Iterator[str]:
     yield f"{report.summary}. {report.direction}\n"
     yield f"## Optimal engine params\n\n{report.origin}\n"
     if report.best is not None:
-        yield _block("\n".join([optimal(report.best, report.records, report.resolved), *report.sureness]))
+        yield _block(
+            "\n".join([optimal_block(report.best, report.records, report.resolved), *report.sureness])
+        )
     yield "## Trials\n"
     if report.extent:
         yield f"{report.extent}\n"
