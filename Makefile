@@ -58,7 +58,8 @@ test-lowest: $(VENV)/lowest/.installed
 		-W ignore::pytest.PytestUnraisableExceptionWarning $(LOWEST)
 
 # What meets the names of Optuna, Ray, torchmetrics and NumPy most, in a few minutes.
-CORE := $(addprefix tests/backends/optuna/test_, optuna_objective.py optuna_reporter.py samplers.py trial_queue.py) \
+CORE := $(addprefix tests/backends/optuna/test_, optuna_objective.py optuna_reporter.py samplers.py search_directory.py \
+	trial_queue.py) \
 	tests/backends/ray/test_pbt.py $(addprefix tests/config/test_, document.py json_schema.py models.py) \
 	$(addprefix tests/metrics/test_, as_metric.py as_metric_values.py collection.py metric.py) \
 	tests/metrics/references/test_numerics.py $(addprefix tests/runner/test_, ray_sweep.py resume.py sweep.py) \
