@@ -51,14 +51,15 @@ OF_THE_PINNED := $(addprefix tests/backends/, test_sampler_matrix.py optuna/test
 ROOMS := $(addprefix backends/, . optuna ray) config engines integration $(addprefix metrics/, . additive references \
 	registry) records results results/report run runner scoring selection space testing
 LOWEST ?= $(filter-out $(OF_THE_NEWEST) $(OF_THE_PINNED), $(subst /./,/,$(wildcard $(ROOMS:%=tests/%/test_*.py)))) \
-	$(addprefix tests/cli/test_, dashboard.py evaluate.py main.py trial_listing.py) tests/interop/test_init.py \
+	$(addprefix tests/cli/test_, dashboard.py evaluate.py main.py trial_listing.py) tests/interop/test_first_files.py \
 	tests/house/test_engines_names.py
 test-lowest: $(VENV)/lowest/.installed
 	PYTHONPATH=$(VENV)/lowest $(BIN)/python -m pytest -W "ignore:subprocess:ResourceWarning" \
 		-W ignore::pytest.PytestUnraisableExceptionWarning $(LOWEST)
 
 # What meets the names of Optuna, Ray, torchmetrics and NumPy most, in a few minutes.
-CORE := $(addprefix tests/backends/optuna/test_, optuna_objective.py optuna_reporter.py samplers.py trial_queue.py) \
+CORE := $(addprefix tests/backends/optuna/test_, optuna_objective.py optuna_reporter.py samplers.py search_directory.py \
+	trial_queue.py) \
 	tests/backends/ray/test_pbt.py $(addprefix tests/config/test_, document.py json_schema.py models.py) \
 	$(addprefix tests/metrics/test_, as_metric.py as_metric_values.py collection.py metric.py) \
 	tests/metrics/references/test_numerics.py $(addprefix tests/runner/test_, ray_sweep.py resume.py sweep.py) \

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
-
 
 def page(folder: str, template: str, **facts: object) -> str:
     """Render a template; values are escaped as text unless they are `Markup`.
@@ -13,6 +11,8 @@ def page(folder: str, template: str, **facts: object) -> str:
         template: the name of its file.
         facts: the values that it uses.
     """
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined  # of those who write pages
+
     templates = ChoiceLoader([PackageLoader("hpometrics", place) for place in (folder, ".")])
     pages = Environment(loader=templates, autoescape=True, trim_blocks=True, undefined=StrictUndefined)
     return pages.get_template(template).render(facts)

@@ -55,7 +55,14 @@ AREAS = {
             "tests/metrics/references/test_oracles.py",
         ),
     ),
-    "run": Area(("run/*.py",), ("tests/run", "tests/backends/optuna/test_optuna_objective.py")),
+    "run": Area(
+        ("run/*.py",),
+        (
+            "tests/run",
+            "tests/backends/optuna/test_optuna_objective.py",
+            "tests/backends/optuna/test_search_directory.py",
+        ),
+    ),
     "epoch log": Area(
         ("records/*.py", "selection/trial_attempts.py"),
         ("tests/records", "tests/selection", "tests/run/test_recorded_values.py", "tests/faults"),

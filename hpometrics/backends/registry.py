@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Literal
 
 from .._imports import foreign, load_path, same_folder
 from .._text import did_you_mean
@@ -23,11 +23,6 @@ from .plug_in_checks import check_class, missing_searcher_package
 POPULATIONS = ("pbt", "pb2")
 """The schedulers of Ray whose trials exploit each other."""
 _PBT = ("Population", "PopulationBasedTraining", "Bandit")
-_ONE_OBJECTIVE = ("cmaes", "CmaEsSampler", "bohb", "BohbSampler", "SearcherSampler")
-_NOT_LEARNING = (
-    *("random", "RandomSampler", "grid", "GridSampler", "BruteForceSampler", "qmc", "QMCSampler"),
-    *("cmaes", "CmaEsSampler", "nsga2", "NSGAIISampler", "nsga3", "NSGAIIISampler"),
-)
 REPLAY = "pbt_replay"
 """The scheduler of Ray whose trials train the schedule of params that a population has found."""
 _NO_PRUNING = ("none", "NopPruner", "FIFOScheduler", REPLAY)
@@ -53,6 +48,8 @@ class PlugIn:
         needs: packages that the backend does not install.
         hidden: arguments that are set for the user, who may not pass them.
         extra: the extra that installs those packages.
+        learns: of a sampler, whether it learns from all trials, its own, or none.
+        one_objective: of a sampler, whether it supports one objective only.
     """
 
     path: str
@@ -60,6 +57,8 @@ class PlugIn:
     needs: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     extra: str = "samplers"
+    learns: Literal["all", "own", "none"] = "all"
+    one_objective: bool = False
 
     def missing(self, feature: str) -> MissingExtraError | None:
         """Return the error of the first package that is not installed; None if there is none.
@@ -82,12 +81,14 @@ Table = Mapping[str, PlugIn]
 SAMPLERS: Mapping[str, PlugIn] = {
     "tpe": PlugIn("optuna.samplers:TPESampler", hidden=_SEEDED),
     "gp": PlugIn("optuna.samplers:GPSampler", hidden=_SEEDED),
-    "cmaes": PlugIn("optuna.samplers:CmaEsSampler", needs=("cmaes",), hidden=_SEEDED),
-    "random": PlugIn("optuna.samplers:RandomSampler", hidden=_SEEDED),
-    "grid": PlugIn("optuna.samplers:RandomSampler", hidden=_SEEDED),  # its points are enqueued
-    "qmc": PlugIn("optuna.samplers:QMCSampler", hidden=(*_SEEDED, "independent_sampler")),
-    "nsga2": PlugIn("optuna.samplers:NSGAIISampler", hidden=_SEEDED),
-    "nsga3": PlugIn("optuna.samplers:NSGAIIISampler", hidden=(*_SEEDED, "reference_points")),
+    "cmaes": PlugIn(
+        "optuna.samplers:CmaEsSampler", needs=("cmaes",), hidden=_SEEDED, learns="own", one_objective=True
+    ),
+    "random": PlugIn("optuna.samplers:RandomSampler", hidden=_SEEDED, learns="none"),
+    "grid": PlugIn("optuna.samplers:RandomSampler", hidden=_SEEDED, learns="none"),  # its points are enqueued
+    "qmc": PlugIn("optuna.samplers:QMCSampler", hidden=(*_SEEDED, "independent_sampler"), learns="none"),
+    "nsga2": PlugIn("optuna.samplers:NSGAIISampler", hidden=_SEEDED, learns="own"),
+    "nsga3": PlugIn("optuna.samplers:NSGAIIISampler", hidden=(*_SEEDED, "reference_points"), learns="own"),
     "botorch": PlugIn(
         "optuna_integration.botorch:BoTorchSampler",
         needs=("botorch", "optuna_integration"),
@@ -99,9 +100,19 @@ SAMPLERS: Mapping[str, PlugIn] = {
         needs=("hpbandster", "ConfigSpace"),
         hidden=_SEEDED,
         extra="bohb",
+        one_objective=True,
     ),
 }
 """The samplers, which draw the params on every backend."""
+
+_UNNAMED_SAMPLERS = (
+    PlugIn("optuna.samplers:GridSampler", learns="none"),
+    PlugIn("optuna.samplers:BruteForceSampler", learns="none"),
+    PlugIn("hpometrics.backends.ray.searcher_sampler:SearcherSampler", one_objective=True),
+)
+"""Samplers that a class or an object alone names."""
+MAKE_SAMPLER = "hpometrics.backends.optuna.samplers:make_sampler"  # of its spec and a seed
+SEARCHER_SAMPLER = "hpometrics.backends.ray.searcher_sampler:as_sampler"  # of a class of searchers
 
 NOT_INSTALLABLE: Mapping[str, str] = {
     "hebo": ": HEBO 0.3.6, its newest release, requires numpy<1.25, and this package numpy>=1.26, so that "
@@ -139,7 +150,6 @@ RAY_SCHEDULERS: Mapping[str, PlugIn] = {
     REPLAY: PlugIn("hpometrics.backends.ray.replay:Replay", hidden=("metric", "direction")),
     "none": PlugIn("ray.tune.schedulers:FIFOScheduler"),
 }
-
 
 _DOMINANCE = "hpometrics.selection.rules:DominanceRule"
 DOMINANCE_PRUNERS: Mapping[str, PlugIn] = {
@@ -184,7 +194,6 @@ ALSO_CALLED: Mapping[str, Mapping[str, str]] = {
 }  # fmt: skip
 """Names of Optuna, Ray Tune, Ludwig, W&B and KerasTuner, letters and digits alone; the nearest one here."""
 _KIND = re.compile(r"(?:sampler|pruner|scheduler|search|searcher)\Z")
-
 
 _ALL_TRIALS: Mapping[str, PlugIn] = {"none": OPTUNA_PRUNERS["none"]}
 
@@ -454,7 +463,7 @@ def check_prune_by(prune_by: str | None, pruner: object, what: str = "pruner") -
 
 def searches_for_one(sampler: object) -> bool:
     """Return whether a sampler supports one objective only."""
-    return sampler is not None and name_of(sampler) in _ONE_OBJECTIVE
+    return sampler is not None and _sampler_facts(sampler).one_objective
 
 
 def learns(sampler: object) -> bool:
@@ -465,7 +474,19 @@ def learns(sampler: object) -> bool:
     >>> learns("tpe"), learns({"random": {}}), learns("my.samplers:Own")
     (True, False, True)
     """
-    return name_of(sampler) not in _NOT_LEARNING
+    return _sampler_facts(sampler).learns == "all"
+
+
+def draws_blindly(sampler: object) -> bool:
+    """Return whether a sampler draws without regard to any value."""
+    return _sampler_facts(sampler).learns == "none"
+
+
+def _sampler_facts(sampler: object) -> PlugIn:
+    """Return the row of a sampler; a class of the user's own has one of its own."""
+    name = name_of(sampler)
+    by_class = {one.path.rpartition(":")[2]: one for one in (*SAMPLERS.values(), *_UNNAMED_SAMPLERS)}
+    return SAMPLERS.get(name) or by_class.get(name) or PlugIn(name)
 
 
 def name_of(spec: object) -> str:

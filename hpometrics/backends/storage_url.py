@@ -17,7 +17,10 @@ ENVIRONMENT = "HPOMETRICS_STORAGE"
 """The environment variable with the whole URL, if the files of the sweep hold only a part of it."""
 
 DATABASES = ("postgresql", "mysql", "mariadb")
-FILES = {"sqlite": "study.db", "journal": "study.journal"}
+MEMORY = "memory"
+"""The storage of a study that ends with its process."""
+STORAGE_FILES = {"sqlite": "study.db", "journal": "study.journal"}
+"""The file in the run directory of each kind of storage that has one."""
 _GRPC_PORT = 13000
 _EXTRAS = {"psycopg": "postgresql", "pymysql": "mysql"}
 _VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
@@ -27,10 +30,10 @@ _NAMED_KEY = re.compile(r"(?<==)\$\{[A-Z][A-Z0-9_]*\}")
 
 def storage_problem(value: str) -> str | None:
     """Return why a text is not a storage; None if it is one."""
-    if value in (*FILES, "memory") or _VARIABLE.fullmatch(value):
+    if value in (*STORAGE_FILES, MEMORY) or _VARIABLE.fullmatch(value):
         return None
     if "://" not in value or not value.isprintable() or value.startswith("sqlite:"):
-        names = ", ".join((*FILES, "memory"))
+        names = ", ".join((*STORAGE_FILES, MEMORY))
         return f"{redacted(value)!r} is not a storage; write {names}, or a URL: postgresql://host/database"
     if "${" in _VARIABLE.sub("", value):
         return "a variable of the environment is written ${NAME}, in capitals"
@@ -39,7 +42,7 @@ def storage_problem(value: str) -> str | None:
 
 def is_shared(storage: str) -> bool:
     """Return whether machines can share a storage without a common directory."""
-    return storage not in (*FILES, "memory")
+    return storage not in (*STORAGE_FILES, MEMORY)
 
 
 def is_url(place: str) -> bool:

@@ -20,7 +20,7 @@ from ..config.placeholders import Filling, check_program, fill
 from ..config.plan import Plan, read_plan
 from ..config.yaml_writer import format_exact
 from ..exceptions import ConfigError
-from ..results.summary import count_finished, overview, overview_text, plan_facts
+from ..results.summary import overview, overview_text, plan_facts
 from ..space.draws import derive_seed
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Check:
             SweepFileError: anything is wrong with the file.
         """
         plan, sampled, probed = self._run()
-        lines = list(overview(plan, count_finished(plan)))
+        lines = list(overview(plan, _count_finished(plan)))
         lines += [("lacks", printable(text)) for text in _lacks(plan)]
         lines += [] if sampled is None else _sample_lines(sampled, plan)
         lines += [] if probed is None else _probe_lines(probed)
@@ -75,7 +75,7 @@ class Check:
         content: dict[str, Any] = {
             "ok": not problems,
             "problems": list(map(_problem_facts, problems)),
-            "plan": plan_facts(plan, count_finished(plan)),
+            "plan": plan_facts(plan, _count_finished(plan)),
             "lacks": list(_lacks(plan)),
         }
         if sampled is not None:
@@ -99,6 +99,15 @@ class Check:
             with aside():
                 probed = probe(plan)
         return plan, sampled, probed
+
+
+def _count_finished(plan: Plan) -> int:
+    """Return the number of trials of earlier runs that have ended."""
+    if not plan.directory.exists():
+        return 0
+    from ..results.run_directory import RunDirectory  # with the records, which a first check does not need
+
+    return RunDirectory(plan.directory).count_finished()
 
 
 def _lacks(plan: Plan) -> Iterator[str]:

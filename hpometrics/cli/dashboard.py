@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ..backends.registry import BACKENDS
-from ..backends.storage_url import FILES, is_shared, url_of
+from ..backends.storage_url import MEMORY, STORAGE_FILES, is_shared, url_of
 from ..exceptions import ConfigError, missing_extra
 from ..results.run_directory import RunDirectory
 
@@ -59,11 +59,11 @@ def _study_place(home: RunDirectory) -> str | Path:
     resolved = home.read()
     section = resolved.config["backend"][resolved.backend] if BACKENDS[resolved.backend].has_storage else {}
     storage = section.get("storage", "sqlite")
-    if storage == "memory":
+    if storage == MEMORY:
         raise ConfigError(f"{home.path}: the sweep kept its study in memory; see `report`")
     if is_shared(storage):
         return url_of(storage)
-    path = home.path / FILES[storage]
+    path = home.path / STORAGE_FILES[storage]
     if not path.is_file():
         raise ConfigError(f"{path}: is not there, the sweep kept its study elsewhere; see `report`")
     return path

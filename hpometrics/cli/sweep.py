@@ -41,7 +41,7 @@ def init(directory: Path, metric: str | None, backend: str | None, source: Path 
     listed with their lines, on stdout and at the head of the file.
     """
     with report_errors():
-        from ..interop.init import write_imported, write_starter
+        from ..interop.first_files import write_imported, write_starter
 
         if source is not None:
             if metric is not None or backend is not None:

@@ -19,7 +19,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from .._formatting import plural
 from .._imports import environment
 from .._redaction import redacted
-from ..backends.storage_url import check_driver, known_url, redact_storage
+from ..backends.storage_url import MEMORY, check_driver, known_url, redact_storage
 from ..exceptions import ConfigError, HpometricsError
 from .document import Path
 from .fields import Directory, Duration, Params, StorageForm, Strict, nothing_by_name, wrong
@@ -89,7 +89,7 @@ class OptunaBackend(BackendSection):
 
     def problems(self) -> Iterator[tuple[Path, str]]:
         """Yield a storage that workers cannot share, or that this machine cannot open."""
-        if self.workers > 1 and self.storage == "memory":
+        if self.workers > 1 and self.storage == MEMORY:
             yield ("storage",), "workers share a storage; memory is one process's own"
         url = known_url(self.storage)
         if url is not None:

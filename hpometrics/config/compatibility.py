@@ -19,6 +19,7 @@ from ..backends.plug_in_checks import check_class_name, check_pruner_options, mi
 from ..backends.registry import (
     BACKENDS,
     DOMINANCE_PRUNERS,
+    MAKE_SAMPLER,
     POPULATIONS,
     REPLAY,
     SAMPLERS,
@@ -193,10 +194,8 @@ def _maker(backend: BackendEntry) -> Callable[..., object] | None:
 def _check_sampler_options(sampler: Plugin, seed: int) -> None:
     from optuna.exceptions import ExperimentalWarning
 
-    from ..backends.optuna.samplers import make_sampler
-
     _check_types("sampler", sampler, SAMPLERS)
-    make_sampler(sampler.spec, seed)
+    load_path(MAKE_SAMPLER)(sampler.spec, seed)
     sampler_class, arguments = find_class("sampler", sampler.spec, SAMPLERS)
     with catch_warnings(action="ignore", category=ExperimentalWarning):
         sampler_class(**arguments, seed=0)  # `make_sampler` builds some only for the first trial

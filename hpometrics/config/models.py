@@ -23,6 +23,7 @@ from .._imports import load_path
 from .._redaction import redacted
 from ..backends.registry import BACKENDS, DEFAULT
 from ..exceptions import ConfigError
+from ..records.remote_copy import url_problem
 from ..selection.confirmation import LEAST_SEEDS, LEVELS, LUCK
 from ..selection.rules import RULES, CostUnit
 from .dimension_models import SpaceForm
@@ -366,8 +367,6 @@ ConfirmForm = Annotated[
 
 
 def _check_copy(value: str) -> str:
-    from ..records.remote_copy import url_problem  # of the few sweeps that are copied
-
     if problem := url_problem(value):
         raise wrong(f"{redacted(value)} {problem}")
     return value

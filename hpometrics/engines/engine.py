@@ -107,14 +107,14 @@ class Pairs(Sequence[tuple[Any, Any]]):
     """
 
     def __init__(self, queries: Sequence[Any], actuals: Sequence[Any]) -> None:
-        if rows_of(queries) != rows_of(actuals):
+        if count_rows(queries) != count_rows(actuals):
             raise EngineError(
-                f"{rows_of(queries)} queries have {rows_of(actuals)} actual results; one each is needed"
+                f"{count_rows(queries)} queries have {count_rows(actuals)} actual results; one each is needed"
             )
         self.queries, self.actuals = queries, actuals
 
     def __len__(self) -> int:
-        return rows_of(self.queries)
+        return count_rows(self.queries)
 
     def __getitem__(self, index: Any) -> Any:
         columns = [getattr(column, "iloc", column)[index] for column in (self.queries, self.actuals)]
@@ -227,7 +227,7 @@ def _each_row(rows: Any) -> Iterable[Any]:
     return map(rows.iloc.__getitem__, range(len(rows))) if hasattr(rows, "iloc") else rows
 
 
-def rows_of(rows: Any) -> int:
+def count_rows(rows: Any) -> int:
     """Count the rows of an array, tensor, sparse matrix, data frame or sequence."""
     shape = getattr(rows, "shape", None)  # a sparse matrix refuses len()
     return shape[0] if shape else len(rows)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import EngineError, missing_extra
-from .engine import Fold, Pairs, rows_of
+from .engine import Fold, Pairs, count_rows
 
 Rows = NDArray[np.int64]
 
@@ -55,7 +55,7 @@ def fold_columns(features: Any, target: Any, k: int, **how: Any) -> Iterator[Fol
     >>> fold.training, fold.info, list(zip(fold.pairs.queries.tolist(), fold.pairs.actuals.tolist()))
     ((array([1., 3.]), array([1, 1])), {'fold': 0}, [(0.0, 0), (2.0, 0)])
     """
-    for fold, (train, test) in enumerate(split(rows_of(features), k, **how)):
+    for fold, (train, test) in enumerate(split(count_rows(features), k, **how)):
         training = take(features, train), take(target, train)
         yield Fold(training, {"fold": fold}, Pairs(take(features, test), take(target, test)))
 
@@ -94,8 +94,8 @@ def _check(count: int, k: int, **columns: Any) -> None:
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 2 <= k <= count:
         raise EngineError(f"the number of folds is from 2 to the number of rows, {count}; got {k!r}")
     for name, column in columns.items():
-        if column is not None and rows_of(column) != count:
-            raise EngineError(f"{name} has a value for each of the {count} rows, got {rows_of(column)}")
+        if column is not None and count_rows(column) != count:
+            raise EngineError(f"{name} has a value for each of the {count} rows, got {count_rows(column)}")
 
 
 def _splitter(k: int, seed: int | None, stratified: bool, grouped: bool) -> Any:

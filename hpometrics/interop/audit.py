@@ -17,11 +17,11 @@ from typing import Any
 from .._formatting import duration, number
 from .._redaction import redacted
 from .._text import printable
-from ..backends.storage_url import FILES
+from ..backends.storage_url import STORAGE_FILES
 from ..direction import Direction
 from ..exceptions import ConfigError
 from ..records.trial_record import TrialState
-from .init import read_foreign
+from .first_files import read_foreign
 from .ray_results import is_experiment, read_results
 from .search import Audited, Finding, ForeignTrial, Search
 
@@ -92,7 +92,7 @@ def storage_at(path: Path) -> Path | None:
     """
     if path.suffix in _YAML:
         return None
-    study = next((path / name for name in FILES.values() if os.path.lexists(path / name)), None)
+    study = next((path / name for name in STORAGE_FILES.values() if os.path.lexists(path / name)), None)
     if study is None and not path.exists():
         raise ConfigError(f"{path}: is not there")
     return path if study is None and not path.is_dir() else study
@@ -109,7 +109,7 @@ def audit_files(request: Request) -> list[Audited]:
     if path.suffix in _YAML:
         return [_audited_file(request)]
     if not is_experiment(path):
-        studies = " or ".join(FILES.values())
+        studies = " or ".join(STORAGE_FILES.values())
         raise ConfigError(f"{path}: holds no {studies}, and no folder of a trial with Ray's result.json")
     direction = None if request.direction is None else Direction.parse(request.direction)
     return audit_searches([read_results(path, request.metric, direction)], request)

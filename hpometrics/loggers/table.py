@@ -48,10 +48,10 @@ def splits_of(values: Mapping[str, Reading]) -> list[str]:
     return sorted(splits, key=lambda split: (split != VALIDATION, SPLITS.index(split)))
 
 
-def rows_of(values: Mapping[str, Reading], split: str = VALIDATION) -> dict[str, dict[str, Reading]]:
+def rows_by_task(values: Mapping[str, Reading], split: str = VALIDATION) -> dict[str, dict[str, Reading]]:
     """Arrange the values of a split by task and metric: first the row `all`, then the tasks by name.
 
-    >>> rows_of({"b/ppl": 3.0, "a/ppl": 1.0, "ppl": 2.0, "train:ppl": 1.5})
+    >>> rows_by_task({"b/ppl": 3.0, "a/ppl": 1.0, "ppl": 2.0, "train:ppl": 1.5})
     {'all': {'ppl': 2.0}, 'a': {'ppl': 1.0}, 'b': {'ppl': 3.0}}
     """
     rows: dict[str, dict[str, Reading]] = {}
@@ -79,7 +79,7 @@ def nice_report(values: Mapping[str, Reading | Readable], width: int | None = No
        b          nan
     """
     readings = {name: _reading(value) for name, value in values.items()}
-    tables = {split: _table(rows_of(readings, split), width) for split in splits_of(readings)}
+    tables = {split: _table(rows_by_task(readings, split), width) for split in splits_of(readings)}
     if tables.keys() <= {VALIDATION}:
         return "".join(tables.values())
     return "\n".join(f"{split}:\n{table}" for split, table in tables.items())

@@ -229,7 +229,7 @@ class Outputs:
 
     def rows(self, keep: Tensor) -> Self:
         """Return the batch of the rows for which `keep`, (N,) bool, is true."""
-        cut = partial(rows_of, places=keep.nonzero().squeeze(1), size=len(self))
+        cut = partial(select_rows, places=keep.nonzero().squeeze(1), size=len(self))
         alone = self.target is self.soft
         part = self._with(target=cut(self.target), weight=cut(self.weight))
         part.given = {kind: cut(tensor) for kind, tensor in self.given.items()}
@@ -379,7 +379,7 @@ def _kind_of(batch: Outputs) -> Kind | None:
     return tuple((name, tensor.dtype, tensor.shape[1:], tensor.device) for name, tensor in tensors)
 
 
-def rows_of(value: Any, places: Tensor, size: int) -> Any:
+def select_rows(value: Any, places: Tensor, size: int) -> Any:
     """Return some rows of a value with an entry per row of a batch; any other value unchanged.
 
     Args:

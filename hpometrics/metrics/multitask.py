@@ -114,14 +114,6 @@ def by_task(task: str | Sequence[str] | None, tensors: Tensors) -> list[tuple[st
     ]
 
 
-def rows_of(tensors: Tensors) -> int:
-    """Return the number of rows of a batch: of its target, or else of its first argument with rows."""
-    values = [tensors.get("target"), *tensors.values()]
-    return next(
-        (len(value) for value in values if hasattr(value, "__len__") and getattr(value, "ndim", None) != 0), 0
-    )
-
-
 def form_of(tensors: Tensors) -> Form:
     """Return the form of a batch: the names of its arguments, with their types and widths."""
     return frozenset([(name, _kind(value)) for name, value in tensors.items() if value is not None])

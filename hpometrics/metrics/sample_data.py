@@ -234,12 +234,12 @@ def ordinary(output: OutputFeature, rows: int, seed: int = 0) -> Batch:
         return {name: values - 200 for name, values in batch.items()}
     if output.type == TEXT:
         ignored: int = output.ignore_index  # type: ignore[attr-defined]  # a text has one
-        spelt = {"texts": batch["logits"].argmax(-1), "references": batch["target"]}
-        return batch | {name: _spelt(tokens, ignored) for name, tokens in spelt.items()}
+        texts = {"texts": batch["logits"].argmax(-1), "references": batch["target"]}
+        return batch | {name: _spell(tokens, ignored) for name, tokens in texts.items()}
     return batch
 
 
-def _spelt(tokens: Tensor, ignored: int) -> list[str]:
+def _spell(tokens: Tensor, ignored: int) -> list[str]:
     return [" ".join(f"w{token}" for token in row if token != ignored) for row in tokens.tolist()]
 
 

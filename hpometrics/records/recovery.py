@@ -137,6 +137,16 @@ def quarantine(path: Path, why: str = "damaged") -> Path:
     return aside
 
 
+def quarantine_study(path: Path, why: str = "damaged") -> Path:
+    """Rename the file of a study and the files that SQLite has beside it; return the new name."""
+    aside = quarantine(path, why)
+    for end in ("-wal", "-shm"):
+        beside = path.with_name(f"{path.name}{end}")
+        if beside.exists():
+            beside.rename(f"{aside}{end}")
+    return aside
+
+
 def find_repair(
     directory: Path, study_trial: StudyTrial | None, metric: str, space: ParamSpace | None = None
 ) -> Repair | None:

@@ -24,7 +24,7 @@ from ..selection.trial_attempts import repicked
 from .annotation_file import annotated
 from .confirmation import confirmed_facts, front_end_facts, knee_of_front, stored_confirmation, sweep_best
 from .export import best_facts, best_yaml, least_facts, step_fact
-from .leaderboard import arguments, format_evaluated, leaders, optimal, params_line, ranked_rows, where
+from .leaderboard import arguments, format_evaluated, leaders, optimal_block, params_line, ranked_rows, where
 from .manifest import Resolved
 from .rescoring import MetricRequest, rescore
 from .run_directory import RunDirectory
@@ -97,7 +97,7 @@ def best_text(
 
 def _one(chosen: Chosen, resolved: Resolved, directory: Path, form: str) -> str:
     if form == "text":
-        block = optimal(chosen.best, chosen.records, chosen.resolved)
+        block = optimal_block(chosen.best, chosen.records, chosen.resolved)
         return "\n".join([block, *_winner_lines(chosen, directory), *_optimum_lines(chosen, resolved)])
     return _format_facts(_facts(chosen, resolved, directory), form)
 

@@ -21,7 +21,7 @@ from ..metrics.registry.register import get_metric
 from ..metrics.retrieval.comparison import Comparison, compare as compare_users
 from ..metrics.retrieval.per_user import PerUser
 from ..records.trial_record import EpochRecord, TrialRecord
-from ..run.statistics_store import rows_of
+from ..run.statistics_store import stored_rows
 from ..scoring.files import MEMORY
 from ..scoring.prediction_sets import (
     PredictionSet,
@@ -414,7 +414,7 @@ class _RunSide(NamedTuple):
         except (NotKeptError, UnknownMetricError, MetricNameError):
             return None
         parts = [part for part in statistics.parts if rescorer.reads(part)]
-        rows = rows_of(rescorer.output_of(parts[0]), parts[0].statistics) if len(parts) == 1 else None
+        rows = stored_rows(rescorer.output_of(parts[0]), parts[0].statistics) if len(parts) == 1 else None
         return None if rows is None else PredictionSet(self.place, rescorer.output_of(parts[0]), rows)
 
     def rows(self, request: MetricRequest) -> ModelRows:

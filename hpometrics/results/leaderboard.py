@@ -77,7 +77,7 @@ def _row(record: TrialRecord, beside: Sequence[str], params: Sequence[str]) -> l
     ]
 
 
-def optimal(best: Best, records: Sequence[TrialRecord], resolved: Resolved) -> str:
+def optimal_block(best: Best, records: Sequence[TrialRecord], resolved: Resolved) -> str:
     """Return the block of the optimal engine params."""
     params, values = optimal_params(best, resolved), optimal_values(best, resolved, records)
     weighed = [one for one in records if one.number == best.trial and resolved.weighs_cost]

@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from ..backends.storage_url import STORAGE_FILES
 from ..exceptions import ConfigError, NewerFormatError, RecordError
 from ..records._files import (
     EPOCHS_LIMIT,
@@ -28,7 +29,7 @@ from ..records._files import (
 )
 from ..records._json import may_be_newer
 from ..records.epoch_log import EPOCHS_FILE, STATISTICS_FILE, read_epochs, read_trial
-from ..records.recovery import quarantine
+from ..records.recovery import quarantine, quarantine_study
 from ..records.trial_record import TRIAL_FILE, TrialRecord, TrialState, write_trial
 from ..selection.confirmation import CONFIRM, CONFIRM_FILE
 from ..selection.trial_attempts import Faults
@@ -62,8 +63,8 @@ class RunDirectory:
         self.path, self.label = path, label or path
         self.sweep_file = path / "sweep.yaml"
         self.resolved = path / "sweep.resolved.yaml"
-        self.study = path / "study.db"
-        self.journal = path / "study.journal"
+        self.study = path / STORAGE_FILES["sqlite"]
+        self.journal = path / STORAGE_FILES["journal"]
         self.trials = path / "trials"
         self.ray = path / "ray"  # Ray's own files, which repeat the records
         self.locks = path / ".locks"
@@ -120,6 +121,10 @@ class RunDirectory:
             RecordError: a file of a trial is damaged, or a symbolic link.
         """
         return [record for record in map(self.record, self.numbers()) if record is not None]
+
+    def count_finished(self) -> int:
+        """Return the number of trials that have ended."""
+        return sum(record.state.finished for record in self.records())
 
     def record(self, number: int) -> TrialRecord | None:
         """Read the record of a trial; None if it has none.
@@ -408,8 +413,6 @@ class RunDirectory:
         self.remarks.append("; ".join([goes_on, *parts]))
         if not reopened:
             return
-        from ..backends.optuna.restore import quarantine_study  # with Optuna, which no reader needs
-
         for path in filter(Path.exists, (self.study, self.journal)):
             quarantine_study(path, "extended")
         confirmed = (*self.path.glob("trials/*/confirm"), self.confirmation)

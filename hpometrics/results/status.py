@@ -28,7 +28,7 @@ from .best import front_facts, front_line, front_text, record_of
 from .confirmation import confirmed_facts, stored_confirmation, sweep_best
 from .control import Control
 from .export import best_facts
-from .leaderboard import optimal, params_line, result_table
+from .leaderboard import optimal_block, params_line, result_table
 from .manifest import Resolved
 from .run_directory import RunDirectory
 from .verdict import rows_lines, stored_verdict, winner_lines
@@ -231,7 +231,7 @@ def results_text(home: RunDirectory, resolved: Resolved, records: Sequence[Trial
         result = Outcome.of(home, resolved, records)
         if result.best is None:
             raise NoFiniteValueError(str(result.reason))
-        block = "\n".join([optimal(result.best, records, resolved), *result.sureness])
+        block = "\n".join([optimal_block(result.best, records, resolved), *result.sureness])
     else:
         end = stored_confirmation(home, records, resolved)
         block = "\n".join([front_text(records, resolved, home.label, end), *rows_lines(records)])

@@ -61,15 +61,6 @@ def _measure_facts(measure: Measure) -> dict[str, Any]:
     return {**facts, "objective": measure.direction and measure.direction.value}
 
 
-def count_finished(plan: Plan) -> int:
-    """Return the number of trials in the run directory of a plan that have ended."""
-    if not plan.directory.exists():
-        return 0
-    from .run_directory import RunDirectory  # with the records, which a first check does not need
-
-    return sum(record.state.finished for record in RunDirectory(plan.directory).records())
-
-
 def overview_text(lines: Sequence[tuple[str, str]], *ending: str) -> str:
     """Return the lines of an overview in two columns, and those of its ending."""
     width = max(len(head) for head, _ in lines)

@@ -17,8 +17,9 @@ from ..records.remote_copy import fetch_directory, is_remote
 from ..records.trial_record import CHECKPOINTS, TrialRecord
 from ..selection.selection import Best
 from .export import trial_table
-from .leaderboard import optimal
+from .leaderboard import optimal_block
 from .report.content import Report, notebook_figures, write_report
+from .report.figures import report_figures
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +79,7 @@ class SweepResult(Report):
     def __repr__(self) -> str:
         if self.best is None:
             return f"{self.summary}; {self.reason}"
-        return "\n".join([optimal(self.best, self.records, self.resolved), *self.sureness])
+        return "\n".join([optimal_block(self.best, self.records, self.resolved), *self.sureness])
 
     def _repr_html_(self) -> str:
         parts = [f"<h4>{escape(self.resolved.name)}</h4><p><b>{escape(self.headline)}</b></p>"]
@@ -216,6 +217,4 @@ class Plots:
         return [go.Figure(drawing) for drawing in figure.drawings]
 
     def _find(self, name: str) -> Figure | None:
-        from .report.figures import report_figures  # with Optuna
-
         return next((figure for figure in report_figures(self._result) if figure.name == name), None)

@@ -178,13 +178,11 @@ def draw_verdict(
 
 def _others(source: Source) -> tuple[TrialInterval, ...]:
     """Return the trials that rank third to tenth, of which enough is stored, with their intervals."""
-    from ..selection.model_rows import value_interval  # with NumPy, not to read a verdict
-
     sides = []
     for side in _sides(source.records, source.resolved, LISTED)[2:]:
         try:
             stored = _StoredModel.read(source, side, f"trial {side.trial}")
-            interval = value_interval(stored.rows()[0], 1 - LEVEL, stored.rescorer.scale)
+            interval = stored.rows()[0].interval(1 - LEVEL, stored.rescorer.scale)
             sides.append(_around(side, interval))
         except (NotKeptError, ConfigError):
             continue
@@ -200,12 +198,10 @@ def draw_between(verdict: Significance, first: Source, second: Source) -> Signif
 
 
 def _with_intervals(verdict: Significance, source: Source, other: Source) -> Significance:
-    from ..selection.model_rows import compare_models, value_interval  # with NumPy, not to read a verdict
-
     winner, runner_up, level = verdict.winner, verdict.runner_up, 1 - verdict.level
     first = _StoredModel.read(source, winner, _LABELS[0])
     own, kept = first.rows()
-    interval = _around(winner, value_interval(own, level, first.rescorer.scale))
+    interval = _around(winner, own.interval(level, first.rescorer.scale))
     verdict = replace(verdict, winner=interval, kept=kept)
     if runner_up is None:
         return replace(verdict, reason="no other trial is complete")
@@ -218,9 +214,8 @@ def _with_intervals(verdict: Significance, source: Source, other: Source) -> Sig
             )
         if own.method != others.method:  # the value of one is a mean over its rows by chance
             (own, _), (others, _) = (side.rows(own_rows=False) for side in (first, second))
-        interval = _around(runner_up, value_interval(others, level, second.rescorer.scale))
-        direction = source.resolved.direction
-        pair = compare_models([own, others], metric=verdict.metric, direction=direction, level=level).pair
+        interval = _around(runner_up, others.interval(level, second.rescorer.scale))
+        pair = own.difference(others, level)
     except (NotKeptError, ConfigError) as err:
         return replace(verdict, reason=f"trial {runner_up.trial}: {err}")
     return replace(

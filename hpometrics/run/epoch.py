@@ -37,7 +37,7 @@ from .split import (
     name_in_record,
     value_name,
 )
-from .statistics_store import Keeping, StatisticsSnapshot, StoredRows, snapshots_of
+from .statistics_store import StatisticsLevel, StatisticsSnapshot, StoredRows, snapshots_of
 from .throughput import EXAMPLES, NO_TASK, Throughput
 
 _ODD = (0x9E3779B97F4A7C15 - 2**64, 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64)
@@ -99,7 +99,7 @@ class EpochMeter:
         self._throughput = Throughput()
         self._examples = Examples(spec.track_examples) if spec.track_examples else None
         self.watches: Watches | None = None
-        self._keeping: Keeping = spec.statistics if keeps else "none"
+        self._level: StatisticsLevel = spec.statistics if keeps else "none"
         self.per_user: PerUser | None = None
         self.examples: tuple[Line, ...] | None = None
         self.statistics: tuple[StatisticsSnapshot, ...] = ()
@@ -253,9 +253,9 @@ class EpochMeter:
             self.per_user = PerUser.joined(tables) if tables else None
         if self._examples is not None:
             self.examples = self._examples.close(state.examples)
-        if splits and self._keeping != "none":
+        if splits and self._level != "none":
             self.statistics = snapshots_of(
-                (one for p in splits.values() for one in p.measured()), self._keeping
+                (one for p in splits.values() for one in p.measured()), self._level
             )
         self.row_values = {}
         for split, rows in self._rows.items() if self._ranks.leads else ():

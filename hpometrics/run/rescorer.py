@@ -33,7 +33,7 @@ from .statistics_store import (
     StatisticsSnapshot,
     read_statistics,
     row_metrics_of,
-    rows_of,
+    stored_rows,
 )
 
 Outputs = OutputFeature | Mapping[str, OutputFeature]
@@ -166,7 +166,7 @@ class Rescorer:
         """Return the row values of one task, or of all together."""
         live = self._split(VALIDATION).live(parts[0].output)
         metric = live.prototype[self._spec.objectives[0].key]
-        stored = [rows for part in parts if (rows := rows_of(live.output, part.statistics)) is not None]
+        stored = [rows for part in parts if (rows := stored_rows(live.output, part.statistics)) is not None]
         digest = RowsDigest()
         kept: Kept
         try:
@@ -268,7 +268,7 @@ class Rescorer:
         if state is not None:
             live.merge_state({part.task or "": {"unasked": (), "state": state}})
             return
-        rows = rows_of(live.output, part.statistics)
+        rows = stored_rows(live.output, part.statistics)
         if rows is None:
             raise NotKeptError(_lacking(self.name, live, part, self._threshold is not None))
         try:

@@ -35,7 +35,7 @@ from .metric_spec import (
     resolve_judged,
     resolve_tracked,
 )
-from .statistics_store import KEEPING, Keeping, row_metrics_of
+from .statistics_store import STATISTICS_LEVELS, StatisticsLevel, row_metrics_of
 
 __all__ = ["Reported", "RunSpec", "Train", "engine", "engine_facts"]
 
@@ -138,7 +138,7 @@ class RunSpec(ReadableObjective):
     checkpoints: Keep | str = Keep.BEST
     threads: int | None = None
     track_examples: Any = False
-    statistics: Keeping = "small"
+    statistics: StatisticsLevel = "small"
     cost_unit: str | Mapping[str, Any] = "seconds"
     features: Features = field(init=False, repr=False, compare=False)
     """The outputs by name."""
@@ -184,8 +184,8 @@ class RunSpec(ReadableObjective):
                 raise RunError(f"{name} is {names}, got {getattr(self, name)!r}") from None
         self._check_numbers()
         self._set(cost_unit=self.unit.form)
-        if self.statistics not in KEEPING:
-            raise RunError(f"statistics is one of {', '.join(KEEPING)}, got {self.statistics!r}")
+        if self.statistics not in STATISTICS_LEVELS:
+            raise RunError(f"statistics is one of {', '.join(STATISTICS_LEVELS)}, got {self.statistics!r}")
         first, directions = self.objectives[0], list(self.optimized.values())
         self._set(direction=directions[0] if len(directions) == 1 else None)
         measured = self.collections.get(VALIDATION, {}).get(first.feature)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Literal, Self
+from typing import Any, BinaryIO, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import torch
@@ -56,10 +56,10 @@ _encode = json.JSONEncoder(allow_nan=False).encode
 _MOST_AXES = 16
 _MOST_OF_A_ROW = 1 << 24  # values: an empty tensor has no bytes to check its shape against
 
-Keeping = Literal["small", "rows", "all", "none"]
+StatisticsLevel = Literal["small", "rows", "all", "none"]
 """`small` is what has a fixed size, up to `MOST_BYTES` an epoch; `rows` also the row values of the optimized
 metric; `all` also what grows with the rows."""
-KEEPING: tuple[Keeping, ...] = ("small", "rows", "all", "none")
+STATISTICS_LEVELS: tuple[StatisticsLevel, ...] = get_args(StatisticsLevel)
 MOST_BYTES = 1 << 16
 State = Mapping[str, Tensor]
 GROWS = "it grows with the rows"
@@ -263,7 +263,7 @@ class Measured:
     collection: MetricCollection | None
 
 
-def snapshots_of(measured: Iterable[Measured], keeping: Keeping) -> tuple[StatisticsSnapshot, ...]:
+def snapshots_of(measured: Iterable[Measured], level: StatisticsLevel) -> tuple[StatisticsSnapshot, ...]:
     """Copy the statistics of an epoch, the smallest first, as many as fit into `MOST_BYTES`."""
     parts, room = list(measured), MOST_BYTES
     candidates: list[tuple[int, int, str, State]] = []  # size, index of the part, label, state
@@ -271,14 +271,14 @@ def snapshots_of(measured: Iterable[Measured], keeping: Keeping) -> tuple[Statis
     left_out: list[dict[str, str]] = [{} for _ in parts]
     for index, part in enumerate(parts):
         for statistic in () if part.collection is None else part.collection.statistics:
-            if statistic.grows and keeping != "all":
+            if statistic.grows and level != "all":
                 left_out[index][statistic.label] = GROWS
                 continue
             state: State = statistic.state()
             size = sum(tensor.nbytes for tensor in state.values())
             candidates.append((size, index, statistic.label, state))
     for size, index, label, state in sorted(candidates, key=lambda one: one[:3]):
-        if size <= room or keeping == "all":
+        if size <= room or level == "all":
             room -= size
             chosen[index][label] = state
         else:
@@ -343,7 +343,7 @@ def row_metrics_of(output: OutputFeature) -> tuple[type[Metric], ...]:
     return () if metric_class is None else (metric_class,)
 
 
-def rows_of(output: OutputFeature, statistics: Mapping[str, State]) -> dict[str, Tensor] | None:
+def stored_rows(output: OutputFeature, statistics: Mapping[str, State]) -> dict[str, Tensor] | None:
     """Return the stored rows as an update takes them; None if there are none.
 
     Args:

@@ -26,7 +26,7 @@ from ..metrics.features import parse_feature
 from ..results.run_directory import RunDirectory
 from ..results.stamp import is_finished, question_of
 from ..results.status import opening
-from ..results.summary import count_finished, overview, overview_text
+from ..results.summary import overview, overview_text
 from ..results.sweep_result import SweepResult
 from ..space.dimensions import Dimension
 from ..space.space import Space
@@ -144,7 +144,7 @@ class Sweep:
 
     def check(self) -> None:
         """Print what the sweep would do, as `hpometrics check` does; nothing is called."""
-        lines = list(overview(self._plan, count_finished(self._plan)))
+        lines = list(overview(self._plan, RunDirectory(self.directory).count_finished()))
         print(overview_text(lines, "ok: nothing was run. Run it with: run()"))
 
     def to_yaml(self) -> str:

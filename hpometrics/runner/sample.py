@@ -11,11 +11,11 @@ from ..backends.optuna.samplers import make_sampler
 from ..backends.optuna.storage import open_storage
 from ..backends.optuna.study import open_study, without_notices
 from ..backends.optuna.trial_queue import claim, reserve
-from ..backends.registry import SAMPLERS, find_class
+from ..backends.registry import SAMPLERS, draws_blindly, find_class
+from ..backends.storage_url import MEMORY
 from ..config.plan import Plan
 from ..direction import MINIMIZE
 
-_NEVER_LEARN = ("list", "grid", "random", "qmc")
 _STARTUP = ("n_startup_trials", "population_size")
 """The arguments by which samplers that learn name the number of trials before they use a value."""
 _PLACEHOLDER = 0.0  # the value of every trial, which no sampler uses
@@ -46,7 +46,11 @@ def sample(plan: Plan, count: int) -> Sample:
     requested = count if plan.trials is None else min(count, plan.trials)
     if ":" in plan.sampler:  # code of the user, which only a run imports
         return Sample((), plan.sampler)
-    blind = requested if plan.sampler in _NEVER_LEARN else min(requested, max(1, _startup_trials(plan)))
+    blind = (
+        requested
+        if plan.sampler == "list" or draws_blindly(plan.sampler)
+        else min(requested, max(1, _startup_trials(plan)))
+    )
     return Sample(tuple(_draw(plan, blind)), plan.sampler if blind < requested else None)
 
 
@@ -54,7 +58,7 @@ def _draw(plan: Plan, count: int) -> Iterator[dict[str, Any]]:
     with without_notices():
         sampler = make_sampler(plan.sampler_spec, plan.config.search.seed)
         optimized = {measure.name: measure.direction or MINIMIZE for measure in plan.objectives}
-        study = open_study(open_storage("memory"), plan.name, optimized, sampler)
+        study = open_study(open_storage(MEMORY), plan.name, optimized, sampler)
         reserve(study, count, plan.points)
         while trial := claim(study):
             yield plan.space.suggest(trial)

@@ -13,7 +13,7 @@ from optuna.trial import TrialState as OptunaState
 from .._imports import import_modules
 from ..backends.optuna.fresh_study import FreshStudy
 from ..backends.optuna.prior import with_prior
-from ..backends.optuna.restore import check_trials, is_sound, quarantine_study, read_trials, restore
+from ..backends.optuna.restore import check_trials, is_sound, read_trials, restore
 from ..backends.optuna.samplers import OwnSampler, make_pruner, make_sampler
 from ..backends.optuna.storage import close_storage, is_damage, open_storage, storing
 from ..backends.optuna.study import (
@@ -29,10 +29,10 @@ from ..backends.optuna.study import (
 )
 from ..backends.optuna.trial_queue import add_point, open_trials, reclaim, reserve
 from ..backends.registry import BACKENDS
-from ..backends.storage_url import is_shared, redact_storage, url_of
+from ..backends.storage_url import MEMORY, STORAGE_FILES, is_shared, redact_storage, url_of
 from ..config.plan import Plan
 from ..exceptions import ConfigError, DirectionError, NewerFormatError, RecordError
-from ..records.recovery import StudyTrial
+from ..records.recovery import StudyTrial, quarantine_study
 from ..records.trial_record import TrialRecord, TrialState
 from ..results.manifest import Resolved, changes, parse_resolved
 from ..results.run_directory import RunDirectory
@@ -130,7 +130,7 @@ def opened_fresh_study(context: SweepContext) -> Iterator[FreshStudy | None]:
         DiskError: the study cannot be read or written, at any time within the context.
     """
     path = study_file(context)
-    if context.plan.config.backend.storage == "memory" or (path is not None and not path.exists()):
+    if context.plan.config.backend.storage == MEMORY or (path is not None and not path.exists()):
         yield None
         return
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -313,7 +313,7 @@ def study_file(context: SweepContext) -> Path | None:
 
 
 def _study_file(home: RunDirectory, storage: str) -> Path | None:
-    return {"sqlite": home.study, "journal": home.journal}.get(storage)
+    return home.path / STORAGE_FILES[storage] if storage in STORAGE_FILES else None
 
 
 def add_trial(plan: Plan, home: RunDirectory, params: Mapping[str, Any]) -> int:
@@ -334,7 +334,7 @@ def add_trial(plan: Plan, home: RunDirectory, params: Mapping[str, Any]) -> int:
     if BACKENDS[plan.config.backend.name].has_points or plan.sampler == "grid":
         raise ConfigError(f"{home.label}: has a list or a grid of params; add these to its sweep file")
     file = _study_file(home, storage)
-    if storage == "memory" or (file is not None and not file.exists()):
+    if storage == MEMORY or (file is not None and not file.exists()):
         raise ConfigError(f"{home.label}: has no stored study to which a trial could be added")
     with storing():
         opened = open_storage(file or url_of(storage))
@@ -351,7 +351,7 @@ def add_trial(plan: Plan, home: RunDirectory, params: Mapping[str, Any]) -> int:
 
 def _study_place(context: SweepContext) -> str | Path:
     storage = context.plan.config.backend.storage
-    if storage == "memory" and context.directory.records():
+    if storage == MEMORY and context.directory.records():
         raise ConfigError(
             f"{context.directory.label}: has trials that storage: memory has forgotten; --fresh starts over"
         )

@@ -16,7 +16,7 @@ import optuna
 from .._formatting import plural
 from .._imports import is_local
 from ..backends.optuna.storage import close_storage, open_storage, storing
-from ..backends.storage_url import is_url, redact_storage, url_of
+from ..backends.storage_url import MEMORY, is_url, redact_storage, url_of
 from ..config.document import parse_document
 from ..config.metric_section import anything
 from ..config.overrides import override
@@ -173,7 +173,7 @@ def worker_command(place: str, options: WorkerOptions) -> int:
     home, assignments = _home(place, options)
     path = home.path
     plan = planned_again(home, assignments)
-    if plan.config.backend.storage == "memory":
+    if plan.config.backend.storage == MEMORY:
         raise ConfigError(f"{path}: storage memory exists in one process only; workers join with sqlite")
     is_sent = options.managed and is_local(plan.config.engine.target)
     train = load_local(sys.stdin.buffer) if is_sent else None

@@ -223,11 +223,11 @@ def _update_collections(
     """Return a collection for each task and, merged from them, for all; and the rows that were read."""
     collections: defaultdict[str, MetricCollection] = defaultdict(empty.fresh)
     read: Counter[str] = Counter()
-    for first, rows_of, tensors in predictions.batches():
-        for task, rows in rows_of.items():
+    for first, rows_by_task, tensors in predictions.batches():
+        for task, rows in rows_by_task.items():
             read[task] += len(rows)
             try:
-                collections[task].update(**(_select(tensors, rows) if len(rows_of) > 1 else tensors))
+                collections[task].update(**(_select(tensors, rows) if len(rows_by_task) > 1 else tensors))
             except MetricInputError as err:
                 raise _refusal(err, predictions.table, first, rows, tensors, empty) from err
     if predictions.task is None:

@@ -67,6 +67,24 @@ class ModelRows:
         """How many rows were measured."""
         return self.count or self.table.shape[1]
 
+    def interval(self, level: float = 0.05, scale: Scale = Scale.IDENTITY) -> Interval:
+        """Return the value with its interval.
+
+        Args:
+            level: how often such an interval misses the true value.
+            scale: on which the interval is symmetric.
+        """
+        return _Side(self).interval(level, scale)
+
+    def difference(self, other: ModelRows, level: float = 0.05) -> PairDifference:
+        """Return the difference to another model, see `compare_models`.
+
+        Raises:
+            ConfigError: the two cannot be compared.
+        """
+        _check([self, other], level)
+        return _Pair(_Side(self), _Side(other)).difference(level)
+
 
 def compare_models(
     models: Sequence[ModelRows],
@@ -134,17 +152,6 @@ def compare_models(
         None if test_share is None else models[0].rows,
     )
     return corrected_together([comparison])[0]
-
-
-def value_interval(model: ModelRows, level: float = 0.05, scale: Scale = Scale.IDENTITY) -> Interval:
-    """Return the value of one model with its interval.
-
-    Args:
-        model: its row values.
-        level: how often such an interval misses the true value.
-        scale: on which the interval is symmetric.
-    """
-    return _Side(model).interval(level, scale)
 
 
 def _cautions(
@@ -340,7 +347,9 @@ def _check_folds(models: Sequence[ModelRows], clusters: NDArray[np.int64] | None
         )
 
 
-def _check(models: Sequence[ModelRows], level: float, equivalence: float, correction: str) -> None:
+def _check(
+    models: Sequence[ModelRows], level: float, equivalence: float = 0.0, correction: str = "raw"
+) -> None:
     if len(models) < 2:
         raise ConfigError(f"two models or more are compared, got {len(models)}")
     labels = [model.label for model in models]

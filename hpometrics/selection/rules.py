@@ -283,7 +283,7 @@ def judged_text(values: Mapping[str, float]) -> str:
     return f"by {DOMINANCE} at {', '.join(f'{name} {value:g}' for name, value in values.items())}"
 
 
-def format_judgement(values: Mapping[str, float], judged: Iterable[str], value: float) -> str:
+def format_judgment(values: Mapping[str, float], judged: Iterable[str], value: float) -> str:
     """Return by what a scheduler judged an epoch.
 
     Args:

@@ -73,7 +73,7 @@ def test_the_list_as_json_says_the_same():
 
 
 def test_what_does_not_exist_is_said():
-    """A misspelt feature or family suggests the near one; filters that no metric meets list nothing."""
+    """A misspelled feature or family suggests the near one; filters that no metric meets list nothing."""
     with pytest.raises(MetricInputError, match=r"'binery' is not an output feature; did you mean 'binary'"):
         Filter(feature="binery").entries()
     with pytest.raises(MetricNameError, match=r"no family 'calibratio'; did you mean 'calibration'"):

@@ -15,7 +15,7 @@ SCHEMA = json_schema()
 DIALECTS = [jsonschema.Draft7Validator, jsonschema.Draft202012Validator]
 TEXTS = {
     "the sample": SWEEP,
-    "parameterised metrics": changed("roc_auc", "f1(average=macro)").replace(
+    "parametrized metrics": changed("roc_auc", "f1(average=macro)").replace(
         "[accuracy]", "[hits@5, {metric: f1}]"
     ),
     "options": changed("sampler: random", "sampler: {tpe: {n_startup_trials: 3}}, pruner: none"),

@@ -168,7 +168,7 @@ def test_an_engine_is_made_of_one_thing(arguments, message):
 
 
 def test_a_param_that_nobody_reads_is_refused():
-    """A misspelt `folds` would otherwise be the default."""
+    """A misspelled `folds` would otherwise be the default."""
     with pytest.raises(
         EngineError, match="the data source's params are folds, seed and stratified, got flods"
     ):

@@ -127,7 +127,7 @@ def test_a_class_that_an_engine_does_not_name_is_refused(stages, message):
 
 
 def test_a_name_without_a_choice_is_refused():
-    """A misspelt stage would otherwise be the only one there is."""
+    """A misspelled stage would otherwise be the only one there is."""
     with pytest.raises(
         EngineError, match=r"Halves has one of its servings, named ''; got 'vote'. Name the choice"
     ):

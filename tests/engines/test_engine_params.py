@@ -235,7 +235,7 @@ def test_one_value_is_put_where_its_path_leads(path, expected):
     ],
 )
 def test_a_path_that_leads_nowhere_is_refused(path, message):
-    """A search over a misspelt param would search nothing."""
+    """A search over a misspelled param would search nothing."""
     params = EngineParams(algorithms=[("a", {}), ("a", {}), ("b", {"y": 1})])
     with pytest.raises(EngineParamsError, match=message):
         params.with_values({path: 1})

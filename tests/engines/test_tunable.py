@@ -108,7 +108,7 @@ def test_evaluator_list_and_optuna_find_the_same(cache):
         assert BASE.with_values(best.params) == result.best_engine_params
 
 
-def test_a_minimised_metric_says_so():
+def test_a_minimized_metric_says_so():
     """The study takes the direction from it, and another one is refused."""
     objective = OptunaObjective(
         Evaluation(Guess(), Distance()).vary(guesses(0.0)[0]), {"algorithms.guess": Float(0, 5)}

@@ -98,7 +98,7 @@ def test_an_undefined_value_is_nan_with_a_reason(base, rows, reason):
 
 
 def test_an_empty_sum_is_undefined_too():
-    """A minimised sum over nothing must not win."""
+    """A minimized sum over nothing must not win."""
     assert math.isnan(valued(SumMetric).score(folds([])))
 
 

@@ -35,7 +35,7 @@ def test_every_name_is_there(name):
 
 
 def test_an_unknown_name_is_an_attribute_error():
-    """A misspelt name fails as in any module."""
+    """A misspelled name fails as in any module."""
     with pytest.raises(AttributeError, match="has no attribute 'AvergeMetric'"):
         _ = engines.AvergeMetric
 

@@ -21,8 +21,8 @@ PUBLIC = 0.005
 """The share of names that may be such words: those of the public API, of written files and of parameters."""
 
 BRITISH = re.compile(r"(?:optim|normal|summar|recogn|minim|maxim)is(?:e|ed|es|ing|ation)\b")
-ACCEPTED = {"direction.py", "facts.py"}
-"""Files that accept `minimise` and `maximise` beside the spelling of the field."""
+ACCEPTED = {"direction.py"}
+"""The file that accepts `minimise` and `maximise` beside the spelling of the field."""
 
 _OPENINGS = re.compile(r"(Give|What|Say|Let|Tell|Take|Put) ")
 

@@ -75,6 +75,6 @@ def test_what_is_no_name_of_a_metric_is_no_constant(name):
 
 
 def test_an_unknown_name_is_an_attribute_error():
-    """A misspelt name fails as in any module."""
+    """A misspelled name fails as in any module."""
     with pytest.raises(AttributeError, match="has no attribute 'MetricColection'"):
         _ = hpometrics.MetricColection

@@ -34,7 +34,7 @@ from hpometrics.metrics.metric import MeanMetric
 from hpometrics.run import Run
 
 IRIS, TUMOURS, DIABETES = (load(return_X_y=True) for load in (load_iris, load_breast_cancer, load_diabetes))
-LABELLED = make_multilabel_classification(n_samples=120, n_classes=4, random_state=0)
+LABELED = make_multilabel_classification(n_samples=120, n_classes=4, random_state=0)
 CLASSIFIER = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
 FOREST = RandomForestClassifier(20, random_state=0)
 EACH = OneVsRestClassifier(LogisticRegression(max_iter=300))
@@ -53,9 +53,9 @@ PAIRS = [
     ("neg_brier_score", "brier", Binary(), CLASSIFIER, TUMOURS),
     ("neg_root_mean_squared_error", "rmse", Number(), LinearRegression(), DIABETES),
     ("r2", "r2", Number(), LinearRegression(), DIABETES),
-    ("f1_macro", "f1(average=macro)", Set(4), EACH, LABELLED),
-    ("roc_auc", "roc_auc", Set(4), EACH, LABELLED),
-    ("roc_auc", "roc_auc", Set(4), FOREST, LABELLED),
+    ("f1_macro", "f1(average=macro)", Set(4), EACH, LABELED),
+    ("roc_auc", "roc_auc", Set(4), EACH, LABELED),
+    ("roc_auc", "roc_auc", Set(4), FOREST, LABELED),
     ("adjusted_rand_score", "adjusted_rand", Clusters(), KMeans(3, n_init=1, random_state=0), IRIS),
 ]
 
@@ -115,7 +115,7 @@ def test_what_an_estimator_lacks_is_named():
         as_scorer("hinge", Binary(), labels=[1, 0])(margins, x, y)
 
 
-def test_a_scorer_refuses_what_it_cannot_maximise():
+def test_a_scorer_refuses_what_it_cannot_maximize():
     """No direction and no such metric are errors where the scorer is made."""
     with pytest.raises(DirectionError, match="confidence has no direction"):
         as_scorer("confidence", Binary())

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from hpometrics.cli.main import main
 from hpometrics.config.document import read_document
 from hpometrics.config.plan import read_plan
-from hpometrics.interop.init import read_foreign
+from hpometrics.interop.first_files import read_foreign
 
 FILES = sorted((Path(__file__).parent / "files").glob("*.yaml"))
 PROGRAM = """\

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas
 import pytest
 
-from hpometrics.loggers.table import cell, nice_report, rows_of, split_name, splits_of
+from hpometrics.loggers.table import cell, nice_report, rows_by_task, split_name, splits_of
 from hpometrics.metrics.additive import AverageMetric
 from hpometrics.metrics.registry.names import MetricName
 from hpometrics.metrics.reports import aggregate_named_reports
@@ -55,9 +55,9 @@ def test_numbers_are_printed_with_four_digits(value, text):
 def test_rows_are_tasks_and_another_split_is_a_report_of_its_own():
     """`all` first, then the tasks by name; `all/` is the row that names without a task are in."""
     values = {"b/loss": 2.0, "loss": 1.5, "a/loss": 1.0, "all/f1": 0.5, "test:loss": 3.0, "train:b/loss": 4.0}
-    assert list(rows_of(values)) == ["all", "a", "b"]
-    assert rows_of(values)["all"] == {"loss": 1.5, "f1": 0.5}
-    assert rows_of(values, "train") == {"b": {"loss": 4.0}}
+    assert list(rows_by_task(values)) == ["all", "a", "b"]
+    assert rows_by_task(values)["all"] == {"loss": 1.5, "f1": 0.5}
+    assert rows_by_task(values, "train") == {"b": {"loss": 4.0}}
     assert splits_of(values) == ["validation", "train", "test"]
     assert [line for line in nice_report(values).splitlines() if line.endswith(":")] == [
         "validation:", "train:", "test:",
@@ -96,7 +96,7 @@ def random_values(draw: random.Random) -> dict[str, float]:
 
 def drawn_by_pandas(values: dict[str, float], width: int) -> str:
     """The same table by pandas, in which ParlAI draws it."""
-    frame = pandas.DataFrame.from_dict(rows_of(values), orient="index")
+    frame = pandas.DataFrame.from_dict(rows_by_task(values), orient="index")
     text = frame[sorted(frame)].to_string(
         na_rep="", line_width=width - 3, float_format=cell, index=len(frame) > 1
     )

@@ -104,7 +104,7 @@ def test_an_extra_reaches_only_the_metric_that_asks():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_extra_that_nobody_asks_for_is_refused(kind):
-    """A misspelt keyword is named, whatever kinds of metric are in the collection."""
+    """A misspelled keyword is named, whatever kinds of metric are in the collection."""
     with pytest.raises(MetricInputError, match=f"no metric of {kind} asks for wieghts; leave it out"):
         fed(collection(kind), wieghts=torch.ones(3))
 
@@ -277,7 +277,7 @@ def test_what_is_no_collection_or_state_does_not_merge():
         panel.load_state_dict(None)
 
 
-def test_a_misspelt_keyword_is_told_what_it_may_be():
+def test_a_misspelled_keyword_is_told_what_it_may_be():
     """Without its weights the batch would be measured as another one."""
     panel = MetricCollection(["accuracy"], output=Binary())
     with pytest.raises(MetricInputError, match=r"asks for sample_weigth. Did you mean 'sample_weight'\?"):

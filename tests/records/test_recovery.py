@@ -6,12 +6,12 @@ import sqlite3
 import pytest
 
 from hpometrics import MAXIMIZE, Choice, Float, Space
-from hpometrics.backends.optuna.restore import is_sound, quarantine_study, restore
+from hpometrics.backends.optuna.restore import is_sound, restore
 from hpometrics.backends.optuna.storage import close_storage, open_storage
 from hpometrics.backends.optuna.study import open_study, study_records
 from hpometrics.backends.optuna.trial_queue import claim
 from hpometrics.records.epoch_log import EpochLog, read_trial
-from hpometrics.records.recovery import StudyTrial, find_repair
+from hpometrics.records.recovery import StudyTrial, find_repair, quarantine_study
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState, write_trial
 
 SPACE = Space({"lr": Float(0, 1), "size": Choice({"small": {"width": 1}, "large": {"width": 9}})})

@@ -70,7 +70,7 @@ def test_what_differs_is_said_in_words(runs):
     ]
 
 
-def test_what_is_minimised_has_its_smallest_value_first(tmp_path, monkeypatch):
+def test_what_is_minimized_has_its_smallest_value_first(tmp_path, monkeypatch):
     """The direction is that of the metric."""
     monkeypatch.chdir(tmp_path)
     for name, value in (("a", 0.75), ("b", 0.5), ("c", 0.25)):

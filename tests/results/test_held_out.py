@@ -15,7 +15,7 @@ from hpometrics.config.document import read_document
 from hpometrics.direction import Direction
 from hpometrics.results.best import best_text
 from hpometrics.results.export import held_out, trials_csv
-from hpometrics.results.leaderboard import optimal, result_table, trials_text
+from hpometrics.results.leaderboard import optimal_block, result_table, trials_text
 from hpometrics.results.manifest import resolve
 from hpometrics.results.report.content import write_report
 from hpometrics.results.run_directory import RunDirectory
@@ -58,7 +58,7 @@ def test_there_is_none_without_a_finite_number(values):
 def test_the_last_block_has_it_once(text):
     """That of the picked epoch, second; the better test value of epoch 0 has no say."""
     resolved = resolve(plan_of(text))
-    block = optimal(best_by(RECORDS, resolved.optimized), RECORDS, resolved)
+    block = optimal_block(best_by(RECORDS, resolved.optimized), RECORDS, resolved)
     lines = [line.split() for line in block.partition("Metrics:\n")[2].splitlines()]
     assert [line[0] for line in lines] == ["roc_auc:", "test:roc_auc:", "accuracy:"]
     assert " ".join(lines[1][1:]) == "0.5 (0.25 worse than on validation: the optimism of the pick)"

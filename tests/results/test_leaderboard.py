@@ -12,7 +12,7 @@ from hpometrics.config.document import parse_document
 from hpometrics.config.yaml_writer import format_exact
 from hpometrics.records.trial_record import EpochRecord, TrialRecord, TrialState
 from hpometrics.results.export import best_facts, best_yaml, trials_csv
-from hpometrics.results.leaderboard import optimal, result_table
+from hpometrics.results.leaderboard import optimal_block, result_table
 from hpometrics.results.manifest import resolve
 from hpometrics.selection.selection import best_by
 
@@ -56,14 +56,14 @@ def test_a_curve_is_printed_by_its_shape():
     one = TrialRecord(0, params, TrialState.COMPLETE, 0.5, 0, (epoch,))
     best = best_by([one], resolved.optimized)
     assert "  0.500000      3 x 3       1" in result_table([one], resolved)
-    assert "\n  roc_curve: 3 x 3" in optimal(best, [one], resolved)
+    assert "\n  roc_curve: 3 x 3" in optimal_block(best, [one], resolved)
     assert next(csv.DictReader(io.StringIO(trials_csv([one], resolved))))["values.roc_curve"] == "3 x 3"
     assert best_facts(best, one, resolved, Path("/runs"))["values"] == {"roc_auc": 0.5, "roc_curve": "3 x 3"}
 
 
 def test_the_optimal_engine_params():
     """Params to the last digit with what set them, values with their directions."""
-    assert optimal(BEST, RECORDS, RESOLVED) == (
+    assert optimal_block(BEST, RECORDS, RESOLVED) == (
         "# engine params evaluated: 4  (ok 2, pruned 1, failed 1)  2m00s of training\n"
         "Optimal Engine Params: (trial 1, epoch 1):\n"
         "  lr: 0.00123456789\n"
@@ -90,8 +90,10 @@ def test_a_value_that_all_trials_share_is_marked():
         for number in range(3)
     ]
     best = best_by(trials, RESOLVED.optimized)
-    assert optimal(best, trials, RESOLVED).endswith("accuracy: 1   (maximize)  (the same in each trial)")
-    assert optimal(best, trials[1:], RESOLVED).endswith("accuracy: 1   (maximize)")
+    assert optimal_block(best, trials, RESOLVED).endswith(
+        "accuracy: 1   (maximize)  (the same in each trial)"
+    )
+    assert optimal_block(best, trials[1:], RESOLVED).endswith("accuracy: 1   (maximize)")
 
 
 def test_best_yaml_is_what_the_engine_takes():

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import math
-import os
 import re
-import stat
 
 import optuna
 import pytest
@@ -13,19 +11,16 @@ from hpometrics.direction import MAXIMIZE, MINIMIZE
 from hpometrics.exceptions import (
     DirectionError,
     MetricInputError,
-    MetricNameError,
     NoFiniteValueError,
     RunError,
-    SpaceError,
-    UnknownMetricError,
 )
 from hpometrics.metrics.additive import AverageMetric
 from hpometrics.metrics.catalogue.classification.confusion_matrix import ConfusionMatrix
 from hpometrics.metrics.features import Binary, Category
 from hpometrics.metrics.registry.register import get_metric
-from hpometrics.records.epoch_log import read_epochs, read_trial
+from hpometrics.records.epoch_log import read_epochs
 from hpometrics.records.trial_record import TrialState
-from hpometrics.run import Reported, Run, RunSpec, engine, engine_facts, trial as conditions
+from hpometrics.run import Reported, Run, RunSpec, trial as conditions
 from hpometrics.run.reporter import ListReporter
 from hpometrics.run.trial import run_trial
 
@@ -390,77 +385,6 @@ def test_watch_records_gradient_norm_learning_rate_and_speed():
     assert run.values["ups"] > 0
 
 
-@pytest.mark.parametrize(
-    ("metric", "facts", "name", "direction"),
-    [
-        ("roc_auc", {}, "roc_auc", MAXIMIZE),
-        ({"metric": "fbeta", "beta": 2}, {}, "fbeta(beta=2.0)", MAXIMIZE),
-        (get_metric("log_loss", Binary()), {}, "log_loss", MINIMIZE),
-        (type(get_metric("brier", Binary())), {}, "brier", MINIMIZE),
-        (Reported("latency", "min"), {}, "latency", MINIMIZE),
-        ("latency_ms", {"direction": "minimize"}, "latency_ms", MINIMIZE),
-        ({"metric": "latency_ms", "direction": "minimize"}, {}, "latency_ms", MINIMIZE),
-        ("roc_auc", {"direction": "max"}, "roc_auc", MAXIMIZE),
-    ],
-)
-def test_the_direction_comes_from_the_metric(metric, facts, name, direction):
-    """However the metric is named; an unknown name with a direction is the engine's own report."""
-    spec = RunSpec(metric, output=Binary(), **facts)
-    assert (spec.name, spec.direction) == (name, direction)
-    assert spec.reported is name.startswith("latency")
-
-
-@pytest.mark.parametrize(
-    ("metric", "facts", "error", "text"),
-    [
-        (
-            "roc_auc",
-            {"direction": "minimize"},
-            DirectionError,
-            "roc_auc must be maximized, but direction= says minimize",
-        ),
-        (
-            LOSS,
-            {"direction": "maximize"},
-            DirectionError,
-            "loss must be minimized, but direction= says maximize",
-        ),
-        (
-            {"metric": "x", "direction": "min"},
-            {"direction": "max"},
-            DirectionError,
-            "its own direction says min",
-        ),
-        ("roc_auk", {}, UnknownMetricError, r"'roc_auc'.*Reported\('roc_auk', 'maximize'\)"),
-        ([], {}, RunError, "metric= is a list without a metric"),
-        (["roc_auc", "brier", "auroc"], {}, RunError, "roc_auc is among the objectives twice"),
-        (
-            ["roc_auc", "brier"],
-            {"direction": "minimize"},
-            DirectionError,
-            "direction= states the direction of one metric, got 2 metrics",
-        ),
-        (["roc_auc", "brier"], {"target": 0.9}, RunError, "target is in the unit of one metric"),
-        (["roc_auc", "brier"], {"tol": 0.1}, RunError, "tol is in the unit of one metric"),
-        ("test:roc_auc", {}, RunError, "only validation values steer a search"),
-        (3, {}, RunError, "a metric is a name, a Metric or Reported"),
-        ({"name": "roc_auc"}, {}, RunError, "needs the key 'metric'"),
-        ("intent.roc_auc", {}, MetricNameError, "the only output has no name; write roc_auc, or output="),
-        ("f1(average=none)", {"output": Category(3)}, RunError, "choose average=micro, macro or weighted"),
-        (get_metric("f1(average=none)", Category(3)), {}, RunError, "has one value per class"),
-        ("roc_auc", {"at": "first"}, RunError, "at is 'best' or 'last', got 'first'"),
-        ("roc_auc", {"patience": 0}, RunError, "patience must be a whole number of at least 1, got 0"),
-        ("roc_auc", {"epochs": 2.5}, RunError, r"epochs must be a whole number of at least 1, got 2\.5"),
-        ("roc_auc", {"target": NAN}, RunError, "target must be a finite number, got nan"),
-        ("roc_auc", {"tol": -1}, RunError, "tol must be a finite number of at least 0"),
-    ],
-)
-def test_a_spec_that_makes_no_sense_is_refused_before_the_first_trial(metric, facts, error, text):
-    """Contradictions name both facts, typos the nearest name."""
-    with pytest.raises(error, match=text):
-        RunSpec(metric, **{"output": Binary(), **facts})
-
-
 def test_one_metric_object_serves_many_runs():
     """A spec holds a prototype; each run measures on its own copy."""
     spec = RunSpec(get_metric("accuracy", Binary()))
@@ -493,144 +417,6 @@ def test_define_by_run_users_keep_their_own_objective():
     for trial in study.trials:
         assert trial.value == trial.params["hits"] / 4
         assert trial.intermediate_values == {0: trial.value, 1: 0.0}
-
-
-def test_engine_facts_are_read_from_the_function():
-    """What the decorator stated is there, and the function is the same function."""
-
-    @engine(output=Category(10), epochs=3)
-    def train(params, run):
-        return "itself"
-
-    assert engine_facts(train) == {"output": Category(10), "epochs": 3}
-    assert train({}, None) == "itself"
-    assert engine_facts(print) == {}
-
-
-def test_an_engine_needs_no_facts():
-    """Its file or objective may say all of them, so that neither parentheses nor an output are wanted."""
-
-    @engine
-    def train(params, run):
-        return "itself"
-
-    assert engine_facts(train) == {} and train({}, None) == "itself"
-    with pytest.raises(RunError, match=r"train\(params, run\), got 'category'; its output is output="):
-        engine("category")
-
-
-def test_a_trial_is_recorded_with_its_conditions(tmp_path):
-    """Params as received, seed, threads, versions, values of every epoch: on disk and in the record."""
-    received = {}
-
-    def train(params, run):
-        received.update(params)
-        params["lr"] = "mine now"
-        assert torch.get_num_threads() == 1
-        for _ in run.epochs(2):
-            run.log(loss=torch.rand(()), again=run.params["lr"])
-
-    spec = RunSpec(LOSS, threads=1)
-    reporter = ListReporter(number=3)
-    record = run_trial(train, {"lr": 0.1, "layers": [1]}, spec, reporter, directory=tmp_path, seed=5)
-    assert record.params == {"lr": 0.1, "layers": [1]} == received
-    assert (record.state, record.number, record.seed, record.threads) == (TrialState.COMPLETE, 3, 5, 1)
-    assert {"python", "torch"} <= set(record.versions)
-    assert record.picked_values["again"] == 0.1
-    assert read_trial(tmp_path) == record and read_epochs(tmp_path) == record.epochs
-    again = run_trial(train, {"lr": 0.1, "layers": [1]}, spec, ListReporter(), seed=5)
-    assert again.value == record.value
-
-
-def test_the_names_of_its_files_are_on_disk_with_the_first_epoch(tmp_path, monkeypatch):
-    """A line of `epochs.jsonl` that is there by itself would be lost with the name of the file."""
-    named, forced = [], os.fsync
-
-    def note(descriptor):
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            named.append(set(os.listdir(descriptor)))
-        forced(descriptor)
-
-    def train(params, run):
-        for epoch in run.epochs(3):
-            assert named == [{"trial.json", "epochs.jsonl"}][:epoch]
-            run.log(loss=1.0 - epoch)
-
-    if os.name != "posix":
-        pytest.skip("the system forces no directory to the disk")
-    monkeypatch.setattr(os, "fsync", note)
-    record = run_trial(train, {}, RunSpec(metric=LOSS), ListReporter(), directory=tmp_path / "0000")
-    assert record.state is TrialState.COMPLETE
-    assert len(named) == 2
-
-
-@pytest.mark.parametrize(
-    ("error", "state", "reason"),
-    [
-        (RuntimeError("shape mismatch"), TrialState.FAILED, "RuntimeError: shape mismatch"),
-        (KeyboardInterrupt(), TrialState.INTERRUPTED, "KeyboardInterrupt"),
-        (SystemExit(3), TrialState.FAILED, "SystemExit: 3"),
-    ],
-)
-def test_how_a_trial_ended_is_recorded_with_the_reason(tmp_path, error, state, reason):
-    """A failure is kept and swallowed, an interruption is kept and goes on; epochs before it stay."""
-
-    def train(params, run):
-        for epoch in run.epochs(3):
-            if epoch == 1:
-                raise error
-            run.log(loss=0.5)
-
-    if state is TrialState.INTERRUPTED:
-        with pytest.raises(type(error)):
-            run_trial(train, {}, RunSpec(LOSS), ListReporter(), directory=tmp_path)
-    else:
-        run_trial(train, {}, RunSpec(LOSS), ListReporter(), directory=tmp_path)
-    record = read_trial(tmp_path)
-    assert (record.state, record.reason, record.value, len(record.epochs)) == (state, reason, 0.5, 1)
-
-
-def test_what_train_returns_is_no_report():
-    """As an objective of Optuna would return its value: the reason says what to do instead."""
-    record = run_trial(lambda params, run: 0.7, {}, RunSpec(LOSS), ListReporter())
-    assert (record.state, record.reason) == (
-        TrialState.FAILED,
-        "RunError: train reported no epoch and returned 0.7, but no returned value is used; report loss by "
-        "run.log(...), or call run.update(...), which measures it",
-    )
-
-
-def test_a_generator_trains_nothing():
-    """It would wait for someone who asks it for its values; so would a coroutine."""
-
-    def generator(params, run):
-        run.log(loss=1.0)
-        yield
-
-    async def coroutine(params, run):
-        run.log(loss=1.0)
-
-    for train, what in ((generator, "a generator"), (coroutine, "a coroutine")):
-        record = run_trial(train, {}, RunSpec(LOSS), ListReporter())
-        assert record.reason == (
-            f"RunError: train is {what}, so its body did not run; write train(params, run) without yield or "
-            "async"
-        )
-
-
-def test_params_that_cannot_be_written_down_are_refused_before_training(tmp_path):
-    """A tuple would come back as a list; where nothing is written, anything goes."""
-    spec, odd = RunSpec(LOSS), {"layers": (8, 8)}
-    with pytest.raises(SpaceError, match=r"\(8, 8\)"):
-        run_trial(lambda _, run: run.log(loss=1.0), odd, spec, ListReporter(), directory=tmp_path)
-    assert run_trial(lambda _, run: run.log(loss=1.0), odd, spec, ListReporter()).params == odd
-
-
-def test_a_diverged_trial_has_failed():
-    """A run without one finite epoch is no complete trial; the record says why."""
-    record = run_trial(lambda _, run: run.log(loss=NAN), {}, RunSpec(LOSS), ListReporter())
-    assert record.state is TrialState.FAILED
-    assert record.reason == "NoFiniteValueError: loss: none of 1 epochs has a finite value: the value is nan"
 
 
 def test_a_stop_that_a_framework_swallowed_is_still_a_stop():

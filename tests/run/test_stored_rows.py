@@ -13,7 +13,6 @@ from hpometrics.run import Run
 from hpometrics.run.rescorer import Rescorer
 from hpometrics.run.statistics_store import read_statistics
 from hpometrics.selection.intervals import Scale
-from hpometrics.selection.model_rows import compare_models, value_interval
 
 ROWS = 200
 
@@ -45,7 +44,7 @@ def test_a_matrix_has_the_rows_that_it_counts(tmp_path):
     share = accuracy_score(batch["target"], batch["logits"].argmax(1))
     assert kept == "matrix" and rows.table.shape == (1, ROWS)
     assert rows.table.sum() == pytest.approx(share * ROWS)
-    interval = value_interval(rows, scale=Scale.LOGIT)
+    interval = rows.interval(scale=Scale.LOGIT)
     middle = (share + 1.96**2 / (2 * ROWS)) / (1 + 1.96**2 / ROWS)
     assert (interval.low + interval.high) / 2 == pytest.approx(middle, abs=1e-5)
 
@@ -65,7 +64,7 @@ def test_the_interval_is_that_of_rows_drawn_by_hand(metric, keeping, tmp_path):
     }
     rows, kept = stored(tmp_path, metric, batch, statistics=keeping)
     assert kept == ("matrix" if keeping == "small" else "rows")
-    interval = value_interval(rows)
+    interval = rows.interval()
     by_hand = np.std([peers[metric](drawn) for drawn in draws])
     assert interval.value == pytest.approx(peers[metric](np.arange(ROWS)), rel=1e-5)
     assert (interval.high - interval.low) / 2 / 1.96 == pytest.approx(by_hand, rel=0.15)
@@ -85,7 +84,7 @@ def test_two_trials_with_the_same_targets_are_paired(metric, output, batch, keep
     """The same trial twice differs in no row, whatever is kept of them."""
     facts = {"output": output, "metric": metric, "statistics": keeping}
     models = [stored(tmp_path / name, metric, batch, label=name, **facts)[0] for name in "ab"]
-    pair = compare_models(models, metric=metric, direction="minimize").pair
+    pair = models[0].difference(models[1])
     assert pair.paired and pair.interval.low == pair.interval.high == 0
 
 
@@ -99,7 +98,7 @@ def test_rows_of_other_targets_or_weights_are_not_paired(tmp_path):
     ]
     matrices = [stored(tmp_path / name, "mcc", batch, label=name)[0] for name in "ab"]
     assert len({one.rows_id for one in [*kept, *matrices]}) == 5
-    assert not compare_models(matrices, metric="mcc", direction="maximize").pair.paired
+    assert not matrices[0].difference(matrices[1]).paired
 
 
 @pytest.mark.parametrize("keeping", ["small", "all"])

@@ -44,7 +44,7 @@ def test_every_law_is_a_test():
     assert all(vars(MetricLaws)[name].__doc__ for name in tests)
 
 
-def test_what_is_misspelt_is_said():
+def test_what_is_misspelled_is_said():
     """An exemption from no law, a metric that is no name: neither lets anything pass."""
     with pytest.raises(LawBroken, match="there is no law chek_pickle; did you mean 'check_pickle'"):
         contract(metric="mae", exempt={"chek_pickle": "a typo"}).test_reset()

@@ -21,7 +21,7 @@ from optuna.trial import FrozenTrial, TrialState as OptunaState
 from ...exceptions import RecordError, SpaceError
 from ...records._files import STORAGE_LIMIT, is_regular, read_lines
 from ...records._json import read_json
-from ...records.recovery import StudyTrial, quarantine
+from ...records.recovery import StudyTrial
 from ...records.trial_record import TrialRecord, TrialState
 from ...space.dimensions import Choice, Dimension, Float, Int
 from ...space.draws import drawn
@@ -155,16 +155,6 @@ def _params_of(trial: FrozenTrial, space: Space) -> Mapping[str, Any] | None:
         return space.decode({name: value for name, value in stored.items() if name in space.dimensions})
     except SpaceError:
         return None
-
-
-def quarantine_study(path: Path, why: str = "damaged") -> Path:
-    """Rename the file of a study and the files that SQLite has beside it; return the new name."""
-    aside = quarantine(path, why)
-    for end in ("-wal", "-shm"):
-        beside = path.with_name(f"{path.name}{end}")
-        if beside.exists():
-            beside.rename(f"{aside}{end}")
-    return aside
 
 
 def restore(

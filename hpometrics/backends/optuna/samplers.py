@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from threading import get_ident
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import optuna
@@ -22,7 +22,7 @@ from optuna.storages import BaseStorage
 from optuna.study import StudyDirection
 from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState
 
-from ..._imports import foreign
+from ..._imports import foreign, load_path
 from ...direction import Direction
 from ...exceptions import ConfigError
 from ...selection.rules import DOMINANCE, DominanceRule
@@ -31,6 +31,7 @@ from ..plug_in_checks import check_object, check_pruner_options
 from ..registry import (
     OPTUNA_PRUNERS as PRUNERS,
     SAMPLERS,
+    SEARCHER_SAMPLER,
     check_prune_by,
     dominance_rule,
     find_class,
@@ -79,9 +80,7 @@ def make_sampler(spec: object, seed: int | None = None, constrained: bool = Fals
     _check_no_searcher(spec)
     sampler_class, arguments = find_class("sampler", spec, SAMPLERS)
     if is_searcher(sampler_class):
-        from ..ray.searcher_sampler import as_sampler  # with Ray
-
-        sampler_class = as_sampler(cast("Any", sampler_class))
+        sampler_class = load_path(SEARCHER_SAMPLER)(sampler_class)  # with Ray
         if not is_searcher(spec):  # by its name, in a file
             sampler_class(seed=0, **arguments).check()
     make: Callable[..., BaseSampler] = partial(sampler_class, **{**_without_log(sampler_class), **arguments})

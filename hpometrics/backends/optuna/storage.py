@@ -29,7 +29,7 @@ from ...exceptions import ConfigError, DiskError, NewerFormatError, RecordError
 from ...records._files import STORAGE_LIMIT, check_regular, read_lines
 from ...records._json import read_json
 from ...records.epoch_log import cut_torn_line
-from ..storage_url import check_driver, grpc_address
+from ..storage_url import MEMORY, check_driver, grpc_address
 from ._internals import backend_of, journal_path, storage_of
 from .database import ReconnectingStorage, cause_of, is_lost, locked
 
@@ -85,7 +85,7 @@ def open_storage(place: str | Path) -> BaseStorage:
         DiskError: the storage cannot be reached.
     """
     text = str(place)
-    if text == "memory":
+    if text == MEMORY:
         return InMemoryStorage()
     if text.startswith("grpc:"):
         return _proxy(text)

@@ -143,16 +143,16 @@ def goes_on(trial: Any) -> bool:
     return isinstance(trial, Enduring) and bool(trial.should_recover())  # type: ignore[no-untyped-call]
 
 
-class Judge(NamedTuple):
-    """A `TuneConfig`, scheduler or searcher, with the key of the reports that it judges by and its mode."""
+class MetricMode(NamedTuple):
+    """The metric and the mode of a `TuneConfig`, a scheduler or a searcher, as the user set them."""
 
     name: str
     metric: str | None
     mode: str | None
 
 
-def judges() -> tuple[Judge, ...]:
-    """Return the `TuneConfig`, the scheduler and the searcher of the experiment that this trial belongs to.
+def metric_modes() -> tuple[MetricMode, ...]:
+    """Return those of the `TuneConfig`, the scheduler and the searcher of this trial's experiment.
 
     A Tuner writes its settings beside the experiment before the first trial starts. Outside of a trial there
     are none, and `tune.run` has its metric and mode in the driver, where no trial can read them.
@@ -167,18 +167,18 @@ def judges() -> tuple[Judge, ...]:
             settings = cloudpickle.loads(file.read())["_tune_config"]
     except (OSError, KeyError, ImportError, AttributeError):  # `tune.run` writes none; a class may be missing
         return ()
-    return tuple(_judges(settings))
+    return tuple(_metric_modes(settings))
 
 
-def _judges(settings: tune.TuneConfig) -> Iterator[Judge]:
-    yield Judge("TuneConfig", settings.metric, settings.mode)
+def _metric_modes(settings: tune.TuneConfig) -> Iterator[MetricMode]:
+    yield MetricMode("TuneConfig", settings.metric, settings.mode)
     for part in (*_with_inner(settings.scheduler), *_with_inner(settings.search_alg)):
         own_metric, own_mode = metric_and_mode(part)
         metric, mode = own_metric or settings.metric, own_mode or settings.mode
         several = isinstance(metric, list) and isinstance(mode, list)
         metrics, modes = (list(metric), list(mode)) if several else ([metric], [mode])  # type: ignore[arg-type]
         for one in zip(metrics, modes, strict=False):
-            yield Judge(type(part).__name__, *one)
+            yield MetricMode(type(part).__name__, *one)
 
 
 def _with_inner(part: object) -> Iterator[object]:

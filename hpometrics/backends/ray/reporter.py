@@ -21,8 +21,8 @@ from ...exceptions import DirectionError, RunError
 from ...records.epoch_log import EPOCHS_FILE, read_epochs
 from ...records.trial_record import EpochRecord, place_text
 from ...run.reporter import Pause
-from ...selection.rules import format_judgement
-from ._internals import in_train_worker, judges
+from ...selection.rules import format_judgment
+from ._internals import in_train_worker, metric_modes
 from .session import (
     CHECKPOINT_SCORE,
     EPOCH,
@@ -350,7 +350,7 @@ class TuneReporter:
         report |= {name: values.get(name, math.nan) for name in self._others}
         report |= {self._metric: value, VALUE: self._worst if void else value}
         report |= {key: fact for key, fact in ((FINAL, final), (VOID, void)) if fact}
-        report |= self._judgement(values)
+        report |= self._judgment(values)
         if self.carried is not None and self.carried.score is not None:
             report[CHECKPOINT_SCORE] = self.carried.score
         if self.joint is not None:
@@ -361,7 +361,7 @@ class TuneReporter:
                 tune.report(report, checkpoint=state)
         except SystemExit as stop:
             self.stopped = True
-            why = format_judgement(values, self._judged, value)
+            why = format_judgment(values, self._judged, value)
             raise self._stop(f"after {place_text(epoch, self._step)} {why}", final) from stop
 
     def _place(self, epoch: int) -> dict[str, int]:
@@ -369,7 +369,7 @@ class TuneReporter:
         place = {EPOCH: epoch, PICKED_EPOCH: self._picked, EPOCHS: epoch + 1, STEP: self._step}
         return {key: number for key, number in place.items() if number is not None}
 
-    def _judgement(self, values: Mapping[str, float]) -> dict[str, Any]:
+    def _judgment(self, values: Mapping[str, float]) -> dict[str, Any]:
         """Return the keys of a report by which a scheduler judges."""
         report: dict[str, Any] = {} if self._judged.keys() <= values.keys() else {UNJUDGED: True}
         if len(self._judged) == 1:
@@ -396,7 +396,7 @@ class TuneReporter:
         """
         if self.stopped:
             return
-        judged: dict[str, Any] = dict.fromkeys(self._others, math.nan) | self._judgement({})
+        judged: dict[str, Any] = dict.fromkeys(self._others, math.nan) | self._judgment({})
         judged |= {PICKED: self._worst, **self._place(self._newest), VOID: True}
         with suppress(SystemExit):  # a scheduler may stop the trial
             tune.report({self._metric: self._worst, VALUE: self._worst, **judged, FULL: reason})
@@ -428,15 +428,15 @@ def _check_modes(name_of: Callable[[str], str | None], directions: Mapping[str, 
     Raises:
         DirectionError: they differ; the message has both.
     """
-    for judge in judges():
-        name = None if judge.metric is None else name_of(judge.metric)
-        if name is None or judge.mode is None:
+    for setting in metric_modes():
+        name = None if setting.metric is None else name_of(setting.metric)
+        if name is None or setting.mode is None:
             continue
         direction = directions[name]
-        if Direction.parse(judge.mode) is not direction:
+        if Direction.parse(setting.mode) is not direction:
             raise DirectionError(
-                f"{name} must be {direction.value}d, but the {judge.name} has mode={judge.mode!r} for "
-                f"{judge.metric!r}; give mode={direction.mode!r}"
+                f"{name} must be {direction.value}d, but the {setting.name} has mode={setting.mode!r} for "
+                f"{setting.metric!r}; give mode={direction.mode!r}"
             )
 
 

@@ -28,7 +28,7 @@ from ...records.trial_record import (
     write_trial,
 )
 from ...selection.limits import Limits
-from ...selection.rules import SECONDS, At, Constraint, CostUnit, format_judgement, violation_of
+from ...selection.rules import SECONDS, At, Constraint, CostUnit, format_judgment, violation_of
 from ...selection.selection import Picker
 from ...selection.trial_attempts import apply_constraints
 from ...space.space import Space
@@ -200,7 +200,7 @@ class StudySearcher(Searcher):
         elif not complete and live.epochs:
             last = live.epochs[-1]
             value = last.number(next(iter(self.optimized)))
-            why = format_judgement(numbers_of(last.values), self._judged, value)
+            why = format_judgment(numbers_of(last.values), self._judged, value)
             place = place_text(last.epoch, last.step)
             reason = f"Tune stopped trial {record.number} after {place} {why}"
             record = replace(record, state=TrialState.PRUNED, reason=record.reason or reason)

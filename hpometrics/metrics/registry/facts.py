@@ -13,7 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from ..._ludwig import METHODS, ReadableObjective, attributes_of, write_attributes
 from ..._text import did_you_mean
 from ...direction import UNSTATED, Direction
-from ...exceptions import MetricNameError, RegistrationError
+from ...exceptions import DirectionError, MetricNameError, RegistrationError
 from ..features import InputType
 from .names import Scalar
 
@@ -228,8 +228,10 @@ def _statements(cls: type, fact: str, argument: Any) -> Iterator[tuple[str, Any]
 def _plain(value: Any) -> Any:
     if value is None or isinstance(value, (Direction, InputType)):
         return value and value.value
-    word = str(value).lower()
-    return Direction.parse(word).value if word in {"min", "max", "minimise", "maximise"} else word
+    try:
+        return Direction.parse(value).value
+    except DirectionError:
+        return str(value).lower()
 
 
 def _one_of(cls: type, name: str, params: tuple[Param, ...]) -> tuple[str, ...]:

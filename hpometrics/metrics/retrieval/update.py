@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ...exceptions import MetricInputError
 from .._device import on_host, send_to
-from ..batch import as_tensor, rows_of
+from ..batch import as_tensor, select_rows
 from ..features import OutputFeature, Ranking
 from .candidates import sample_candidates
 from .interactions import Interactions, beside, columns_of_items
@@ -102,7 +102,7 @@ class Update:
             relevance=self.relevance.only(which),
             target=self.target[which],
             hidden=None if self.hidden is None else self.hidden.rows(which),
-            extras={name: rows_of(value, which, len(self.target)) for name, value in self.extras.items()},
+            extras={name: select_rows(value, which, len(self.target)) for name, value in self.extras.items()},
             **{name: value[which] for name, value in own.items() if value is not None},
         )
 

@@ -102,7 +102,7 @@ def check_width(batch: Outputs, state: Tensor | None) -> None:
         )
 
 
-def rows_of(batch: Outputs) -> Tensor:
+def row_total(batch: Outputs) -> Tensor:
     """Return the number of rows of a batch, or the sum of their weights."""
     return number(len(batch), batch.target, torch.int64) if batch.weight is None else batch.weight.sum()
 
@@ -268,7 +268,7 @@ class ErrorSum(Statistic):
         """Add one batch; each column is summed in float64."""
         part = {"total": self.total_of(batch)}
         if "rows" in self.reductions:
-            part["rows"] = rows_of(batch)
+            part["rows"] = row_total(batch)
         if self.degree and is_out_of_range(part["total"]):
             self._add_in_range(batch, part)
         else:

@@ -28,7 +28,7 @@ from .errors import (
     larger_unit,
     largest_of,
     over_rows,
-    rows_of,
+    row_total,
     sum_of_products,
     times_power,
     unit_of,
@@ -80,7 +80,7 @@ class Moments(Statistic):
         part = _raw_moments(batch)
         if part is None:
             values, weight = columns(batch), batch.weight
-            part = _moments(*_from_one(batch, values), weight, rows_of(batch))
+            part = _moments(*_from_one(batch, values), weight, row_total(batch))
             if is_out_of_range(part["spread"]):
                 part = _in_own_units(part, values, weight)
         self.add_state(part)
@@ -190,7 +190,7 @@ def _raw_moments(batch: Outputs) -> dict[str, Tensor] | None:
     numbers = torch.tensor([means, [0.0] * 3, spreads], dtype=torch.float64).unsqueeze(-1)
     origin, mean, spread = numbers.unbind()
     return {
-        "rows": rows_of(batch), "origin": origin, "mean": mean, "spread": spread,
+        "rows": row_total(batch), "origin": origin, "mean": mean, "spread": spread,
         "cross": torch.tensor([cross], dtype=torch.float64),
     }  # fmt: skip
 

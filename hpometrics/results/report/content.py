@@ -18,6 +18,7 @@ from typing import Any
 from uuid import uuid4
 
 from ..._formatting import aligned, column, duration, first_of, number
+from ..._pages import page
 from ..._text import printable
 from ...backends.trial_lines import word
 from ...config.yaml_writer import dump_yaml, format_short
@@ -27,9 +28,10 @@ from ...records._files import write_text
 from ...records.trial_record import TrialRecord, TrialState, place_text
 from ...selection.selection import ranked_by
 from ..best import MetricPick, picks_by_metric, record_of
-from ..leaderboard import optimal, optimal_params, optimal_values, ranked_rows
+from ..leaderboard import optimal_block, optimal_params, optimal_values, ranked_rows
 from ..run_directory import RunDirectory
 from ..status import Outcome, format_end
+from .figures import report_figures
 
 _ORIGINS = {
     "registry": "The direction is the metric's own, as the registry has it.",
@@ -226,7 +228,9 @@ def _markdown(report: Report) -> Iterator[str]:
     yield f"{report.summary}. {report.direction}\n"
     yield f"## Optimal engine params\n\n{report.origin}\n"
     if report.best is not None:
-        yield _block("\n".join([optimal(report.best, report.records, report.resolved), *report.sureness]))
+        yield _block(
+            "\n".join([optimal_block(report.best, report.records, report.resolved), *report.sureness])
+        )
     yield "## Trials\n"
     if report.extent:
         yield f"{report.extent}\n"
@@ -277,9 +281,6 @@ def _html(report: Report) -> str:
     """Return the page of a report. Its tables hold all facts without JavaScript; the figures need it."""
     from markupsafe import Markup  # with Jinja
 
-    from ..._pages import page
-    from .figures import report_figures  # with Optuna
-
     package = files(__package__)
     packed, script = package.joinpath(_PLOTLY).read_bytes(), package.joinpath("report.js").read_text("utf8")
     return page(
@@ -295,8 +296,6 @@ def _html(report: Report) -> str:
 
 def notebook_figures(report: Report) -> Iterator[str]:
     """Yield the figures of a report as HTML for a notebook; one script draws all, without a network."""
-    from .figures import report_figures  # with Optuna
-
     place, drawings = f"figures-{uuid4().hex}", list[Any]()
     yield f'<div id="{place}">'
     for figure in report_figures(report):

@@ -31,8 +31,6 @@ from .drawing import (
     value_drawing,
     whole_numbers,
 )
-from .optuna_study import space_of
-from .param_figures import param_figures
 from .winner_figure import leaders_figure, winner_figure
 
 _MOST_TRIALS = 200
@@ -58,11 +56,9 @@ def figures_of(records: Sequence[TrialRecord], resolved: Resolved, best: int | N
     yield curves_figure(records, resolved, best)
     yield _history(records, resolved, best)
     yield _cost(records, resolved, best)
-    space = space_of(resolved)
-    if space is None:
-        yield Figure("params", "Params", "A list of params has no space to draw.")
-    else:
-        yield from param_figures(records, resolved, space, best)
+    from .param_figures import param_figures  # with Optuna and the model of the sweep file
+
+    yield from param_figures(records, resolved, best)
 
 
 @dataclass(frozen=True)

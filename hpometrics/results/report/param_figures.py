@@ -18,7 +18,6 @@ from ...backends.optuna.samplers import is_infeasible
 from ...config.yaml_writer import format_short
 from ...direction import Direction
 from ...records.trial_record import TrialRecord
-from ...space.space import Space
 from ..manifest import Resolved
 from .drawing import (
     BLUE,
@@ -36,7 +35,7 @@ from .drawing import (
     value_drawing,
     value_span,
 )
-from .optuna_study import study_of
+from .optuna_study import space_of, study_of
 
 _ENOUGH = 30
 """Importances and contours of fewer complete trials swing from one run to the next."""
@@ -51,10 +50,12 @@ _MARGIN = 0.04  # of an axis of params, beyond the ends of the space
 _SHADES = [[0, "#f7fbff"], [0.25, "#c6dbef"], [0.5, "#6baed6"], [0.75, "#2171b5"], [1, "#08306b"]]
 
 
-def param_figures(
-    records: Sequence[TrialRecord], resolved: Resolved, space: Space, best: int | None
-) -> Iterator[Figure]:
+def param_figures(records: Sequence[TrialRecord], resolved: Resolved, best: int | None) -> Iterator[Figure]:
     """Draw the figures of the params that vary, by the first objective."""
+    space = space_of(resolved)
+    if space is None:
+        yield Figure("params", "Params", "A list of params has no space to draw.")
+        return
     study = study_of(records, resolved, space, infeasible=True)
     trained = study.get_trials(deepcopy=False, states=(OptunaState.COMPLETE,))
     trials = [trial for trial in trained if not is_infeasible(trial)]

@@ -3,20 +3,12 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import pickle
-import shutil
-import signal
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from fcntl import LOCK_EX, LOCK_NB, flock
-from functools import partial
 from pathlib import Path
-from threading import Barrier, get_ident
 
 import optuna
 import pytest
-import torch
-from forked import Forked
+from level_search import LOSS, SPACE, level, objective_of
 from optuna.trial import TrialState as OptunaState
 
 from hpometrics.backends.objective import ListObjective
@@ -27,22 +19,8 @@ from hpometrics.exceptions import DirectionError, NoFiniteValueError, RecordErro
 from hpometrics.metrics.features import Binary
 from hpometrics.records.epoch_log import read_trial
 from hpometrics.records.trial_record import TrialState
-from hpometrics.run import Reported, Run, engine
+from hpometrics.run import Run, engine
 from hpometrics.space.dimensions import Choice, Float, Int
-
-LOSS = Reported("loss", MINIMIZE)
-SPACE = {"level": Float(0, 1), "k": 3}
-
-
-def level(params, run):
-    """Each epoch's loss is the level; the last of four is much worse."""
-    for epoch in run.epochs(4):
-        run.log(loss=params["level"] + 5.0 * (epoch == 3), seen=run.params["level"])
-
-
-def objective_of(train=level, **facts) -> OptunaObjective:
-    """An objective over the level."""
-    return OptunaObjective(train, SPACE, **{"metric": LOSS, **facts})
 
 
 def test_the_study_has_the_metrics_direction():
@@ -403,211 +381,3 @@ def test_the_panel_of_an_objective_stands_in_the_table_of_its_study():
     frame = study.trials_dataframe()
     assert list(frame["user_attrs_loss"]) == list(frame["value"]) and set(frame["user_attrs_aux"]) == {2.0}
     assert [objective.best(study).epoch] == list(frame.nsmallest(1, "value")["user_attrs_picked_epoch"])
-
-
-def search_on(folder: Path, storage: str | None, killed: int | None, trials: int, seed: int = 3) -> None:
-    """A search of its own process, which ends itself by SIGKILL in the second epoch of a trial."""
-
-    def train(params, run):
-        number, weights = int(run.directory.name), torch.nn.Linear(1, 1)
-        run.restore(weights=weights)
-        for epoch in run.epochs(3):
-            with (folder / "trained").open("a") as lines:
-                lines.write(f"{number} {epoch}\n")
-            if (epoch, number) == (1, killed):
-                os.kill(os.getpid(), signal.SIGKILL)
-            run.log(loss=params["level"] + epoch)
-            run.checkpoint(weights=weights)
-
-    objective = OptunaObjective(train, {"level": Float(0, 1)}, metric=LOSS, directory=folder / "s", seed=seed)
-    opened = None if storage is None else f"sqlite:///{folder / storage}"
-    study = objective.create_study(storage=opened, study_name="s", load_if_exists=True)
-    objective.optimize(study, n_trials=trials)
-
-
-@pytest.mark.parametrize("storage", [None, "study.db"], ids=["in memory", "sqlite"])
-def test_a_search_in_python_goes_on_as_a_sweep_does(storage, tmp_path):
-    """After a SIGKILL in a trial: the total stands, no trial stays open, no closed epoch is trained again."""
-    assert Forked(tmp_path, search_on, tmp_path, storage, 2, 4).ended() == -signal.SIGKILL
-    for _ in range(2):  # the second time nothing is left to do
-        assert Forked(tmp_path, search_on, tmp_path, storage, None, 4).ended() == 0
-    trained = (tmp_path / "trained").read_text().split("\n")[:-1]
-    want = [f"{trial} {epoch}" for trial in range(4) for epoch in range(3)]
-    assert sorted(trained) == sorted([*want, "2 1"])  # the epoch that was cut off
-    records = [read_trial(tmp_path / "s" / "trials" / f"{number:04d}") for number in range(4)]
-    assert [record.state for record in records] == [TrialState.COMPLETE] * 4
-    if storage:
-        study = optuna.load_study(storage=f"sqlite:///{tmp_path / storage}", study_name="s")
-        assert [trial.state for trial in study.trials] == [OptunaState.COMPLETE] * 4
-
-
-@pytest.mark.filterwarnings("ignore:seeded trials overlap")
-def test_trials_that_wait_are_begun_before_a_total_is_reached(tmp_path):
-    """Enqueued ones are the next to run, not some that there are already; a second call adds what is left."""
-    objective = objective_of(directory=tmp_path, seed=1)
-    study = objective.create_study()
-    for value in (0.1, 0.2, 0.3):
-        study.enqueue_trial({"level": value})
-    objective.optimize(study, n_trials=3)
-    assert [trial.params["level"] for trial in study.trials] == [0.1, 0.2, 0.3]
-    objective.optimize(study, n_trials=5, n_jobs=2)
-    assert [trial.state for trial in study.trials] == [OptunaState.COMPLETE] * 5
-
-
-def test_a_copy_of_an_objective_at_work_works_on_no_trial(tmp_path):
-    """As one that is sent to another process: it has no lock, so the trial is another's to it."""
-    objective = objective_of(directory=tmp_path, seed=1)
-    assert objective._take(0)
-    copied = pickle.loads(pickle.dumps(objective))
-    with pytest.raises(RecordError, match="another process works on trial 0"):
-        copied.optimize(copied.create_study(), n_trials=1)
-    objective._unlock(get_ident())
-    study = copied.create_study()
-    copied.optimize(study, n_trials=1)
-    assert study.best_trial.number == 0
-
-
-def test_another_seed_in_a_directory_says_what_to_do(tmp_path):
-    """It would draw other params for trials that are there."""
-    search_on(tmp_path, None, None, 1)
-    with pytest.raises(RecordError, match="another seed, space or sampler drew it; give this search a dir"):
-        search_on(tmp_path, None, None, 1, seed=4)
-
-
-@pytest.mark.parametrize("recorded", [False, True], ids=["study", "directory"])
-def test_another_seed_in_a_storage_says_what_to_do(tmp_path, recorded):
-    """As for `hpometrics run`: no trial of another stream stands among those that are there."""
-    storage = f"sqlite:///{tmp_path / 'study.db'}"
-
-    def search(seed: int | None, total: int) -> optuna.Study:
-        directory = tmp_path / "search" if recorded else None
-        objective = OptunaObjective(level, SPACE, metric=LOSS, directory=directory, seed=seed)
-        study = objective.create_study(storage=storage, study_name="s", load_if_exists=True)
-        objective.optimize(study, n_trials=total)
-        return study
-
-    search(7, 1)
-    for other in (8, None):
-        with pytest.raises(
-            RecordError, match=f"with seed '7', now it is '{other}'; create another study, or g"
-        ):
-            search(other, 2)
-    assert len(search(7, 2).trials) == 2
-
-
-def test_two_processes_never_work_on_one_trial_of_a_directory(tmp_path):
-    """The second is told so before it trains; what a live process works on is not taken for left behind."""
-    objective = OptunaObjective(level, SPACE, metric=LOSS, directory=tmp_path)
-    other = OptunaObjective(level, SPACE, metric=LOSS, directory=tmp_path)
-    study = objective.create_study()
-    objective(study.ask())
-    with ThreadPoolExecutor(1) as elsewhere:  # a lock is a thread's
-        begun = elsewhere.submit(other, other.create_study().ask())
-        with pytest.raises(RecordError, match=r"another process works on trial 0 in .*; give each study a"):
-            begun.result()
-    objective(study.ask())
-    with pytest.raises(RecordError, match="another seed"):
-        other(other.create_study().ask())
-
-
-@pytest.mark.parametrize("earlier", [True, False], ids=["kept", "gone"])
-def test_a_cell_of_a_notebook_that_ctrl_c_has_ended_runs_again(tmp_path, earlier):
-    """The traceback keeps the first objective alive, and its trial goes on in the second one."""
-    presses = iter([KeyboardInterrupt])
-    seen: list[int] = []
-
-    def train(params, run):
-        run.restore()
-        for epoch in run.epochs(3):
-            seen.append(epoch)
-            if epoch == 1 and (press := next(presses, None)):
-                raise press
-            run.log(loss=params["level"] + epoch)
-            run.checkpoint()
-
-    def cell() -> OptunaObjective:
-        objective = OptunaObjective(
-            train, SPACE, metric=Reported("loss", MINIMIZE), directory=tmp_path, seed=3
-        )
-        study = objective.create_study()
-        kept.append(objective)
-        study.optimize(objective, n_trials=2)
-        return objective
-
-    kept: list[OptunaObjective] = []
-    with pytest.raises(KeyboardInterrupt):
-        cell()
-    if not earlier:
-        kept.clear()
-    cell()
-    assert seen == [0, 1, 1, 2, 0, 1, 2]
-    cell()  # and again, of two recorded trials
-    assert seen == [0, 1, 1, 2, 0, 1, 2]
-
-
-@pytest.mark.parametrize("anew", [True, False])
-def test_a_trial_is_locked_anew_in_a_directory_that_was_removed(tmp_path, anew):
-    """The lock of an earlier cell is on a file that is gone, so that it would keep out nobody."""
-    home = tmp_path / "digits"
-
-    def train(params, run):
-        level(params, run)
-        with pytest.raises(BlockingIOError), (home / ".locks" / "0000").open() as file:
-            flock(file, LOCK_EX | LOCK_NB)
-
-    first = objective_of(train, directory=home)
-    first.create_study().optimize(first, n_trials=1)
-    shutil.rmtree(home)
-    second = objective_of(train, directory=home) if anew else first
-    second.create_study().optimize(second, n_trials=1)
-
-
-def test_threads_that_begin_at_once_keep_their_locks(tmp_path):
-    """Each first lock made an object to keep locks; of two the one that came later kept its own alone."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        for attempt in range(40):
-            objective, together = objective_of(directory=tmp_path / str(attempt)), Barrier(4)
-
-            def begin(number: int, objective=objective, together=together) -> None:
-                together.wait()
-                assert objective._take(number)
-
-            with ThreadPoolExecutor(4) as pool:
-                list(pool.map(begin, range(4)))
-            assert sorted(objective._locks.numbers) == [0, 1, 2, 3]
-    finally:
-        sys.setswitchinterval(interval)
-
-
-@pytest.mark.parametrize("place", ["taken", "taken/below"])
-def test_a_file_in_the_place_of_the_directory_is_refused(tmp_path, place):
-    """Before the first trial trains, and by its name."""
-    (tmp_path / "taken").write_text("")
-    objective = OptunaObjective(level, SPACE, metric=LOSS, directory=tmp_path / place)
-    for start in (
-        lambda study: study.optimize(objective, n_trials=1),
-        partial(objective.optimize, n_trials=1),
-    ):
-        with pytest.raises(RecordError, match=r"/taken: is a file, where a directory is wanted"):
-            start(objective.create_study())
-
-
-def test_a_trial_that_ctrl_c_has_ended_goes_on(tmp_path):
-    """It stays open in the study, as in a sweep, and is the first that is taken on."""
-    presses = iter([KeyboardInterrupt, None, None])
-
-    def train(params, run):
-        for epoch in run.epochs(2):
-            if epoch == 1 and (pressed := next(presses)):
-                raise pressed
-            run.log(loss=params["level"])
-
-    objective = OptunaObjective(train, SPACE, metric=LOSS, directory=tmp_path, seed=1)
-    study = objective.create_study()
-    with pytest.raises(KeyboardInterrupt):
-        objective.optimize(study, n_trials=2)
-    assert [trial.state for trial in study.trials] == [OptunaState.RUNNING]
-    objective.optimize(study, n_trials=2)
-    assert [trial.state for trial in study.trials] == [OptunaState.COMPLETE] * 2

@@ -161,17 +161,17 @@ def test_a_session_has_its_storage():
     from ray.train._internal.session import _TrainSession
     from ray.train._internal.storage import StorageContext
 
-    from hpometrics.backends.ray._internals import judges
+    from hpometrics.backends.ray._internals import metric_modes
 
     require("self.storage" in inspect.getsource(_TrainSession), "_TrainSession.storage")
     for name in ("experiment_fs_path", "storage_filesystem"):
         source = inspect.getsource(StorageContext)
         require(name in source, f"StorageContext.{name}")
-    assert judges() == ()
+    assert metric_modes() == ()
 
 
 def test_a_tuner_stores_its_settings():
-    """In `tuner.pkl`, under the key that `judges` reads."""
+    """In `tuner.pkl`, under the key that `metric_modes` reads."""
     from ray.tune.impl import tuner_internal
 
     source = inspect.getsource(tuner_internal)

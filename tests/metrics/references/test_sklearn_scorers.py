@@ -67,7 +67,7 @@ SCORERS: dict[str, tuple[str, ...]] = {
 }
 """Scorer -> the outputs for which our metric of that name has its number."""
 
-SPELT = {"top_k_accuracy": "top_k_accuracy@2"}
+SPELLED = {"top_k_accuracy": "top_k_accuracy@2"}
 """Our spelling, where a parameter that scikit-learn has a default for must be given."""
 
 NOT_WEIGHED = {
@@ -115,7 +115,7 @@ def test_a_scorer_by_its_own_name(name: str, output: str, seed: int):
     weights = [None] if name in NOT_WEIGHED or output == CLUSTERS else [None, np.arange(150) % 7 / 3]
     for weight in weights:
         weighed = {} if weight is None else {"sample_weight": weight}
-        metric = get_metric(SPELT.get(name, name), output)
+        metric = get_metric(SPELLED.get(name, name), output)
         metric.update(
             **{kind: torch.tensor(given)}, target=target, **{k: torch.tensor(w) for k, w in weighed.items()}
         )

@@ -33,7 +33,7 @@ def test_every_metric_has_a_value_worked_out_by_hand(entries):
     assert failures(native(entries), check) == []
 
 
-def spelt(tree: ast.AST) -> Iterator[str]:
+def strings_of(tree: ast.AST) -> Iterator[str]:
     """The strings of a test's code, what is put into them as `{}`; docstrings and comments are not code."""
     if isinstance(tree, ast.JoinedStr):
         yield "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in tree.values)
@@ -42,7 +42,7 @@ def spelt(tree: ast.AST) -> Iterator[str]:
         yield tree.value
     for child in ast.iter_child_nodes(tree):
         if not (isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)):
-            yield from spelt(child)
+            yield from strings_of(child)
 
 
 def patterns(text: str) -> Iterator[str]:
@@ -56,7 +56,7 @@ def test_every_metric_is_named_in_a_test_of_values(entries):
     """By its name or an alias, in code that compares it with a reference or a number: none is forgotten."""
     files = [HERE / "oracles.py", *(HERE.parent / "catalogue").rglob("*.py")]
     trees = [ast.parse(path.read_text(encoding="utf8")) for path in files]
-    held = {pattern for tree in trees for text in spelt(tree) for pattern in patterns(text)}
+    held = {pattern for tree in trees for text in strings_of(tree) for pattern in patterns(text)}
     named = re.compile("|".join(sorted(held)))
     left = {e.name for e in native(entries) if not any(map(named.fullmatch, (e.name, *(e.aliases or {}))))}
     assert left == set()

@@ -93,6 +93,6 @@ def test_a_parameter_refuses_another_kind(kind, value):
 
 
 def test_a_choice_suggests_the_nearest():
-    """A misspelt choice lists all of them."""
+    """A misspelled choice lists all of them."""
     with pytest.raises(MetricNameError, match=r"one of micro, macro, got 'marco'; did you mean 'macro'\?"):
         Param("average", choices=("micro", "macro")).check("marco", "f1")

@@ -151,7 +151,7 @@ def test_a_group_without_ready_members_names_them(registry):
 
 
 def test_a_group_is_no_metric():
-    """Where one metric is wanted the message says what the word is; a misspelt group is suggested."""
+    """Where one metric is wanted the message says what the word is; a misspelled group is suggested."""
     with pytest.raises(UnknownMetricError, match="'default' is a group of metrics, not a metric"):
         find_metric("default", NUMBER)
     with pytest.raises(UnknownMetricError, match="Did you mean 'default'"):

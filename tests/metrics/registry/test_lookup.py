@@ -263,7 +263,7 @@ def test_exactly_one_of_several_parameters_is_given(name, message, one_of):
 
 
 def test_one_of_names_parameters_that_may_be_left_out(registry):
-    """A misspelt or needed parameter cannot be one of several."""
+    """A misspelled or needed parameter cannot be one of several."""
     odd = type("Odd", (OneOf,), {"one_of": ("average", "klass")})
     with pytest.raises(
         RegistrationError, match="one_of names klass, which must be a parameter whose default"

@@ -220,7 +220,7 @@ def test_a_registration_that_cannot_stand_is_refused(arguments, message):
 
 
 def test_an_unknown_feature_is_refused_before_anything_is_registered():
-    """The second of two features is misspelt: the first is not registered either."""
+    """The second of two features is misspelled: the first is not registered either."""
     with pytest.raises((RegistrationError, MetricInputError), match="did you mean 'vector'"):
         register_metric("reversed", [NUMBER, "vectr"])(Reversed)
     assert "reversed" not in metric_names()

@@ -199,7 +199,7 @@ def test_a_root_of_all_columns_is_a_float_where_its_square_is_not(scale):
     ],
 )  # fmt: skip
 def test_the_names_of_others(alias, name):
-    """Ludwig's and scikit-learn's spellings mean the natural value, minimised."""
+    """Ludwig's and scikit-learn's spellings mean the natural value, minimized."""
     assert str(find_metric(alias, "number").name) == name
 
 

@@ -1,4 +1,4 @@
-"""The `init` command: the first files of a sweep, from the starter or from a sweep file of another tool."""
+"""The first files of a sweep, from the starter or from a sweep file of another tool."""
 
 from __future__ import annotations
 

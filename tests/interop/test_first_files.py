@@ -11,7 +11,7 @@ from matrix import EXHAUSTIVE, covering, traits
 
 from hpometrics.cli.main import main
 from hpometrics.config.plan import read_plan
-from hpometrics.interop.init import write_starter
+from hpometrics.interop.first_files import write_starter
 from hpometrics.metrics.features import BINARY
 from hpometrics.metrics.registry.index import index
 from hpometrics.results.run_directory import RunDirectory

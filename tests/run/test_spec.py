@@ -1,0 +1,116 @@
+"""A spec has the direction of its metric, and is refused before the first trial if it makes no sense."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from hpometrics.direction import MAXIMIZE, MINIMIZE
+from hpometrics.exceptions import (
+    DirectionError,
+    MetricNameError,
+    RunError,
+    UnknownMetricError,
+)
+from hpometrics.metrics.features import Binary, Category
+from hpometrics.metrics.registry.register import get_metric
+from hpometrics.run import Reported, RunSpec, engine, engine_facts
+
+NAN = math.nan
+LOSS = Reported("loss", MINIMIZE)
+
+
+@pytest.mark.parametrize(
+    ("metric", "facts", "name", "direction"),
+    [
+        ("roc_auc", {}, "roc_auc", MAXIMIZE),
+        ({"metric": "fbeta", "beta": 2}, {}, "fbeta(beta=2.0)", MAXIMIZE),
+        (get_metric("log_loss", Binary()), {}, "log_loss", MINIMIZE),
+        (type(get_metric("brier", Binary())), {}, "brier", MINIMIZE),
+        (Reported("latency", "min"), {}, "latency", MINIMIZE),
+        ("latency_ms", {"direction": "minimize"}, "latency_ms", MINIMIZE),
+        ({"metric": "latency_ms", "direction": "minimize"}, {}, "latency_ms", MINIMIZE),
+        ("roc_auc", {"direction": "max"}, "roc_auc", MAXIMIZE),
+    ],
+)
+def test_the_direction_comes_from_the_metric(metric, facts, name, direction):
+    """However the metric is named; an unknown name with a direction is the engine's own report."""
+    spec = RunSpec(metric, output=Binary(), **facts)
+    assert (spec.name, spec.direction) == (name, direction)
+    assert spec.reported is name.startswith("latency")
+
+
+@pytest.mark.parametrize(
+    ("metric", "facts", "error", "text"),
+    [
+        (
+            "roc_auc",
+            {"direction": "minimize"},
+            DirectionError,
+            "roc_auc must be maximized, but direction= says minimize",
+        ),
+        (
+            LOSS,
+            {"direction": "maximize"},
+            DirectionError,
+            "loss must be minimized, but direction= says maximize",
+        ),
+        (
+            {"metric": "x", "direction": "min"},
+            {"direction": "max"},
+            DirectionError,
+            "its own direction says min",
+        ),
+        ("roc_auk", {}, UnknownMetricError, r"'roc_auc'.*Reported\('roc_auk', 'maximize'\)"),
+        ([], {}, RunError, "metric= is a list without a metric"),
+        (["roc_auc", "brier", "auroc"], {}, RunError, "roc_auc is among the objectives twice"),
+        (
+            ["roc_auc", "brier"],
+            {"direction": "minimize"},
+            DirectionError,
+            "direction= states the direction of one metric, got 2 metrics",
+        ),
+        (["roc_auc", "brier"], {"target": 0.9}, RunError, "target is in the unit of one metric"),
+        (["roc_auc", "brier"], {"tol": 0.1}, RunError, "tol is in the unit of one metric"),
+        ("test:roc_auc", {}, RunError, "only validation values steer a search"),
+        (3, {}, RunError, "a metric is a name, a Metric or Reported"),
+        ({"name": "roc_auc"}, {}, RunError, "needs the key 'metric'"),
+        ("intent.roc_auc", {}, MetricNameError, "the only output has no name; write roc_auc, or output="),
+        ("f1(average=none)", {"output": Category(3)}, RunError, "choose average=micro, macro or weighted"),
+        (get_metric("f1(average=none)", Category(3)), {}, RunError, "has one value per class"),
+        ("roc_auc", {"at": "first"}, RunError, "at is 'best' or 'last', got 'first'"),
+        ("roc_auc", {"patience": 0}, RunError, "patience must be a whole number of at least 1, got 0"),
+        ("roc_auc", {"epochs": 2.5}, RunError, r"epochs must be a whole number of at least 1, got 2\.5"),
+        ("roc_auc", {"target": NAN}, RunError, "target must be a finite number, got nan"),
+        ("roc_auc", {"tol": -1}, RunError, "tol must be a finite number of at least 0"),
+    ],
+)
+def test_a_spec_that_makes_no_sense_is_refused_before_the_first_trial(metric, facts, error, text):
+    """Contradictions name both facts, typos the nearest name."""
+    with pytest.raises(error, match=text):
+        RunSpec(metric, **{"output": Binary(), **facts})
+
+
+def test_engine_facts_are_read_from_the_function():
+    """What the decorator stated is there, and the function is the same function."""
+
+    @engine(output=Category(10), epochs=3)
+    def train(params, run):
+        return "itself"
+
+    assert engine_facts(train) == {"output": Category(10), "epochs": 3}
+    assert train({}, None) == "itself"
+    assert engine_facts(print) == {}
+
+
+def test_an_engine_needs_no_facts():
+    """Its file or objective may say all of them, so that neither parentheses nor an output are wanted."""
+
+    @engine
+    def train(params, run):
+        return "itself"
+
+    assert engine_facts(train) == {} and train({}, None) == "itself"
+    with pytest.raises(RunError, match=r"train\(params, run\), got 'category'; its output is output="):
+        engine("category")

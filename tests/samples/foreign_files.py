@@ -1,0 +1,100 @@
+"""Files of other tools, as their examples of 2026 have them, and their conversion."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+from click.testing import CliRunner, Result
+
+from hpometrics.cli.main import main
+from hpometrics.interop.first_files import read_foreign
+
+
+def sweeper(**keys: Any) -> str:
+    """A Hydra config with the keys of a sweeper."""
+    return yaml.safe_dump({"defaults": [{"override hydra/sweeper": "optuna"}], "hydra": {"sweeper": keys}})
+
+
+def warprec(model: dict[str, Any], **evaluation: Any) -> str:
+    """A config of WarpRec with one model."""
+    return yaml.safe_dump({"models": {"EASE": model}, "evaluation": evaluation})
+
+
+def oracle(*space: tuple[str, dict[str, Any]], **state: Any) -> str:
+    """The state of an oracle with hyperparameters, each a class and its config."""
+    entries = [{"class_name": kind, "config": {"conditions": [], **config}} for kind, config in space]
+    return json.dumps({"hyperparameters": {"space": entries, "values": {}}, "start_order": ["00"], **state})
+
+
+def ray(config: dict[str, Any], **keys: Any) -> str:
+    """A file with one experiment of Ray Tune."""
+    return yaml.safe_dump({"cartpole-ppo": {"run": "PPO", "config": config, **keys}})
+
+
+def converted(folder: Path, name: str, text: str) -> tuple[dict[str, Any], str]:
+    """The sections that a file becomes, and the remarks on it."""
+    file = folder / name
+    file.write_text(text)
+    conversion = read_foreign(file)
+    return conversion.config, "\n".join(map(str, conversion.notes.sorted()))
+
+
+def init(folder: Path, name: str, text: str) -> Result:
+    """Type `hpometrics init mine --from FILE`."""
+    (folder / name).write_text(text)
+    return CliRunner().invoke(main, ["init", str(folder / "mine"), "--from", str(folder / name)])
+
+
+SPHERE = {
+    "sampler": {"seed": 123},
+    "direction": "minimize",
+    "study_name": "sphere",
+    "storage": None,
+    "n_trials": 20,
+    "n_jobs": 1,
+    "max_failure_rate": 0.0,
+    "params": {"x": "range(-5.5, 5.5, step=0.5)", "y": "choice(-5 ,0 ,5)"},
+}
+FRONT = {
+    **SPHERE,
+    "direction": ["minimize", "minimize"],
+    "params": {"x": "range(0, 5, step=0.5)", "y": "range(0, 3, step=0.5)"},
+}
+LIGHTGCN = {
+    "optimization": {"cpu_per_trial": 4, "gpu_per_trial": 0.25, "strategy": "hopt", "num_samples": 100},
+    "early_stopping": {"patience": 20, "grace_period": 10},
+    "embedding_size": ["qrandint", 64, 320, 64],
+    "n_layers": [1, 2, 3],
+    "weight_decay": ["uniform", 0.0, 1e-6],
+    "batch_size": ["qrandint", 512, 10240, 512],
+    "epochs": 200,
+    "learning_rate": ["uniform", 1e-6, 1e-3],
+}
+GRID = {"num_workers": 2, "num_sgd_iter": {"grid_search": [1, 4]}, "size": {"grid_search": [128, 256, 512]}}
+HYPER_TEST = (
+    "learning_rate loguniform -8,0",
+    "embedding_size choice [64,96,128]",
+    "train_batch_size choice [512,1024,2048]",
+    "mlp_hidden_size choice ['[64,64,64]','[128,128]']",
+)
+EXAMPLES = {
+    "sphere.yaml": sweeper(**SPHERE),
+    "front.yaml": sweeper(**FRONT),
+    "typed.yaml": sweeper(search_space={"x": {"type": "float", "low": 1e-3, "high": 1, "log": True}}),
+    "nevergrad.yaml": sweeper(
+        optim={"optimizer": "OnePlusOne", "budget": 100, "num_workers": 10, "maximize": False},
+        parametrization={"db": ["mnist", "cifar"], "lr": {"init": 0.02, "step": 2.0, "log": True}},
+    ),
+    "ax.yaml": sweeper(ax_config={"params": {"x": {"type": "range", "bounds": [-5, 10.1]}}}),
+    "rllib.yaml": ray(GRID, env="CartPole-v1", stop={"episode_reward_mean": 200, "time_total_s": 180}),
+    "warprec.yml": warprec(LIGHTGCN, top_k=[10, 20], metrics=["nDCG", "Precision", "Recall", "HitRate"]),
+    "ease.yml": warprec({"l2": [10, 20, 30, 40]}),
+    "hyper.test": "\n".join(HYPER_TEST),
+    "oracle.json": oracle(
+        ("Int", {"name": "units", "min_value": 32, "max_value": 512, "step": 32, "sampling": "linear"}),
+        ("Choice", {"name": "learning_rate", "values": [1e-2, 1e-3, 1e-4], "ordered": True}),
+    ),
+}
