@@ -62,6 +62,7 @@ class BatchBuffer:
     def __init__(self, statistics: Iterable[Statistic]) -> None:
         members = list(statistics)
         self._regrouped = [statistic for statistic in members if statistic.regroups]
+        self._bounds = _highest(statistic.above for statistic in self._regrouped)
         self._rankings = RankingBuffer(statistic for statistic in members if statistic.joins)
         self._direct = [statistic for statistic in members if not (statistic.regroups or statistic.joins)]
         self._learned: RowStore | None = None  # for batches like the last that passed every check
@@ -85,7 +86,7 @@ class BatchBuffer:
             MetricInputError: a statistic that does not regroup refuses it; nothing has been counted.
         """
         store = self._store
-        if store is None or not (parts := store.parts_of(tensors)):
+        if store is None or not (parts := store.parts_of(tensors)) or not self._lie_within_bounds(tensors):
             return 0
         rows = parts[-1].shape[0]
         if self._direct:
@@ -100,7 +101,12 @@ class BatchBuffer:
 
     def is_similar(self, tensors: Mapping[str, Any]) -> bool:
         """Return whether a small batch is sound and has the signature of a validated one."""
-        return self._store is not None and bool(self._store.parts_of(tensors))
+        store = self._store
+        return store is not None and bool(store.parts_of(tensors)) and self._lie_within_bounds(tensors)
+
+    def _lie_within_bounds(self, tensors: Mapping[str, Any]) -> bool:
+        """Return whether every value of sound tensors is one that no statistic that regroups could refuse."""
+        return all(tensors[name].min().item() > bound for name, bound in self._bounds.items())
 
     def accepts(self, tensors: Mapping[str, Any]) -> bool:
         """Return whether `add_similar` would add the batch and no statistic could refuse it."""
@@ -121,6 +127,10 @@ class BatchBuffer:
             self._flush_rows()
             for statistic in self._regrouped:
                 statistic.check(batch)
+        elif self._bounds:
+            for statistic in self._regrouped:
+                if statistic.above:
+                    statistic.check(batch)
 
     def add(self, batch: Outputs) -> None:
         """Add a batch that passed `check`."""
@@ -178,6 +188,14 @@ class BatchBuffer:
         for block in batch.blocks(_BLOCK_ELEMENTS) if batch.kind is not None else (batch,):
             for statistic in self._regrouped:
                 statistic.update(block)
+
+
+def _highest(bounds: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    highest: dict[str, float] = {}
+    for named in bounds:
+        for name, bound in named.items():
+            highest[name] = max(bound, highest.get(name, bound))
+    return highest
 
 
 class RowStore:
@@ -425,7 +443,7 @@ class BatchSignature:
             if len(shape) == 1 and rows <= SHORT_LIST:
                 part, sound = tensor, _is_sound_list(tensor.tolist(), top)
             else:
-                part = part_of(tensor)
+                part = part_of(tensor) if tensor.numel() <= _SHORT_PRODUCT else tensor
                 sound = _is_sound(tensor, part, top)
             if not sound:
                 return []

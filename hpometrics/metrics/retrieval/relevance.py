@@ -16,6 +16,8 @@ from .lists import of_each_length, of_lengths
 
 _BUFFER = 1 << 20  # grades of rows over all columns in memory at a time
 _BUFFER_ON_DEVICE = 1 << 28
+_BYTE = 255  # flags that a byte can count
+_SHORT_ROW = 1 << 12  # flags up to which a row is counted faster in bytes
 
 
 class DenseRelevance:
@@ -38,9 +40,7 @@ class DenseRelevance:
         if on_host(self._target) and self._target.dtype in (torch.bool, torch.float32):
             grades = self._target.numpy()  # NumPy counts in half of torch's time
             all_flags = grades.dtype == np.bool_ and self._threshold < 1
-            return torch.from_numpy(
-                np.count_nonzero(grades if all_flags else grades > self._threshold, axis=1)
-            )
+            return torch.from_numpy(_count(grades if all_flags else grades > self._threshold))
         if self._target.dtype is not torch.float64:
             return (self._target > self._threshold).sum(1)
         some = max(1, _BUFFER // max(1, self._target.shape[1]))  # grades are compared as float32
@@ -213,6 +213,20 @@ def _ones(grades: Tensor) -> int:
     """Return the number of grades that are 1; NumPy, which has no bfloat16, takes half the time."""
     flags = grades == 1 if grades.dtype is torch.bfloat16 else torch.from_numpy(grades.numpy() == 1)
     return int(flags.count_nonzero())
+
+
+def _count(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Count the flags of each row as `np.count_nonzero(flags, axis=1)` does, in bytes if that is faster."""
+    counts: npt.NDArray[np.int64]
+    if flags.shape[1] > _SHORT_ROW:
+        counts = np.count_nonzero(flags, axis=1)
+        return counts
+    numbers = flags.view(np.uint8)
+    parts = [numbers[:, first : first + _BYTE] for first in range(0, max(1, numbers.shape[1]), _BYTE)]
+    counts = np.add.reduce(parts[0], axis=1, dtype=np.uint8).astype(np.int64)
+    for part in parts[1:]:
+        counts += np.add.reduce(part, axis=1, dtype=np.uint8)
+    return counts
 
 
 def may_be_odd(grades: Tensor) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -66,6 +66,8 @@ class Moments(Statistic):
     optional = ("exponent",)
     weighted: ClassVar[bool] = True
     regroups = True
+    _tensors: dict[str, Tensor]
+    _numbers: ColumnMoments | None
 
     def check(self, batch: Outputs) -> None:
         """Check the number of columns.
@@ -77,13 +79,35 @@ class Moments(Statistic):
 
     def update(self, batch: Outputs) -> None:
         """Add one batch."""
-        part = _raw_moments(batch)
-        if part is None:
-            values, weight = columns(batch), batch.weight
-            part = _moments(*_from_one(batch, values), weight, row_total(batch))
-            if is_out_of_range(part["spread"]):
-                part = _in_own_units(part, values, weight)
+        raw = _raw_moments(batch)
+        if raw is not None and (self._numbers is not None or not self._tensors):
+            self._numbers = raw if self._numbers is None else self._numbers.joined(raw)
+            self._derived = {}
+            return
+        if raw is not None:
+            self.add_state(raw.state())
+            return
+        values, weight = columns(batch), batch.weight
+        part = _moments(*_from_one(batch, values), weight, row_total(batch))
+        if is_out_of_range(part["spread"]):
+            part = _in_own_units(part, values, weight)
         self.add_state(part)
+
+    @property
+    def empty(self) -> bool:
+        """True until the first row."""
+        return self._numbers is None and not self._tensors
+
+    @property
+    def _state(self) -> dict[str, Tensor]:
+        """The state as tensors; the caller may change them, so the plain numbers are dropped."""
+        if self._numbers is not None:
+            self._tensors, self._numbers = self._numbers.state(), None
+        return self._tensors
+
+    @_state.setter
+    def _state(self, state: dict[str, Tensor]) -> None:
+        self._tensors, self._numbers = state, None
 
     @property
     def rows(self) -> float:
@@ -166,7 +190,48 @@ class Moments(Statistic):
         }
 
 
-def _raw_moments(batch: Outputs) -> dict[str, Tensor] | None:
+class ColumnMoments(NamedTuple):
+    """The moments of one column as plain numbers, which are joined in a tenth of the time that tensors take.
+
+    The numbers of predictions, target and error are lists; the means are measured from the origins.
+    """
+
+    rows: int
+    origins: list[float]
+    means: list[float]
+    spreads: list[float]
+    cross: float
+
+    def joined(self, other: ColumnMoments) -> ColumnMoments:
+        """Join the moments of other rows as `Moments.add_state` does."""
+        rows = self.rows + other.rows
+        share = other.rows / rows
+        gaps = [
+            (theirs - ours) + (their_mean - our_mean)
+            for ours, theirs, our_mean, their_mean in zip(
+                self.origins, other.origins, self.means, other.means, strict=True
+            )
+        ]
+        weight = self.rows * share
+        spreads = [
+            ours + theirs + gap * gap * weight
+            for ours, theirs, gap in zip(self.spreads, other.spreads, gaps, strict=True)
+        ]
+        means = [mean + gap * share for mean, gap in zip(self.means, gaps, strict=True)]
+        cross = self.cross + other.cross + gaps[PREDS] * gaps[TARGET] * weight
+        return ColumnMoments(rows, self.origins, means, spreads, cross)
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the state of `Moments`."""
+        numbers = torch.tensor([self.origins, self.means, self.spreads], dtype=torch.float64).unsqueeze(-1)
+        origin, mean, spread = numbers.unbind()
+        return {
+            "rows": torch.tensor(self.rows), "origin": origin, "mean": mean, "spread": spread,
+            "cross": torch.tensor([self.cross], dtype=torch.float64),
+        }  # fmt: skip
+
+
+def _raw_moments(batch: Outputs) -> ColumnMoments | None:
     """Compute the moments of one column of real rows on the CPU, without weights, from sums of squares.
 
     Nothing is subtracted from the rows, which would take a pass and a copy of each.
@@ -187,12 +252,7 @@ def _raw_moments(batch: Outputs) -> dict[str, Tensor] | None:
     if not all(low < spread < MOST for low, spread in zip(least, spreads, strict=True)):
         return None
     cross = torch.dot(flat[PREDS], flat[TARGET]).item() - sums[PREDS] * means[TARGET]
-    numbers = torch.tensor([means, [0.0] * 3, spreads], dtype=torch.float64).unsqueeze(-1)
-    origin, mean, spread = numbers.unbind()
-    return {
-        "rows": row_total(batch), "origin": origin, "mean": mean, "spread": spread,
-        "cross": torch.tensor([cross], dtype=torch.float64),
-    }  # fmt: skip
+    return ColumnMoments(rows, means, [0.0] * 3, spreads, cross)
 
 
 def _from_one(batch: Outputs, values: Columns) -> tuple[Tensor, Columns]:
@@ -318,11 +378,13 @@ class Extremes(Statistic):
     def update(self, batch: Outputs) -> None:
         """Compare one batch with the extremes so far."""
         values = columns(batch)[ERROR if self.params["of"] == "error" else TARGET]
-        low = high = values
-        if batch.weight is not None:
-            counts = (batch.weight > 0).unsqueeze(-1)
-            low, high = torch.where(counts, values, torch.inf), torch.where(counts, values, -torch.inf)
-        self.merge_state({"low": low.amin(0), "high": high.amax(0)})
+        if batch.weight is None:
+            low, high = values.view(-1).aminmax() if values.shape[1] == 1 else values.aminmax(dim=0)
+            self.add_state({"low": low.view(-1), "high": high.view(-1)})
+            return
+        counts = (batch.weight > 0).unsqueeze(-1)
+        low, high = torch.where(counts, values, torch.inf), torch.where(counts, values, -torch.inf)
+        self.add_state({"low": low.amin(0), "high": high.amax(0)})
 
     def add_state(self, state: Mapping[str, Tensor]) -> None:
         """Compare with the extremes of other rows."""

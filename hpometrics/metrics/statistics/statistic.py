@@ -41,6 +41,8 @@ class Statistic:
       several tasks is then the value of all their rows, not the mean of the tasks' values.
     - `regroups = True` if its `check` reads shapes only: it then receives small batches joined and very large
       ones split, and `check` is called once for a run of similar batches.
+    - `above = {"target": 0.0}` if it regroups and its `check` also refuses values that do not lie above these
+      bounds: it is then called for every batch that has some.
     - `joins` if, of rankings, it reads lists, weights and side data alone and refuses none of these.
     """
 
@@ -54,6 +56,7 @@ class Statistic:
     jackknifes: ClassVar[bool] = True
     """Whether deleting rows in turn tells how it varies; not so of extremes, which depend on few rows."""
     regroups: bool = False
+    above: Mapping[str, float] = {}
 
     def __init__(self, **params: Any) -> None:
         self.params = params

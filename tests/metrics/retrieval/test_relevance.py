@@ -20,6 +20,16 @@ def sparse(grades):
     return SparseRelevance(entries, grades.shape[1], entries.counts)
 
 
+@pytest.mark.parametrize("width", [0, 1, 255, 256, 600, 5000])
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_flags_are_counted_whatever_the_width(width, share):
+    """Bytes count up to 255 at a time, so that none wraps around; a view is counted as it is."""
+    flags = torch.rand(7, width) < share
+    for part in (flags, flags[:, ::2], flags.t().contiguous().t()):
+        counts = DenseRelevance(part, 0.0).counts
+        assert counts.dtype is torch.int64 and torch.equal(counts, part.sum(1))
+
+
 @pytest.mark.parametrize("size", [1, 60, 1 << 20])
 def test_dense_and_sparse_say_the_same(monkeypatch, size):
     """Counts, grades of lists, ideal lists and rows, however large the buffer is."""

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from hpometrics import get_metric
 from hpometrics.exceptions import MetricInputError, StateError
 from hpometrics.metrics.batch import Outputs
 from hpometrics.metrics.features import Number, Vector
@@ -136,12 +137,54 @@ def test_a_value_without_a_logarithm_is_not_summed(value):
 def test_raw_moments_are_those_of_centered_rows(offset):
     """A column of numbers has no subtraction; for few digits, several columns or weights there is none."""
     preds, target = (x[:, 0] for x in pair(offset, columns=1))
-    raw, right = _raw_moments(batch_of(preds, target)), exact(preds[:, None], target[:, None])
+    raw, right = _raw_moments(batch_of(preds, target)).state(), exact(preds[:, None], target[:, None])
     np.testing.assert_allclose(raw["spread"], right["spread"].astype(float), rtol=1e-13)
     np.testing.assert_allclose(raw["cross"], right["cross"].astype(float), rtol=1e-13)
     assert _raw_moments(batch_of(preds + 100, target + 100)) is None
     assert _raw_moments(batch_of(*pair())) is None
     assert _raw_moments(batch_of(target, target)) is None
+
+
+def test_plain_numbers_are_joined_as_tensors_are():
+    """After a look at the tensors the same formula goes on with them, to the same bits."""
+    preds, target = (x[:, 0] for x in pair(offset=0.5, columns=1))
+    numbers, tensors = Moments(), Moments()
+    for p, t in zip(preds.split(30), target.split(30), strict=True):
+        numbers.update(batch_of(p, t))
+        tensors.update(batch_of(p, t))
+        tensors.add_state({name: 0 * value for name, value in tensors.state().items()})
+    assert numbers._numbers is not None
+    assert tensors._numbers is None
+    for name, value in numbers.state().items():
+        assert torch.equal(value, tensors.state()[name]), name
+
+
+def test_a_small_batch_with_a_value_out_of_bounds_is_refused_at_once():
+    """Batches like the first are only joined while every value has a logarithm; the state does not change."""
+    metric = get_metric("msle", Number())
+    assert all(statistic.regroups for statistic in metric.statistics().values())
+    good = torch.tensor([0.5, 1.0]), torch.tensor([1.0, 2.0])
+    for _ in range(3):
+        metric.update(*good)
+    expected = metric.compute()
+    for bad in ((-torch.ones(2), good[1]), (good[0], torch.tensor([1.0, -1.5]))):
+        with pytest.raises(MetricInputError, match="above -1, got"):
+            metric.update(*bad)
+        with pytest.raises(MetricInputError, match="above -1, got"):
+            metric.update(*bad, sample_weight=torch.ones(2))
+    assert metric.compute() == expected
+    metric.update(*good)
+    assert metric.compute() == pytest.approx(expected)
+
+
+def test_clipped_predictions_have_no_bound():
+    """They count as 0, in the batches that are joined too; a target is refused."""
+    metric = get_metric("rmsle(clip=true)", Number())
+    for _ in range(3):
+        metric.update(torch.tensor([-5.0]), torch.tensor([math.e - 1]))
+    assert metric.compute().item() == pytest.approx(1.0)
+    with pytest.raises(MetricInputError, match="above -1, got"):
+        metric.update(torch.tensor([-5.0]), torch.tensor([-1.0]))
 
 
 def test_narrow_inputs_are_widened_first():

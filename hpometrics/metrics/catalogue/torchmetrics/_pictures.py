@@ -30,12 +30,19 @@ def squared_errors(inputs: MetricInputs, params: Mapping[str, Any]) -> Tensor:
             "psnr reads predictions and target of one shape, got "
             f"{tuple(preds.shape)} and {tuple(target.shape)}; shapes never broadcast"
         )
-    total, preds, target = 0.0, preds.reshape(-1), target.reshape(-1)
-    for first in range(0, len(preds), _BLOCK):
-        error = target[first : first + _BLOCK].to(torch.float64, copy=True)
-        error.sub_(preds[first : first + _BLOCK])
+    total, count = 0.0, preds.numel()
+    blocks = [x.reshape(-1) if count <= _BLOCK else x.reshape(-1).split(_BLOCK) for x in (preds, target)]
+    for block, right in [blocks] if count <= _BLOCK else zip(*blocks, strict=True):
+        error = right.to(torch.float64, copy=True).sub_(block)
         total += torch.dot(error, error).item()
-    return torch.tensor([total, preds.numel()], dtype=torch.float64)
+    return torch.tensor([total, count], dtype=torch.float64)
+
+
+def decibels(sums: Tensor, params: Mapping[str, Any]) -> Tensor:
+    """Return the peak signal-to-noise ratio from the sums of `squared_errors`."""
+    squares, count = sums
+    nepers = 2 * torch.log(sums.new_tensor(params["data_range"])) - torch.log(squares / count)
+    return nepers * (10 / torch.log(torch.tensor(params["base"])))  # in float32, as in torchmetrics
 
 
 def similarities(inputs: MetricInputs, params: Mapping[str, Any]) -> Tensor | None:

@@ -41,6 +41,7 @@ class MetricInputs(NamedTuple):
 Feed = Callable[[torchmetrics.Metric, MetricInputs], None]
 Void = Callable[[MetricInputs, Mapping[str, Any]], str | None]
 Sums = Callable[[MetricInputs, Mapping[str, Any]], Tensor | None]
+OfSums = Callable[[Tensor, Mapping[str, Any]], Tensor]
 Make = Callable[[type, dict[str, Any]], torchmetrics.Metric]
 
 SHAPES: Mapping[str, str] = {
@@ -113,6 +114,7 @@ class Row:
         feed: passes the inputs to `update`; `make` calls the constructor.
         sums: computes the sums of the class from the inputs, on the CPU and in less time; None for those that
             only the class can measure or refuse.
+        of_sums: computes the value from these sums as the class does; without it an object of the class does.
         by_row: computes the value of each row, whose mean is the value, under the same conditions.
         keeps: `states` adds up the states of the class; `lists` stores those that are lists of a tensor a
             row; `rows` stores the inputs, for a class whose states do not add up, and measures once.
@@ -145,6 +147,7 @@ class Row:
     feed: Feed = pair
     make: Make = construct
     sums: Sums | None = None
+    of_sums: OfSums | None = None
     by_row: Sums | None = None
     keeps: Literal["states", "lists", "rows"] = "states"
     wide: bool = True

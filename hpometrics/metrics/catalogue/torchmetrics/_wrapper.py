@@ -129,7 +129,9 @@ class Reference(Metric):
             return self.undefined(reason)
         try:
             with _quiet(self.row) as caught:
-                value = self._select_component(self._restored_inner().compute())
+                value = self._value_of_sums()
+                if value is None:
+                    value = self._select_component(self._restored_inner().compute())
         except MetricInputError:
             raise
         except _REFUSALS as err:
@@ -274,6 +276,12 @@ class Reference(Metric):
         classes = self._inner[0][0]
         count = {} if classes is None else {"classes": number(classes, batch.target, torch.int64).view(1)}
         return {**count, **excess, **read_states(inner, self.row.wide, self.row.keeps == "lists")}
+
+    def _value_of_sums(self) -> Tensor | None:
+        """Return the value that follows from the sums alone; None where only the class can compute it."""
+        if self.row.of_sums is None:
+            return None
+        return self.row.of_sums(self.statistic(Kept, "states").tensors[_SUMS], self.params)
 
     def _restored_inner(self) -> torchmetrics.Metric:
         """Return the object of the class in the state of all rows."""

@@ -16,14 +16,15 @@ from torch import Tensor
 from ....direction import MAXIMIZE, MINIMIZE
 from ....exceptions import MetricInputError
 from ..._checks import Check, read
-from ..._device import number
+from ..._device import number, on_host
 from ...batch import Outputs
 from ...features import IMAGE
-from ._pictures import similarities, similarity_by_picture, squared_errors
+from ._pictures import decibels, similarities, similarity_by_picture, squared_errors
 from ._row import MetricInputs, Row, predictions_only, row_by_row, unit_predictions_only
 
 _OVERSHOT = 1.1  # how far a resampled target may exceed its range
 _PREDICTION_LIMIT = 2.0  # how far a prediction may exceed its range, where no target is read
+_NONE = torch.zeros((), dtype=torch.int64)  # nobody writes into it
 
 
 def check_range(row: Row, params: Mapping[str, Any], batch: Outputs) -> Tensor | None:
@@ -47,7 +48,9 @@ def check_range(row: Row, params: Mapping[str, Any], batch: Outputs) -> Tensor |
         if not isinstance(check.bad, Tensor) and check.bad:
             raise MetricInputError(check.explain())
     flags = [check.bad for check in checks if isinstance(check.bad, Tensor)]
-    return torch.stack(flags).sum() if flags else number(0, batch.target, torch.int64)
+    if flags:
+        return torch.stack(flags).sum()
+    return _NONE if on_host(batch.target) else number(0, batch.target, torch.int64)
 
 
 def highest_of(row: Row, params: Mapping[str, Any]) -> float | None:
@@ -154,6 +157,7 @@ ROWS = [
         name="psnr", features=(IMAGE,), source="image.PeakSignalNoiseRatio", direction=MAXIMIZE,
         aliases=("peak_signal_noise_ratio", "peak_signal_to_noise_ratio"),
         params={"data_range": 1.0, "base": 10.0}, sums=squared_errors,
+        of_sums=decibels,
         shape=_RANGED,
         summary="Peak signal-to-noise ratio: largest signal power over mean squared error of all pixels.",
         value=f"float in (-inf, inf], in decibels, {_HIGHER}, infinite when every pixel is right",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import Tensor
@@ -146,3 +148,16 @@ def test_lists_are_stored_with_the_sizes_of_their_tensors():
     write_states(restored, stored)
     assert [part.tolist() for part in restored.value] == [[1, 2], [], [3]]
     assert restored.value[0].dtype == torch.int64
+
+
+def test_decibels_are_those_of_the_class():
+    """The value follows from the sums, by another range and base too; it is infinite if no pixel is wrong."""
+    preds, target = pictures(4, 3, 16, 16)
+    metric = get_metric("psnr(data_range=3.0, base=2.0)", "image")
+    metric.update(target, target)
+    assert metric.compute().item() == math.inf
+    metric.reset()
+    for one, right in zip(preds.split(1), target.split(1), strict=True):
+        metric.update(one, right)
+    expected = by_torchmetrics("psnr", preds, target, data_range=3.0, base=2.0)
+    assert metric.compute().item() == pytest.approx(expected, rel=1e-14)
