@@ -6,9 +6,10 @@ The record is in `sweep.resolved.yaml`, so a sweep goes on alike after an earlie
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import optuna
 
@@ -18,7 +19,7 @@ from ..backends.optuna.study import check_direction, metrics_of, study_records
 from ..backends.registry import learns
 from ..config.models import WarmStart
 from ..exceptions import ConfigError, DirectionError, HpometricsError
-from ..records.trial_record import TrialRecord
+from ..records.trial_record import EpochRecord, TrialRecord, TrialState
 from ..results.best import repick_epochs
 from ..results.manifest import Change, Resolved, changes
 from ..results.rescoring import rescore
@@ -28,7 +29,8 @@ from .context import SweepContext
 _SAME = ("metric", "formula", "at", "constraints", "others")
 _MEASURED = ("engine.target", "engine.choice", "engine.command", "engine.params.", "output")
 """Keys of the engine whose change makes other values of the same params."""
-_SAID = (*_MEASURED, "budget.epochs", "budget.patience", "budget.repeats", "space.")
+_LENGTH = ("epochs", "steps", "every")
+_SAID = (*_MEASURED, *(f"budget.{key}" for key in (*_LENGTH, "patience", "repeats")), "space.")
 
 
 def warm_start(context: SweepContext, published: Resolved | None) -> list[str]:
@@ -62,7 +64,8 @@ def _read(source: str, warm: WarmStart, context: SweepContext) -> Prior:
         read = _read_directory if Path(path).is_dir() else _read_study
         return read(Path(path), name, source, warm, context)
     except DirectionError as err:
-        raise DirectionError(f"search.from: {source}: {err}") from err
+        text = str(err).partition("; create it")[0]
+        raise DirectionError(f"search.from: {source}: {text}; leave it out of search.from") from err
     except HpometricsError as err:
         raise ConfigError(f"search.from: {source}: {err}") from err
 
@@ -80,13 +83,15 @@ def _read_directory(path: Path, name: str, source: str, warm: WarmStart, context
         *(change for change in changes(before, now) if change.key.startswith(_SAID)),
         *([Change("output", before.output, now.output, False)] if before.output != now.output else []),
     ]
-    lines = [str(change).strip() for change in differences]
-    lines += [f"{file} has changed" for file in changed_sources(before.sources, now.sources)]
+    lines = [f"differs: {str(change).strip()}" for change in differences]
+    lines += [f"differs: {file} has changed" for file in changed_sources(before.sources, now.sources)]
+    if (seed := now.config["search"]["seed"]) == before.config["search"]["seed"]:
+        lines.append(f"both searches have seed {seed}, so random draws repeat: set another search.seed")
     measured = [change for change in differences if change.key.startswith(_MEASURED)]
     reason = f"its values are not used, as {measured[0].key} differs" if measured else None
     records = _rescored(home, before, now)
     prior = _gather(source, records, warm, context, reason, before.fixed)
-    return replace(prior, line=prior.line + "".join(f"\n  differs: {text}" for text in lines))
+    return replace(prior, line=prior.line + "".join(f"\n  {text}" for text in lines))
 
 
 def _check_objectives(before: Resolved, now: Resolved) -> None:
@@ -108,16 +113,28 @@ def _check_objectives(before: Resolved, now: Resolved) -> None:
 def _rescored(home: RunDirectory, before: Resolved, now: Resolved) -> Sequence[TrialRecord]:
     """Return the trials of an earlier sweep, each with its value by the metrics and rules of this one."""
     records: Sequence[TrialRecord] = home.records()
-    epochs = [one.config["budget"].get("epochs") for one in (before, now)]
-    if epochs[0] == epochs[1] and all(getattr(before, key) == getattr(now, key) for key in _SAME):
+    was, budget = before.config["budget"], now.config["budget"]
+    is_as_long = all(was.get(key) == budget.get(key) for key in _LENGTH)
+    if is_as_long and all(getattr(before, key) == getattr(now, key) for key in _SAME):
         return records
+    trained = [epoch for record in records for epoch in record.epochs]
     for name in now.optimized:
+        if all(name in epoch.values for epoch in trained):
+            continue
         try:
             records = rescore(home, before, records, name).records
         except HpometricsError as err:
             raise ConfigError(f"it has no values of {name} to compare: {err}") from err
-    records = [replace(record, epochs=record.epochs[: epochs[1]]) for record in records]
-    return repick_epochs(records, now)
+    if was.get("every") != budget.get("every"):  # the reports of a pruned trial are at other steps
+        records = [record for record in records if record.state is not TrialState.PRUNED]
+    return repick_epochs([replace(one, epochs=_as_long(one.epochs, budget)) for one in records], now)
+
+
+def _as_long(epochs: Sequence[EpochRecord], budget: Mapping[str, Any]) -> tuple[EpochRecord, ...]:
+    """Return the epochs, or the reports, that a trial of a budget has."""
+    if (steps := budget.get("steps")) is not None:
+        return tuple(epoch for epoch in epochs if epoch.place <= steps)
+    return tuple(epochs[: budget.get("epochs")])
 
 
 def _read_study(path: Path, name: str, source: str, warm: WarmStart, context: SweepContext) -> Prior:

@@ -171,6 +171,43 @@ def test_differences_are_said(earlier, sweep):
     assert first.params["x"] == best_of(earlier).params["x"] and 0 <= first.params["y"] <= 1
 
 
+def test_options_that_trials_lack_are_counted_together(earlier, sweep):
+    """However many values they have."""
+    result = sweep(NEW.replace("float: [0, 10]", "choice: [1.0, 2.0]"))
+    assert "14 left out: x has other options; it knows 1.0, 2.0; the sampler" in result.stderr
+
+
+def test_the_same_seed_is_said(earlier, sweep):
+    """Its draws would repeat those of the earlier sweep."""
+    text = "both searches have seed 0, so random draws repeat: set another search.seed"
+    assert text in sweep(NEW).stderr
+    assert text not in sweep(NEW.replace("runs/old", "runs/old, seed: 1"), "--fresh").stderr
+
+
+STEPS = """\
+def train(params, run):
+    for step in run.steps():
+        if run.due:
+            run.log(score=params["x"] * step, own=step)
+"""
+
+
+def test_the_values_are_those_at_the_steps_of_this_sweep(earlier, sweep):
+    """An earlier sweep of more steps counts as far as this one goes, with every value that it logged."""
+    (earlier / "by_steps.py").write_text(STEPS)
+    old = OLD.replace("own_engine", "by_steps").replace("epochs: 2", "steps: 100, every: 20")
+    old = old.replace(", track: [{metric: gap, direction: minimize}]", "")
+    assert sweep(old.replace("name: old", "name: long")).exit_code == 0
+    new = old.replace("name: old", "name: new").replace("15, steps: 100", "2, steps: 40")
+    new = new.replace("{start: [{x: 1}, {x: 2.5}, {x: 9}]}", "{from: runs/long}")
+    assert "differs: budget.steps: 100 -> 40" in sweep(new).stderr
+    prior = json.loads(RunDirectory(earlier / "runs/new").read().prior["runs/long"])
+    short = [record.epochs[1].values["score"] for record in records_of(earlier, "long")]
+    assert [trial["values"] for trial in prior["trials"]] == [[value] for value in short]
+    logged = new.replace("{metric: score, direction: maximize}", "{metric: own, direction: maximize}")
+    assert "the sampler learns from 15" in sweep(logged, "--fresh").stderr
+
+
 def test_values_of_another_engine_are_not_used(earlier, sweep):
     """Its best point is tried all the same, and `values: true` takes the values."""
     text = NEW.replace("own_engine:train", "own_engine:other")
@@ -196,7 +233,10 @@ def test_a_study_is_a_source(earlier, sweep):
     taken = NEW.replace("runs/old", "{sweeps: ['mine.db'], values: true}")
     assert "the sampler learns from 5" in sweep(taken, "--fresh").stderr
     assert (earlier / "mine.db").read_bytes() == before
-    assert "there are mine" in sweep(NEW.replace("runs/old", "mine.db#other"), "--fresh").stderr
+    optuna.create_study(storage=f"sqlite:///{earlier}/mine.db", study_name="other way")
+    refused = sweep(NEW.replace("runs/old", "'mine.db#other way'"), "--fresh").stderr
+    assert "score must be maximized, but the study 'other way' is set to minimize; leave it out" in refused
+    assert "there are mine, other way" in sweep(NEW.replace("runs/old", "mine.db#other"), "--fresh").stderr
 
 
 def test_a_pruner_does_not_compare_with_earlier_trials(earlier, sweep):

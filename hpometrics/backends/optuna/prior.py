@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -42,6 +43,8 @@ PRIOR = f"{PREFIX}prior"
 Source: TypeAlias = optuna.Study | Path | str
 MOST = 1000
 """Trials of one earlier search that a sampler learns from: the last ones."""
+_NO_OPTION = re.compile(r"no option .*?; it knows")
+"""What one trial drew, which differs from trial to trial."""
 _UNNAMED = "value"  # see `metrics_of`
 
 _log = logging.getLogger("hpometrics")
@@ -155,7 +158,8 @@ def gather(
             points[record.number], is_whole = _fit(record.params, space, fixed)
             whole += [record] if is_whole else []
         except SpaceError as err:
-            lost[str(err).removeprefix("space.").partition(", got")[0].replace(": ", " ", 1)] += 1
+            reason = str(err).removeprefix("space.").partition(", got")[0].replace(": ", " ", 1)
+            lost[_NO_OPTION.sub("other options; it knows", reason)] += 1
     known = [record for record in ended if record.number in points]
     first = _leaders([one for one in known if one.state is TrialState.COMPLETE], optimized)[:enqueue]
     learned = [] if unlearned is not None else whole[-MOST:]

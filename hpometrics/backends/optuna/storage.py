@@ -25,7 +25,7 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, Jou
 from sqlalchemy.exc import SQLAlchemyError
 
 from ..._text import printable
-from ...exceptions import ConfigError, DiskError, NewerFormatError, RecordError
+from ...exceptions import DiskError, HpometricsError, RecordError
 from ...records._files import STORAGE_LIMIT, check_regular, read_lines
 from ...records._json import read_json
 from ...records.epoch_log import cut_torn_line
@@ -245,7 +245,7 @@ def opened_copy(path: Path) -> Iterator[BaseStorage]:
             AssertionError,
             RuntimeError,
         ) as err:
-            if isinstance(err, ConfigError | NewerFormatError | RecordError):
+            if isinstance(err, HpometricsError):
                 raise
             raise RecordError(
                 f"{path}: cannot be read as an Optuna storage: {type(err).__name__}: {err}"
