@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -100,7 +100,7 @@ def ruled(
     head: Sequence[str],
     rows: Iterable[Sequence[str]],
     width: int,
-    wrapped: Collection[str] = (),
+    wrapped: Mapping[str, int],
 ) -> str:
     """Return a table for a terminal.
 
@@ -108,7 +108,8 @@ def ruled(
         head: the title of each column.
         rows: the cells of each row.
         width: the width of the terminal.
-        wrapped: the titles of the columns that are wrapped; the cells of the others stay whole.
+        wrapped: the columns that may be wrapped, to this many characters, by title; the last one has the
+            rest of the width, and the cells of the other columns stay whole.
     """
     from rich import box  # few commands print such a table
     from rich.console import Console
@@ -116,8 +117,8 @@ def ruled(
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title in head:
-        wraps = title in wrapped
-        table.add_column(title, no_wrap=not wraps, overflow="fold", min_width=12 if wraps else None)
+        most = None if title == head[-1] else wrapped.get(title)
+        table.add_column(title, no_wrap=title not in wrapped, overflow="fold", max_width=most)
     for row in rows:
         table.add_row(*(cell.replace("[", r"\[") for cell in row))
     console = Console(width=width, color_system=None, highlight=False)
