@@ -161,7 +161,7 @@ class Sweep:
         """Run the sweep, or go on with it, up to the trials of its budget; a finished one trains nothing.
 
         Args:
-            progress: whether to print a line per trial to stderr.
+            progress: whether to print a line per trial to stderr; a terminal and a notebook have a live line.
             fresh: put the results of earlier runs aside and start over.
             extend: go on although the space or the engine has changed.
 
