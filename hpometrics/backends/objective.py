@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from .._formatting import html_table
 from .._redaction import mask_secrets
+from .._text import did_you_mean
 from ..direction import Direction
 from ..exceptions import ConfigError, DirectionError, RunError
 from ..loggers.registry import LoggerLike
 from ..records.epoch_log import Fsync
 from ..records.trial_record import TrialRecord
 from ..run.reporter import ListReporter
-from ..run.spec import Train
+from ..run.spec import RunSpec, Train
 from ..run.trials import as_space, make_trials
 from ..selection.confirmation import Confirmation, ConfirmationState, ConfirmSettings, HonestValue, Standing
 from ..selection.front_confirmation import FrontConfirmation
@@ -73,7 +74,12 @@ class BaseObjective:
         space: a `Space` or the mapping of one.
         directory, seed, fsync, loggers, repeats, retries: see `Trials`.
         facts: see `RunSpec`: `metric`, `output`, `track`, `at`, `epochs`, `patience`, ...
+
+    Raises:
+        TypeError: there is no such argument.
     """
+
+    _search_method = "run"  # the method that takes `progress`
 
     def __init__(
         self,
@@ -89,6 +95,7 @@ class BaseObjective:
         **facts: Any,
     ) -> None:
         self.space = as_space(space)
+        self._check_names(facts)
         self.trials = make_trials(
             train, directory, seed, fsync, loggers, facts, self._values(), repeats, retries
         )
@@ -267,6 +274,17 @@ class BaseObjective:
         lines = TrialLines(self.optimized, beside, finished, retries=self.trials.retries)
         most, unit = (spec.epochs, "ep") if spec.steps is None else (spec.steps, "steps")
         return PrintedProgress(lines, finished, most, unit)
+
+    def _check_names(self, facts: Iterable[str]) -> None:
+        """Check that each fact is one of `RunSpec`."""
+        names = [field.name for field in fields(RunSpec) if field.init]
+        for name in facts:
+            if name in names:
+                continue
+            hint = did_you_mean(name, names)
+            if name == "progress":
+                hint = f"; pass it to {self._search_method}(progress=...)"
+            raise TypeError(f"{type(self).__name__} has no argument {name!r}{hint}")
 
     def _values(self) -> Mapping[str, Sequence[Any]]:
         """Return each param that a trial may have, with the values that it can take."""

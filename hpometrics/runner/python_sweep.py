@@ -216,7 +216,8 @@ def _fill(document: Document, arguments: Mapping[str, Any]) -> None:
     """
     for name, value in arguments.items():
         if name not in PLACES:
-            raise _problem(name, f"unknown key {name!r}{did_you_mean(name, PLACES)}")
+            hint = "; pass it to run(progress=...)" if name == "progress" else did_you_mean(name, PLACES)
+            raise _problem(name, f"unknown key {name!r}{hint}")
         if value is None:
             continue
         source = f"Sweep({name}=)"

@@ -47,6 +47,7 @@ class OptunaObjective(BaseObjective):
     """
 
     _study: optuna.Study | None = None
+    _search_method = "optimize"
 
     def __init__(self, train: Train, space: Space | Mapping[str, Any], **facts: Any) -> None:
         super().__init__(train, space, **facts)

@@ -107,6 +107,8 @@ class RayObjective(BaseObjective):
         RunError: there are several repeats and no directory: Tune gets the reports of the first alone.
     """
 
+    _search_method = "tuner"
+
     def __init__(self, train: Train, space: Space | Mapping[str, Any], **settings: Any) -> None:
         super().__init__(train, space, **settings)
         if self.trials.repeats > 1 and self.trials.directory is None:
