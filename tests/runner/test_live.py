@@ -122,6 +122,22 @@ def test_a_terminal_has_a_row_per_trial(monkeypatch):
     assert " ".join(" ".join(rows[4:]).split())[: len(reason)] == reason
 
 
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_no_color_leaves_out_every_style(no_color, monkeypatch):
+    """Bold and dim too, as `no-color.org` has it for a value that is not empty; the live line still moves."""
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("TERM", "xterm")
+    progress = Progress(RESOLVED, [], quiet=False)
+    with progress.live():
+        progress.tell(record(0, 0.8))
+        progress.tell(record(1, 0.7, TrialState.PRUNED))
+    styles = re.findall(r"\x1b\[[\d;]*m", terminal.getvalue())
+    assert bool(styles) is not bool(no_color)
+    assert "\x1b[2K" in terminal.getvalue()
+
+
 def test_a_failed_trial_names_its_traceback(tmp_path, capsys):
     """Where there is one; a worker that died has left none."""
     home = RunDirectory(tmp_path)
