@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
+import shutil
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
@@ -77,6 +79,35 @@ def aligned(lines: Sequence[Sequence[str]], align: str = ">") -> str:
     rows = ["  ".join(f"{cell:{align}{width}}" for cell, width in line) for line in cells]
     rule = "-" * (sum(widths) + 2 * len(widths) - 2)
     return "\n".join(f" {row}".rstrip() for row in (rows[0], rule, *rows[1:]))
+
+
+def terminal_width() -> int | None:
+    """Return the width of the terminal; None if the output goes elsewhere and is not fitted."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def fitted(
+    table: Sequence[Sequence[str]], spare: Iterable[int], width: int
+) -> tuple[list[list[str]], list[str]]:
+    """Return a table that `aligned` prints in this width, and the titles of the columns that are left out.
+
+    Args:
+        table: the head and the rows.
+        spare: the places of the columns that may be left out, in that order.
+        width: the width of the terminal.
+
+    >>> fitted([["trial", "lr", "state"], ["0", "0.0123", "ok"]], [1], 18)
+    ([['trial', 'state'], ['0', 'ok']], ['lr'])
+    """
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    left_out: list[int] = []
+    for place in spare:
+        kept = [size for i, size in enumerate(widths) if i not in left_out]
+        if sum(kept) + 2 * len(kept) - 1 <= width:
+            break
+        left_out.append(place)
+    rows = [[cell for i, cell in enumerate(row) if i not in left_out] for row in table]
+    return rows, [table[0][place] for place in sorted(left_out)]
 
 
 def html_table(rows: Iterable[Sequence[object]], title: str = "") -> str:

@@ -10,7 +10,7 @@ from textwrap import fill, wrap
 
 from .._formatting import aligned, plural, ruled
 from .._text import did_you_mean
-from ..direction import ARROWS, Direction
+from ..direction import ARROWS, LEGEND, Direction
 from ..exceptions import MetricNameError, pip_line
 from ..metrics.features import check_feature_type
 from ..metrics.registry.facts import Facts, Param
@@ -224,7 +224,8 @@ def metrics_table(selection: Filter, width: int | None = None) -> str:
     if not rows:
         return "no metric is like that"
     count = [_count(entries)] if width is None else wrap(_count(entries), width)
-    return "\n".join([format_table(HEAD, rows, width), *count])
+    legend = [] if width is None else [LEGEND]
+    return "\n".join([format_table(HEAD, rows, width), *legend, *count])
 
 
 def format_table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> str:

@@ -221,8 +221,12 @@ def opening(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecor
     return f"{head}  going on: {finished} of {total or 'any number'} done" if records else head
 
 
-def results_text(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord]) -> str:
+def results_text(
+    home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord], width: int | None = None
+) -> str:
     """Return the results of an ended sweep: the best trials, the best of them or the front, the files.
+
+    On a terminal, the table fits into this width.
 
     Raises:
         NoFiniteValueError: no trial is complete, or the one that the sweep picks is not on the front.
@@ -240,7 +244,7 @@ def results_text(home: RunDirectory, resolved: Resolved, records: Sequence[Trial
     files = (home.best, home.engine_params, home.table, home.study, home.journal)
     report = home.report(resolved.config["results"]["report"])
     saved = ", ".join(path.name for path in (*files, report) if path.exists())
-    return f"{result_table(records, resolved)}\n\n{block}\nsaved {saved} in {home.label}"
+    return f"{result_table(records, resolved, width=width)}\n\n{block}\nsaved {saved} in {home.label}"
 
 
 def status_json(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord]) -> str:

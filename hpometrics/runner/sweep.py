@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from .._formatting import plural
+from .._formatting import plural, terminal_width
 from .._imports import aside, code_of, load_path
 from .._redaction import excerpt, redacted
 from .._text import printable, printable_lines
@@ -341,7 +341,10 @@ def _conclude(
     if options is not None:
         _report(context)
         if not options.python:
-            text = (status_json if options.as_json else results_text)(home, resolved, records)
+            if options.as_json:
+                text = status_json(home, resolved, records)
+            else:
+                text = results_text(home, resolved, records, terminal_width())
             print(printable_lines(text), flush=True)
     return OK
 

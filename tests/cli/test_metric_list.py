@@ -5,6 +5,7 @@ import json
 import pytest
 
 from hpometrics.cli.metric_list import Filter, format_name, group_entries, metrics_json, metrics_table
+from hpometrics.direction import LEGEND
 from hpometrics.exceptions import MetricInputError, MetricNameError
 from hpometrics.metrics.registry.index import all_entries
 
@@ -60,6 +61,7 @@ def test_a_terminal_gets_whole_words(width, feature):
     words, entries = set(" ".join(lines).split()), all_entries(feature)
     assert {word for entry in entries for word in f"{format_name(entry)} {entry.summary}".split()} <= words
     assert max(map(len, lines)) <= width
+    assert lines.count(LEGEND) == 1
     assert len(lines) < 2.75 * len(group_entries(entries)) + 8
 
 
