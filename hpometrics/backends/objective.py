@@ -368,12 +368,13 @@ class _FollowedReporter(ListReporter):
 
     def __init__(self, number: int, params: Mapping[str, Any], following: SearchProgress) -> None:
         super().__init__(number, params)
-        self._following, self._step = following, None
+        self._following = following
+        self._step: int | None = None
         following.reach(number)
 
     def at_epoch(self, epoch: int, step: int | None, picked: int | None) -> None:
         """Store the steps that are done."""
-        self._step: int | None = step
+        self._step = step
 
     def report(
         self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool

@@ -9,7 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
@@ -138,12 +138,10 @@ class Progress:
         """Return the trials at work, read from their files again after a pause."""
         began = time.monotonic()
         if self._home is not None and began >= self._look_again:
-            try:
+            with suppress(OSError, HpometricsError):  # a file changes meanwhile, or is damaged
                 self._at_work = self._read_trials_at_work(self._home)
-            except (OSError, HpometricsError):  # a file changes meanwhile, or is damaged
-                self._at_work = []
-            now = time.monotonic()
-            self._look_again = now + max(_PAUSE, _SHARE * (now - began))
+            end = time.monotonic()
+            self._look_again = end + max(_PAUSE, _SHARE * (end - began))
         now = datetime.now(UTC)
         return [AtWork(one.number, one.extent, self._age(one, now)) for one in self._at_work]
 
@@ -153,9 +151,13 @@ class Progress:
         return max(0.0, (now - since).total_seconds())
 
     def _read_trials_at_work(self, home: RunDirectory) -> list[TrialRecord]:
+        """Read the trials that have not ended; those that now have, in any process, are counted."""
         found = [home.record(number) for number in home.numbers() if number not in self._over]
         records = [one for one in found if one is not None]
-        self._over.update(one.number for one in records if one.state.finished)
+        for one in records:
+            if one.state.finished:
+                self._over.add(one.number)
+                self._table.count(one)
         return [one for one in records if one.state is TrialState.RUNNING]
 
 
