@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import operator
+import shutil
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -79,6 +81,35 @@ def aligned(lines: Sequence[Sequence[str]], align: str = ">") -> str:
     return "\n".join(f" {row}".rstrip() for row in (rows[0], rule, *rows[1:]))
 
 
+def terminal_width() -> int | None:
+    """Return the width of the terminal; None if the output goes elsewhere and is not fitted."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def fitted(
+    table: Sequence[Sequence[str]], spare: Iterable[int], width: int
+) -> tuple[list[list[str]], list[str]]:
+    """Return a table that `aligned` prints in this width, and the titles of the columns that are left out.
+
+    Args:
+        table: the head and the rows.
+        spare: the places of the columns that may be left out, in that order.
+        width: the width of the terminal.
+
+    >>> fitted([["trial", "lr", "state"], ["0", "0.0123", "ok"]], [1], 18)
+    ([['trial', 'state'], ['0', 'ok']], ['lr'])
+    """
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    left_out: list[int] = []
+    for place in spare:
+        kept = [size for i, size in enumerate(widths) if i not in left_out]
+        if sum(kept) + 2 * len(kept) - 1 <= width:
+            break
+        left_out.append(place)
+    rows = [[cell for i, cell in enumerate(row) if i not in left_out] for row in table]
+    return rows, [table[0][place] for place in sorted(left_out)]
+
+
 def html_table(rows: Iterable[Sequence[object]], title: str = "") -> str:
     """Return a table for a notebook, in the notebook's own style; the first row is the head.
 
@@ -100,7 +131,7 @@ def ruled(
     head: Sequence[str],
     rows: Iterable[Sequence[str]],
     width: int,
-    wrapped: Collection[str] = (),
+    wrapped: Mapping[str, int],
 ) -> str:
     """Return a table for a terminal.
 
@@ -108,7 +139,8 @@ def ruled(
         head: the title of each column.
         rows: the cells of each row.
         width: the width of the terminal.
-        wrapped: the titles of the columns that are wrapped; the cells of the others stay whole.
+        wrapped: the columns that may be wrapped, to this many characters, by title; the last one has the
+            rest of the width, and the cells of the other columns stay whole.
     """
     from rich import box  # few commands print such a table
     from rich.console import Console
@@ -116,8 +148,8 @@ def ruled(
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title in head:
-        wraps = title in wrapped
-        table.add_column(title, no_wrap=not wraps, overflow="fold", min_width=12 if wraps else None)
+        most = None if title == head[-1] else wrapped.get(title)
+        table.add_column(title, no_wrap=title not in wrapped, overflow="fold", max_width=most)
     for row in rows:
         table.add_row(*(cell.replace("[", r"\[") for cell in row))
     console = Console(width=width, color_system=None, highlight=False)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from .._formatting import html_table
 from .._redaction import mask_secrets
+from .._text import did_you_mean
 from ..direction import Direction
 from ..exceptions import ConfigError, DirectionError, RunError
 from ..loggers.registry import LoggerLike
 from ..records.epoch_log import Fsync
 from ..records.trial_record import TrialRecord
 from ..run.reporter import ListReporter
-from ..run.spec import Train
+from ..run.spec import RunSpec, Train
 from ..run.trials import as_space, make_trials
 from ..selection.confirmation import Confirmation, ConfirmationState, ConfirmSettings, HonestValue, Standing
 from ..selection.front_confirmation import FrontConfirmation
@@ -25,9 +26,8 @@ from ..selection.selection import Best, best_by, pareto_front
 from ..space.dimensions import describe
 from ..space.space import Space
 from .fresh_runs import FreshRuns, confirm_together
+from .live_table import PrintedProgress, SearchProgress
 from .trial_lines import TrialLines
-
-TrialCallback = Callable[[TrialRecord], None]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,12 @@ class BaseObjective:
         space: a `Space` or the mapping of one.
         directory, seed, fsync, loggers, repeats, retries: see `Trials`.
         facts: see `RunSpec`: `metric`, `output`, `track`, `at`, `epochs`, `patience`, ...
+
+    Raises:
+        TypeError: there is no such argument.
     """
+
+    _search_method = "run"  # the method that takes `progress`
 
     def __init__(
         self,
@@ -90,6 +95,7 @@ class BaseObjective:
         **facts: Any,
     ) -> None:
         self.space = as_space(space)
+        self._check_names(facts)
         self.trials = make_trials(
             train, directory, seed, fsync, loggers, facts, self._values(), repeats, retries
         )
@@ -253,19 +259,32 @@ class BaseObjective:
         spec = self.trials.spec
         return Limits(self.optimized, spec.tol, spec.unit, stale, cost, is_open)
 
-    def _progress_callback(self, progress: bool, earlier: Iterable[TrialRecord] = ()) -> TrialCallback:
-        """Return a callback that prints the line of a trial to stderr, as `hpometrics run` does.
+    def _search_progress(self, progress: bool, earlier: Iterable[TrialRecord] = ()) -> SearchProgress:
+        """Return what prints the trials of a search to stderr, as `hpometrics run` does.
 
         Args:
             progress: whether it prints anything.
             earlier: the trials before, among which the best one may be.
         """
         if not progress:
-            return no_callback
-        names = dict.fromkeys(spec.name for spec in self.trials.spec.requested)
-        beside = [name for name in names if name != self.trials.spec.name]
+            return SearchProgress()
+        spec = self.trials.spec
+        beside = {one.name: one.direction for one in spec.requested if one.name != spec.name}
         finished = [record for record in earlier if record.state.finished]
-        return TrialLines(self.optimized, beside, finished, retries=self.trials.retries).show
+        lines = TrialLines(self.optimized, beside, finished, retries=self.trials.retries)
+        most, unit = (spec.epochs, "ep") if spec.steps is None else (spec.steps, "steps")
+        return PrintedProgress(lines, finished, most, unit)
+
+    def _check_names(self, facts: Iterable[str]) -> None:
+        """Check that each fact is one of `RunSpec`."""
+        names = [field.name for field in fields(RunSpec) if field.init]
+        for name in facts:
+            if name in names:
+                continue
+            hint = did_you_mean(name, names)
+            if name == "progress":
+                hint = f"; pass it to {self._search_method}(progress=...)"
+            raise TypeError(f"{type(self).__name__} has no argument {name!r}{hint}")
 
     def _values(self) -> Mapping[str, Sequence[Any]]:
         """Return each param that a trial may have, with the values that it can take."""
@@ -308,23 +327,24 @@ class ListObjective(BaseObjective):
             stale: complete trials in a row without a new best, by more than `tol`, after which none starts;
                 see `trials_since_best`.
             cost: what the trials cost, in the list's `cost_unit`, when none starts any more.
-            progress: whether to print a line per trial to stderr.
+            progress: whether to print a line per trial to stderr; a terminal and a notebook have a live line.
 
         Raises:
             KeyboardInterrupt: after the trial that it struck is recorded as interrupted.
             RunError: `stale` is not a whole number of at least 1, or `cost` is not above 0.
         """
         check_limits(stale, cost)
-        on_end, records = self._progress_callback(progress), list[TrialRecord]()
+        following, records = self._search_progress(progress), list[TrialRecord]()
         limits = self.limits(stale, cost)
-        for number, params in enumerate(self.params):
-            if limits.reached(records):
-                break
-            record, error = self.trials.run(params, ListReporter(number=number, params=params))
-            if error is not None and not record.state.finished:
-                raise error
-            records.append(record)
-            on_end(record)
+        with following.live(len(self.params)):
+            for number, params in enumerate(self.params):
+                if limits.reached(records):
+                    break
+                record, error = self.trials.run(params, _FollowedReporter(number, params, following))
+                if error is not None and not record.state.finished:
+                    raise error
+                records.append(record)
+                following.end(record)
         return records
 
     def records(self, of: Sequence[TrialRecord]) -> list[TrialRecord]:
@@ -343,8 +363,26 @@ class ListObjective(BaseObjective):
         return values
 
 
-def no_callback(_: TrialRecord) -> None:
-    """Do nothing."""
+class _FollowedReporter(ListReporter):
+    """A reporter whose reports are followed as well."""
+
+    def __init__(self, number: int, params: Mapping[str, Any], following: SearchProgress) -> None:
+        super().__init__(number, params)
+        self._following = following
+        self._step: int | None = None
+        following.reach(number)
+
+    def at_epoch(self, epoch: int, step: int | None, picked: int | None) -> None:
+        """Store the steps that are done."""
+        self._step = step
+
+    def report(
+        self, epoch: int, value: float, picked: float, values: Mapping[str, float], final: bool
+    ) -> None:
+        """Keep the report of an epoch."""
+        super().report(epoch, value, picked, values, final)
+        if self.number is not None:
+            self._following.reach(self.number, self._step or epoch + 1)
 
 
 def check_limits(stale: object, cost: object) -> None:

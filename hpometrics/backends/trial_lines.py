@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .._formatting import column, duration, spread
 from .._redaction import excerpt, mask_secrets
-from .._text import printable, printable_lines
+from .._text import printable
 from ..direction import Direction
 from ..exceptions import NoFiniteValueError
 from ..records.trial_record import TrialRecord, TrialState
@@ -49,7 +48,7 @@ class TrialLines:
 
     Args:
         optimized: the direction of each metric that is optimized, by name.
-        beside: the names of the values that follow, those of the picked epoch.
+        beside: the direction of each value that follows, by name; their values are of the picked epoch.
         earlier: the finished trials of earlier calls.
         params: returns the params of a trial on one line.
         reasons: returns why a trial failed, in the place of its values.
@@ -58,22 +57,25 @@ class TrialLines:
     Attributes:
         best: the best trial; None before there is one, and for several objectives.
         front: for several objectives, the trials of the front.
+        directions: of each value of a line, by name.
+        params, reasons: see above.
     """
 
     def __init__(
         self,
         optimized: Mapping[str, Direction],
-        beside: Iterable[str] = (),
+        beside: Mapping[str, Direction | None] | None = None,
         earlier: Sequence[TrialRecord] = (),
         *,
         params: Callable[[Mapping[str, Any]], str] = short_params,
         reasons: Callable[[TrialRecord], list[str]] | None = None,
         retries: int = 0,
     ) -> None:
-        self._optimized, self._beside = dict(optimized), list(beside)
-        self._params, self._most_retries = params, retries
-        self._reasons = reasons or (lambda record: [short_reason(record)])
+        self._optimized, self._beside = dict(optimized), dict(beside or {})
+        self.params, self._most_retries = params, retries
+        self.reasons = reasons or (lambda record: [short_reason(record)])
         self._name, *others = self._optimized
+        self.directions = {self._name: self._optimized[self._name], **self._beside}
         self.best = None if others else self._pick(earlier)
         self.front = front_trials(earlier, self._optimized) if others else []
 
@@ -94,24 +96,18 @@ class TrialLines:
         values = [f"{self._name} {spread_of(record):>{WIDTH}}"]
         values += [f"{name} {column(record.picked_values.get(name)):>{WIDTH}}" for name in self._beside]
         if record.state is TrialState.FAILED:
-            values = self._reasons(record)
+            values = self.reasons(record)
         epochs = f"{record.extent} {'ep' if record.unit == 'epoch' else 'steps'}"
         epochs += f" ({record.ended_by})" if record.ended_by else ""
         mark = "*" if better else " "
         head = f" #{record.number:<4} {word(record.state):<11} {mark} {'  '.join(values)}"
-        params = self._params(record.params)
+        params = self.params(record.params)
         return f"{head}{self.retries(record)}  {epochs}  {duration(record.seconds)}  {params}"
 
     def retries(self, record: TrialRecord) -> str:
         """Return the number of retries, and the allowed number."""
         count = len(record.failed_attempts)
         return f"  retry {count}/{self._most_retries}" if count else ""
-
-    def show(self, record: TrialRecord) -> None:
-        """Print the line of a trial to stderr, if it has ended."""
-        if record.state.finished:
-            line = self.line(record, self.add(record))
-            print(printable_lines(line), file=sys.stderr, flush=True)
 
     def _pick(self, records: Sequence[TrialRecord]) -> TrialRecord | None:
         """Return the trial that wins; of equal values that with the lower number, whenever it ended."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import gc
-import shutil
 import sys
 import traceback
 from collections.abc import Iterator
@@ -28,11 +27,6 @@ def print_everything() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # notebooks and tests have streams of their own
             stream.reconfigure(errors="backslashreplace")
-
-
-def terminal_width() -> int | None:
-    """Return the width of the terminal; None if the output goes elsewhere and is not wrapped."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def show(text: str, *, file: TextIO | None = None, err: bool = False) -> None:

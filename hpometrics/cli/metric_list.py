@@ -10,7 +10,7 @@ from textwrap import fill, wrap
 
 from .._formatting import aligned, plural, ruled
 from .._text import did_you_mean
-from ..direction import ARROWS, Direction
+from ..direction import ARROWS, LEGEND, Direction
 from ..exceptions import MetricNameError, pip_line
 from ..metrics.features import check_feature_type
 from ..metrics.registry.facts import Facts, Param
@@ -24,7 +24,8 @@ _MEAN = "the mean of the tasks' values (tasks=micro: the value of all their rows
 _OF_ALL_ROWS = "the value of all their rows"
 _POOLED = f"{_OF_ALL_ROWS} (tasks=macro: the mean of the tasks' values)"
 _FACTS = [field.name for field in fields(Facts)]
-_WIDE = 100  # columns from which a table is readable
+_WRAPPED = {"features": 26, "meaning": 48}  # columns that a table may wrap, to this many characters
+_BETWEEN = 3  # characters between two columns
 
 
 def group_entries(entries: Iterable[MetricEntry]) -> list[list[MetricEntry]]:
@@ -223,16 +224,22 @@ def metrics_table(selection: Filter, width: int | None = None) -> str:
     if not rows:
         return "no metric is like that"
     count = [_count(entries)] if width is None else wrap(_count(entries), width)
-    return "\n".join([format_table(HEAD, rows, width), *count])
+    legend = [] if width is None else [LEGEND]
+    return "\n".join([format_table(HEAD, rows, width), *legend, *count])
 
 
 def format_table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> str:
-    """Return rows below a head: in whole lines, or wrapped for a terminal of this width."""
+    """Return rows below a head: in whole lines, or for a terminal of this width.
+
+    A terminal in which the columns do not fit has the facts of each row above its meaning.
+    """
     if width is None:
         return aligned([head, *rows], align="<")
-    if width < _WIDE:
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    least = (min(size, _WRAPPED.get(title, size)) for title, size in zip(head, widths, strict=True))
+    if width < sum(least) + _BETWEEN * (len(head) - 1):
         return _format_narrow_table(rows, width)
-    return ruled(head, rows, width, wrapped=("features", "meaning"))
+    return ruled(head, rows, width, wrapped=_WRAPPED)
 
 
 def metrics_json(selection: Filter) -> str:

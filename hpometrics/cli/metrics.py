@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from .console import report_errors, show, terminal_width
+from .._formatting import terminal_width
+from .console import report_errors, show
 from .options import AS_JSON, FAMILY, FEATURE, FILE, METRIC_OR_GROUP, METRICS, Command, Group, output_format
 
 

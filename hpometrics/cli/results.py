@@ -11,9 +11,10 @@ from typing import Any, TextIO
 
 import click
 
+from .._formatting import terminal_width
 from ..backends.registry import backends_of
 from ..runner.signals import check_posix
-from .console import NOTHING_FINITE, report_errors, show, terminal_width
+from .console import NOTHING_FINITE, report_errors, show
 from .options import AS_JSON, FILE, INTERVAL, METRIC, RUN_DIRECTORY, Command, output_format
 
 Printer = Callable[[str], object]
@@ -303,7 +304,8 @@ def trials(
     with report_errors():
         from ..results.leaderboard import trials_text
 
-        show(trials_text(directory, output_format(form, as_json, "table"), sort, states, tags))
+        form = output_format(form, as_json, "table")
+        show(trials_text(directory, form, sort, states, tags, terminal_width()))
 
 
 @click.command(

@@ -12,7 +12,7 @@ import click
 from .._redaction import redacted
 from ..backends.registry import BACKENDS, DEFAULT, backends_of
 from ..exceptions import ConfigError
-from ..runner.signals import check_posix
+from ..runner.signals import before_first_trial, check_posix
 from ..selection.confirmation import LUCK
 from .console import CONFIG_ERROR, report_errors, show, without_garbage_collection
 from .options import FILE, METRIC, RUN_DIRECTORY, RUN_DIRECTORY_OR_URL, Command, parse_duration
@@ -89,19 +89,26 @@ def run(
             _check(file, assignments, as_json, workers=workers)
             return
         check_posix("hpometrics run")
-        from ..config.overrides import read_with_overrides
-        from ..results.stamp import print_finished
+        with before_first_trial():
+            from ..config.overrides import read_with_overrides
+            from ..results.stamp import print_finished
 
-        document = read_with_overrides(file, assignments, workers)
-        if not (fresh or extend) and print_finished(document, quiet, as_json):
-            return
-        from ..config.metric_section import anything
-        from ..config.plan import make_plan
+            document = read_with_overrides(file, assignments, workers)
+            if not (fresh or extend) and print_finished(document, quiet, as_json):
+                return
+            from ..config.metric_section import anything
+            from ..config.plan import make_plan
 
-        plan = make_plan(document, registers=anything)
-        from ..runner.sweep import Options, run_command  # with torch, once the file is right
+            plan = make_plan(document, registers=anything)
+            has_title = not quiet and sys.stderr.isatty()
+            if has_title:
+                from ..results.run_directory import RunDirectory
+                from ..results.status import title
 
-        sys.exit(run_command(plan, Options(fresh, extend, quiet, verbose, as_json)))
+                show(title(plan.name, RunDirectory(plan.directory.absolute(), plan.directory)), err=True)
+            from ..runner.sweep import Options, run_command  # with torch, once the file is right
+        options = Options(fresh, extend, quiet, verbose, as_json, has_title=has_title)
+        sys.exit(run_command(plan, options))
 
 
 def _check_once(workers: int | None, assignments: tuple[str, ...]) -> None:

@@ -8,14 +8,15 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
-from .._formatting import aligned, column, duration, number, spread
+from .._formatting import aligned, column, duration, fitted, number, spread
 from .._redaction import SECRET, is_secret
 from .._text import did_you_mean, printable
 from ..backends.trial_lines import spread_of, word
 from ..config.yaml_writer import format_exact, format_short
-from ..direction import ARROWS, Direction
+from ..direction import ARROWS, LEGEND, Direction
 from ..exceptions import ConfigError
 from ..records.trial_record import TrialRecord, TrialState, place_text, to_json
 from ..selection.selection import Best, front_trials, ranked_by
@@ -29,11 +30,45 @@ BEST = "value"
 _ROWS = 10
 
 
-def result_table(records: Sequence[TrialRecord], resolved: Resolved, rows: int = _ROWS) -> str:
-    """Return the table of the best trials, best first."""
+def result_table(
+    records: Sequence[TrialRecord], resolved: Resolved, rows: int = _ROWS, width: int | None = None
+) -> str:
+    """Return the table of the best trials, best first; on a terminal, in this width."""
     order = ranked_by(records, resolved.optimized)
-    more = f"\n ... {len(order) - rows} more in trials.csv" if len(order) > rows else ""
-    return aligned(ranked_rows(order[:rows], resolved)) + more
+    more = [f" ... {len(order) - rows} more in trials.csv"] if len(order) > rows else []
+    shown = order[:rows]
+    table, notes = ranked_rows(shown, resolved), list[str]()
+    if width is not None:
+        spare = [place + 1 for place in _spare_columns(shown, resolved)]
+        table, notes = _fitted(table, spare, width, "trials.csv has them")
+    return "\n".join([aligned(table), *more, *notes])
+
+
+def _spare_columns(records: Sequence[TrialRecord], resolved: Resolved) -> list[int]:
+    """Return the places of columns of `trial_rows` that a narrow terminal can do without, in that order.
+
+    Params go first and the tracked values after the notes, each from the last one on; then the epochs.
+    """
+    values, params = [*values_shown(records, resolved)], _varied(records, resolved)
+    first_param = len(values) + 2
+    noted = resolved.annotations.columns([record.number for record in records])
+    first_note = first_param + len(params) + 1
+    tracked = [i for i, name in enumerate(values, 1) if name not in resolved.optimized]
+    return [
+        *reversed(range(first_param, first_param + len(params))),
+        *reversed(range(first_note, first_note + len(noted))),
+        *reversed(tracked),
+        first_param - 1,
+    ]
+
+
+def _fitted(
+    table: list[list[str]], spare: Sequence[int], width: int, place: str
+) -> tuple[list[list[str]], list[str]]:
+    """Return a table for a terminal, and the lines below it: what is left out, and the marks."""
+    table, left_out = fitted(table, spare, width)
+    text = f" left out at {width} columns: {', '.join(left_out)}; {place}"
+    return table, [*(wrap(text, width, subsequent_indent=" ") if left_out else []), f" {LEGEND}"]
 
 
 def ranked_rows(order: Sequence[TrialRecord], resolved: Resolved) -> list[list[str]]:
@@ -52,8 +87,7 @@ def ranked_rows(order: Sequence[TrialRecord], resolved: Resolved) -> list[list[s
 
 def trial_rows(records: Sequence[TrialRecord], resolved: Resolved) -> list[list[str]]:
     """Return the head of a table of trials and a row for each, in the same order."""
-    names = {name: None for record in records for name in record.params}
-    params = [name for name in resolved.ordered(names) if name not in resolved.fixed]
+    params = _varied(records, resolved)
     directions = values_shown(records, resolved)
     values = [
         " ".join([f"{name}{ARROWS[direction]}", *(bound.limit for bound in resolved.bounds_of(name))])
@@ -64,6 +98,12 @@ def trial_rows(records: Sequence[TrialRecord], resolved: Resolved) -> list[list[
     head = ["trial", *values, f"{unit}s", *map(printable, params), "state", *noted]
     rows = (_row(record, list(directions)[1:], params) for record in records)
     return [head, *([*row, *(cells[i] for cells in noted.values())] for i, row in enumerate(rows))]
+
+
+def _varied(records: Sequence[TrialRecord], resolved: Resolved) -> list[str]:
+    """Return the params that vary, in the order of the space."""
+    names = {name: None for record in records for name in record.params}
+    return [name for name in resolved.ordered(names) if name not in resolved.fixed]
 
 
 def _row(record: TrialRecord, beside: Sequence[str], params: Sequence[str]) -> list[str]:
@@ -215,6 +255,7 @@ def trials_text(
     sort: str = "trial",
     states: Collection[str] = (),
     tags: Collection[str] = (),
+    width: int | None = None,
 ) -> str:
     """Return a list of the trials.
 
@@ -225,6 +266,7 @@ def trials_text(
             optimized metric or a tracked one, best first.
         states: only trials in one of these states, as in `complete`; by default, all.
         tags: only trials that have all of these tags.
+        width: that of the terminal, if the table is printed on one: params are left out first.
 
     Raises:
         ConfigError: the directory is not a run directory, or has no such column to sort by.
@@ -243,7 +285,12 @@ def trials_text(
         front_numbers = {record.number for record in front}
         rows = [_facts(record, directory, resolved, front_numbers) for record in chosen]
         return json.dumps(rows, indent=1, allow_nan=False)
-    return aligned(_with_column(sort, chosen, resolved))
+    table = _with_column(sort, chosen, resolved)
+    if width is None:
+        return aligned(table)
+    spare = [place for place in _spare_columns(chosen, resolved) if table[0][place] != printable(sort)]
+    table, notes = _fitted(table, spare, width, "-f csv has them")
+    return "\n".join([aligned(table), *notes])
 
 
 def _with_column(name: str, records: Sequence[TrialRecord], resolved: Resolved) -> list[list[str]]:

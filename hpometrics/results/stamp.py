@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from .. import __version__
+from .._formatting import terminal_width
 from .._text import printable_lines, slug_of
 from ..config.document import Document
 from ..config.placeholders import fill_environment
@@ -89,7 +90,10 @@ def print_finished(document: Document, quiet: bool = False, as_json: bool = Fals
     resolved, records = annotated(home), home.records()
     if not quiet:
         print(printable_lines(opening(home, resolved, records)), file=sys.stderr, flush=True)
-    text = (status_json if as_json else results_text)(home, resolved, records)
+    if as_json:
+        text = status_json(home, resolved, records)
+    else:
+        text = results_text(home, resolved, records, terminal_width())
     print(printable_lines(text), flush=True)
     return True
 

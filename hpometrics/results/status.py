@@ -106,7 +106,11 @@ class Outcome:
             part = "the knee" if pick == "knee" else "picked"
             return f"Trial {best.trial} is {part} of a Pareto front of {front}."
         side, rival, text = self.interval, self.verdict.runner_up, f"{best.metric} {best.value:.4g}"
-        span = "" if side is None else f" ({100 * self.verdict.level:g}% {side.low:.4g} to {side.high:.4g})"
+        span = ""
+        if side is not None:
+            text = f"{best.metric} {side.format(best.value)}"
+            ends = f"{side.format(side.low)} to {side.format(side.high)}"
+            span = f" ({100 * self.verdict.level:g}% {ends})"
         head = f"Trial {best.trial} is {'best' if pick == 'best' else f'the pick by {pick}'}: {text}{span}."
         if side is None or rival is None or self.verdict.coin_toss is None:
             return head
@@ -205,10 +209,15 @@ def status_facts(home: RunDirectory, resolved: Resolved, records: Sequence[Trial
     return facts
 
 
+def title(name: str, home: RunDirectory) -> str:
+    """Return the name of a sweep and its directory."""
+    return f"{name}  {home.label}"
+
+
 def opening(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord]) -> str:
     """Return the name of a sweep that `run` opens, and its progress."""
     finished, total = sum(record.state.finished for record in records), resolved.trials
-    head = f"{resolved.name}  {home.label}"
+    head = title(resolved.name, home)
     if total is not None and finished > total:
         return (
             f"{head}  {finished} trials are done, and budget.trials is {total}; "
@@ -221,8 +230,12 @@ def opening(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecor
     return f"{head}  going on: {finished} of {total or 'any number'} done" if records else head
 
 
-def results_text(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord]) -> str:
+def results_text(
+    home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord], width: int | None = None
+) -> str:
     """Return the results of an ended sweep: the best trials, the best of them or the front, the files.
+
+    On a terminal, the table fits into this width.
 
     Raises:
         NoFiniteValueError: no trial is complete, or the one that the sweep picks is not on the front.
@@ -240,7 +253,7 @@ def results_text(home: RunDirectory, resolved: Resolved, records: Sequence[Trial
     files = (home.best, home.engine_params, home.table, home.study, home.journal)
     report = home.report(resolved.config["results"]["report"])
     saved = ", ".join(path.name for path in (*files, report) if path.exists())
-    return f"{result_table(records, resolved)}\n\n{block}\nsaved {saved} in {home.label}"
+    return f"{result_table(records, resolved, width=width)}\n\n{block}\nsaved {saved} in {home.label}"
 
 
 def status_json(home: RunDirectory, resolved: Resolved, records: Sequence[TrialRecord]) -> str:

@@ -161,7 +161,7 @@ class Sweep:
         """Run the sweep, or go on with it, up to the trials of its budget; a finished one trains nothing.
 
         Args:
-            progress: whether to print a line per trial to stderr.
+            progress: whether to print a line per trial to stderr; a terminal and a notebook have a live line.
             fresh: put the results of earlier runs aside and start over.
             extend: go on although the space or the engine has changed.
 
@@ -216,7 +216,8 @@ def _fill(document: Document, arguments: Mapping[str, Any]) -> None:
     """
     for name, value in arguments.items():
         if name not in PLACES:
-            raise _problem(name, f"unknown key {name!r}{did_you_mean(name, PLACES)}")
+            hint = "; pass it to run(progress=...)" if name == "progress" else did_you_mean(name, PLACES)
+            raise _problem(name, f"unknown key {name!r}{hint}")
         if value is None:
             continue
         source = f"Sweep({name}=)"

@@ -52,6 +52,36 @@ def check_posix(command: str) -> None:
 
 
 @contextmanager
+def before_first_trial() -> Iterator[None]:
+    """Print a line for a Ctrl-C within the block, before it is raised.
+
+    In the middle of an import a Ctrl-C may come out as any error, or be swallowed; it is raised all the same.
+    """
+    received: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.getsignal(signal.SIGINT)
+    handles = threading.current_thread() is threading.main_thread() and before is signal.default_int_handler
+    if handles:
+        signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    except BaseException as err:
+        if not received and not isinstance(err, KeyboardInterrupt):
+            raise
+        received.append(signal.SIGINT)
+    finally:
+        if handles:
+            signal.signal(signal.SIGINT, before)
+    if received:
+        print("interrupted before the first trial; nothing was run", file=sys.stderr, flush=True)
+        raise KeyboardInterrupt
+
+
+@contextmanager
 def raising_interrupts() -> Iterator[None]:
     """Raise `Interrupt` at each SIGTERM and SIGHUP; signals that `nohup` or others ignore stay ignored."""
     if threading.current_thread() is not threading.main_thread():

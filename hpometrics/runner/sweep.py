@@ -9,10 +9,10 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 
-from .._formatting import plural
+from .._formatting import plural, terminal_width
 from .._imports import aside, code_of, load_path
 from .._redaction import excerpt, redacted
 from .._text import printable, printable_lines
@@ -32,7 +32,7 @@ from ..results.leaderboard import format_evaluated
 from ..results.report.content import write_report
 from ..results.run_directory import RunDirectory
 from ..results.stamp import Stamp, question_of
-from ..results.status import Outcome, opening, results_text, status_json
+from ..results.status import Outcome, opening, results_text, status_json, title
 from ..results.verdict import conclude, stored_verdict
 from ..run.trial import ERROR_FILE
 from .command_engine import format_end
@@ -41,7 +41,7 @@ from .context import SweepContext, make_context, module_files
 from .imported_engine import PlainEngine, Train
 from .live import Progress, place_of
 from .reclaim import recover
-from .signals import exit_code, raising_interrupts, terminated_when
+from .signals import before_first_trial, exit_code, raising_interrupts, terminated_when
 from .study import check_published, study_file
 from .warm_start import warm_start
 
@@ -55,6 +55,7 @@ class Options:
     """The flags of `run`.
 
     `python` is for a sweep that Python runs: no result is printed, and what ends it early is raised.
+    `has_title` says that the name of the sweep is printed already: a terminal has it before the imports.
     """
 
     fresh: bool = False
@@ -63,6 +64,7 @@ class Options:
     verbose: bool = False
     as_json: bool = False
     python: bool = False
+    has_title: bool = False
 
 
 def run_command(plan: Plan, options: Options, train: Train | None = None) -> int:
@@ -78,16 +80,17 @@ def run_command(plan: Plan, options: Options, train: Train | None = None) -> int
         RunError, KeyboardInterrupt: the end of a sweep that Python runs, by failures or a signal.
     """
     question = question_of(plan.document, "" if train is None else code_of(train))
-    with aside():
-        context = make_context(plan, options.extend, train, options.fresh)
-    home, storage = context.directory, plan.config.backend.storage
-    context.leads, context.gathers = True, is_shared(storage)
-    published = check_published(context, options.fresh)
-    check_confirmable(context)
-    learned = warm_start(context, published)
-    copy_to, copied = plan.config.results.copy_to, directory_id(home.path)  # `--fresh` moves it aside
-    if copy_to is not None:
-        claim_copy(copy_to, plan.name, home.path)
+    with nullcontext() if options.python else before_first_trial():
+        with aside():
+            context = make_context(plan, options.extend, train, options.fresh)
+        home, storage = context.directory, plan.config.backend.storage
+        context.leads, context.gathers = True, is_shared(storage)
+        published = check_published(context, options.fresh)
+        check_confirmable(context)
+        learned = warm_start(context, published)
+        copy_to, copied = plan.config.results.copy_to, directory_id(home.path)  # `--fresh` moves it aside
+        if copy_to is not None:
+            claim_copy(copy_to, plan.name, home.path)
     text = plan.document.text.replace(storage, redact_storage(storage))
     with raising_interrupts():
         began = False
@@ -129,7 +132,11 @@ def _search(context: SweepContext, options: Options, question: str, learned: Seq
     )
     context.tell, context.say = progress.tell, progress.say
     context.count(earlier)
-    progress.say("\n".join([*repairs, opening(home, context.resolved, earlier), *learned]))
+    head = opening(home, context.resolved, earlier)
+    if options.has_title:
+        head = head.removeprefix(title(context.resolved.name, home)).strip()
+    if lines := [*repairs, *([head] if head else []), *learned]:
+        progress.say("\n".join(lines))
     try:
         with progress.live(), aside():
             load_path(BACKENDS[config.backend.name].start)(context, options.verbose)
@@ -341,7 +348,10 @@ def _conclude(
     if options is not None:
         _report(context)
         if not options.python:
-            text = (status_json if options.as_json else results_text)(home, resolved, records)
+            if options.as_json:
+                text = status_json(home, resolved, records)
+            else:
+                text = results_text(home, resolved, records, terminal_width())
             print(printable_lines(text), flush=True)
     return OK
 

@@ -397,15 +397,15 @@ class Confirmation:
             return []
         rows = f"{plural(honest.held_out_rows, 'id' if self.clustered else 'row')} that nothing was picked by"
         rows = rows if honest.held_out_rows else "test rows, over seeds alone"
-        value = f"{honest.held_out.value:.4g} test:{self.metric}{ARROWS[self.direction]}"
+        value = f"{honest.held_out.format(honest.held_out.value)} test:{self.metric}{ARROWS[self.direction]}"
         sure = f"({100 * (1 - self.level):g}%: {honest.held_out.bounds})"
         return [f"  {value}, the mean of {self.standing.seeds} fresh trainings on {rows} {sure}"]
 
     def _value_line(self, honest: HonestValue) -> str:
         interval = honest.interval
-        value = f"{interval.value:.4g} {self.metric}{ARROWS[self.direction]}"
+        value = f"{interval.format(interval.value)} {self.metric}{ARROWS[self.direction]}"
         sure = f"({100 * (1 - self.level):g}%: {interval.bounds})"
-        searched = f"the search had measured {self.standing.search_value:.4g}"
+        searched = f"the search had measured {interval.format(self.standing.search_value)}"
         if honest.bias or not honest.limits:
             words = [f"expected of these params on new rows {sure}", searched, *honest.limits]
             return f"  {value}, {'; '.join(words)}"
@@ -419,7 +419,7 @@ class Confirmation:
             if not beaten:
                 return "  no other contender is left"
             nearest = min(beaten, key=lambda pair: pair.difference - pair.half)
-            gap = f"{nearest.difference:.4g} ({nearest.interval.bounds})"
+            gap = f"{nearest.interval.format(nearest.difference)} ({nearest.interval.bounds})"
             count = (
                 "the other contender" if len(beaten) == 1 else f"each of the {len(beaten)} other contenders"
             )

@@ -120,7 +120,7 @@ class FrontConfirmation:
 
     def _row(self, member: FrontMember) -> list[str]:
         values = [member.values.get(name) for name in self.objectives]
-        cells = ["-" if value is None else f"{value.value:.4g} ({value.bounds})" for value in values]
+        cells = ["-" if one is None else f"{one.format(one.value)} ({one.bounds})" for one in values]
         return [str(member.trial), *cells, self._remark(member)]
 
     def _remark(self, member: FrontMember) -> str:

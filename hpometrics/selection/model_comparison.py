@@ -219,7 +219,7 @@ class ModelComparison:
         bounds = f"{100 * (1 - self.level):g}%: {pair.interval.bounds}"
         corrected = f" {_CORRECTED[self.correction]}" if pair.p_value != pair.raw_p_value else ""
         p = f"{pair.test} {format_p(pair.p_value)}{corrected}"
-        yield f"difference {pair.interval.value:.4g} ({bounds}), {p}: {self._verdict(pair)}"
+        yield f"difference {pair.interval.format(pair.interval.value)} ({bounds}), {p}: {self._verdict(pair)}"
         if pair.alone is not None:
             better = pair.alone if self.direction is Direction.MAXIMIZE else pair.alone[::-1]
             rows = "row" if better[0] == 1 else "rows"
@@ -258,7 +258,7 @@ class ModelComparison:
 
     def _row(self, pair: PairDifference) -> list[str]:
         p = format_p(pair.p_value).removeprefix("p ").removeprefix("= ")
-        gap = f"{pair.interval.value:.4g}"
+        gap = pair.interval.format(pair.interval.value)
         return [f"{pair.a} - {pair.b}", gap, pair.interval.bounds, p, pair.test, self._verdict(pair)]
 
     def _verdict(self, pair: PairDifference) -> str:

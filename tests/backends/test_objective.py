@@ -1,10 +1,10 @@
-"""What an objective shows of itself in a notebook."""
+"""What an objective shows of itself in a notebook, and the arguments that it refuses."""
 
 from __future__ import annotations
 
 import pytest
 
-from hpometrics import Choice, Float, OptunaObjective, RayObjective, Reported
+from hpometrics import Choice, Float, ListObjective, OptunaObjective, RayObjective, Reported
 
 
 @pytest.mark.parametrize("kind", [OptunaObjective, RayObjective])
@@ -17,3 +17,19 @@ def test_an_objective_is_a_table_in_a_notebook(kind):
         "<tr><td>x</td><td>float</td><td>low 0.0, high 1.0</td></tr>"
         "<tr><td>k</td><td>choice</td><td>options (&#x27;&lt;a&gt;&#x27;, &#x27;b&#x27;)</td></tr></table>"
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "method"), [(OptunaObjective, "optimize"), (RayObjective, "tuner"), (ListObjective, "run")]
+)
+def test_an_unknown_argument_is_refused_by_name(kind, method):
+    """The class that the user called is named; `progress` belongs to the method that searches."""
+
+    def refused(**wrong: object) -> str:
+        with pytest.raises(TypeError) as caught:
+            kind(lambda params, run: None, {}, metric=Reported("cost", "minimize"), **wrong)
+        return str(caught.value)
+
+    name = kind.__name__
+    assert refused(progress=True) == f"{name} has no argument 'progress'; pass it to {method}(progress=...)"
+    assert refused(patients=3) == f"{name} has no argument 'patients'; did you mean 'patience'?"

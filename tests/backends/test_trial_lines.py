@@ -99,7 +99,7 @@ def test_optuna_logs_its_own_lines_without_progress(capfd):
 
 def test_several_objectives_mark_their_front():
     """A trial that another one dominates has no mark."""
-    lines = TrialLines({"loss": MINIMIZE, "size": MINIMIZE}, ["size"])
+    lines = TrialLines({"loss": MINIMIZE, "size": MINIMIZE}, {"size": MINIMIZE})
     marks = []
     for number, (loss, size) in enumerate([(0.5, 2.0), (0.25, 4.0), (0.5, 3.0)]):
         epochs = (EpochRecord(0, {"loss": loss, "size": size}),)

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from hpometrics.cli.metric_list import Filter, metrics_json, metrics_table
+from hpometrics.cli.metric_list import Filter, format_name, group_entries, metrics_json, metrics_table
+from hpometrics.direction import LEGEND
 from hpometrics.exceptions import MetricInputError, MetricNameError
 from hpometrics.metrics.registry.index import all_entries
 
@@ -52,16 +53,16 @@ def test_a_pipe_gets_whole_lines():
     }
 
 
-@pytest.mark.parametrize("width", [40, 100, 160])
-def test_a_terminal_gets_whole_names(width):
-    """The meaning is wrapped into the width; a name never is."""
-    text = metrics_table(Filter(feature="binary"), width)
-    words = set(text.split())
-    assert all(
-        entry.name in words or f"{entry.name}@k" in text or f"{entry.name}(" in text
-        for entry in all_entries("binary")
-    )
-    assert max(map(len, text.splitlines()[:-1])) <= max(width, 100)
+@pytest.mark.parametrize("width", [80, 100, 120, 160])
+@pytest.mark.parametrize("feature", [None, "binary"])
+def test_a_terminal_gets_whole_words(width, feature):
+    """Lines fit, no name and no word of a meaning is cut, and a metric takes two or three lines."""
+    lines = metrics_table(Filter(feature=feature), width).splitlines()
+    words, entries = set(" ".join(lines).split()), all_entries(feature)
+    assert {word for entry in entries for word in f"{format_name(entry)} {entry.summary}".split()} <= words
+    assert max(map(len, lines)) <= width
+    assert lines.count(LEGEND) == 1
+    assert len(lines) < 2.75 * len(group_entries(entries)) + 8
 
 
 def test_the_list_as_json_says_the_same():

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from sample_records import written
+from terminals import on_terminal
 
 from hpometrics.cli.main import main
 from hpometrics.cli.results import STATES
@@ -100,3 +101,28 @@ def test_an_unknown_column_is_refused(home):
     result = trials(home, "--sort", "acuracy")
     assert result.exit_code == 2
     assert "no column 'acuracy' to sort by; did you mean 'accuracy'?; there are trial, state" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("width", "left_out", "heads"),
+    [
+        (80, "", "trial roc_auc ^ accuracy ^ epochs lr depth width state"),
+        (60, "depth, width", "trial roc_auc ^ accuracy ^ epochs lr state"),
+        (40, "accuracy ^, lr, depth, width", "trial roc_auc ^ epochs state"),
+    ],
+)
+def test_a_terminal_has_the_columns_that_fit(home, width, left_out, heads):
+    """Params are left out first, the state never; a line says so, and one what the marks mean."""
+    code, text = on_terminal("trials", ".", folder=home, width=width)
+    lines = text.splitlines()
+    assert code == 0 and lines[0].split() == heads.split()
+    assert max(map(len, lines)) <= width
+    note = f"left out at {width} columns: {left_out}; -f csv has them"
+    assert " ".join("\n".join(lines[6:-1]).split()) == (note if left_out else "")
+    assert lines[-1] == " ^ higher is better, v lower is better"
+
+
+def test_the_column_that_sorts_stays(home):
+    """Also where other params are left out."""
+    _, text = on_terminal("trials", ".", "--sort", "width", folder=home, width=60)
+    assert text.splitlines()[0].split()[-2:] == ["width", "state"]

@@ -180,7 +180,7 @@ def test_kept_intervals_are_shown(runs):
     side = TrialInterval(4, 1, 0.95, Interval(0.95, 0.9, 0.99))
     verdict = Significance("roc_auc", side, TrialInterval(5, 0, 0.5), kept="rows")
     (runs / "b" / "verdict.json").write_text(json.dumps(verdict.to_json()))
-    assert rows(compared("a", "b"))["95% interval"] == ["0.9 .. 0.99", "-"]
+    assert rows(compared("a", "b"))["95% interval"] == ["0.900 .. 0.990", "-"]
 
 
 def test_what_is_stored_tells_whether_it_is_a_coin_toss(sweep, folder):

@@ -48,6 +48,18 @@ def test_the_result_table():
     )
 
 
+def test_the_result_table_of_a_terminal():
+    """Params are left out first, those of the best are in the block below; then the marks, once."""
+    assert result_table(RECORDS, RESOLVED, rows=1, width=64) == (
+        " rank  trial  roc_auc ^  accuracy ^  epochs       lr  state\n"
+        " ----------------------------------------------------------\n"
+        "    1      1   0.912735    0.812735       2  0.00123     ok\n"
+        " ... 3 more in trials.csv\n"
+        " left out at 64 columns: depth, width; trials.csv has them\n"
+        " ^ higher is better, v lower is better"
+    )
+
+
 def test_a_curve_is_printed_by_its_shape():
     """In the table, the block below it, the line of a trial and the files; the numbers are in the record."""
     resolved = resolve(plan_of(changed("output: binary", "output: binary").replace("accuracy", "roc_curve")))

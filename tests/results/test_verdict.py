@@ -141,15 +141,14 @@ def test_a_verdict_of_other_picks_is_not_shown(home):
 
 def test_the_report_has_it(home):
     """As text."""
-    assert (
-        "  difference: 0.1, -0.1 .. 0.3; a coin toss between the two" in write_report(home, "md").read_text()
-    )
+    text = write_report(home, "md").read_text()
+    assert "  difference: 0.10, -0.10 .. 0.30; a coin toss between the two" in text
 
 
 def test_the_headline_is_the_winner_and_how_sure_it_is(home):
     """With its interval and the runner-up; a verdict on other picks is left out."""
     assert Outcome.read(home).headline == (
-        "Trial 1 is best: roc_auc 0.8 (95% 0.7 to 0.9). Not distinguishable from trial 0."
+        "Trial 1 is best: roc_auc 0.80 (95% 0.70 to 0.90). Not distinguishable from trial 0."
     )
     (home / "verdict.json").write_text(json.dumps(replace(VERDICT, p_value=0.01).to_json()))
     assert Outcome.read(home).headline.endswith(" Better than trial 0.")

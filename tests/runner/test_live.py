@@ -122,6 +122,35 @@ def test_a_terminal_has_a_row_per_trial(monkeypatch):
     assert " ".join(" ".join(rows[4:]).split())[: len(reason)] == reason
 
 
+def test_a_trial_of_another_worker_ends_in_the_live_line(tmp_path):
+    """As soon as its files say so: it is counted, no longer at work, and its seconds estimate the rest."""
+    home = RunDirectory(tmp_path)
+    write_trial(home.trial(0), record(0, 0.5, TrialState.RUNNING))
+    progress = Progress(RESOLVED, [], False, home)
+    assert progress._table.text() == "0/4    at work #0 0/3 ep"
+    write_trial(home.trial(0), record(0, 0.5))
+    progress._look_again = 0.0
+    assert progress._table.text() == "1/4  ok 1  eta 3m03s"
+    progress.tell(record(0, 0.5))
+    assert progress._table.text() == "1/4  best 0.5 (#0)  ok 1  eta 3m03s"
+
+
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_no_color_leaves_out_every_style(no_color, monkeypatch):
+    """Bold and dim too, as `no-color.org` has it for a value that is not empty; the live line still moves."""
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("TERM", "xterm")
+    progress = Progress(RESOLVED, [], quiet=False)
+    with progress.live():
+        progress.tell(record(0, 0.8))
+        progress.tell(record(1, 0.7, TrialState.PRUNED))
+    styles = re.findall(r"\x1b\[[\d;]*m", terminal.getvalue())
+    assert bool(styles) is not bool(no_color)
+    assert "\x1b[2K" in terminal.getvalue()
+
+
 def test_a_failed_trial_names_its_traceback(tmp_path, capsys):
     """Where there is one; a worker that died has left none."""
     home = RunDirectory(tmp_path)

@@ -133,6 +133,7 @@ def test_a_check_calls_nothing(toy, sweep, capsys):
 
 WRONG = [
     ({"metric": "acuracy"}, "Sweep(metric=): metrics.optimize: no metric 'acuracy'"),
+    ({"progress": True}, "Sweep(progress=): unknown key 'progress'; pass it to run(progress=...)"),
     ({"trails": 4}, "Sweep(trails=): unknown key 'trails'; did you mean 'trials'?"),
     ({"trials": None, "epochs": None}, "Sweep(): budget is missing"),
     ({"trials": 0}, "Sweep(trials=): budget.trials: must be at least 1, got 0"),

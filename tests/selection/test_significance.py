@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -45,9 +46,9 @@ def test_words_say_what_was_compared():
     """Both trials, the difference, and whether rows are paired."""
     assert TOSS.lines() == [
         "Verdict: 95% intervals of accuracy, by the confusion matrix of each trial alone (unpaired)",
-        "  trial 3: 0.75, 0.5 .. 1",
-        "  trial 0: 0.5, 0.25 .. 0.75, the runner-up",
-        "  difference: 0.25, -0.1 .. 0.6, p = 0.2; a coin toss between the two",
+        "  trial 3: 0.75, 0.50 .. 1.00",
+        "  trial 0: 0.50, 0.25 .. 0.75, the runner-up",
+        "  difference: 0.25, -0.10 .. 0.60, p = 0.2; a coin toss between the two",
     ]
     placed = TOSS.lines(("a's ", "b's "))
     assert [line[:11] for line in placed[1:3]] == ["  a's trial", "  b's trial"]
@@ -83,3 +84,21 @@ def test_it_is_about_its_picks():
     assert TOSS.of_same_picks(SURE)
     assert not TOSS.of_same_picks(Significance("accuracy", TrialInterval(3, 4, 0.75), RUNNER_UP))
     assert not TOSS.of_same_picks(ALONE)
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "text"),
+    [
+        (0.000143701, -0.02278, 0.02307, "0.000, -0.023 .. 0.023"),
+        (-0.00004, -0.0123, 0.0122, "0.000, -0.012 .. 0.012"),
+        (0.9749440, 0.95239, 0.98701, "0.975, 0.952 .. 0.987"),
+        (83.4567, 80.123, 86.789, "83.5, 80.1 .. 86.8"),
+        (1512.34, 1300.2, 1724.4, "1510, 1300 .. 1720"),
+        (1.5e-12, 1.4e-12, 1.6e-12, "1.5e-12, 1.4e-12 .. 1.6e-12"),
+        (0.5, 0.5, 0.5, "0.5, 0.5 .. 0.5"),
+        (0.5, 0.25, math.inf, "0.5, 0.25 .. inf"),
+    ],
+)
+def test_digits_follow_the_interval(value, low, high, text):
+    """Two digits of the half width; where there is none, those of the value."""
+    assert str(Interval(value, low, high)) == text

@@ -23,7 +23,8 @@ from ...selection.limits import Limits
 from ...selection.rules import At
 from ...space.space import Space
 from ..fresh_runs import FreshRuns
-from ..objective import BaseObjective, TrialCallback, check_limits, no_callback
+from ..live_table import SearchProgress
+from ..objective import BaseObjective, check_limits
 from ..registry import check_prune_by, check_several
 from ._internals import storage_of
 from .fresh_study import FreshStudy
@@ -46,15 +47,16 @@ class OptunaObjective(BaseObjective):
     """
 
     _study: optuna.Study | None = None
+    _search_method = "optimize"
 
     def __init__(self, train: Train, space: Space | Mapping[str, Any], **facts: Any) -> None:
         super().__init__(train, space, **facts)
         self._locks: TrialFileLocks | None = None  # until there is a trial to lock
         self._at_work: dict[int, int] = {}  # the trial of each thread
-        self._on_end: TrialCallback = no_callback
+        self._following = SearchProgress()
 
     def __getstate__(self) -> dict[str, Any]:
-        of_no_trial: dict[str, Any] = {"_locks": None, "_at_work": {}, "_on_end": no_callback}
+        of_no_trial: dict[str, Any] = {"_locks": None, "_at_work": {}, "_following": SearchProgress()}
         return vars(self) | of_no_trial  # a copy works on none
 
     def create_study(
@@ -148,12 +150,13 @@ class OptunaObjective(BaseObjective):
         if live:
             self._lock(trial.number)
         try:
-            record, error = self.trials.run(params, OptunaReporter(trial, keeps_panel=False), keep=live)
+            reporter = OptunaReporter(trial, keeps_panel=False, following=self._following)
+            record, error = self.trials.run(params, reporter, keep=live)
         finally:
             if live and self._locks is not None:
                 self._locks.rest(trial.number)
         write_result(trial, record)
-        self._on_end(record)
+        self._following.end(record)
         if record.epoch is not None:
             picked = EpochRecord(record.epoch, record.picked_values, step=record.step)
             write_panel(trial, list(self.optimized), picked)
@@ -190,7 +193,8 @@ class OptunaObjective(BaseObjective):
                 those of earlier calls included; see `trials_since_best`.
             cost: what the trials cost, in the objective's `cost_unit`, when none starts any more; those of
                 earlier calls count.
-            progress: whether to print a line per trial to stderr, in place of Optuna's.
+            progress: whether to print a line per trial to stderr, in place of Optuna's; a terminal and a
+                notebook have a live line.
             arguments: further arguments of `study.optimize`; in a process group not `catch` and `n_jobs`.
 
         Raises:
@@ -220,28 +224,29 @@ class OptunaObjective(BaseObjective):
 
         quietly = without_notices if progress else nullcontext
         try:
-            self._on_end = self._progress_callback(progress, study_records(study) if progress else ())
-            for orphan in iter(lambda: reclaim(study, self._take), None):
-                finish(study, orphan, lead, arguments.get("catch", ()))
-            is_open = n_trials is None and arguments.get("timeout") is None
-            if n_trials is not None:
-                trials = study.get_trials(deepcopy=False)
-                started = sum(trial.state in _STARTED for trial in trials)
-                stop = MaxTrialsCallback(max(started + 1, n_trials), states=_STARTED)
-                n_trials = max(0, n_trials - started)
-                arguments["callbacks"] = [*(arguments.get("callbacks") or ()), stop]
-            if stale is not None or cost is not None:
-                limits, ended = self.limits(stale, cost, is_open), dict[int, TrialRecord]()
-                if limits.reached(study_records(study, ended)):
-                    n_trials = 0
-                ends = partial(_stop_at, limits, ended)
-                arguments["callbacks"] = [*(arguments.get("callbacks") or ()), ends]
-            with quietly():
-                study.optimize(lead, n_trials=n_trials, **arguments)
+            self._following = self._search_progress(progress, study_records(study) if progress else ())
+            with self._following.live(n_trials):
+                for orphan in iter(lambda: reclaim(study, self._take), None):
+                    finish(study, orphan, lead, arguments.get("catch", ()))
+                is_open = n_trials is None and arguments.get("timeout") is None
+                if n_trials is not None:
+                    trials = study.get_trials(deepcopy=False)
+                    started = sum(trial.state in _STARTED for trial in trials)
+                    stop = MaxTrialsCallback(max(started + 1, n_trials), states=_STARTED)
+                    n_trials = max(0, n_trials - started)
+                    arguments["callbacks"] = [*(arguments.get("callbacks") or ()), stop]
+                if stale is not None or cost is not None:
+                    limits, ended = self.limits(stale, cost, is_open), dict[int, TrialRecord]()
+                    if limits.reached(study_records(study, ended)):
+                        n_trials = 0
+                    ends = partial(_stop_at, limits, ended)
+                    arguments["callbacks"] = [*(arguments.get("callbacks") or ()), ends]
+                with quietly():
+                    study.optimize(lead, n_trials=n_trials, **arguments)
         except _Interrupted as err:
             raise KeyboardInterrupt from err.__cause__
         finally:
-            self._on_end = no_callback
+            self._following = SearchProgress()
             self._unlock(*self._at_work)
         ranks.from_first(_no_trial)
 

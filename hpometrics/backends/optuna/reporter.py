@@ -14,6 +14,7 @@ from optuna.trial import BaseTrial, FrozenTrial, Trial, TrialState
 from ...direction import Direction
 from ...records.trial_record import EpochRecord, Reading, place_text
 from ...selection.rules import judged_text
+from ..live_table import SearchProgress
 from ._internals import local_copy_of
 from .samplers import Judge, judged_values, write_judged
 from .storage import storage_error, storage_failures, storing
@@ -31,10 +32,15 @@ class OptunaReporter:
     Args:
         trial: a trial of `study.optimize`, `study.ask` or `claim`; a `FixedTrial` works too and never stops.
         keeps_panel: whether the values of the picked epoch become attributes of the trial; see `write_panel`.
+        following: prints how far the trial is.
     """
 
-    def __init__(self, trial: BaseTrial, keeps_panel: bool = True) -> None:
+    def __init__(
+        self, trial: BaseTrial, keeps_panel: bool = True, following: SearchProgress | None = None
+    ) -> None:
         self.trial, self._keeps_panel = trial, keeps_panel
+        self._following = following or SearchProgress()
+        self._following.reach(trial.number)
         self.number: int | None = trial.number
         self.stops: tuple[type[BaseException], ...] = (optuna.TrialPruned,)
         local = local_copy_of(trial)
@@ -99,6 +105,7 @@ class OptunaReporter:
             optuna.TrialPruned: the pruner stops the trial; never at the final epoch, whose run is complete.
             DiskError: the study cannot be written.
         """
+        self._following.reach(self.trial.number, self._steps.get(epoch, epoch + 1))
         unmeasured = math.isnan(value) and next(iter(self._optimized), "") not in values
         judge = self._judge
         judged = None if judge is None else judge.values_in(values)

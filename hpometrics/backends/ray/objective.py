@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -25,6 +26,7 @@ from ...run.checkpoint import Keep
 from ...run.spec import Train
 from ...selection.rules import At
 from ...space.space import Space
+from ..live_table import SearchProgress
 from ..objective import BaseObjective, check_limits
 from ..optuna.prior import Source, warm_start as learn_from
 from ..optuna.samplers import make_sampler, own_pruner
@@ -67,17 +69,23 @@ class ObjectiveTuner(tune.Tuner):
     Args:
         trainable, tune_config, run_config: see `tune.Tuner`.
         loggers: whether Tune adds its own loggers (JSON, CSV, TensorBoard) to the callbacks.
+        live: shows the live line of the search.
     """
 
     def __init__(
-        self, trainable: Any, tune_config: tune.TuneConfig, run_config: tune.RunConfig, loggers: bool
+        self,
+        trainable: Any,
+        tune_config: tune.TuneConfig,
+        run_config: tune.RunConfig,
+        loggers: bool,
+        live: Callable[[], AbstractContextManager[None]],
     ) -> None:
         super().__init__(trainable, tune_config=tune_config, run_config=run_config)
-        self._quiet, self._loggers = run_config.verbose == 0, loggers
+        self._quiet, self._loggers, self._live = run_config.verbose == 0, loggers, live
 
     def fit(self) -> tune.ResultGrid:
         """Run the search and return the results; see `tune.Tuner.fit`."""
-        with fitting(self._quiet, self._loggers):
+        with fitting(self._quiet, self._loggers), self._live():
             return super().fit()
 
     @classmethod
@@ -85,7 +93,7 @@ class ObjectiveTuner(tune.Tuner):
         """Return a Tuner of this class for one that `tune.Tuner.restore` returned."""
         tuner = cls.__new__(cls)
         vars(tuner).update(vars(restored))
-        tuner._quiet = tuner._loggers = True
+        tuner._quiet, tuner._loggers, tuner._live = True, True, nullcontext
         return tuner
 
 
@@ -98,6 +106,8 @@ class RayObjective(BaseObjective):
     Raises:
         RunError: there are several repeats and no directory: Tune gets the reports of the first alone.
     """
+
+    _search_method = "tuner"
 
     def __init__(self, train: Train, space: Space | Mapping[str, Any], **settings: Any) -> None:
         super().__init__(train, space, **settings)
@@ -155,8 +165,9 @@ class RayObjective(BaseObjective):
             stale: complete trials in a row without a new best, by more than `tol`, after which none starts;
                 see `trials_since_best`.
             cost: what the trials cost, in the objective's `cost_unit`, when none starts any more.
-            progress: whether to print a line per trial to stderr, as `hpometrics run` does; default: only
-                without a `run_config`, by which Tune prints what it has.
+            progress: whether to print a line per trial to stderr, as `hpometrics run` does; a terminal and a
+                notebook have a live line. Default: only without a `run_config`, by which Tune prints what it
+                has.
             run_config: Tune's own; its callbacks and `CheckpointConfig` hold, and Tune adds its own loggers.
                 So does a `FailureConfig` that is not Tune's default; then Tune counts exceptions and deaths
                 alike, and `most_deaths` does not apply. By default nothing is printed, and reports are
@@ -190,11 +201,12 @@ class RayObjective(BaseObjective):
         if cost is not None and self.trials.directory is None:
             raise RunError("the cost on Ray needs the records of trials; set directory=")
         progress = run_config is None if progress is None else progress
+        following = self._search_progress(progress, study_records(study) if progress else ())
         single = len(self.optimized) == 1
         config = tune.TuneConfig(
             metric=PICKED if single else None,
             mode=self.directions[0].mode if single else None,
-            search_alg=self._searcher(study, take, losses, stale, cost, progress),
+            search_alg=self._searcher(study, take, losses, stale, cost, following),
             scheduler=Settled(scheduling, losses),
             num_samples=_count_open(study, take),
             max_concurrent_trials=max_concurrent,
@@ -207,6 +219,7 @@ class RayObjective(BaseObjective):
             config,
             self._run_config(run_config, course.hands_on),
             loggers=run_config is not None,
+            live=partial(following.live, num_samples),
         )
 
     def records(self, of: Any = None) -> list[TrialRecord]:
@@ -317,7 +330,7 @@ class RayObjective(BaseObjective):
         losses: Losses | None,
         stale: int | None,
         cost: float | None,
-        progress: bool,
+        following: SearchProgress,
     ) -> StudySearcher:
         spec, directory_of = self.trials.spec, self.trials.directory_of
         return StudySearcher(
@@ -331,7 +344,7 @@ class RayObjective(BaseObjective):
             losses,
             spec.unit,
             None if stale is None and cost is None else self.limits(stale, cost),
-            self._progress_callback(progress, study_records(study) if progress else ()),
+            following,
             spec.judged,
         )
 

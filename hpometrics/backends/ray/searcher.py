@@ -32,7 +32,7 @@ from ...selection.rules import SECONDS, At, Constraint, CostUnit, format_judgmen
 from ...selection.selection import Picker
 from ...selection.trial_attempts import apply_constraints
 from ...space.space import Space
-from ..objective import TrialCallback, no_callback
+from ..live_table import SearchProgress
 from ..optuna._internals import local_copy_of
 from ..optuna.study import study_records, tell
 from ..optuna.trial_queue import claim, reclaim_or_claim
@@ -59,7 +59,7 @@ class StudySearcher(Searcher):
         unit: the unit of what a trial costs.
         limits: no trial starts after they are reached; those at work may bring a new best, and trials of
             dead workers resume.
-        on_end: called with the record of each trial that has ended.
+        following: follows the trials.
         judged: the metrics by which the scheduler judges; by the first that is optimized if there are none.
     """
 
@@ -75,7 +75,7 @@ class StudySearcher(Searcher):
         losses: Losses | None = None,
         unit: CostUnit = SECONDS,
         limits: Limits | None = None,
-        on_end: TrialCallback = no_callback,
+        following: SearchProgress | None = None,
         judged: Iterable[str] = (),
     ) -> None:
         self.direction, *self._others = optimized.values()
@@ -83,7 +83,8 @@ class StudySearcher(Searcher):
         self.study, self.space, self.optimized, self.at = study, space, optimized, at
         self._directory_of, self._take, self._constraints = directory_of, take, constraints
         self._reasons = {} if losses is None else losses.reasons
-        self._unit, self._limits, self._on_end, self._judged = unit, limits, on_end, tuple(judged)
+        self._unit, self._limits, self._judged = unit, limits, tuple(judged)
+        self._following = following or SearchProgress()
         self._ended: dict[int, TrialRecord] = {}
         self._draws = True
         self._live: dict[str, _Live] = {}
@@ -104,6 +105,7 @@ class StudySearcher(Searcher):
         params = self.space.suggest(trial)
         picker = Picker(self.direction, self.at, others=self._others)
         self._live[trial_id] = _Live(trial, params, picker, self._constraints, list(self.optimized))
+        self._following.reach(trial.number)
         return {NUMBER: trial.number, PARAMS: params, **self._changed(trial.number)}
 
     def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
@@ -112,6 +114,7 @@ class StudySearcher(Searcher):
         if live is not None:
             live.add(result)
             live.full = result.get(FULL)
+            self._following.reach(live.trial.number, result.get(STEP) or result.get(EPOCHS, 0))
 
     def on_trial_complete(
         self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False
@@ -124,6 +127,7 @@ class StudySearcher(Searcher):
         live = self._live.pop(trial_id, None)
         if live is None:
             return
+        self._following.leave(live.trial.number)
         live.full = (result or {}).get(FULL, live.full)
         if live.full is not None and self._take is not None:
             return  # not a failure of the trial: it stays open until the search is resumed
@@ -132,7 +136,7 @@ class StudySearcher(Searcher):
         if not (error and self._is_lost(live)):
             record = self._final_record(live, error, complete)
             tell(self.study, live.trial, record)
-            self._on_end(record)
+            self._following.end(record)
 
     def save(self, checkpoint_path: str) -> None:
         """Write the number in the study of each trial of Tune; all else is in the study."""
@@ -145,7 +149,7 @@ class StudySearcher(Searcher):
     def __getstate__(self) -> dict[str, Any]:
         # Live trials, locks, the objective and the study, whose URL may name a password, belong to this
         # process. A searcher that Tune reads from an experiment draws no more.
-        own: dict[str, Any] = {"_live": {}, "_take": None, "study": None, "_on_end": no_callback}
+        own: dict[str, Any] = {"_live": {}, "_take": None, "study": None, "_following": SearchProgress()}
         return {**self.__dict__, **own, "_draws": False}
 
     def _written(self, number: int) -> tuple[Path | None, TrialRecord | None]:

@@ -1,0 +1,302 @@
+"""A live line with the trials at work, the best so far and the time left, below a table of ended trials."""
+
+from __future__ import annotations
+
+import contextvars
+import importlib
+import os
+import sys
+import textwrap
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .._formatting import column, duration, number
+from .._text import printable, printable_lines
+from ..direction import ARROWS
+from ..records.trial_record import TrialRecord, TrialState
+from .trial_lines import WIDTH, TrialLines, spread_of, word
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+_MOST_AT_WORK = 4  # trials in the live line
+_PERIOD = 0.5  # seconds between two updates of a notebook
+_STYLES = {TrialState.PRUNED: "dim", TrialState.INFEASIBLE: "yellow", TrialState.FAILED: "red"}
+
+
+class AtWork(NamedTuple):
+    """A trial at work: its number, the epochs or steps that it has done, and the seconds since it began."""
+
+    number: int
+    extent: int
+    seconds: float
+
+
+class LiveTable:
+    """A table of the ended trials of a search and a live line below it, on a terminal or in a notebook.
+
+    On a terminal each ended trial has a row. A notebook has the live line alone, which is updated in place.
+
+    Args:
+        lines: the best so far, and how params and reasons are printed.
+        finished: the trials of earlier runs.
+        total: the number of trials, if it is known.
+        most: the epochs or steps of a trial, if they are known.
+        unit: `ep` or `steps`.
+        at_work: returns the trials at work.
+    """
+
+    def __init__(
+        self,
+        lines: TrialLines,
+        finished: Iterable[TrialRecord],
+        total: int | None,
+        most: int | None,
+        unit: str,
+        at_work: Callable[[], Iterable[AtWork]],
+    ) -> None:
+        self._lines, self._total, self._most, self._unit = lines, total, most, unit
+        self._read_at_work = at_work
+        self._console: Console | None = None
+        self._has_head = False
+        self._seconds: dict[int, float] = {}
+        self._states: dict[int, TrialState] = {}
+        self._most_at_once = 1
+        for record in finished:
+            self.count(record)
+
+    def count(self, record: TrialRecord) -> None:
+        """Count a trial that has ended."""
+        self._states[record.number] = record.state
+        self._seconds[record.number] = record.seconds
+
+    @contextmanager
+    def live(self) -> Iterator[None]:
+        """Show the live line at the bottom of a terminal or in a notebook; do nothing elsewhere."""
+        if sys.stderr.isatty():
+            self._console = make_console()
+            try:
+                with self._console.status(_LiveLine(self.text)):
+                    yield
+            finally:
+                self._console = None
+        elif (display := _notebook_display()) is not None:
+            with _updated(display, self.text):
+                yield
+        else:
+            yield
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether ended trials have rows now, on a terminal."""
+        return self._console is not None
+
+    def print_row(self, record: TrialRecord, better: bool) -> None:
+        """Print the row of an ended trial, cut to the width; a failure says why below its row."""
+        console, lines = self._console, self._lines
+        if console is None:
+            return
+        heads = [f"{printable(name)}{ARROWS[direction]}" for name, direction in lines.directions.items()]
+        beside = [*lines.directions][1:]
+        cells = [spread_of(record), *(column(record.picked_values.get(name)) for name in beside)]
+        head = ("trial", "state", *heads, f"{record.unit}s", "time")
+        row = (str(record.number), word(record.state), *cells, str(record.extent), duration(record.seconds))
+        ended = f"({record.ended_by})  " if record.ended_by else ""
+        params = f"{ended}{lines.params(record.params)}{lines.retries(record)}"
+        widths = [5, 11, *(max(len(name), WIDTH) for name in heads), 6, 6]
+        rows = [] if self._has_head else [(head, "params", "bold")]
+        self._has_head = True
+        rows.append((row, params, "bold green" if better else _STYLES.get(record.state, "")))
+        for texts, last, style in rows:
+            text = "  ".join(f"{cell:>{width}}" for cell, width in zip(texts, widths, strict=True))
+            whole = f"{text}  {last}"
+            console.print(
+                whole, style=style, markup=False, highlight=False, no_wrap=True, overflow="ellipsis"
+            )
+        if record.state is TrialState.FAILED:
+            for text in lines.reasons(record):
+                print_error("\n".join(wrapped(f"    {text}", console.width)))
+
+    def text(self) -> str:
+        """Return the live line."""
+        at_work = [one for one in self._read_at_work() if one.number not in self._states]
+        states = Counter(word(state) for state in list(self._states.values()))
+        counts = "  ".join(f"{state} {count}" for state, count in sorted(states.items()))
+        lines = self._lines
+        best = "" if lines.best is None else f"  best {number(lines.best.value)} (#{lines.best.number})"
+        best = f"  front {len(lines.front)}" if lines.front else best
+        eta = self.seconds_left(at_work)
+        remaining = "" if eta is None else f"  eta {duration(eta)}"
+        done = f"{len(self._states)}{f'/{self._total}' if self._total else ''}"
+        return f"{done}{best}  {counts}{remaining}{self._format_at_work(at_work)}"
+
+    def _format_at_work(self, at_work: Sequence[AtWork]) -> str:
+        most = f"/{self._most}" if self._most else ""
+        texts = [f"#{one.number} {one.extent}{most}" for one in at_work[:_MOST_AT_WORK]]
+        more = f" and {len(at_work) - _MOST_AT_WORK} more" if len(at_work) > _MOST_AT_WORK else ""
+        return f"  at work {', '.join(texts)} {self._unit}{more}" if texts else ""
+
+    def seconds_left(self, at_work: Sequence[AtWork]) -> float | None:
+        """Return the seconds until the last trial ends; None if no trial has ended, or no total is known.
+
+        Each trial takes as long as those that have ended on average, less what it has done already.
+        """
+        times = list(self._seconds.values())
+        rest = 0 if self._total is None else self._total - len(times)
+        if not times or rest <= 0:
+            return None
+        self._most_at_once = max(self._most_at_once, len(at_work))
+        mean = sum(times) / len(times)
+        done = sum(min(one.seconds, mean) for one in at_work[:rest])
+        return (mean * rest - done) / min(self._most_at_once, rest)
+
+
+class SearchProgress:
+    """Follows the trials of an objective and prints nothing."""
+
+    def reach(self, number: int, extent: int = 0) -> None:
+        """Note how many epochs or steps a trial has done."""
+
+    def end(self, record: TrialRecord) -> None:
+        """Note that a trial has ended."""
+
+    def leave(self, number: int) -> None:
+        """Note that a trial is no longer at work here, however it ended."""
+
+    @contextmanager
+    def live(self, total: int | None) -> Iterator[None]:
+        """Follow a search of so many trials, if the number is known."""
+        yield
+
+
+class PrintedProgress(SearchProgress):
+    """Prints the trials of an objective to stderr: a line each, on a terminal a table and a live line.
+
+    Args:
+        lines: how trials are printed, and the best so far.
+        earlier: the trials before.
+        most: the epochs or steps of a trial, if they are known.
+        unit: `ep` or `steps`.
+    """
+
+    def __init__(
+        self, lines: TrialLines, earlier: Iterable[TrialRecord], most: int | None, unit: str
+    ) -> None:
+        self._lines, self._earlier, self._most, self._unit = lines, list(earlier), most, unit
+        self._extents: dict[int, int] = {}
+        self._began: dict[int, float] = {}
+        self._table = self._make_table(None)
+
+    def reach(self, number: int, extent: int = 0) -> None:
+        """See `SearchProgress`."""
+        self._began.setdefault(number, time.monotonic())
+        self._extents[number] = extent
+
+    def end(self, record: TrialRecord) -> None:
+        """Print a trial that has ended."""
+        self.leave(record.number)
+        if not record.state.finished:
+            return
+        better = self._lines.add(record)
+        self._table.count(record)
+        if self._table.has_rows:
+            self._table.print_row(record, better)
+        else:
+            print_error(self._lines.line(record, better))
+
+    def leave(self, number: int) -> None:
+        """See `SearchProgress`."""
+        self._extents.pop(number, None)
+        self._began.pop(number, None)
+
+    @contextmanager
+    def live(self, total: int | None) -> Iterator[None]:
+        """Show the live line of a search of so many trials."""
+        self._table = self._make_table(total)
+        with self._table.live():
+            yield
+
+    def _make_table(self, total: int | None) -> LiveTable:
+        return LiveTable(self._lines, self._earlier, total, self._most, self._unit, self._at_work)
+
+    def _at_work(self) -> list[AtWork]:
+        now, began = time.monotonic(), dict(self._began)
+        extents = dict(self._extents)
+        return [AtWork(number, extents.get(number, 0), now - start) for number, start in began.items()]
+
+
+class _LiveLine:
+    """The live line, whose text rich asks for at each refresh."""
+
+    def __init__(self, text: Callable[[], str]) -> None:
+        self._text = text
+
+    def __rich__(self) -> Text:
+        from rich.text import Text  # only a terminal needs it
+
+        return Text(self._text(), no_wrap=True, overflow="ellipsis")
+
+
+def make_console() -> Console:
+    """Create the console of stderr; with NO_COLOR it has no styles either, bold and dim included."""
+    from rich.console import Console  # only a terminal needs it
+
+    return Console(stderr=True, color_system=None if os.environ.get("NO_COLOR") else "auto")
+
+
+def _notebook_display() -> Callable[..., Any] | None:
+    """Return the function that shows an output in the notebook of this process, if it has one."""
+    get_shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    if get_shell is None or getattr(get_shell(), "kernel", None) is None:
+        return None
+    display: Callable[..., Any] = importlib.import_module("IPython.display").display
+    return display
+
+
+@contextmanager
+def _updated(display: Callable[..., Any], text: Callable[[], str]) -> Iterator[None]:
+    """Show a text in a notebook and update it in place, until its last state at the end of the block."""
+
+    def bundle() -> Mapping[str, str]:
+        return {"text/plain": printable_lines(text())}
+
+    handle, over = display(bundle(), raw=True, display_id=True), threading.Event()
+
+    def update() -> None:
+        while not over.wait(_PERIOD):
+            handle.update(bundle(), raw=True)
+
+    # a copy of the context, by which the kernel knows the cell that an output belongs to
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(update,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        handle.update(bundle(), raw=True)
+
+
+def print_error(text: str) -> None:
+    """Print lines to stderr."""
+    print(printable_lines(text), file=sys.stderr, flush=True)
+
+
+def wrapped(line: str, width: int | None) -> list[str]:
+    """Wrap a line at spaces, its further lines as far indented as it; a path stays whole."""
+    if width is None or len(line) <= width:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()))
+    return textwrap.wrap(
+        line.lstrip(),
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
