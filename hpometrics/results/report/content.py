@@ -55,7 +55,7 @@ _DRAW = """(async ([place, drawings, packed]) => {
   const text = await new Response(unpacked).text();
   const module = { exports: {} }; // plotly's own, whatever loads modules in this page
   new Function("module", "exports", "define", text)(module, module.exports);
-  const config = { displaylogo: false, responsive: true };
+  const config = { displaylogo: false, plotlyServerURL: "", responsive: true, showSendToCloud: false };
   document.getElementById(place).querySelectorAll("[data-figure]").forEach((one, n) =>
     module.exports.newPlot(one, drawings[n].data, drawings[n].layout, config));
 })(%s)"""

@@ -15,6 +15,7 @@ CLEAR, GRID = "rgba(0, 0, 0, 0)", "rgba(128, 128, 128, 0.25)"
 STAR = {"symbol": "star", "size": 14, "color": GREEN, "line": {"width": 1, "color": "white"}}
 TICKS = 6
 _MOST_DOTS = 5000
+_UPLOADS = ["sendChartToCloud", "sendDataToCloud"]  # buttons of plotly.js 4 and of earlier ones
 _FENCE = 1.5  # interquartile ranges beyond the worse quartile, as Tukey has it
 _EDGE = 0.06  # of a span, beyond its ends
 _LEAST = 5  # values that have quartiles
@@ -91,7 +92,7 @@ def drawing(
         "plot_bgcolor": CLEAR,
         "font": {"family": "system-ui, sans-serif", "size": 13},
         "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0},
-        "modebar": {"bgcolor": CLEAR, "color": GRID, "activecolor": GRID},
+        "modebar": {"bgcolor": CLEAR, "color": GRID, "activecolor": GRID, "remove": _UPLOADS},
         "hovermode": "closest",
         "meta": {"label": label, **(meta or {})},
     }

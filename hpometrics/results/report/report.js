@@ -1,6 +1,8 @@
 "use strict";
 const touched = matchMedia("(pointer: coarse)").matches; // there a finger on a figure scrolls the page
-const config = { displaylogo: false, displayModeBar: touched ? false : "hover", responsive: true };
+const config = {
+  displaylogo: false, displayModeBar: touched ? false : "hover", plotlyServerURL: "", responsive: true, showSendToCloud: false,
+};
 const drawn = [];
 
 function button(text, action) {

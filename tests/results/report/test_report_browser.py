@@ -75,6 +75,7 @@ def test_the_report_draws_itself_offline(tmp_path):
     assert visit.console == []
     assert visit.requests == 0
     assert visit.page.count('<div class="plot js-plotly-plot"') == visit.page.count('role="figure"') == 8
+    assert visit.page.count('aria-label="Zoom') > 7 and visit.page.count('aria-label="Share') == 0
 
 
 @pytest.mark.parametrize("loader", ["", "<script>self.define = () => lost(); define.amd = true;</script>"])
@@ -87,6 +88,7 @@ def test_a_notebook_draws_its_figures_offline(tmp_path, loader):
     assert visit.console == []
     assert visit.requests == 0
     assert visit.page.count('data-figure="" class="js-plotly-plot"') == 2 * 8
+    assert visit.page.count('aria-label="Zoom') > 7 and visit.page.count('aria-label="Share') == 0
 
 
 def test_params_that_look_like_markup_are_text(tmp_path):

@@ -91,6 +91,13 @@ def test_outliers_do_not_squeeze_an_axis():
     assert "span" not in figures(records[:5])["history"].drawings[0]["layout"]["meta"]
 
 
+def test_no_button_uploads_a_figure():
+    """Wherever it is drawn: its layout leaves the button of plotly's cloud out, by both of its names."""
+    for figure in figures(many(31)).values():
+        for one in figure.drawings:
+            assert one["layout"]["modebar"]["remove"] == ["sendChartToCloud", "sendDataToCloud"]
+
+
 def test_the_winner_is_marked():
     """By a star, which the legend names."""
     drawn = figures(many(31), best=6)
