@@ -86,7 +86,7 @@ class SweepResult(Report):
         if self.best is not None:
             parts += [
                 '<pre style="white-space: pre-wrap">',
-                *(escape(line) for line in self.sureness if line != self.headline),
+                *map(escape, self.remarks),
                 "</pre>",
             ]
             parts.append(html_table([["metric", "value", ""], *self.values], self.origin))

@@ -26,7 +26,7 @@ from ...exceptions import ConfigError
 from ...records._files import write_text
 from ...records.trial_record import TrialRecord, TrialState, place_text
 from ...selection.selection import ranked_by
-from ..best import MetricPick, picks_by_metric, record_of
+from ..best import MetricPick, pick_of_sweep, picks_by_metric, record_of
 from ..leaderboard import optimal, optimal_params, optimal_values, ranked_rows
 from ..run_directory import RunDirectory
 from ..status import Outcome, format_end
@@ -149,12 +149,37 @@ class Report(Outcome):
 
     @property
     def picks(self) -> list[list[str]]:
-        """A head and a row for the pick of each metric with a direction; empty for one metric alone."""
+        """A head and a row for the pick of each metric with a direction; empty for one metric alone.
+
+        The winner of a confirmation, or the pick by a rule, stands in a last row of its own.
+        """
         if self.best is None:
             return []
-        picks = picks_by_metric(self.records, self.resolved, self.best)
+        picks = picks_by_metric(self.records, self.resolved)
+        if len(picks) < 2:
+            return []
         head = ["picked by", "trial", self.unit, "its value", self.resolved.metric, "gives up"]
-        return [head, *map(_pick_row, picks)] if len(picks) > 1 else []
+        rows = [_pick_row(pick, f"{pick.metric}{ARROWS[pick.direction]}") for pick in picks]
+        if self._chooser:
+            winner = pick_of_sweep(self.records, self.resolved, self.best.trial)
+            rows.append(_pick_row(winner, self._chooser))
+        return [head, *rows]
+
+    @property
+    def _chooser(self) -> str:
+        """The name of what chose the best trial, if that was not the optimized metric alone."""
+        if self.confirmation is not None:
+            return "confirmed winner"
+        pick = self.resolved.pick
+        return "" if pick == "best" else f"pick: {pick}"
+
+    @property
+    def pick_remark(self) -> str:
+        """A sentence on the last row of `picks`; empty if that is a metric's."""
+        if not self._chooser:
+            return ""
+        row = f"The last row, {self._chooser}, is the trial that the sweep chose"
+        return f" {row}, with its value in the search."
 
     @property
     def extent(self) -> str:
@@ -191,13 +216,13 @@ class Report(Outcome):
         ]
 
 
-def _pick_row(pick: MetricPick) -> list[str]:
-    """Return a row for the pick of a metric."""
+def _pick_row(pick: MetricPick, name: str) -> list[str]:
+    """Return a row for the pick of a metric, which has this name there."""
     if pick.best is None:
-        return [pick.metric, *["-"] * 5]
+        return [name, *["-"] * 5]
     best = pick.best
     return [
-        f"{pick.metric}{ARROWS[pick.direction]}",
+        name,
         str(best.trial),
         str(best.epoch if best.step is None else best.step),
         column(best.value),
@@ -232,7 +257,8 @@ def _markdown(report: Report) -> Iterator[str]:
         yield f"{report.extent}\n"
     yield _block(aligned(report.table))
     if report.picks:
-        yield "## What each metric would have picked\n\nOf the same trials; epochs count from 0.\n"
+        yield "## What each metric would have picked\n"
+        yield f"Of the same trials; epochs count from 0.{report.pick_remark}\n"
         yield _block(aligned(report.picks))
     yield "## How trials ended\n"
     for state in report.states:
