@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ...direction import Direction
+from ..manifest import Resolved
 
 Trace: TypeAlias = dict[str, Any]
 
@@ -135,24 +136,29 @@ def thin(dots: Sequence[Dot], best: int | None) -> tuple[Sequence[Dot], str]:
     return drawn, f" Of {len(dots):,} dots {len(drawn):,} are drawn, evenly spread."
 
 
+def star_name(resolved: Resolved) -> str:
+    """Return the name of the marked trial: several objectives have no winner, but a knee or a pick."""
+    return "winner" if not resolved.others else "knee" if resolved.pick == "knee" else "pick"
+
+
 def value_drawing(
     dots: Sequence[Dot],
     best: int | None,
-    direction: Direction,
+    resolved: Resolved,
     label: str,
     titles: tuple[str, str],
     more: Sequence[Trace] = (),
     height: int = 380,
     **layout: Any,
 ) -> dict[str, Any]:
-    """Draw values of trials over a number or a choice, with the winner marked.
+    """Draw values of trials over a number or a choice, with the winner or the knee marked.
 
     Values that would squeeze the axis stand at its edge as triangles; the page has a switch that shows all.
 
     Args:
         dots: the trials.
-        best: the number of the winner.
-        direction: of the values.
+        best: the number of the winner or the knee.
+        resolved: the resolved sweep, which has the direction of the values.
         label: as in `drawing`, as are `titles`, `height` and `layout`.
         titles: of the two axes.
         more: traces beside the dots.
@@ -168,7 +174,8 @@ def value_drawing(
         for name, (group, color) in groups.items()
         if group
     ]
-    data = [*more, *data, *(_dots([d], f"winner (trial {best})", STAR) for d in dots if d.number == best)]
+    direction, star = resolved.direction, f"{star_name(resolved)} (trial {best})"
+    data = [*more, *data, *(_dots([d], star, STAR) for d in dots if d.number == best)]
     span = value_span([dot.value for dot in dots if not dot.infeasible], direction)
     if span is None:
         return drawing(data, label, titles, height, **layout)

@@ -32,6 +32,7 @@ from .drawing import (
     drawing,
     outside_remark,
     scatter,
+    star_name,
     thin,
     value_drawing,
     value_span,
@@ -162,7 +163,7 @@ def _parallel(
     groups = {
         "the others": ([trial for trial in order[top:] if trial.number != best], GRAY, 1),
         "best quarter": ([trial for trial in order[:top] if trial.number != best], BLUE, 1.5),
-        f"winner (trial {best})": (winner, GREEN, 3),
+        f"{star_name(resolved)} (trial {best})": (winner, GREEN, 3),
     }
 
     marks = [(0, (low, high))] + [(n, one) for n, one in enumerate(ends.values(), 1)]
@@ -250,9 +251,11 @@ def _slices(
         remarks.append(remark)
         layout: dict[str, Any] = {"xaxis": _axis(_distribution(trials, name)), "showlegend": False}
         titles, label = (name, metric), f"{metric} by {name}"
-        drawings.append(value_drawing(dots, best, resolved.direction, label, titles, height=280, **layout))
+        drawings.append(value_drawing(dots, best, resolved, label, titles, height=280, **layout))
     infeasible = sum(map(is_infeasible, trials))
-    caption = "A dot is a complete trial, the star the winner; the axis covers the whole space."
+    caption = (
+        f"A dot is a complete trial, the star the {star_name(resolved)}; the axis covers the whole space."
+    )
     caption += f" Gray ones, {infeasible}, are infeasible: they break a constraint." if infeasible else ""
     caption += outside_remark(drawings) + max(remarks, key=len)
     return Figure("slices", title, caption, tuple(drawings))
@@ -320,7 +323,12 @@ def _contour(
     rest = {"size": 6, "color": "black", "line": {"color": "white", "width": 1}}
     dots = scatter(across, up, "trials", text=text, marker=rest, hovertemplate="%{text}<extra></extra>")
     stars = [
-        scatter([trial.params[pair[0]]], [trial.params[pair[1]]], f"winner (trial {best})", marker=STAR)
+        scatter(
+            [trial.params[pair[0]]],
+            [trial.params[pair[1]]],
+            f"{star_name(resolved)} (trial {best})",
+            marker=STAR,
+        )
         for trial in group
         if trial.number == best
     ]

@@ -182,7 +182,7 @@ def test_curves_mark_what_was_stopped():
     records = [*FOUR, trial(4, [0.3, math.nan, 0.4])]
     (drawn,) = curves_figure(records, RESOLVED, best=1).drawings
     named = [(trace["name"], trace["mode"]) for trace in drawn["data"] if "legendgroup" in trace]
-    assert named == [("ok (2)", "lines"), ("pruned (1)", "lines+markers"), ("best (trial 1)", "lines")]
+    assert named == [("ok (2)", "lines"), ("pruned (1)", "lines+markers"), ("winner (trial 1)", "lines")]
     (ends,) = (trace for trace in drawn["data"] if trace.get("marker", {}).get("symbol") == "x")
     assert (ends["x"], ends["y"], ends["text"]) == ([0], [0.4], ["trial 2 pruned"])
 
@@ -234,11 +234,28 @@ def test_the_front_has_a_color_of_its_own():
         for n, (value, loss) in enumerate(values)
     ]
     records.append(replace(trial(3, [0.85]), epochs=(EpochRecord(0, {"roc_auc": 0.85, "log_loss": 0.3}),)))
-    others, front, knee = figures(records, resolved)["front"].drawings[0]["data"]
+    others, front, knee = figures(records, resolved, best=3)["front"].drawings[0]["data"]
     assert (others["name"], front["name"], knee["name"]) == ("other trials", "front", "knee (trial 3)")
     assert sorted(zip(front["x"], front["y"], strict=True)) == [(0.7, 0.2), (0.9, 0.5)]
     assert (knee["x"], knee["y"], others["text"]) == ([0.85], [0.3], ["trial 2"])
     assert front["marker"]["color"] != others["marker"]["color"]
+
+
+def test_a_knee_is_called_a_knee():
+    """In every figure: no trial of several objectives is the winner."""
+    text = changed("optimize: roc_auc", "optimize: [roc_auc, log_loss]")
+    resolved = resolve(plan_of(text.replace("metrics:", "  drop: {float: [0.0, 1.0]}\nmetrics:", 1)))
+    records = [
+        replace(trial(n, [n / 50]), epochs=(EpochRecord(0, {"roc_auc": n / 50, "log_loss": n / 50}),))
+        for n in range(31)
+    ]
+    for record in records:
+        record.params["drop"] = record.number / 60
+    drawn = figures(records, resolved, best=6)
+    assert "the star the knee" in drawn["slices"].caption
+    for name in ("front", "curves", "history", "cost", "parallel", "slices", "contours"):
+        (star,) = [trace for trace in drawn[name].drawings[0]["data"] if "(trial 6)" in trace.get("name", "")]
+        assert star["name"] == "knee (trial 6)"
 
 
 def test_three_objectives_are_drawn_two_by_two():
