@@ -20,7 +20,8 @@ _UPLOADS = ["sendChartToCloud", "sendDataToCloud"]  # buttons of plotly.js 4 and
 _FENCE = 1.5  # interquartile ranges beyond the worse quartile, as Tukey has it
 _EDGE = 0.06  # of a span, beyond its ends
 _LEAST = 5  # values that have quartiles
-_OUTSIDE = "outside"
+OUTSIDE, MOST, ALL = "outside", "most", "all"
+"""What the switch of the page looks for: marks at an edge, and lines over a part of an axis or the whole."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,13 @@ def star_name(resolved: Resolved) -> str:
     return "winner" if not resolved.others else "knee" if resolved.pick == "knee" else "pick"
 
 
+def wide_span(spans: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """Return the ends of an axis on which each of these spans is whole."""
+    lows, highs = zip(*spans, strict=True)
+    edge = _EDGE * (max(highs) - min(lows))
+    return min(lows) - edge, max(highs) + edge
+
+
 def value_drawing(
     dots: Sequence[Dot],
     best: int | None,
@@ -149,6 +157,7 @@ def value_drawing(
     titles: tuple[str, str],
     more: Sequence[Trace] = (),
     height: int = 380,
+    costs: bool = False,
     **layout: Any,
 ) -> dict[str, Any]:
     """Draw values of trials over a number or a choice, with the winner or the knee marked.
@@ -163,6 +172,7 @@ def value_drawing(
         titles: of the two axes.
         more: traces beside the dots.
         height: in pixels.
+        costs: whether the places are costs, of which few far higher ones would squeeze their axis too.
         layout: more of plotly's layout.
     """
     groups = {
@@ -176,25 +186,50 @@ def value_drawing(
     ]
     direction, star = resolved.direction, f"{star_name(resolved)} (trial {best})"
     data = [*more, *data, *(_dots([d], star, STAR) for d in dots if d.number == best)]
-    span = value_span([dot.value for dot in dots if not dot.infeasible], direction)
-    if span is None:
+    spans = {
+        "yaxis": value_span([dot.value for dot in dots if not dot.infeasible], direction),
+        "xaxis": value_span([dot.x for dot in dots], Direction.MINIMIZE) if costs else None,
+    }
+    known = {axis: span for axis, span in spans.items() if span is not None}
+    if not known:
         return drawing(data, label, titles, height, **layout)
-    outside = [dot for dot in dots if not span[0] <= dot.value <= span[1]]
-    down = direction is Direction.MAXIMIZE
-    mark = {"symbol": "triangle-down" if down else "triangle-up", "size": 9, "color": ORANGE}
-    edge = span[0] if down else span[1]
-    marks = _dots(outside, f"beyond the axis ({len(outside)})", mark)
-    marks |= {"y": [edge] * len(outside), "meta": _OUTSIDE, "cliponaxis": False}
-    axis = {"yaxis": {"range": [*span]}, **layout}
-    return drawing([*data, marks], label, titles, height, {"span": span}, **axis)
+    marks = _edge_marks(dots, direction, known.get("xaxis"), known.get("yaxis"))
+    layout |= {axis: {**layout.get(axis, {}), "range": [*span]} for axis, span in known.items()}
+    return drawing([*data, marks], label, titles, height, {"spans": known}, **layout)
 
 
-def outside_remark(drawings: Sequence[Mapping[str, Any]]) -> str:
-    """Return the sentence on triangles; empty if no drawing has any."""
-    counts = [len(trace["x"]) for one in drawings for trace in one["data"] if trace.get("meta") == _OUTSIDE]
-    if not counts:
-        return ""
-    return f" Triangles at the edge, {max(counts)}, are trials with values far worse than most."
+def _edge_marks(
+    dots: Sequence[Dot],
+    direction: Direction,
+    across: tuple[float, float] | None,
+    up: tuple[float, float] | None,
+) -> Trace:
+    """Return triangles at the edge for the dots beyond one of two axes, where those have ends."""
+    symbols, places, outside = [], [], []
+    for dot in dots:
+        low, high = up or (dot.value, dot.value)
+        value = min(high, max(low, dot.value))
+        x = dot.x if across is None else min(across[1], max(across[0], dot.x))
+        if (x, value) != (dot.x, dot.value):
+            worse = "triangle-down" if direction is Direction.MAXIMIZE else "triangle-up"
+            symbols.append("triangle-right" if value == dot.value else worse)
+            places.append((x, value))
+            outside.append(dot)
+    marker = {"symbol": symbols, "size": 9, "color": ORANGE}
+    trace = _dots(outside, f"beyond the axis ({len(outside)})", marker)
+    ends = {
+        "x": [x for x, _ in places],
+        "y": [y for _, y in places],
+        "customdata": [dot.x for dot in outside],
+    }
+    hover = "%{text}, %{customdata}<extra></extra>"
+    return {**trace, **ends, "hovertemplate": hover, "meta": OUTSIDE, "cliponaxis": False}
+
+
+def outside_remark(drawings: Sequence[Mapping[str, Any]], which: str = "values far worse than most") -> str:
+    """Return the sentence on triangles, which are trials of such values; empty if no drawing has any."""
+    counts = [len(trace["x"]) for one in drawings for trace in one["data"] if trace.get("meta") == OUTSIDE]
+    return f" Triangles at the edge, {max(counts)}, are trials with {which}." if counts else ""
 
 
 def _dots(dots: Sequence[Dot], name: str, marker: Mapping[str, Any]) -> Trace:

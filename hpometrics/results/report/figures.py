@@ -201,9 +201,11 @@ def _cost(records: Sequence[TrialRecord], resolved: Resolved, best: int | None) 
         f"{metric} by the cost of a trial, with the best value at no higher cost",
         (f"cost ({unit.words})", metric),
         _best_line(dots, resolved.direction, "best at no higher cost"),
+        costs=True,
     )
     caption = f"A dot is a complete trial, the line the best value at no higher cost.{_gray_remark(dots)}"
-    return Figure("cost", title, caption + outside_remark([drawn]) + remark, (drawn,))
+    caption += outside_remark([drawn], "values far worse, or costs far higher, than most")
+    return Figure("cost", title, caption + remark, (drawn,))
 
 
 def _dots(records: Sequence[TrialRecord], place_of: Callable[[TrialRecord], float]) -> list[Dot]:

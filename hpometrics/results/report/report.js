@@ -27,16 +27,22 @@ async function draw() {
     if (touched) figure.layout.dragmode = false;
     Plotly.newPlot(place, figure.data, figure.layout, config);
     drawn.push(place);
-    if (figure.layout.meta.span) place.after(button("Show all values", (made) => widen(place, made)));
+    if (figure.layout.meta.spans || figure.layout.meta.ends) place.after(button("Show all values", (made) => widen(place, made)));
   }
   linkRows();
 }
 
-function widen(place, made) { // between the span of most values and that of all
+async function widen(place, made) { // between the span of most values and that of all
   const all = made.textContent === "Show all values";
-  const outside = place.data.flatMap((trace, n) => (trace.meta === "outside" ? [n] : []));
-  Plotly.update(place, { visible: !all }, { "yaxis.autorange": all, "yaxis.range": [...place.layout.meta.span] }, outside);
+  const { spans = {}, ends } = place.layout.meta;
+  const layout = {};
+  for (const [axis, span] of Object.entries(spans)) {
+    Object.assign(layout, { [`${axis}.autorange`]: all, [`${axis}.range`]: [...span] });
+  }
+  if (ends) ends[all ? "all" : "most"].forEach((text, n) => { layout[`annotations[${n}].text`] = text; });
+  const visible = place.data.map((trace) => ({ outside: !all, most: !all, all }[trace.meta] ?? true));
   made.textContent = all ? "Show most values" : "Show all values";
+  await Plotly.update(place, { visible }, layout);
 }
 
 function fill(details) { // the table behind a figure, of what its traces hold

@@ -11,6 +11,8 @@ from hpometrics.records.trial_record import EpochRecord, TrialState
 from hpometrics.results.manifest import resolve
 from hpometrics.results.report.figures import curves_figure, figures_of
 from hpometrics.results.report.optuna_study import space_of, study_of
+from hpometrics.results.report.winner_figure import leaders_figure
+from hpometrics.selection.intervals import Interval, Significance, TrialInterval
 
 RESOLVED = resolve(plan_of(SWEEP))
 
@@ -84,11 +86,44 @@ def test_outliers_do_not_squeeze_an_axis():
     for figure in (drawn["history"], drawn["slices"]):
         low, high = figure.drawings[0]["layout"]["yaxis"]["range"]
         assert 0.9 < low < 0.96 and 0.98 < high < 1
-        assert figure.drawings[0]["layout"]["meta"]["span"] == (low, high)
+        assert figure.drawings[0]["layout"]["meta"]["spans"] == {"yaxis": (low, high)}
         (outside,) = [one for one in figure.drawings[0]["data"] if one.get("meta") == "outside"]
         assert (outside["y"], outside["text"]) == ([low], ["trial 5: 0.1"])
         assert "Triangles at the edge, 1, are trials" in figure.caption
-    assert "span" not in figures(records[:5])["history"].drawings[0]["layout"]["meta"]
+    assert "spans" not in figures(records[:5])["history"].drawings[0]["layout"]["meta"]
+
+
+def test_one_long_trial_does_not_squeeze_the_costs():
+    """It stands at the right edge with its own cost and value."""
+    records = [replace(trial(n, [0.9 + n / 100]), seconds=1 + n / 10) for n in range(8)]
+    records[0] = replace(records[0], seconds=100.0)
+    (drawn,) = figures(records)["cost"].drawings
+    (outside,) = [one for one in drawn["data"] if one.get("meta") == "outside"]
+    high = drawn["layout"]["xaxis"]["range"][1]
+    assert high < 2 and outside["x"] == [high] and outside["y"] == [0.9]
+    assert outside["customdata"] == [100.0] and outside["marker"]["symbol"] == ["triangle-right"]
+
+
+def test_parallel_lines_beyond_their_axis_are_marked():
+    """A triangle at its end; a second set of lines over the whole axis waits for the switch."""
+    records = [trial(n, [value]) for n, value in enumerate([0.96, 0.97, 0.98, 0.975, 0.965, 0.1])]
+    (drawn,) = figures(records, best=2)["parallel"].drawings
+    (outside,) = [one for one in drawn["data"] if one.get("meta") == "outside"]
+    assert (outside["x"], outside["y"], outside["text"]) == (["roc_auc"], [0.0], ["trial 5: 0.1"])
+    whole = [one for one in drawn["data"] if one.get("meta") == "all"]
+    assert len(whole) == 3 and not any(one["visible"] for one in whole)
+    assert drawn["layout"]["meta"]["ends"]["all"] == ["0.1", "0.98"]
+
+
+def test_a_bad_trial_does_not_squeeze_the_intervals_of_the_best():
+    """Their bars are whole; its triangle is at the left edge."""
+    records = [trial(n, [value]) for n, value in enumerate([0.96, 0.97, 0.98, 0.975, 0.965, 0.1])]
+    winner = TrialInterval(2, 0, 0.98, Interval(0.98, 0.95, 0.99))
+    (drawn,) = leaders_figure(records, RESOLVED, Significance("roc_auc", winner), 2).drawings
+    low, high = drawn["layout"]["xaxis"]["range"]
+    assert 0.9 < low < 0.95 and 0.99 < high < 1
+    (outside,) = [one for one in drawn["data"] if one.get("meta") == "outside"]
+    assert (outside["x"], outside["y"], outside["text"]) == ([low], ["trial 5"], ["0.1"])
 
 
 def test_no_button_uploads_a_figure():
