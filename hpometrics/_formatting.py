@@ -7,7 +7,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 _LEAST_P = 0.001
 
@@ -79,6 +79,16 @@ def aligned(lines: Sequence[Sequence[str]], align: str = ">") -> str:
     return "\n".join(f" {row}".rstrip() for row in (rows[0], rule, *rows[1:]))
 
 
+class Rounded(NamedTuple):
+    """A cell of a table whose exact value is shown where the mouse is."""
+
+    text: str
+    exact: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
 def html_table(rows: Iterable[Sequence[object]], title: str = "") -> str:
     """Return a table for a notebook, in the notebook's own style; the first row is the head.
 
@@ -87,8 +97,13 @@ def html_table(rows: Iterable[Sequence[object]], title: str = "") -> str:
     """
     from html import escape  # only a notebook needs it
 
+    def title_of(cell: object) -> str:
+        rounded = isinstance(cell, Rounded) and cell.text != cell.exact
+        return f' title="{escape(cell.exact)}"' if rounded else ""
+
     def line(cells: Sequence[object], tag: str) -> str:
-        return f"<tr>{''.join(f'<{tag}>{escape(str(cell))}</{tag}>' for cell in cells)}</tr>"
+        parts = (f"<{tag}{title_of(cell)}>{escape(str(cell))}</{tag}>" for cell in cells)
+        return f"<tr>{''.join(parts)}</tr>"
 
     head, *body = rows
     caption = f"<caption>{escape(title)}</caption>" if title else ""

@@ -89,8 +89,8 @@ class SweepResult(Report):
                 *map(escape, self.remarks),
                 "</pre>",
             ]
-            parts.append(html_table([["metric", "value", ""], *self.values], self.origin))
-            parts.append(html_table([["param", "value", ""], *self.params]))
+            parts.append(html_table([["metric", "value", ""], *self.rounded_values], self.origin))
+            parts.append(html_table([["param", "value", ""], *self.rounded_params]))
         parts.append(html_table(self.table[: _ROWS + 1]))
         parts += notebook_figures(self)
         return "\n".join(parts)

@@ -21,6 +21,7 @@ _HOW = {
     ("matrix", False): "by the confusion matrix of each trial alone (unpaired)",
 }
 
+_MOST_PLACES, _LARGE = 8, 1e9  # beyond them, values are printed with an exponent
 _NOW = {"drawn": "kept"}  # names in files of earlier versions
 
 
@@ -36,6 +37,22 @@ class Interval:
     def bounds(self) -> str:
         """The two ends as they are printed."""
         return f"{self.low:.4g} .. {self.high:.4g}"
+
+    def format(self, value: float) -> str:
+        """Return a value of the same metric to the digits that the interval supports.
+
+        These are two digits of its half width; without a width or a bound, six digits of the value.
+
+        >>> Interval(0.974944, 0.9524, 0.987).format(0.974944), Interval(1512, 1300, 1700).format(1512)
+        ('0.975', '1510')
+        """
+        half = (self.high - self.low) / 2
+        if not (0 < half < math.inf and math.isfinite(value)):
+            return f"{value:.6g}"
+        places = 1 - math.floor(math.log10(float(f"{half:.1e}")))
+        if places > _MOST_PLACES or abs(value) >= _LARGE:
+            return f"{value:.4g}"
+        return f"{round(value, places) + 0.0:.{max(places, 0)}f}"  # + 0.0: no value is -0
 
     def __str__(self) -> str:
         return f"{self.value:.6g}, {self.bounds}"

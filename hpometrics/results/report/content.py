@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from ..._formatting import aligned, column, duration, first_of, number
+from ..._formatting import Rounded, aligned, column, duration, first_of
 from ..._text import printable
 from ...backends.trial_lines import word
 from ...config.yaml_writer import dump_yaml, format_short
@@ -25,6 +25,7 @@ from ...direction import ARROWS
 from ...exceptions import ConfigError
 from ...records._files import write_text
 from ...records.trial_record import TrialRecord, TrialState, place_text
+from ...selection.confirmation import Confirmation
 from ...selection.selection import ranked_by
 from ..best import MetricPick, pick_of_sweep, picks_by_metric, record_of
 from ..leaderboard import optimal, optimal_params, optimal_values, ranked_rows
@@ -120,15 +121,35 @@ class Report(Outcome):
         return [] if self.best is None else optimal_params(self.best, self.resolved)
 
     @property
-    def rounded(self) -> dict[str, str]:
-        """The optimal engine params to three digits, by name."""
+    def rounded_params(self) -> list[tuple[str, Rounded, str]]:
+        """The optimal engine params to three digits, with the exact ones."""
         params = {} if self.best is None else self.best.params
-        return {printable(name): format_short(value) for name, value in params.items()}
+        short = {printable(name): format_short(value) for name, value in params.items()}
+        return [(name, Rounded(short[name], value), note) for name, value, note in self.params]
 
     @property
     def values(self) -> list[tuple[str, str, str]]:
         """The values of the best trial: name, value, direction."""
         return [] if self.best is None else optimal_values(self.best, self.resolved, self.records)
+
+    @property
+    def rounded_values(self) -> list[tuple[str, Rounded, str]]:
+        """The values of the best trial to the digits that are known, with the exact ones."""
+        return [(name, self._round(name, text), note) for name, text, note in self.values]
+
+    def _round(self, name: str, text: str) -> Rounded:
+        """Return a value of the best trial: the optimized one by its interval, others to four digits."""
+        best, end = self.best, self.confirmation
+        value = None if best is None else best.value if name == best.metric else best.values.get(name)
+        if best is None or not isinstance(value, float) or not math.isfinite(value):
+            return Rounded(text, text)
+        if name != best.metric:
+            return Rounded(f"{value:.4g}", repr(value))
+        honest = end.honest if isinstance(end, Confirmation) else None
+        interval = self.interval if honest is None else honest.interval
+        if interval is None or best.deviation is not None:
+            return Rounded(text, repr(value))
+        return Rounded(interval.format(value), repr(value))
 
     @property
     def origin(self) -> str:
@@ -227,7 +248,7 @@ def _pick_row(pick: MetricPick, name: str) -> list[str]:
         str(best.epoch if best.step is None else best.step),
         column(best.value),
         column(pick.optimized),
-        number(pick.loss),
+        f"{pick.loss:.3g}" if math.isfinite(pick.loss) else "-",
     ]
 
 

@@ -18,6 +18,7 @@ from hpometrics.selection.confirmation import (
     FreshRun,
 )
 from hpometrics.selection.confirmation_plan import plan_for
+from hpometrics.selection.intervals import Interval, Significance, TrialInterval
 from hpometrics.selection.selection import Best
 
 
@@ -40,6 +41,18 @@ def test_the_headline_of_a_confirmed_sweep_has_no_params(tmp_path):
     report = confirmed(tmp_path)
     assert report.headline == "Winner: trial 0, decided"
     assert report.remarks == report.sureness[1:] and "lr=" in report.sureness[0]
+
+
+def test_digits_follow_the_interval(tmp_path):
+    """Two of its half width; the exact value is beside it, and a tracked value has four digits."""
+    report = Report.read(written(tmp_path, [trial(0, [0.7]), trial(1, [0.8123456])]))
+    winner = TrialInterval(1, 0, 0.8123456, Interval(0.8123456, 0.77, 0.85))
+    report = replace(report, verdict=Significance("roc_auc", winner))
+    own, accuracy = report.rounded_values
+    assert own[:2] == ("roc_auc", ("0.812", "0.8123456"))
+    assert accuracy[:2] == ("accuracy", ("0.7123", repr(0.8123456 - 0.1)))
+    (rate, *_) = report.rounded_params
+    assert len(rate[1].text) < len(rate[1].exact) and float(rate[1].exact) == report.best.params["lr"]
 
 
 def test_each_metric_picks_by_the_search_and_the_confirmed_winner_stands_apart(tmp_path):
