@@ -63,6 +63,7 @@ _DRAW = """(async ([place, drawings, packed]) => {
 """Draws the figures of a notebook: the id of their parent, the drawings, and plotly, packed."""
 
 _MOST_ROWS = 1000
+_PRINTED_ROWS = 25
 _MOST_REASONS = 200
 _NUMBERS = 20
 
@@ -167,6 +168,11 @@ class Report(Outcome):
     def table(self) -> list[list[str]]:
         """A head and a row for each of the best trials, best first."""
         return ranked_rows(ranked_by(self.records, self.resolved.optimized)[:_MOST_ROWS], self.resolved)
+
+    @property
+    def printed_rows(self) -> int:
+        """The most rows of the table on paper, as `report.css` has it."""
+        return _PRINTED_ROWS
 
     @property
     def picks(self) -> list[list[str]]:

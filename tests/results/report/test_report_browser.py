@@ -149,13 +149,15 @@ def test_a_switch_shows_what_lies_outside_and_each_figure_has_its_data(tmp_path)
     assert len(rows) == len(labels) == len({*labels}) and min(rows) > 5
 
 
-def test_it_is_printed_on_five_pages(tmp_path):
-    """Of forty trials; a figure is on one page, and shrinks with it."""
-    file = write_report(written(tmp_path, [*many(40), *FOUR[2:3]]))
+@pytest.mark.parametrize(("count", "window"), [(16, "800,600"), (100, "1280,900")])
+def test_it_is_printed_on_five_pages(tmp_path, count, window):
+    """Of a hundred trials too; a figure is on one page, and shrinks with it."""
+    file = write_report(written(tmp_path, [*many(count), *FOUR[2:3]]))
+    assert ("The first 25 of 100 rows are printed" in file.read_text()) is (count == 100)
     paper = tmp_path / "report.pdf"
     subprocess.run(
         [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=10000",
-         f"--user-data-dir={tmp_path / 'browser'}", "--window-size=1280,900", "--no-pdf-header-footer",
+         f"--user-data-dir={tmp_path / 'browser'}", f"--window-size={window}", "--no-pdf-header-footer",
          f"--print-to-pdf={paper}", file.as_uri()],
         capture_output=True, timeout=120, check=True,
     )  # fmt: skip
