@@ -132,3 +132,4 @@ UNSTATED: Any = type("Unstated", (), {"__repr__": lambda self: "unstated"})()
 """The default of an argument for which None is a statement too."""
 ARROWS = {Direction.MAXIMIZE: " ^", Direction.MINIMIZE: " v", None: ""}
 """The mark of each direction behind a name in tables."""
+LEGEND = "^ higher is better, v lower is better"

@@ -92,6 +92,7 @@ class SweepResult(Report):
             parts.append(html_table([["metric", "value", ""], *self.rounded_values], self.origin))
             parts.append(html_table([["param", "value", ""], *self.rounded_params]))
         parts.append(html_table(self.table[: _ROWS + 1]))
+        parts.append(f"<p>{escape(self.legend)}</p>")
         parts += notebook_figures(self)
         return "\n".join(parts)
 

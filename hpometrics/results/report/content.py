@@ -21,7 +21,7 @@ from ..._formatting import Rounded, aligned, column, duration, first_of
 from ..._text import printable
 from ...backends.trial_lines import word
 from ...config.yaml_writer import dump_yaml, format_short
-from ...direction import ARROWS
+from ...direction import ARROWS, LEGEND
 from ...exceptions import ConfigError
 from ...records._files import write_text
 from ...records.trial_record import TrialRecord, TrialState, place_text
@@ -170,6 +170,11 @@ class Report(Outcome):
         return ranked_rows(ranked_by(self.records, self.resolved.optimized)[:_MOST_ROWS], self.resolved)
 
     @property
+    def legend(self) -> str:
+        """The marks of the directions in tables and sentences."""
+        return f"{LEGEND}."
+
+    @property
     def printed_rows(self) -> int:
         """The most rows of the table on paper, as `report.css` has it."""
         return _PRINTED_ROWS
@@ -283,6 +288,7 @@ def _markdown(report: Report) -> Iterator[str]:
     if report.extent:
         yield f"{report.extent}\n"
     yield _block(aligned(report.table))
+    yield f"{report.legend}\n"
     if report.picks:
         yield "## What each metric would have picked\n"
         yield f"Of the same trials; epochs count from 0.{report.pick_remark}\n"
@@ -331,6 +337,7 @@ def _html(report: Report) -> str:
     from markupsafe import Markup  # with Jinja
 
     from ..._pages import page
+    from .drawing import data_rows
     from .figures import report_figures  # with Optuna
 
     package = files(__package__)
@@ -339,6 +346,7 @@ def _html(report: Report) -> str:
         "results/report",
         "report.html",
         report=report,
+        data_rows=data_rows,
         figures=[replace(figure, drawings=_plain(figure.drawings)) for figure in report_figures(report)],
         plotly=Markup(b64encode(packed).decode()),
         script=Markup(script),

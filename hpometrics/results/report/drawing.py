@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -224,6 +225,47 @@ def _edge_marks(
     }
     hover = "%{text}, %{customdata}<extra></extra>"
     return {**trace, **ends, "hovertemplate": hover, "meta": OUTSIDE, "cliponaxis": False}
+
+
+def data_rows(drawn: Mapping[str, Any]) -> list[list[str]]:
+    """Return what a drawing shows as a table: a row for each dot, or for each line of a trial."""
+    traces = [
+        one for one in drawn["data"] if one["type"] != "contour" and one.get("meta") not in (OUTSIDE, ALL)
+    ]
+    across, up = (drawn["layout"][axis]["title"]["text"] for axis in ("xaxis", "yaxis"))
+    if any("customdata" in trace for trace in traces):
+        head = ["series", "trial", f"{up} by {across}" if across and up else "values"]
+        return [head, *(row for trace in traces for row in _line_rows(trace))]
+    head = ["series", across or "axis", up or "height", "note"]
+    return [head, *(row for trace in traces for row in _dot_rows(trace))]
+
+
+def _dot_rows(trace: Trace) -> Iterator[list[str]]:
+    texts = trace.get("text") or [""] * len(trace["x"])
+    for x, y, text in zip(trace["x"], trace["y"], texts, strict=True):
+        if not (_is_missing(x) or _is_missing(y)):
+            yield [trace.get("name", ""), _cell(x), _cell(y), text]
+
+
+def _line_rows(trace: Trace) -> Iterator[list[str]]:
+    """Yield a row for each trial of a trace of lines; its points are texts, or places with values."""
+    numbers, own = trace.get("customdata"), trace.get("text")
+    points: dict[str, list[str]] = {}
+    for n, (x, y) in enumerate(zip(trace["x"], trace["y"], strict=True)):
+        if not (_is_missing(x) or _is_missing(y)):
+            trial = f"trial {numbers[n]}" if numbers else own[n] if own else ""
+            value = own[n] if numbers and own else f"{_cell(x)}: {_cell(y)}"
+            points.setdefault(trial, []).append(value)
+    for trial, values in points.items():
+        yield [trace.get("name", ""), trial, ", ".join(values)]
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and not math.isfinite(value))
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def outside_remark(drawings: Sequence[Mapping[str, Any]], which: str = "values far worse than most") -> str:

