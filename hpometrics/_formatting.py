@@ -98,8 +98,9 @@ def html_table(rows: Iterable[Sequence[object]], title: str = "") -> str:
     from html import escape  # only a notebook needs it
 
     def title_of(cell: object) -> str:
-        rounded = isinstance(cell, Rounded) and cell.text != cell.exact
-        return f' title="{escape(cell.exact)}"' if rounded else ""
+        if not isinstance(cell, Rounded) or cell.text == cell.exact:
+            return ""
+        return f' title="{escape(cell.exact)}"'
 
     def line(cells: Sequence[object], tag: str) -> str:
         parts = (f"<{tag}{title_of(cell)}>{escape(str(cell))}</{tag}>" for cell in cells)

@@ -87,8 +87,7 @@ def leaders_figure(
     span, meta = value_span([value for _, value, _ in leaders], resolved.direction), None
     if span is not None:
         within = [one for one in leaders if span[0] <= one[1] <= span[1]]
-        bars = [(value, value) if bar is None else (bar.low, bar.high) for _, value, bar in within]
-        span = wide_span(bars)
+        span = wide_span((v, v) if bar is None else (bar.low, bar.high) for _, v, bar in within)
         data.append(_beyond([one[:2] for one in leaders if one not in within], span))
         layout["xaxis"], meta = {"range": [*span]}, {"spans": {"xaxis": span}}
         caption += outside_remark([{"data": data}])
