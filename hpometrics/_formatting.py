@@ -9,7 +9,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 _LEAST_P = 0.001
 
@@ -110,6 +110,16 @@ def fitted(
     return rows, [table[0][place] for place in sorted(left_out)]
 
 
+class Rounded(NamedTuple):
+    """A cell of a table whose exact value is shown where the mouse is."""
+
+    text: str
+    exact: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
 def html_table(rows: Iterable[Sequence[object]], title: str = "") -> str:
     """Return a table for a notebook, in the notebook's own style; the first row is the head.
 
@@ -118,8 +128,14 @@ def html_table(rows: Iterable[Sequence[object]], title: str = "") -> str:
     """
     from html import escape  # only a notebook needs it
 
+    def title_of(cell: object) -> str:
+        if not isinstance(cell, Rounded) or cell.text == cell.exact:
+            return ""
+        return f' title="{escape(cell.exact)}"'
+
     def line(cells: Sequence[object], tag: str) -> str:
-        return f"<tr>{''.join(f'<{tag}>{escape(str(cell))}</{tag}>' for cell in cells)}</tr>"
+        parts = (f"<{tag}{title_of(cell)}>{escape(str(cell))}</{tag}>" for cell in cells)
+        return f"<tr>{''.join(parts)}</tr>"
 
     head, *body = rows
     caption = f"<caption>{escape(title)}</caption>" if title else ""

@@ -45,7 +45,8 @@ def main() -> None:
         interrupted = _record(Path(folder), interrupt=r" 3 +ok  ")
         resumed = _record(Path(folder))
         (PICTURES / "run.svg").write_text(_svg(_excerpt(interrupted, resumed)), encoding="utf8")
-        subprocess.run([*_PROGRAM, "report", "runs/quickstart"], cwd=folder, check=True)
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        subprocess.run([*_PROGRAM, "report", "runs/quickstart"], cwd=folder, check=True, env=environment)
         for name, (width, height, flags) in SCREENS.items():
             _photograph(
                 Path(folder, "runs/quickstart/report.html"), PICTURES / f"{name}.png", width, height, flags

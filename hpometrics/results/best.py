@@ -298,17 +298,30 @@ def repick_epochs(records: Sequence[TrialRecord], resolved: Resolved) -> list[Tr
     return [repicked(record, resolved.optimized, at, bounds) for record in records]
 
 
-def picks_by_metric(records: Sequence[TrialRecord], resolved: Resolved, best: Best) -> list[MetricPick]:
-    """Return the pick of each metric with a direction, and what that pick gives up.
+def picks_by_metric(records: Sequence[TrialRecord], resolved: Resolved) -> list[MetricPick]:
+    """Return the trial that the search picks by each metric with a direction, and what that pick gives up.
 
     For trials with several repeats, all values, the optimum too, are those of the first. Several objectives
     have no optimum that could be given up.
     """
     if resolved.others:
         return []
-    if best.repeats > 1:
-        best = best_by(repick_epochs(records, resolved), resolved.optimized)
-    return [_pick(records, resolved, best, name, direction) for name, direction in _pickers(resolved)]
+    optimum = best_by(_as_picked(records, resolved), resolved.optimized)
+    return [_pick(records, resolved, optimum, name, direction) for name, direction in _pickers(resolved)]
+
+
+def pick_of_sweep(records: Sequence[TrialRecord], resolved: Resolved, trial: int) -> MetricPick:
+    """Return the trial that a confirmation or a rule chose, and what it gives up against the optimum."""
+    records = _as_picked(records, resolved)
+    optimum = best_by(records, resolved.optimized)
+    best = Best.of(next(record for record in records if record.number == trial), resolved.optimized)
+    return MetricPick(resolved.metric, resolved.direction, best, *optimized_at(best, resolved, optimum))
+
+
+def _as_picked(records: Sequence[TrialRecord], resolved: Resolved) -> Sequence[TrialRecord]:
+    """Return the records by which metrics are compared: of several repeats, the first."""
+    repeated = any(record.repeats for record in records)
+    return repick_epochs(records, resolved) if repeated else records
 
 
 def optimized_at(best: Best, resolved: Resolved, optimum: Best) -> tuple[float, float]:

@@ -94,13 +94,18 @@ class Outcome:
         )
 
     @property
+    def remarks(self) -> list[str]:
+        """The lines of `sureness` below the headline."""
+        return self.sureness[0 if self.confirmation is None else 1 :]
+
+    @property
     def headline(self) -> str:
         """The best trial and how sure that is, in a sentence or two; without one, the reason."""
         best, pick = self.best, self.resolved.pick
         if best is None:
             return str(self.reason)
         if self.confirmation is not None:
-            return self.sureness[0]
+            return self.confirmation.lines()[0]
         if self.verdict is None:
             front = plural(len(front_trials(self.records, self.resolved.optimized)), "trial")
             part = "the knee" if pick == "knee" else "picked"

@@ -87,12 +87,13 @@ class SweepResult(Report):
         if self.best is not None:
             parts += [
                 '<pre style="white-space: pre-wrap">',
-                *(escape(line) for line in self.sureness if line != self.headline),
+                *map(escape, self.remarks),
                 "</pre>",
             ]
-            parts.append(html_table([["metric", "value", ""], *self.values], self.origin))
-            parts.append(html_table([["param", "value", ""], *self.params]))
+            parts.append(html_table([["metric", "value", ""], *self.rounded_values], self.origin))
+            parts.append(html_table([["param", "value", ""], *self.rounded_params]))
         parts.append(html_table(self.table[: _ROWS + 1]))
+        parts.append(f"<p>{escape(self.legend)}</p>")
         parts += notebook_figures(self)
         return "\n".join(parts)
 

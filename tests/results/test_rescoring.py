@@ -18,7 +18,6 @@ from hpometrics.results.best import best_text, optimized_by, picks_by_metric, re
 from hpometrics.results.manifest import resolve
 from hpometrics.results.rescoring import parse_request
 from hpometrics.results.run_directory import RunDirectory
-from hpometrics.selection.selection import best_by
 
 ACCURACY = changed("optimize: roc_auc, track: [accuracy]", "optimize: accuracy, track: [roc_auc]")
 CONSTRAINED = changed("track: [accuracy]", 'track: [accuracy], constraints: ["accuracy <= 0.75"]')
@@ -152,7 +151,7 @@ def test_each_metric_would_have_picked(home):
     directory = RunDirectory(home)
     resolved, records = directory.read(), directory.records()
     told = repick_epochs(records, resolved)
-    own, accuracy = picks_by_metric(told, resolved, best_by(told, resolved.optimized))
+    own, accuracy = picks_by_metric(told, resolved)
     assert (own.metric, own.best.trial, own.loss) == ("roc_auc", 0, 0.0)
     assert (accuracy.metric, accuracy.best.trial, accuracy.best.epoch) == ("accuracy", 0, 0)
     assert accuracy.optimized == 0.9 and accuracy.loss == 0.0

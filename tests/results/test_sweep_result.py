@@ -95,6 +95,8 @@ def test_its_page_in_a_notebook(result):
     assert "<h4>sweep</h4><p><b>Trial 1 is best: roc_auc 0.8.</b></p>" in page
     assert "<p>4 engine params evaluated (ok 2, pruned 1, failed 1)" in page
     assert "<caption>trial 1, epoch 2, seed 1</caption>" in page and "<td>0.8</td>" in page
+    exact = repr(result.best.params["lr"])
+    assert f'<td title="{exact}">{float(exact):.3g}</td>' in page
     rows = re.findall(r"<tr><td>(?:\d|-)</td><td>(\d)</td>", page)
     assert rows == ["1", "0", "2", "3"]
     assert page.count("<div data-figure></div>") == 7 and "<b>no</b>" not in page

@@ -17,20 +17,22 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from ..._formatting import aligned, column, duration, first_of, number
+from ..._formatting import Rounded, aligned, column, duration, first_of
 from ..._pages import page
 from ..._text import printable
 from ...backends.trial_lines import word
 from ...config.yaml_writer import dump_yaml, format_short
-from ...direction import ARROWS
+from ...direction import ARROWS, LEGEND
 from ...exceptions import ConfigError
 from ...records._files import write_text
 from ...records.trial_record import TrialRecord, TrialState, place_text
+from ...selection.confirmation import Confirmation
 from ...selection.selection import ranked_by
-from ..best import MetricPick, picks_by_metric, record_of
+from ..best import MetricPick, pick_of_sweep, picks_by_metric, record_of
 from ..leaderboard import optimal_block, optimal_params, optimal_values, ranked_rows
 from ..run_directory import RunDirectory
 from ..status import Outcome, format_end
+from .drawing import data_rows
 from .figures import report_figures
 
 _ORIGINS = {
@@ -57,13 +59,14 @@ _DRAW = """(async ([place, drawings, packed]) => {
   const text = await new Response(unpacked).text();
   const module = { exports: {} }; // plotly's own, whatever loads modules in this page
   new Function("module", "exports", "define", text)(module, module.exports);
-  const config = { displaylogo: false, responsive: true };
+  const config = { displaylogo: false, plotlyServerURL: "", responsive: true, showSendToCloud: false };
   document.getElementById(place).querySelectorAll("[data-figure]").forEach((one, n) =>
     module.exports.newPlot(one, drawings[n].data, drawings[n].layout, config));
 })(%s)"""
 """Draws the figures of a notebook: the id of their parent, the drawings, and plotly, packed."""
 
 _MOST_ROWS = 1000
+_PRINTED_ROWS = 25
 _MOST_REASONS = 200
 _NUMBERS = 20
 
@@ -122,15 +125,35 @@ class Report(Outcome):
         return [] if self.best is None else optimal_params(self.best, self.resolved)
 
     @property
-    def rounded(self) -> dict[str, str]:
-        """The optimal engine params to three digits, by name."""
+    def rounded_params(self) -> list[tuple[str, Rounded, str]]:
+        """The optimal engine params to three digits, with the exact ones."""
         params = {} if self.best is None else self.best.params
-        return {printable(name): format_short(value) for name, value in params.items()}
+        short = {printable(name): format_short(value) for name, value in params.items()}
+        return [(name, Rounded(short[name], value), note) for name, value, note in self.params]
 
     @property
     def values(self) -> list[tuple[str, str, str]]:
         """The values of the best trial: name, value, direction."""
         return [] if self.best is None else optimal_values(self.best, self.resolved, self.records)
+
+    @property
+    def rounded_values(self) -> list[tuple[str, Rounded, str]]:
+        """The values of the best trial to the digits that are known, with the exact ones."""
+        return [(name, self._round(name, text), note) for name, text, note in self.values]
+
+    def _round(self, name: str, text: str) -> Rounded:
+        """Return a value of the best trial: the optimized one by its interval, others to four digits."""
+        best, end = self.best, self.confirmation
+        value = None if best is None else best.value if name == best.metric else best.values.get(name)
+        if best is None or not isinstance(value, float) or not math.isfinite(value):
+            return Rounded(text, text)
+        if name != best.metric:
+            return Rounded(f"{value:.4g}", repr(value))
+        honest = end.honest if isinstance(end, Confirmation) else None
+        interval = self.interval if honest is None else honest.interval
+        if interval is None or best.deviation is not None:
+            return Rounded(text, repr(value))
+        return Rounded(interval.format(value), repr(value))
 
     @property
     def origin(self) -> str:
@@ -150,13 +173,48 @@ class Report(Outcome):
         return ranked_rows(ranked_by(self.records, self.resolved.optimized)[:_MOST_ROWS], self.resolved)
 
     @property
+    def legend(self) -> str:
+        """The marks of the directions in tables and sentences."""
+        return f"{LEGEND}."
+
+    @property
+    def printed_rows(self) -> int:
+        """The most rows of the table on paper, as `report.css` has it."""
+        return _PRINTED_ROWS
+
+    @property
     def picks(self) -> list[list[str]]:
-        """A head and a row for the pick of each metric with a direction; empty for one metric alone."""
+        """A head and a row for the pick of each metric with a direction; empty for one metric alone.
+
+        The winner of a confirmation, or the pick by a rule, stands in a last row of its own.
+        """
         if self.best is None:
             return []
-        picks = picks_by_metric(self.records, self.resolved, self.best)
+        picks = picks_by_metric(self.records, self.resolved)
+        if len(picks) < 2:
+            return []
         head = ["picked by", "trial", self.unit, "its value", self.resolved.metric, "gives up"]
-        return [head, *map(_pick_row, picks)] if len(picks) > 1 else []
+        rows = [_pick_row(pick, f"{pick.metric}{ARROWS[pick.direction]}") for pick in picks]
+        if self._chooser:
+            winner = pick_of_sweep(self.records, self.resolved, self.best.trial)
+            rows.append(_pick_row(winner, self._chooser))
+        return [head, *rows]
+
+    @property
+    def _chooser(self) -> str:
+        """The name of what chose the best trial, if that was not the optimized metric alone."""
+        if self.confirmation is not None:
+            return "confirmed winner"
+        pick = self.resolved.pick
+        return "" if pick == "best" else f"pick: {pick}"
+
+    @property
+    def pick_remark(self) -> str:
+        """A sentence on the last row of `picks`; empty if that is a metric's."""
+        if not self._chooser:
+            return ""
+        row = f"The last row, {self._chooser}, is the trial that the sweep chose"
+        return f" {row}, with its value in the search."
 
     @property
     def extent(self) -> str:
@@ -193,18 +251,18 @@ class Report(Outcome):
         ]
 
 
-def _pick_row(pick: MetricPick) -> list[str]:
-    """Return a row for the pick of a metric."""
+def _pick_row(pick: MetricPick, name: str) -> list[str]:
+    """Return a row for the pick of a metric, which has this name there."""
     if pick.best is None:
-        return [pick.metric, *["-"] * 5]
+        return [name, *["-"] * 5]
     best = pick.best
     return [
-        f"{pick.metric}{ARROWS[pick.direction]}",
+        name,
         str(best.trial),
         str(best.epoch if best.step is None else best.step),
         column(best.value),
         column(pick.optimized),
-        number(pick.loss),
+        f"{pick.loss:.3g}" if math.isfinite(pick.loss) else "-",
     ]
 
 
@@ -235,8 +293,10 @@ def _markdown(report: Report) -> Iterator[str]:
     if report.extent:
         yield f"{report.extent}\n"
     yield _block(aligned(report.table))
+    yield f"{report.legend}\n"
     if report.picks:
-        yield "## What each metric would have picked\n\nOf the same trials; epochs count from 0.\n"
+        yield "## What each metric would have picked\n"
+        yield f"Of the same trials; epochs count from 0.{report.pick_remark}\n"
         yield _block(aligned(report.picks))
     yield "## How trials ended\n"
     for state in report.states:
@@ -287,6 +347,7 @@ def _html(report: Report) -> str:
         "results/report",
         "report.html",
         report=report,
+        data_rows=data_rows,
         figures=[replace(figure, drawings=_plain(figure.drawings)) for figure in report_figures(report)],
         plotly=Markup(b64encode(packed).decode()),
         script=Markup(script),

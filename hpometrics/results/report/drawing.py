@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ...direction import Direction
+from ..manifest import Resolved
 
 Trace: TypeAlias = dict[str, Any]
 
@@ -15,10 +17,12 @@ CLEAR, GRID = "rgba(0, 0, 0, 0)", "rgba(128, 128, 128, 0.25)"
 STAR = {"symbol": "star", "size": 14, "color": GREEN, "line": {"width": 1, "color": "white"}}
 TICKS = 6
 _MOST_DOTS = 5000
+_UPLOADS = ["sendChartToCloud", "sendDataToCloud"]  # buttons of plotly.js 4 and of earlier ones
 _FENCE = 1.5  # interquartile ranges beyond the worse quartile, as Tukey has it
 _EDGE = 0.06  # of a span, beyond its ends
 _LEAST = 5  # values that have quartiles
-_OUTSIDE = "outside"
+OUTSIDE, MOST, ALL = "outside", "most", "all"
+"""What the switch of the page looks for: marks at an edge, and lines over a part of an axis or the whole."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ def drawing(
         "plot_bgcolor": CLEAR,
         "font": {"family": "system-ui, sans-serif", "size": 13},
         "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0},
-        "modebar": {"bgcolor": CLEAR, "color": GRID, "activecolor": GRID},
+        "modebar": {"bgcolor": CLEAR, "color": GRID, "activecolor": GRID, "remove": _UPLOADS},
         "hovermode": "closest",
         "meta": {"label": label, **(meta or {})},
     }
@@ -134,28 +138,42 @@ def thin(dots: Sequence[Dot], best: int | None) -> tuple[Sequence[Dot], str]:
     return drawn, f" Of {len(dots):,} dots {len(drawn):,} are drawn, evenly spread."
 
 
+def star_name(resolved: Resolved) -> str:
+    """Return the name of the marked trial: several objectives have no winner, but a knee or a pick."""
+    return "winner" if not resolved.others else "knee" if resolved.pick == "knee" else "pick"
+
+
+def wide_span(spans: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """Return the ends of an axis on which each of these spans is whole."""
+    lows, highs = zip(*spans, strict=True)
+    edge = _EDGE * (max(highs) - min(lows))
+    return min(lows) - edge, max(highs) + edge
+
+
 def value_drawing(
     dots: Sequence[Dot],
     best: int | None,
-    direction: Direction,
+    resolved: Resolved,
     label: str,
     titles: tuple[str, str],
     more: Sequence[Trace] = (),
     height: int = 380,
+    costs: bool = False,
     **layout: Any,
 ) -> dict[str, Any]:
-    """Draw values of trials over a number or a choice, with the winner marked.
+    """Draw values of trials over a number or a choice, with the winner or the knee marked.
 
     Values that would squeeze the axis stand at its edge as triangles; the page has a switch that shows all.
 
     Args:
         dots: the trials.
-        best: the number of the winner.
-        direction: of the values.
+        best: the number of the winner or the knee.
+        resolved: the resolved sweep, which has the direction of the values.
         label: as in `drawing`, as are `titles`, `height` and `layout`.
         titles: of the two axes.
         more: traces beside the dots.
         height: in pixels.
+        costs: whether the places are costs, of which few far higher ones would squeeze their axis too.
         layout: more of plotly's layout.
     """
     groups = {
@@ -167,26 +185,93 @@ def value_drawing(
         for name, (group, color) in groups.items()
         if group
     ]
-    data = [*more, *data, *(_dots([d], f"winner (trial {best})", STAR) for d in dots if d.number == best)]
-    span = value_span([dot.value for dot in dots if not dot.infeasible], direction)
-    if span is None:
+    direction, star = resolved.direction, f"{star_name(resolved)} (trial {best})"
+    data = [*more, *data, *(_dots([d], star, STAR) for d in dots if d.number == best)]
+    spans = {
+        "yaxis": value_span([dot.value for dot in dots if not dot.infeasible], direction),
+        "xaxis": value_span([dot.x for dot in dots], Direction.MINIMIZE) if costs else None,
+    }
+    known = {axis: span for axis, span in spans.items() if span is not None}
+    if not known:
         return drawing(data, label, titles, height, **layout)
-    outside = [dot for dot in dots if not span[0] <= dot.value <= span[1]]
-    down = direction is Direction.MAXIMIZE
-    mark = {"symbol": "triangle-down" if down else "triangle-up", "size": 9, "color": ORANGE}
-    edge = span[0] if down else span[1]
-    marks = _dots(outside, f"beyond the axis ({len(outside)})", mark)
-    marks |= {"y": [edge] * len(outside), "meta": _OUTSIDE, "cliponaxis": False}
-    axis = {"yaxis": {"range": [*span]}, **layout}
-    return drawing([*data, marks], label, titles, height, {"span": span}, **axis)
+    marks = _edge_marks(dots, direction, known.get("xaxis"), known.get("yaxis"))
+    layout |= {axis: {**layout.get(axis, {}), "range": [*span]} for axis, span in known.items()}
+    return drawing([*data, marks], label, titles, height, {"spans": known}, **layout)
 
 
-def outside_remark(drawings: Sequence[Mapping[str, Any]]) -> str:
-    """Return the sentence on triangles; empty if no drawing has any."""
-    counts = [len(trace["x"]) for one in drawings for trace in one["data"] if trace.get("meta") == _OUTSIDE]
-    if not counts:
-        return ""
-    return f" Triangles at the edge, {max(counts)}, are trials with values far worse than most."
+def _edge_marks(
+    dots: Sequence[Dot],
+    direction: Direction,
+    across: tuple[float, float] | None,
+    up: tuple[float, float] | None,
+) -> Trace:
+    """Return triangles at the edge for the dots beyond one of two axes, where those have ends."""
+    symbols, places, outside = [], [], []
+    for dot in dots:
+        low, high = up or (dot.value, dot.value)
+        value = min(high, max(low, dot.value))
+        x = dot.x if across is None else min(across[1], max(across[0], dot.x))
+        if (x, value) != (dot.x, dot.value):
+            worse = "triangle-down" if direction is Direction.MAXIMIZE else "triangle-up"
+            symbols.append("triangle-right" if value == dot.value else worse)
+            places.append((x, value))
+            outside.append(dot)
+    marker = {"symbol": symbols, "size": 9, "color": ORANGE}
+    trace = _dots(outside, f"beyond the axis ({len(outside)})", marker)
+    ends = {
+        "x": [x for x, _ in places],
+        "y": [y for _, y in places],
+        "customdata": [dot.x for dot in outside],
+    }
+    hover = "%{text}, %{customdata}<extra></extra>"
+    return {**trace, **ends, "hovertemplate": hover, "meta": OUTSIDE, "cliponaxis": False}
+
+
+def data_rows(drawn: Mapping[str, Any]) -> list[list[str]]:
+    """Return what a drawing shows as a table: a row for each dot, or for each line of a trial."""
+    traces = [
+        one for one in drawn["data"] if one["type"] != "contour" and one.get("meta") not in (OUTSIDE, ALL)
+    ]
+    across, up = (drawn["layout"][axis]["title"]["text"] for axis in ("xaxis", "yaxis"))
+    if any("customdata" in trace for trace in traces):
+        head = ["series", "trial", f"{up} by {across}" if across and up else "values"]
+        return [head, *(row for trace in traces for row in _line_rows(trace))]
+    head = ["series", across or "axis", up or "height", "note"]
+    return [head, *(row for trace in traces for row in _dot_rows(trace))]
+
+
+def _dot_rows(trace: Trace) -> Iterator[list[str]]:
+    texts = trace.get("text") or [""] * len(trace["x"])
+    for x, y, text in zip(trace["x"], trace["y"], texts, strict=True):
+        if not (_is_missing(x) or _is_missing(y)):
+            yield [trace.get("name", ""), _cell(x), _cell(y), text]
+
+
+def _line_rows(trace: Trace) -> Iterator[list[str]]:
+    """Yield a row for each trial of a trace of lines; its points are texts, or places with values."""
+    numbers, own = trace.get("customdata"), trace.get("text")
+    points: dict[str, list[str]] = {}
+    for n, (x, y) in enumerate(zip(trace["x"], trace["y"], strict=True)):
+        if not (_is_missing(x) or _is_missing(y)):
+            trial = f"trial {numbers[n]}" if numbers else own[n] if own else ""
+            value = own[n] if numbers and own else f"{_cell(x)}: {_cell(y)}"
+            points.setdefault(trial, []).append(value)
+    for trial, values in points.items():
+        yield [trace.get("name", ""), trial, ", ".join(values)]
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and not math.isfinite(value))
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def outside_remark(drawings: Sequence[Mapping[str, Any]], which: str = "values far worse than most") -> str:
+    """Return the sentence on triangles, which are trials of such values; empty if no drawing has any."""
+    counts = [len(trace["x"]) for one in drawings for trace in one["data"] if trace.get("meta") == OUTSIDE]
+    return f" Triangles at the edge, {max(counts)}, are trials with {which}." if counts else ""
 
 
 def _dots(dots: Sequence[Dot], name: str, marker: Mapping[str, Any]) -> Trace:

@@ -27,6 +27,7 @@ from .drawing import (
     drawing,
     outside_remark,
     scatter,
+    star_name,
     thin,
     value_drawing,
     whole_numbers,
@@ -52,7 +53,7 @@ def report_figures(outcome: Outcome) -> Iterator[Figure]:
 def figures_of(records: Sequence[TrialRecord], resolved: Resolved, best: int | None) -> Iterator[Figure]:
     """Draw the figures of a sweep one by one, in the order of the page."""
     if resolved.others:
-        yield _front(records, resolved)
+        yield _front(records, resolved, best)
     yield curves_figure(records, resolved, best)
     yield _history(records, resolved, best)
     yield _cost(records, resolved, best)
@@ -94,7 +95,7 @@ def curves_figure(records: Sequence[TrialRecord], resolved: Resolved, best: int 
     remark = f" Of {len(started)} trials {len(chosen)} are drawn." if len(chosen) < len(started) else ""
     caption = f"A line is a trial, x marks the last epoch of one that did not go to its end.{remark}"
     drawn = drawing(
-        list(_traces(curves, best)),
+        list(_traces(curves, best, star_name(resolved))),
         f"{resolved.metric} by {started[0].unit}, a line for each of {len(curves)} trials",
         (started[0].unit, resolved.metric),
         420,
@@ -120,8 +121,8 @@ def _curve(record: TrialRecord, metric: str, stride: int) -> Curve:
     return Curve(record, [epoch.place for epoch in points], values)
 
 
-def _traces(curves: Sequence[Curve], best: int | None) -> Iterator[Trace]:
-    """Return a trace of lines and one of ends for each state, and the best trial above them."""
+def _traces(curves: Sequence[Curve], best: int | None, star: str) -> Iterator[Trace]:
+    """Return a trace of lines and one of ends for each state, and the winner or the knee above them."""
     for state in TrialState:
         alike = [curve for curve in curves if curve.record.state is state and curve.record.number != best]
         if alike:
@@ -131,7 +132,7 @@ def _traces(curves: Sequence[Curve], best: int | None) -> Iterator[Trace]:
                 yield _ends(alike, color)
     for curve in curves:
         if curve.record.number == best:
-            yield _lines([curve], f"best (trial {best})", GREEN, 3, 1.0)
+            yield _lines([curve], f"{star} (trial {best})", GREEN, 3, 1.0)
 
 
 def _lines(curves: Sequence[Curve], name: str, color: str, width: float, opacity: float) -> Trace:
@@ -163,7 +164,7 @@ def _ends(curves: Sequence[Curve], color: str) -> Trace:
 
 
 def _history(records: Sequence[TrialRecord], resolved: Resolved, best: int | None) -> Figure:
-    title, metric, direction = "History", resolved.metric, resolved.direction
+    title, metric = "History", resolved.metric
     trained = _dots(records, lambda record: record.number)
     if not trained:
         return Figure("history", title, "No trial is complete.")
@@ -171,10 +172,10 @@ def _history(records: Sequence[TrialRecord], resolved: Resolved, best: int | Non
     drawn = value_drawing(
         dots,
         best,
-        direction,
+        resolved,
         f"{metric} by trial, with the best value so far",
         ("trial", metric),
-        _best_line(dots, direction, "best so far"),
+        _best_line(dots, resolved.direction, "best so far"),
         xaxis=whole_numbers(len(records)),
     )
     pruned = sum(record.state is TrialState.PRUNED for record in records)
@@ -192,13 +193,15 @@ def _cost(records: Sequence[TrialRecord], resolved: Resolved, best: int | None) 
     drawn = value_drawing(
         dots,
         best,
-        resolved.direction,
+        resolved,
         f"{metric} by the cost of a trial, with the best value at no higher cost",
         (f"cost ({unit.words})", metric),
         _best_line(dots, resolved.direction, "best at no higher cost"),
+        costs=True,
     )
     caption = f"A dot is a complete trial, the line the best value at no higher cost.{_gray_remark(dots)}"
-    return Figure("cost", title, caption + outside_remark([drawn]) + remark, (drawn,))
+    caption += outside_remark([drawn], "values far worse, or costs far higher, than most")
+    return Figure("cost", title, caption + remark, (drawn,))
 
 
 def _dots(records: Sequence[TrialRecord], place_of: Callable[[TrialRecord], float]) -> list[Dot]:
@@ -225,7 +228,7 @@ def _best_line(dots: Sequence[Dot], direction: Direction, name: str) -> list[Tra
     return [scatter([dot.x for dot in feasible], values, name, "lines", line=line)] if values else []
 
 
-def _front(records: Sequence[TrialRecord], resolved: Resolved) -> Figure:
+def _front(records: Sequence[TrialRecord], resolved: Resolved, best: int | None) -> Figure:
     """Draw the front by two objectives at a time; the figures after it are of the first alone."""
     title, names = "Pareto front", list(resolved.optimized)
     complete = [record for record in records if record.state is TrialState.COMPLETE]
@@ -237,6 +240,8 @@ def _front(records: Sequence[TrialRecord], resolved: Resolved) -> Figure:
     points = {record.number: record.scores(names) for record in complete}
     numbers = [record.number for record in front]
     knee = numbers[knee_of([points[n] for n in numbers], list(resolved.optimized.values()))]
+    if resolved.pick == "knee" and best in numbers:  # fresh trainings may have moved it
+        knee = best
     groups: list[tuple[str, list[int], dict[str, object]]] = [
         (
             "other trials",

@@ -20,10 +20,14 @@ from ...direction import Direction
 from ...records.trial_record import TrialRecord
 from ..manifest import Resolved
 from .drawing import (
+    ALL,
     BLUE,
     GRAY,
     GREEN,
     GRID,
+    MOST,
+    ORANGE,
+    OUTSIDE,
     STAR,
     Dot,
     Figure,
@@ -31,6 +35,7 @@ from .drawing import (
     drawing,
     outside_remark,
     scatter,
+    star_name,
     thin,
     value_drawing,
     value_span,
@@ -157,23 +162,27 @@ def _parallel(
     order = sorted(trials, key=lambda trial: direction.sort_key(trial.value or 0.0))[:_MOST_LINES]
     ends = {name: _distribution(trials, name) for name in params[:_MOST_PARAMS]}
     values = [trial.value or 0.0 for trial in order]
-    low, high = value_span(values, direction) or (min(values), max(values))
+    whole = (min(values), max(values))
+    span = value_span(values, direction)
     top = -(-len(order) // 4)
     winner = [trial for trial in order if trial.number == best]
     groups = {
         "the others": ([trial for trial in order[top:] if trial.number != best], GRAY, 1),
         "best quarter": ([trial for trial in order[:top] if trial.number != best], BLUE, 1.5),
-        f"winner (trial {best})": (winner, GREEN, 3),
+        f"{star_name(resolved)} (trial {best})": (winner, GREEN, 3),
     }
 
-    marks = [(0, (low, high))] + [(n, one) for n, one in enumerate(ends.values(), 1)]
+    marks = [(0, span or whole)] + [(n, one) for n, one in enumerate(ends.values(), 1)]
     names = [metric, *(f"{name} " for name in ends)]  # the space tells a param from a metric of its name
+    data = [
+        {**_lines(group, name, {"color": color, "width": width}, metric, limits, ends), **facts}
+        for limits, facts in _parts(span, whole)
+        for name, (group, color, width) in groups.items()
+        if group
+    ]
+    outside = [] if span is None else [t for t in order if not span[0] <= (t.value or 0.0) <= span[1]]
     drawn = drawing(
-        [
-            _lines(group, name, {"color": color, "width": width}, metric, (low, high), ends)
-            for name, (group, color, width) in groups.items()
-            if group
-        ],
+        [*data, *([_beyond(outside, metric, direction)] if outside else [])],
         f"{metric} and the params of each of {len(order)} trials, side by side",
         (None, None),
         420,
@@ -190,11 +199,40 @@ def _parallel(
             for n, _ in marks
         ],
         annotations=[note for n, one in marks for note in _labels(n, one)],
+        meta=None if span is None else {"ends": {MOST: _end_texts(span), ALL: _end_texts(whole)}},
     )
     caption = "A line is a complete trial; the axis of a param covers the whole space, low to high."
+    caption += outside_remark([drawn])
     caption += f" The best {_MOST_LINES} are drawn." if len(trials) > _MOST_LINES else ""
     caption += f" Infeasible trials, {infeasible} of them, are left out." if infeasible else ""
     return Figure("parallel", title, caption, (drawn,))
+
+
+def _parts(
+    span: tuple[float, float] | None, whole: tuple[float, float]
+) -> list[tuple[tuple[float, float], dict[str, Any]]]:
+    """Return the axes of the metric to draw lines for: the whole, below one of most values if it has one."""
+    if span is None:
+        return [(whole, {})]
+    return [(span, {"meta": MOST}), (whole, {"meta": ALL, "visible": False})]
+
+
+def _beyond(outside: Sequence[FrozenTrial], metric: str, direction: Direction) -> Trace:
+    """Return triangles at the worse end of the metric's axis for trials whose lines begin beyond it."""
+    down = direction is Direction.MAXIMIZE
+    return scatter(
+        [metric] * len(outside),
+        [0.0 if down else 1.0] * len(outside),
+        f"beyond the axis ({len(outside)})",
+        text=[f"trial {trial.number}: {trial.value:.6g}" for trial in outside],
+        marker={"symbol": "triangle-down" if down else "triangle-up", "size": 9, "color": ORANGE},
+        hovertemplate="%{text}<extra></extra>",
+        meta=OUTSIDE,
+    )
+
+
+def _end_texts(span: tuple[float, float]) -> list[str]:
+    return [format_short(end) for end in span]
 
 
 def _lines(
@@ -227,7 +265,7 @@ def _labels(place: int, one: Any) -> Iterator[dict[str, Any]]:
         marks = [(_share(choice, one), str(choice)) for choice in one.choices]
     else:
         low, high = one if isinstance(one, tuple) else (one.low, one.high)
-        marks = [(0.0, format_short(low)), (1.0, format_short(high))]
+        marks = list(zip((0.0, 1.0), _end_texts((low, high)), strict=True))
     for y, text in marks:
         yield {"x": place, "y": y, "text": text, "showarrow": False, "xanchor": "left", "xshift": 5}
 
@@ -251,9 +289,11 @@ def _slices(
         remarks.append(remark)
         layout: dict[str, Any] = {"xaxis": _axis(_distribution(trials, name)), "showlegend": False}
         titles, label = (name, metric), f"{metric} by {name}"
-        drawings.append(value_drawing(dots, best, resolved.direction, label, titles, height=280, **layout))
+        drawings.append(value_drawing(dots, best, resolved, label, titles, height=280, **layout))
     infeasible = sum(map(is_infeasible, trials))
-    caption = "A dot is a complete trial, the star the winner; the axis covers the whole space."
+    caption = (
+        f"A dot is a complete trial, the star the {star_name(resolved)}; the axis covers the whole space."
+    )
     caption += f" Gray ones, {infeasible}, are infeasible: they break a constraint." if infeasible else ""
     caption += outside_remark(drawings) + max(remarks, key=len)
     return Figure("slices", title, caption, tuple(drawings))
@@ -321,7 +361,12 @@ def _contour(
     rest = {"size": 6, "color": "black", "line": {"color": "white", "width": 1}}
     dots = scatter(across, up, "trials", text=text, marker=rest, hovertemplate="%{text}<extra></extra>")
     stars = [
-        scatter([trial.params[pair[0]]], [trial.params[pair[1]]], f"winner (trial {best})", marker=STAR)
+        scatter(
+            [trial.params[pair[0]]],
+            [trial.params[pair[1]]],
+            f"{star_name(resolved)} (trial {best})",
+            marker=STAR,
+        )
         for trial in group
         if trial.number == best
     ]

@@ -1,6 +1,8 @@
 "use strict";
 const touched = matchMedia("(pointer: coarse)").matches; // there a finger on a figure scrolls the page
-const config = { displaylogo: false, displayModeBar: touched ? false : "hover", responsive: true };
+const config = {
+  displaylogo: false, displayModeBar: touched ? false : "hover", plotlyServerURL: "", responsive: true, showSendToCloud: false,
+};
 const drawn = [];
 
 function button(text, action) {
@@ -23,41 +25,35 @@ async function draw() {
   for (const place of document.querySelectorAll(".plot")) {
     const figure = JSON.parse(place.nextElementSibling.textContent);
     if (touched) figure.layout.dragmode = false;
-    Plotly.newPlot(place, figure.data, figure.layout, config);
+    await Plotly.newPlot(place, figure.data, figure.layout, config);
+    nameButtons(place);
+    place.on("plotly_afterplot", () => nameButtons(place));
     drawn.push(place);
-    if (figure.layout.meta.span) place.after(button("Show all values", (made) => widen(place, made)));
+    if (figure.layout.meta.spans || figure.layout.meta.ends) {
+      const toggle = button("Show all values", (made) => widen(place, made));
+      toggle.setAttribute("aria-label", `Show all values: ${place.ariaLabel}`);
+      place.after(toggle);
+    }
   }
   linkRows();
 }
 
-function widen(place, made) { // between the span of most values and that of all
-  const all = made.textContent === "Show all values";
-  const outside = place.data.flatMap((trace, n) => (trace.meta === "outside" ? [n] : []));
-  Plotly.update(place, { visible: !all }, { "yaxis.autorange": all, "yaxis.range": [...place.layout.meta.span] }, outside);
-  made.textContent = all ? "Show most values" : "Show all values";
+function nameButtons(place) { // what reads the page aloud tells the buttons of one figure from those of another
+  for (const one of place.querySelectorAll(".modebar-btn")) one.setAttribute("aria-label", `${place.ariaLabel}: ${one.dataset.title}`);
 }
 
-function fill(details) { // the table behind a figure, of what its traces hold
-  const { data, layout } = JSON.parse(details.previousElementSibling.textContent);
-  const title = (axis) => layout[axis].title.text;
-  const rows = [["", title("xaxis") ?? "axis", title("yaxis") ?? "height", ""]];
-  for (const trace of data.filter((one) => one.type !== "contour")) {
-    trace.x.forEach((x, n) => {
-      if (x === null || trace.y[n] === null || trace.y[n] === undefined) return;
-      const trial = trace.customdata ? `trial ${trace.customdata[n]}` : "";
-      rows.push([trace.name, x, trace.y[n], [trial, trace.text?.[n]].filter(Boolean).join(", ")]);
-    });
+async function widen(place, made) { // between the span of most values and that of all
+  const all = made.textContent === "Show all values";
+  const { spans = {}, ends } = place.layout.meta;
+  const layout = {};
+  for (const [axis, span] of Object.entries(spans)) {
+    Object.assign(layout, { [`${axis}.autorange`]: all, [`${axis}.range`]: [...span] });
   }
-  const table = document.createElement("table");
-  rows.forEach((cells, n) => {
-    const row = table.insertRow();
-    for (const cell of cells) {
-      const made = document.createElement(n || cell === "" ? "td" : "th");
-      made.textContent = cell;
-      row.append(made);
-    }
-  });
-  details.append(table);
+  if (ends) ends[all ? "all" : "most"].forEach((text, n) => { layout[`annotations[${n}].text`] = text; });
+  const visible = place.data.map((trace) => ({ outside: !all, most: !all, all }[trace.meta] ?? true));
+  made.textContent = all ? "Show most values" : "Show all values";
+  made.setAttribute("aria-label", `${made.textContent}: ${place.ariaLabel}`);
+  await Plotly.update(place, { visible }, layout);
 }
 
 function linkRows() { // the number of a trial opens its curve
@@ -110,9 +106,6 @@ function filterable(table, input) {
 const trials = document.querySelector("#trials table");
 sortable(trials);
 filterable(trials, document.querySelector("#trials input"));
-for (const details of document.querySelectorAll("details.data")) {
-  details.addEventListener("toggle", () => fill(details), { once: true });
-}
 for (const place of document.querySelectorAll("[data-copy]")) {
   if (!navigator.clipboard) break;
   const copier = button("Copy", async (made) => {

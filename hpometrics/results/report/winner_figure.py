@@ -14,7 +14,21 @@ from ...selection.intervals import Interval, Significance
 from ...selection.selection import ranked
 from ..manifest import Resolved
 from ..verdict import LISTED
-from .drawing import BLUE, GRAY, GREEN, RED, Figure, Trace, drawing, scatter
+from .drawing import (
+    BLUE,
+    GRAY,
+    GREEN,
+    ORANGE,
+    OUTSIDE,
+    RED,
+    Figure,
+    Trace,
+    drawing,
+    outside_remark,
+    scatter,
+    value_span,
+    wide_span,
+)
 
 _WINNER, _STILL_IN, _LEFT, _HONEST = GREEN, BLUE, GRAY, RED
 _BAND = "rgba(44, 160, 44, 0.15)"
@@ -67,10 +81,38 @@ def leaders_figure(
         caption += f" A bar is the {100 * verdict.level:g}% interval of a value on other such rows."
     if count < len(leaders):
         caption += f" A trial without a bar has no interval: {verdict.reason or 'its rows are not stored'}."
-    axis = {"type": "category", "categoryorder": "array", "categoryarray": names[::-1], "dtick": 1}
+    layout: dict[str, Any] = {
+        "yaxis": {"type": "category", "categoryorder": "array", "categoryarray": names[::-1], "dtick": 1}
+    }
+    span, meta = value_span([value for _, value, _ in leaders], resolved.direction), None
+    if span is not None:
+        within = [one for one in leaders if span[0] <= one[1] <= span[1]]
+        span = wide_span((v, v) if bar is None else (bar.low, bar.high) for _, v, bar in within)
+        data.append(_beyond([one[:2] for one in leaders if one not in within], span))
+        layout["xaxis"], meta = {"range": [*span]}, {"spans": {"xaxis": span}}
+        caption += outside_remark([{"data": data}])
     label, height = f"{resolved.metric} of the best trials", 110 + 28 * len(leaders)
-    drawn = drawing(data, label, (resolved.metric, None), height, yaxis=axis)
+    drawn = drawing(data, label, (resolved.metric, None), height, meta, **layout)
     return Figure("winner", "The best trials", caption, (drawn,))
+
+
+def _beyond(outside: Sequence[tuple[int, float]], span: tuple[float, float]) -> Trace:
+    """Return triangles at the edge of an axis for trials whose values are beyond it."""
+    below = [value < span[0] for _, value in outside]
+    return scatter(
+        [span[0] if low else span[1] for low in below],
+        [f"trial {number}" for number, _ in outside],
+        f"beyond the axis ({len(outside)})",
+        text=[f"{value:.6g}" for _, value in outside],
+        marker={
+            "symbol": ["triangle-left" if low else "triangle-right" for low in below],
+            "size": 9,
+            "color": ORANGE,
+        },
+        hovertemplate="%{y}: %{text}<extra></extra>",
+        meta=OUTSIDE,
+        cliponaxis=False,
+    )
 
 
 def winner_figure(end: Confirmation) -> Figure:

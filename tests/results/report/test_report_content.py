@@ -1,12 +1,69 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from sample_records import FOUR, many, trial, written
 from sample_sweeps import changed
 
+from hpometrics.direction import Direction
 from hpometrics.exceptions import ConfigError
 from hpometrics.records.trial_record import TrialState
 from hpometrics.results.report.content import Report, write_report
+from hpometrics.selection.confirmation import (
+    ConfirmationPlan,
+    ConfirmationRecord,
+    ConfirmSettings,
+    Contender,
+    FreshRun,
+)
+from hpometrics.selection.confirmation_plan import plan_for
+from hpometrics.selection.intervals import Interval, Significance, TrialInterval
+from hpometrics.selection.selection import Best
+
+
+def confirmed(home):
+    """The report of a sweep whose confirmation chose trial 0, though the search had picked trial 1."""
+    report = Report.read(written(home, [trial(0, [0.7]), trial(1, [0.8])]))
+    values = {1: (0.70, 0.71, 0.72), 0: (0.80, 0.81, 0.82)}
+    runs = {(one, n): FreshRun(value) for one, each in values.items() for n, value in enumerate(each, 1)}
+    plan = ConfirmationPlan(
+        ConfirmSettings(top=2, repeats=3, equivalence=0.001), (Contender(1, 0.8), Contender(0, 0.7))
+    )
+    end = plan_for(ConfirmationRecord("roc_auc", Direction.MAXIMIZE, [plan], runs)).end
+    return replace(
+        report, confirmation=end, best=Best.of(report.records[end.winner], report.resolved.optimized)
+    )
+
+
+def test_the_headline_of_a_confirmed_sweep_has_no_params(tmp_path):
+    """They have a section of their own; the lines below are those of the confirmation."""
+    report = confirmed(tmp_path)
+    assert report.headline == "Winner: trial 0, decided"
+    assert report.remarks == report.sureness[1:] and "lr=" in report.sureness[0]
+
+
+def test_digits_follow_the_interval(tmp_path):
+    """Two of its half width; the exact value is beside it, and a tracked value has four digits."""
+    report = Report.read(written(tmp_path, [trial(0, [0.7]), trial(1, [0.8123456])]))
+    winner = TrialInterval(1, 0, 0.8123456, Interval(0.8123456, 0.77, 0.85))
+    report = replace(report, verdict=Significance("roc_auc", winner))
+    own, accuracy = report.rounded_values
+    assert own[:2] == ("roc_auc", ("0.812", "0.8123456"))
+    assert accuracy[:2] == ("accuracy", ("0.7123", repr(0.8123456 - 0.1)))
+    (rate, *_) = report.rounded_params
+    assert len(rate[1].text) < len(rate[1].exact) and float(rate[1].exact) == report.best.params["lr"]
+
+
+def test_each_metric_picks_by_the_search_and_the_confirmed_winner_stands_apart(tmp_path):
+    """No pick is better than that of the optimized metric; the last row is the winner's."""
+    report = confirmed(tmp_path)
+    own, accuracy, winner = report.picks[1:]
+    assert (own[:2], own[-1]) == (["roc_auc ^", "1"], "0")
+    assert (accuracy[:2], accuracy[-1]) == (["accuracy ^", "1"], "0")
+    assert winner == ["confirmed winner", "0", "0", "0.700000", "0.700000", "0.1"]
+    assert report.pick_remark.startswith(" The last row, confirmed winner, is the trial")
+    assert Report.read(tmp_path).pick_remark == ""
 
 
 def test_the_optimum_and_where_its_direction_came_from(tmp_path):

@@ -11,6 +11,8 @@ from hpometrics.records.trial_record import EpochRecord, TrialState
 from hpometrics.results.manifest import resolve
 from hpometrics.results.report.figures import curves_figure, figures_of
 from hpometrics.results.report.optuna_study import space_of, study_of
+from hpometrics.results.report.winner_figure import leaders_figure
+from hpometrics.selection.intervals import Interval, Significance, TrialInterval
 
 RESOLVED = resolve(plan_of(SWEEP))
 
@@ -84,11 +86,51 @@ def test_outliers_do_not_squeeze_an_axis():
     for figure in (drawn["history"], drawn["slices"]):
         low, high = figure.drawings[0]["layout"]["yaxis"]["range"]
         assert 0.9 < low < 0.96 and 0.98 < high < 1
-        assert figure.drawings[0]["layout"]["meta"]["span"] == (low, high)
+        assert figure.drawings[0]["layout"]["meta"]["spans"] == {"yaxis": (low, high)}
         (outside,) = [one for one in figure.drawings[0]["data"] if one.get("meta") == "outside"]
         assert (outside["y"], outside["text"]) == ([low], ["trial 5: 0.1"])
         assert "Triangles at the edge, 1, are trials" in figure.caption
-    assert "span" not in figures(records[:5])["history"].drawings[0]["layout"]["meta"]
+    assert "spans" not in figures(records[:5])["history"].drawings[0]["layout"]["meta"]
+
+
+def test_one_long_trial_does_not_squeeze_the_costs():
+    """It stands at the right edge with its own cost and value."""
+    records = [replace(trial(n, [0.9 + n / 100]), seconds=1 + n / 10) for n in range(8)]
+    records[0] = replace(records[0], seconds=100.0)
+    (drawn,) = figures(records)["cost"].drawings
+    (outside,) = [one for one in drawn["data"] if one.get("meta") == "outside"]
+    high = drawn["layout"]["xaxis"]["range"][1]
+    assert high < 2 and outside["x"] == [high] and outside["y"] == [0.9]
+    assert outside["customdata"] == [100.0] and outside["marker"]["symbol"] == ["triangle-right"]
+
+
+def test_parallel_lines_beyond_their_axis_are_marked():
+    """A triangle at its end; a second set of lines over the whole axis waits for the switch."""
+    records = [trial(n, [value]) for n, value in enumerate([0.96, 0.97, 0.98, 0.975, 0.965, 0.1])]
+    (drawn,) = figures(records, best=2)["parallel"].drawings
+    (outside,) = [one for one in drawn["data"] if one.get("meta") == "outside"]
+    assert (outside["x"], outside["y"], outside["text"]) == (["roc_auc"], [0.0], ["trial 5: 0.1"])
+    whole = [one for one in drawn["data"] if one.get("meta") == "all"]
+    assert len(whole) == 3 and not any(one["visible"] for one in whole)
+    assert drawn["layout"]["meta"]["ends"]["all"] == ["0.1", "0.98"]
+
+
+def test_a_bad_trial_does_not_squeeze_the_intervals_of_the_best():
+    """Their bars are whole; its triangle is at the left edge."""
+    records = [trial(n, [value]) for n, value in enumerate([0.96, 0.97, 0.98, 0.975, 0.965, 0.1])]
+    winner = TrialInterval(2, 0, 0.98, Interval(0.98, 0.95, 0.99))
+    (drawn,) = leaders_figure(records, RESOLVED, Significance("roc_auc", winner), 2).drawings
+    low, high = drawn["layout"]["xaxis"]["range"]
+    assert 0.9 < low < 0.95 and 0.99 < high < 1
+    (outside,) = [one for one in drawn["data"] if one.get("meta") == "outside"]
+    assert (outside["x"], outside["y"], outside["text"]) == ([low], ["trial 5"], ["0.1"])
+
+
+def test_no_button_uploads_a_figure():
+    """Wherever it is drawn: its layout leaves the button of plotly's cloud out, by both of its names."""
+    for figure in figures(many(31)).values():
+        for one in figure.drawings:
+            assert one["layout"]["modebar"]["remove"] == ["sendChartToCloud", "sendDataToCloud"]
 
 
 def test_the_winner_is_marked():
@@ -175,7 +217,7 @@ def test_curves_mark_what_was_stopped():
     records = [*FOUR, trial(4, [0.3, math.nan, 0.4])]
     (drawn,) = curves_figure(records, RESOLVED, best=1).drawings
     named = [(trace["name"], trace["mode"]) for trace in drawn["data"] if "legendgroup" in trace]
-    assert named == [("ok (2)", "lines"), ("pruned (1)", "lines+markers"), ("best (trial 1)", "lines")]
+    assert named == [("ok (2)", "lines"), ("pruned (1)", "lines+markers"), ("winner (trial 1)", "lines")]
     (ends,) = (trace for trace in drawn["data"] if trace.get("marker", {}).get("symbol") == "x")
     assert (ends["x"], ends["y"], ends["text"]) == ([0], [0.4], ["trial 2 pruned"])
 
@@ -227,11 +269,28 @@ def test_the_front_has_a_color_of_its_own():
         for n, (value, loss) in enumerate(values)
     ]
     records.append(replace(trial(3, [0.85]), epochs=(EpochRecord(0, {"roc_auc": 0.85, "log_loss": 0.3}),)))
-    others, front, knee = figures(records, resolved)["front"].drawings[0]["data"]
+    others, front, knee = figures(records, resolved, best=3)["front"].drawings[0]["data"]
     assert (others["name"], front["name"], knee["name"]) == ("other trials", "front", "knee (trial 3)")
     assert sorted(zip(front["x"], front["y"], strict=True)) == [(0.7, 0.2), (0.9, 0.5)]
     assert (knee["x"], knee["y"], others["text"]) == ([0.85], [0.3], ["trial 2"])
     assert front["marker"]["color"] != others["marker"]["color"]
+
+
+def test_a_knee_is_called_a_knee():
+    """In every figure: no trial of several objectives is the winner."""
+    text = changed("optimize: roc_auc", "optimize: [roc_auc, log_loss]")
+    resolved = resolve(plan_of(text.replace("metrics:", "  drop: {float: [0.0, 1.0]}\nmetrics:", 1)))
+    records = [
+        replace(trial(n, [n / 50]), epochs=(EpochRecord(0, {"roc_auc": n / 50, "log_loss": n / 50}),))
+        for n in range(31)
+    ]
+    for record in records:
+        record.params["drop"] = record.number / 60
+    drawn = figures(records, resolved, best=6)
+    assert "the star the knee" in drawn["slices"].caption
+    for name in ("front", "curves", "history", "cost", "parallel", "slices", "contours"):
+        (star,) = [trace for trace in drawn[name].drawings[0]["data"] if "(trial 6)" in trace.get("name", "")]
+        assert star["name"] == "knee (trial 6)"
 
 
 def test_three_objectives_are_drawn_two_by_two():

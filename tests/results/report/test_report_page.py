@@ -84,6 +84,15 @@ def test_the_page_is_small_enough_to_mail(tmp_path):
     assert write_report(written(tmp_path, records)).stat().st_size < 1_200_000
 
 
+def test_the_data_of_each_figure_needs_no_script(tmp_path):
+    """A row for each dot, and one for each curve, with its values by epoch."""
+    text = write_report(written(tmp_path)).read_text()
+    assert text.count('<details class="data">') == text.count('role="figure"') > 4
+    assert "<td>pruned (1)</td><td>trial 2</td><td>0: 0.4</td>" in text
+    assert "<td>complete</td><td>0</td><td>0.7</td><td>trial 0: 0.7</td>" in text
+    assert "^ higher is better, v lower is better." in text
+
+
 def test_the_best_row_is_marked_and_others_rank_below(tmp_path):
     """A sweep without a complete trial has a page too, which marks none."""
     text = write_report(written(tmp_path / "a")).read_text()
