@@ -178,9 +178,7 @@ def pick_trial(records: Sequence[TrialRecord], direction: Direction) -> TrialRec
         _check_feasible(records, direction)
         states = Counter(record.state.value for record in records)
         counts = ", ".join(f"{count} {state}" for state, count in states.items()) or "there were none"
-        raise NoFiniteValueError(
-            f"no trial is complete, so there is no best: {counts}{_last_reason(records)}"
-        )
+        raise NoFiniteValueError(f"no trial is complete yet: {counts}{_last_reason(records)}")
     return complete[direction.best_index(map(value_of, complete))]
 
 

@@ -181,15 +181,15 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     # code that is named
     "target in C": (
         target("os:system"),
-        "os:system is a builtin_function_or_method, no function train(params, run)",
+        "os:system is a builtin_function_or_method, not a function train(params, run)",
     ),
     "target that evaluates": (
         target("builtins:eval"),
-        "builtins:eval is a builtin_function_or_method, no function",
+        "builtins:eval is a builtin_function_or_method, not a function",
     ),
     "target of one argument": (
         target("textwrap:dedent"),
-        "textwrap:dedent is a function, no function train(params",
+        "textwrap:dedent must accept two arguments: train(params, run)",
     ),
     "target with attributes": (
         target("a.b:c.__globals__"),
@@ -306,7 +306,7 @@ def test_a_hostile_file_is_refused_before_anything_happens(name, folder):
     (folder / "trap.py").write_text(TRAP)
     (folder / "sweep.yaml").write_bytes(content if isinstance(content, bytes) else content.encode())
     before = sorted(folder.rglob("*"))
-    if "no function" not in text:
+    if "train(params, run)" not in text and "not a function" not in text:
         assert_refused(call("check", "sweep.yaml"), text)
     assert_refused(call("run", "sweep.yaml"), text)
     left = [path for path in folder.rglob("*") if "__pycache__" not in path.parts]

@@ -66,7 +66,7 @@ def test_what_differs_is_said_in_words(runs):
     assert said == [
         "b is better: roc_auc by 0.15 (maximize)",
         "the picked params differ in lr, depth, width",
-        "--interval 0.95 shows whether that is a coin toss, from what is stored",
+        "add --interval 0.95 to test whether the difference is significant",
     ]
 
 

@@ -142,7 +142,8 @@ def test_a_verdict_of_other_picks_is_not_shown(home):
 def test_the_report_has_it(home):
     """As text."""
     assert (
-        "  difference: 0.1, -0.1 .. 0.3; a coin toss between the two" in write_report(home, "md").read_text()
+        "  difference: 0.1, -0.1 .. 0.3; not statistically significant"
+        in write_report(home, "md").read_text()
     )
 
 

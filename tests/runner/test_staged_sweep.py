@@ -194,7 +194,7 @@ def test_a_target_may_have_a_base(sweep, folder):
         (
             "mae",
             "toy_stages:Guesser",
-            "toy_stages:Guesser is a class, no metric; it has Near, Distance, near_",
+            "toy_stages:Guesser is a class, not a metric; toy_stages has Near, Distance, near_",
         ),
         (
             "mae",

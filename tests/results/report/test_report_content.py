@@ -61,7 +61,7 @@ def test_reasons_of_failed_trials_are_cut(tmp_path, monkeypatch):
 def test_a_sweep_without_a_complete_trial_has_a_report(tmp_path):
     """It says why there is no optimum."""
     report = Report.read(written(tmp_path, FOUR[2:]))
-    assert report.best is None and report.origin.startswith("no trial is complete, so there is no best: ")
+    assert report.best is None and report.origin.startswith("no trial is complete yet: ")
     assert report.params == report.values == []
 
 
