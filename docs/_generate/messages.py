@@ -31,8 +31,8 @@ A command prints its errors to stderr and ends with one of these codes:
 | 2 | a file, a name or a setting is wrong; nothing was run |
 | 3 | no trial is complete, or none is feasible |
 | 4 | as many trials failed as `budget.failures` allows, or the first two failed alike |
-| 5 | a disk or a storage failed; nothing recorded is lost, and `hpometrics run` goes on |
-| 129, 130, 143 | SIGHUP, Ctrl-C or SIGTERM interrupted it; `hpometrics run` goes on |
+| 5 | a disk or a storage failed; nothing recorded is lost, and `hpometrics run` resumes the sweep |
+| 129, 130, 143 | SIGHUP, Ctrl-C or SIGTERM interrupted it; `hpometrics run` resumes the sweep |
 
 In Python, errors are exceptions derived from `HpometricsError`. This page lists their texts, the
 problems of a sweep file, and the warnings; `…` stands for a value.

@@ -186,7 +186,7 @@ def _compare_users(
     if not has_users(directory, trials):
         return False
     if request.level is not None:
-        raise click.UsageError("--interval is of models and sweeps; that of two trials by user is of 95%")
+        raise click.UsageError("--interval works for models and sweeps; two trials are compared at 95%")
     if gate or request.is_of_rows_alone:
         raise click.UsageError("trials of a ranking are compared user by user, by --metric and --by alone")
     if request.by not in (None, *_STRATA):
@@ -197,7 +197,7 @@ def _compare_users(
 
 def _compare_sweeps(directories: list[Path], request: _Request, as_json: bool) -> None:
     if request.by is not None:
-        raise click.UsageError("--by is of the users of two trials; sweeps are compared as they are")
+        raise click.UsageError("--by groups the users of two trials; leave it out for sweeps")
     from ..results.compare_sweeps import compare_sweeps
 
     comparison = compare_sweeps(directories, request.level)

@@ -100,7 +100,9 @@ def _check_alone(count: int | None, form: str, level: float | None, pick: str | 
         raise click.UsageError("-k names several trials, --pick one; leave out either")
     if level is not None and (count is not None or form == "args"):
         option = "-f args" if count is None else "-k"
-        raise click.UsageError(f"--interval is of the winner and the runner-up, which {option} does not tell")
+        raise click.UsageError(
+            f"--interval compares the winner and the runner-up, which {option} does not tell"
+        )
 
 
 @click.command(cls=Command, examples=("replay runs/digits", "replay runs/digits --trial 3 --seeds 5"))

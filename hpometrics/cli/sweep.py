@@ -43,7 +43,9 @@ def init(directory: Path, metric: str | None, backend: str | None, source: Path 
 
         if source is not None:
             if metric is not None or backend is not None:
-                raise click.UsageError("--from has a metric and a backend of its own")
+                raise click.UsageError(
+                    "--from takes the metric and the backend of the file; leave out --metric and --backend"
+                )
             show(write_imported(source, directory))
         else:
             show(write_starter(directory, metric or "roc_auc", backend or DEFAULT))
@@ -106,7 +108,7 @@ def _check_once(workers: int | None, assignments: tuple[str, ...]) -> None:
     keys = {f"backend.{name}.workers" for name, entry in BACKENDS.items() if entry.has_workers}
     for key in (text.partition("=")[0] for text in assignments):
         if workers is not None and key in keys:
-            raise click.UsageError(f"--workers and --set {key} are one setting; give it once")
+            raise click.UsageError(f"--workers and --set {key} are the same setting; use one of them")
 
 
 @click.command(cls=Command, examples=("check sweep.yaml", "check sweep.yaml --sample 3 --probe"))

@@ -263,7 +263,7 @@ class MetricMapping(Strict, extra="allow"):
 
 
 class TermMapping(Strict):
-    """`{weight: 0.001, direction: minimize}`: a term that has no direction of its own."""
+    """`{weight: 0.001, direction: minimize}`: a term that has no direction."""
 
     weight: TermWeight
     """How much it counts."""

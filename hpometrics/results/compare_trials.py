@@ -123,7 +123,7 @@ def _table(home: RunDirectory, record: TrialRecord, resolved: Resolved) -> PerUs
 def _per_user_hint(resolved: Resolved) -> str:
     """Return how to get values by user, or another way to compare if the output has no users."""
     if _may_have_users(resolved):
-        return f"They are kept where {_HOW}, asks for them; run it anew with that, --fresh"
+        return f"They are kept where {_HOW}, asks for them; rerun with that setting and --fresh"
     return f"A ranking has them, and the output here is {resolved.output}"
 
 

@@ -139,7 +139,7 @@ class Significance:
     def lines(self, places: tuple[str, str] = ("", "")) -> list[str]:
         """Return it in words, a line each; `places` are put before the two trials, to tell them apart."""
         if self.winner.interval is None:
-            return [f"Verdict: no interval; {self.reason}"]
+            return [f"Verdict: no confidence interval; {self.reason}"]
         how = _HOW[self.kept or "rows", self.paired]
         lines = [f"Verdict: {100 * self.level:g}% intervals of {self.metric}, {how}"]
         lines.append(f"  {places[0]}trial {self.winner.trial}: {self.winner.interval}")

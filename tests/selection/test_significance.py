@@ -58,7 +58,7 @@ def test_words_say_what_was_compared():
 def test_what_is_missing_has_its_reason():
     """No second trial, or nothing that could be compared."""
     assert ALONE.lines()[-1] == "  no difference; no other trial is complete"
-    assert NONE.lines() == ["Verdict: no interval; epoch 5 has no stored statistics"]
+    assert NONE.lines() == ["Verdict: no confidence interval; epoch 5 has no stored statistics"]
 
 
 @pytest.mark.parametrize("verdict", [TOSS, SURE, ALONE, NONE], ids=range(4))

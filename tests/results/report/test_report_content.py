@@ -23,7 +23,7 @@ def test_a_direction_that_the_file_states_is_said_to_be_its_own(tmp_path):
     """A value that the engine reports has none in the registry."""
     text = changed("optimize: roc_auc, track: [accuracy]", "optimize: {metric: cost, direction: minimize}")
     assert (
-        "minimize: cost. The direction is stated in the sweep file"
+        "minimize: cost. The sweep file states the direction"
         in Report.read(written(tmp_path, (), text)).direction
     )
 
